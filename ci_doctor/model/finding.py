@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was found: a rule, one sentence, the evidence, and a remedy that can be pasted."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Severity(StrEnum):
+    """`error` ends the command with exit code 1; `warning` and `note` never change it."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """One thing a reader can check.
+
+    `line` and `end_line` are 1-based and inclusive; `excerpt` is text as it stands there, or a figure.
+    """
+
+    file: str | None = None
+    line: int | None = None
+    end_line: int | None = None
+    excerpt: str | None = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """`rule` is `family/what-happened` and an anchor in docs/findings.md; `summary` is one sentence without a full stop."""
+
+    rule: str
+    severity: Severity
+    summary: str
+    evidence: tuple[Evidence, ...] = ()
+    remedy: str | None = None

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The version of this tool, found without importlib.metadata where possible (it costs 20 ms of start-up)."""
+
+
+def tool_version() -> str:
+    """The version written at build time, else that of the installed distribution, else `0+unknown` (run from a tree)."""
+    try:
+        from ci_doctor._version import VERSION
+    except ImportError:
+        return _installed_version()
+    return str(VERSION)
+
+
+def _installed_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("ci-doctor")
+    except PackageNotFoundError:
+        return "0+unknown"

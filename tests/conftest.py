@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guards only: no test sees the machine's home, git configuration, build or job, and none leaves a trace in os.environ."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.environment.determinism_table import TABLE
+
+_FOREIGN = ("BUILDKITE", "CI_DOCTOR_", "SETUPTOOLS_SCM_", "VCS_VERSIONING_", "PDM_BUILD_", "GIT_")
+_NAMES = {"VIRTUAL_ENV", "NO_COLOR", "FORCE_COLOR", "SOURCE_DATE_EPOCH", *(row.name for row in TABLE)}
+_GIT_CONFIGURATION = """
+[user]
+name = Test
+email = test@example.org
+[init]
+defaultBranch = main
+[safe]
+directory = *
+"""
+_CHANGING = {"PYTEST_CURRENT_TEST"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _environment_of_no_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A session's environment: an empty home, an identity for git, and nothing of a job."""
+    home = tmp_path_factory.mktemp("home")
+    configuration = home / "gitconfig"
+    configuration.write_text(_GIT_CONFIGURATION)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith(_FOREIGN) or name in _NAMES:
+                patch.delenv(name)
+        patch.setenv("HOME", str(home))
+        patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+        patch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _environment_is_left_as_it_was(_environment_of_no_machine: None) -> Iterator[None]:
+    before = _stable()
+    yield
+    assert _stable() == before, "the test changed os.environ"
+
+
+@pytest.fixture(autouse=True)
+def _working_directory_is_left_as_it_was() -> Iterator[None]:
+    before = Path.cwd()
+    yield
+    assert Path.cwd() == before, "the test changed the working directory"
+
+
+def _stable() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _CHANGING}

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+from packaging.version import Version
+
+from ci_doctor.version import tool_version
+
+
+def test_it_is_a_version() -> None:
+    Version(tool_version().removeprefix("0+unknown") or "0")
