@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report <-> JSON: the form that programs read (docs/report.md, report.schema.json)."""
+
+import msgspec
+
+from ci_doctor.errors import UsageError
+from ci_doctor.model.report import SCHEMA, Report
+from ci_doctor.render.safe_text import encodable
+
+_HINT = "give the report.json that a ci-doctor command wrote"
+
+
+def render(report: Report) -> str:
+    """`report` as indented JSON: fields in the order of the schema, the keys of `facts` sorted, a newline at the end."""
+    try:
+        encoded = msgspec.json.encode(report, order="deterministic")
+    except UnicodeEncodeError:  # a path or a log line that was not UTF-8
+        encoded = msgspec.json.encode(encodable(report), order="deterministic")
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+def parse(text: str | bytes) -> Report:
+    """The report that `render` wrote as `text`; fields that this version does not know are left out.
+
+    Raises UsageError where it is not JSON, not a report, or a report in a form that this version does not read.
+    """
+    try:
+        raw = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise UsageError(f"the report is not JSON: {error}", hint=_HINT) from error
+    schema = raw.get("schema") if isinstance(raw, dict) else None
+    if not isinstance(schema, str):
+        raise UsageError(f"this JSON is not a report: it has no `schema` that says {SCHEMA!r}", hint=_HINT)
+    if schema != SCHEMA:
+        raise UsageError(
+            f"the report's schema is {schema!r}; this ci-doctor reads {SCHEMA!r}",
+            hint="use the version of ci-doctor that wrote it (`tool_version` names it)",
+        )
+    try:
+        return msgspec.convert(raw, Report)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the report does not fit its schema: {error}", hint=_HINT) from error

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report -> Markdown for a Buildkite annotation: its subset of CommonMark, GFM tables and HTML, in a bounded number of bytes.
+
+https://buildkite.com/docs/agent/v3/cli-annotate has the subset and the limits.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import PurePosixPath
+
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.report import Attachment, Attempt, Report
+from ci_doctor.render.headline import headline, symbol, worst_first
+from ci_doctor.render.markup import code, fenced, fitted, summary
+from ci_doctor.render.page import Piece, page
+from ci_doctor.render.phrases import duration, is_sentence, place, size
+from ci_doctor.render.safe_text import cleaned, one_line
+
+SMALLEST = 512
+_BLOCK_CHARACTERS = 4000  # of one excerpt or remedy
+_LINE_BYTES = 1000
+_CELL_BYTES = 300
+_LINKS = 10  # an annotation has no more of them: https://buildkite.com/docs/platform/limits
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_+=,-][A-Za-z0-9_+=,./-]*")
+
+
+class _Part(IntEnum):
+    """The parts of a page in the order they are read."""
+
+    DETAIL = 1
+    SECTION = 2
+    FINDING = 3
+    ATTEMPT = 4
+    ATTACHMENT = 5
+    REPRODUCE = 6
+
+
+class _Rank(IntEnum):
+    """The parts of a page in the order they are given up, the last one first."""
+
+    SECTION = 1
+    FINDING = 2
+    ATTEMPT = 3
+    ATTACHMENT = 4
+    REPRODUCE = 5
+    EVIDENCE = 6
+
+
+def annotation_style(report: Report) -> str:
+    """`success`, `warning` or `error`, for `buildkite-agent annotate --style`."""
+    return headline(report).tone.value
+
+
+def render(report: Report, *, max_bytes: int = 64 * 1024, artifacts: str | None = None) -> str:
+    """`report` as Markdown of at most `max_bytes` bytes of UTF-8, ending with a newline.
+
+    What does not fit is left out whole, evidence first, then from the end; the last line says what. `artifacts` is the
+    report's directory as the Artifacts tab shows it ("" where the files lie at the top); None makes no links. Raises
+    ValueError below 512 bytes.
+    """
+    if max_bytes < SMALLEST:
+        raise ValueError(f"a page of {max_bytes} bytes holds no report; give it {SMALLEST} or more")
+    report = cleaned(report)
+    return page(_head(report, min(4000, max_bytes // 8)), _pieces(report, artifacts), max_bytes)
+
+
+def _head(report: Report, limit: int) -> str:
+    """Verdict and summary; each free text takes at most `limit` bytes."""
+    word, mark, _ = headline(report)
+    ending = f", exit code {report.exit_code}" if report.exit_code else ""
+    lines = [f"**{mark} {word}** {fitted(report.command, limit, code)} {duration(report.duration_s)}{ending}"]
+    if report.error is None:
+        lines.append(fitted(report.summary, limit))
+    else:
+        lines.append(fitted(report.error.message, limit))
+        lines += [f"**Hint:** {fitted(report.error.hint, limit)}"] if report.error.hint else []
+    return "\n\n".join(lines)
+
+
+def _pieces(report: Report, artifacts: str | None) -> Iterator[Piece]:
+    if report.error and report.error.detail:
+        yield _detail(report.error.detail)
+    yield from _sections(report)
+    for number, finding in enumerate(worst_first(report)):
+        yield from _finding(number, finding)
+    yield from _attempts(report.attempts)
+    yield from _attachments(report.attachments, artifacts)
+    if report.reproduce:
+        text = f"\n**Reproduce**\n\n{fenced(report.reproduce.strip(), 'sh')}"
+        yield Piece((_Part.REPRODUCE,), _Rank.REPRODUCE, text, noun="command to reproduce it")
+
+
+def _detail(detail: str) -> Piece:
+    text = f"\n<details>\n<summary>Detail</summary>\n\n{_block(detail)}\n\n</details>"
+    return Piece((_Part.DETAIL,), _Rank.EVIDENCE, text, weight=len(detail.encode()))
+
+
+def _sections(report: Report) -> Iterator[Piece]:
+    for number, section in enumerate(report.sections):
+        for row, line in enumerate(section.lines):
+            title = fitted(section.title, _CELL_BYTES) or "…"
+            heading = "" if row else f"\n**{title}**\n\n"
+            text = f"{heading}- {fitted(line, _LINE_BYTES)}"
+            yield Piece((_Part.SECTION, number, row), _Rank.SECTION, text, noun="line")
+
+
+def _finding(number: int, finding: Finding) -> Iterator[Piece]:
+    where = (_Part.FINDING, number)
+    if not finding.evidence and finding.remedy is None:
+        text = f"\n{symbol(finding.severity)} {fitted(finding.summary, _LINE_BYTES)} {fitted(finding.rule, _CELL_BYTES, code)}"
+        yield Piece(where, _Rank.FINDING, text, noun="finding")
+        return
+    opened = " open" if number == 0 and finding.severity is Severity.ERROR else ""
+    sentence = f"{symbol(finding.severity)} {fitted(finding.summary, _LINE_BYTES, summary)}"
+    text = f"\n<details{opened}>\n<summary>{sentence} {_code_html(finding.rule)}</summary>"
+    tail = f"{_remedy(finding.remedy)}\n</details>"
+    yield Piece(where, _Rank.FINDING, text, tail, noun="finding")
+    for row, evidence in enumerate(finding.evidence):
+        lines = _evidence(evidence)
+        yield Piece((*where, row), _Rank.EVIDENCE, lines, weight=len((evidence.excerpt or "").encode()) or 1)
+
+
+def _code_html(text: str) -> str:
+    return f"<code>{fitted(text, _CELL_BYTES, lambda line: html.escape(one_line(line)))}</code>"
+
+
+def _remedy(remedy: str | None) -> str:
+    if remedy is None:
+        return ""
+    if is_sentence(remedy):
+        return f"\n**Try:** {fitted(remedy, _BLOCK_CHARACTERS)}\n"
+    return f"\n**Try:**\n\n{_block(remedy, 'sh')}\n"
+
+
+def _evidence(evidence: Evidence) -> str:
+    where = place(evidence)
+    lines = [fitted(where, _CELL_BYTES, code)] if where else []
+    if evidence.excerpt is not None:
+        lines.append(_block(evidence.excerpt))
+    return "".join(f"\n{line}\n" for line in lines).removesuffix("\n")
+
+
+def _block(text: str, language: str = "text") -> str:
+    """A fenced block of the beginning of `text`."""
+    text = text.strip("\n")
+    shown = text[:_BLOCK_CHARACTERS]
+    if shown != text:
+        missing = size(len(text.encode()) - len(shown.encode()))
+        shown += f"\n… {missing} more in report.json"
+    return fenced(shown, language)
+
+
+def _attempts(attempts: tuple[Attempt, ...]) -> Iterator[Piece]:
+    header = "\n| | attempt | time | outcome | log |\n|---|---|--:|---|---|\n"
+    for row, attempt in enumerate(attempts):
+        cells = [
+            "✓" if attempt.ok else "✗",
+            fitted(attempt.name, _CELL_BYTES),
+            duration(attempt.duration_s),
+            fitted(attempt.outcome, _CELL_BYTES),
+            fitted(attempt.log or "", _CELL_BYTES, code),
+        ]
+        text = ("" if row else header) + f"| {' | '.join(cells)} |"
+        yield Piece((_Part.ATTEMPT, row), _Rank.ATTEMPT, text, noun="attempt")
+
+
+def _attachments(attachments: tuple[Attachment, ...], artifacts: str | None) -> Iterator[Piece]:
+    for row, attachment in enumerate(attachments):
+        title = fitted(attachment.title, _CELL_BYTES)
+        link = _address(attachment.path, artifacts) if row < _LINKS else None
+        shown = f'<a href="{link}">{title}</a>' if link else title
+        heading = "" if row else "\n**Attachments**\n\n"
+        text = f"{heading}- {shown} {fitted(attachment.path, _CELL_BYTES, code)}"
+        yield Piece((_Part.ATTACHMENT, row), _Rank.ATTACHMENT, text, noun="attachment")
+
+
+def _address(path: str, artifacts: str | None) -> str | None:
+    """`artifact://path` for a file below the report's directory; None for any other, and where a URL would need escapes."""
+    if artifacts is None:
+        return None
+    inside = PurePosixPath(path)
+    whole = str(PurePosixPath(artifacts) / inside)
+    if inside.is_absolute() or ".." in inside.parts or not _PLAIN_PATH.fullmatch(whole):
+        return None
+    return f"artifact://{whole}"

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page of a bounded number of bytes, put together from pieces that are shown whole or not at all."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ci_doctor.render.phrases import amount, size
+
+_LAST = 1 << 30
+_NOTE_BYTES = 220  # six counts of up to seven digits with their nouns
+
+
+class Piece(NamedTuple):
+    """Some lines of a page.
+
+    `place` is where they are read: (2, 5) before (2, 5, 0) before (2, 6). `rank` says what goes in first where not
+    everything fits. `tail` closes `text` after everything at a place below its own. `noun` is what a reader misses
+    without the piece, `weight` how many bytes of evidence.
+    """
+
+    place: tuple[int, ...]
+    rank: int
+    text: str
+    tail: str = ""
+    noun: str = ""
+    weight: int = 0
+
+    def size(self) -> int:
+        """Bytes on the page, line ends included."""
+        return sum(len(text.encode()) + 1 for text in (self.text, self.tail) if text)
+
+
+def page(head: str, pieces: Iterable[Piece], max_bytes: int) -> str:
+    """`head` and as many of `pieces` as fit in `max_bytes` bytes of UTF-8, in reading order, ending with a newline.
+
+    Left out are the pieces of the highest ranks, within a rank the last ones; a line at the end counts them. `head` and
+    that line (at most 220 bytes) are there always.
+    """
+    ranked = sorted(pieces, key=lambda piece: piece.rank)
+    room = max_bytes - len(head.encode()) - 1
+    kept = _fitting(ranked, room)
+    if len(kept) < len(ranked):
+        kept = _fitting(ranked, room - _NOTE_BYTES)
+    return "\n".join([head, *_in_reading_order(kept), *_note(ranked[len(kept) :])]) + "\n"
+
+
+def _fitting(ranked: list[Piece], room: int) -> list[Piece]:
+    for count, piece in enumerate(ranked):
+        room -= piece.size()
+        if room < 0:
+            return ranked[:count]
+    return ranked
+
+
+def _in_reading_order(pieces: list[Piece]) -> list[str]:
+    placed = [(piece.place, piece.text) for piece in pieces]
+    placed += [((*piece.place, _LAST), piece.tail) for piece in pieces if piece.tail]
+    return [text for _, text in sorted(placed)]
+
+
+def _note(missing: list[Piece]) -> list[str]:
+    if not missing:
+        return []
+    counts = Counter(piece.noun for piece in missing if piece.noun)
+    phrases = [amount(count, noun) for noun, count in counts.items()]
+    weight = sum(piece.weight for piece in missing)
+    if weight:
+        phrases.append(f"{size(weight)} of evidence")
+    return [f"\n*Left out: {', '.join(phrases)}; see report.json*"]

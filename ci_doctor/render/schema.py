@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON Schema of a report, from its types; report.schema.json beside this module is the same text, shipped."""
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from ci_doctor.model.report import SCHEMA, Report
+
+
+def report_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) for the output of `ci_doctor.render.json.render`."""
+    schema = msgspec.json.schema(Report)
+    definitions: dict[str, Any] = schema["$defs"]
+    for definition in definitions.values():
+        # Up to Python 3.12 a docstring keeps its indentation; the schema must not depend on who wrote it.
+        definition["description"] = inspect.cleandoc(definition["description"])
+    definitions["Report"]["required"].insert(0, "schema")  # it has a default for writers; a reader may insist
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SCHEMA, **schema}
+
+
+def schema_text() -> str:
+    """`report_schema()` as the text of the shipped file."""
+    return msgspec.json.format(msgspec.json.encode(report_schema()), indent=2).decode() + "\n"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any report at all, hostile text included, for property tests."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.report import Attachment, Attempt, Case, Failure, Outcome, Report, Section
+from ci_doctor.model.verdict import Verdict
+
+# A busy machine is no reason to fail.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+HOSTILE = (
+    "</details>", "</summary>", "</code></pre>", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--", "<![CDATA[", "]]>",
+    "```", "````text", "~~~", "`", "``", "|", "\n", "\n\n", "\n    ", "\n- x", "\n# x", "\n---\n", "\n===", "\r", "\t", "\x1b[31m", "\x1b]8;;http://evil\x07",
+    "\x00", "\x9b1m", "\u202e", "\ud800", "\uffff", "[x](javascript:alert(1))", "![x](http://evil)", "[x]: http://evil", "https://evil.example",
+    "www.evil.example", "artifact://x", "&lt;", "&#60;", "\\", "*", "_", "**", "__", ":x:", "1. ", "+ ", "> ", "在垫子上", "👩‍🔬", "e\u0301", " ", "a" * 100,
+)  # fmt: skip
+TEXT = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(HOSTILE), max_size=8).map("".join))
+MAYBE_TEXT = st.none() | TEXT
+LINE = st.none() | st.integers(1, 10**6)
+SECONDS = st.floats(0, 1e7, allow_nan=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+FACTS = st.dictionaries(TEXT, VALUES, max_size=3)
+EVIDENCE = st.builds(Evidence, file=MAYBE_TEXT, line=LINE, end_line=LINE, excerpt=MAYBE_TEXT)
+FINDINGS = st.builds(
+    Finding,
+    rule=TEXT,
+    severity=st.sampled_from(Severity),
+    summary=TEXT,
+    evidence=st.lists(EVIDENCE, max_size=3).map(tuple),
+    remedy=MAYBE_TEXT,
+)
+CASES = st.builds(
+    Case,
+    group=TEXT,
+    name=TEXT,
+    outcome=st.sampled_from(Outcome),
+    message=MAYBE_TEXT,
+    detail=MAYBE_TEXT,
+    duration_s=st.none() | SECONDS,
+)
+ATTEMPTS = st.builds(
+    Attempt, name=TEXT, outcome=TEXT, ok=st.booleans(), duration_s=SECONDS, log=MAYBE_TEXT, facts=FACTS
+)
+SECTIONS = st.builds(Section, title=TEXT, lines=st.lists(TEXT, max_size=3).map(tuple))
+ATTACHMENTS = st.builds(Attachment, path=TEXT, title=TEXT)
+FAILURES = st.builds(Failure, message=TEXT, hint=MAYBE_TEXT, detail=MAYBE_TEXT)
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> Report:
+    """A report whose `error` is set exactly where `verdict` is None."""
+    verdict = draw(st.none() | st.sampled_from(Verdict))
+    return draw(
+        st.builds(
+            Report,
+            tool_version=TEXT,
+            command=TEXT,
+            argv=st.lists(TEXT, max_size=3).map(tuple),
+            started_at=TEXT,
+            duration_s=SECONDS,
+            verdict=st.just(verdict),
+            error=st.none() if verdict else FAILURES,
+            exit_code=st.integers(0, 143),
+            summary=TEXT,
+            reproduce=MAYBE_TEXT,
+            findings=st.lists(FINDINGS, max_size=4).map(tuple),
+            sections=st.lists(SECTIONS, max_size=3).map(tuple),
+            facts=FACTS,
+            cases=st.lists(CASES, max_size=4).map(tuple),
+            attempts=st.lists(ATTEMPTS, max_size=3).map(tuple),
+            attachments=st.lists(ATTACHMENTS, max_size=3).map(tuple),
+        )
+    )

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JUnit dialect that every Buildkite reader understands, and never greener than the truth."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+
+from ci_doctor.model.finding import Evidence, Severity
+from ci_doctor.model.report import Case, Outcome, Report
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render import junit
+from tests.support.builders import a_finding, a_report, sample_reports
+from tests.unit.render.strategies import patient, reports
+
+
+def parsed(report: Report) -> tuple[ET.Element, list[ET.Element]]:
+    """The one suite and its test cases, after holding the form against what readers need."""
+    root = ET.fromstring(junit.render(report))
+    (suite,) = root
+    assert (root.tag, suite.tag) == ("testsuites", "testsuite")
+    cases = list(suite)
+    assert {case.tag for case in cases} == {"testcase"}
+    for case in cases:
+        assert {"classname", "name", "time"} <= set(case.attrib)
+        assert float(case.attrib["time"]) >= 0
+        assert len([child for child in case if child.tag in {"failure", "error", "skipped"}]) <= 1
+        assert {child.tag for child in case} <= {"failure", "error", "skipped", "system-out"}
+    assert int(suite.attrib["tests"]) == len(cases) <= 5000
+    for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert int(suite.attrib[attribute]) == sum(case.find(tag) is not None for case in cases)
+    return suite, cases
+
+
+@pytest.mark.parametrize(
+    ("verdict", "tag"),
+    [
+        (Verdict.PASS, None),
+        (Verdict.FLAKY, None),
+        (Verdict.REGRESSION, "failure"),
+        (Verdict.INFRA, "error"),
+        (Verdict.NONDETERMINISTIC, "error"),
+        (Verdict.INCONCLUSIVE, "error"),
+        (Verdict.VOID, "error"),
+        (None, "error"),
+    ],
+)
+def test_first_case_is_the_verdict(verdict: Verdict | None, tag: str | None) -> None:
+    _, cases = parsed(a_report(verdict))
+    assert (cases[0].attrib["classname"], cases[0].attrib["name"]) == ("ci-doctor.correctness", "verdict")
+    assert [child.tag for child in cases[0] if child.tag != "system-out"] == ([tag] if tag else [])
+
+
+def test_flaky_says_so_beside_its_green() -> None:
+    _, cases = parsed(sample_reports()["flaky"])
+    assert (cases[0].findtext("system-out") or "").startswith("flaky: the baseline differs from itself")
+
+
+def test_flaky_that_fails_the_command_is_not_green() -> None:
+    _, cases = parsed(a_report(Verdict.FLAKY, exit_code=7))
+    assert cases[0].find("failure") is not None
+
+
+def test_error_finding_is_a_failed_case_and_fails_the_verdict() -> None:
+    evidence = (Evidence(excerpt="figure"), Evidence(file="a.py", line=7, excerpt="import b"))
+    findings = (a_finding(evidence=evidence, remedy="rm b.py"), a_finding(), a_finding(Severity.WARNING))
+    _, cases = parsed(a_report(findings=findings, exit_code=1))
+    assert [case.attrib["name"] for case in cases] == [
+        "verdict",
+        "finding preload/shadowed",
+        "finding preload/shadowed (2)",
+    ]
+    assert all(case.find("failure") is not None for case in cases)
+    assert (cases[1].attrib["file"], cases[1].attrib["line"]) == ("a.py", "7")
+    assert "a.py:7\nimport b" in (cases[1].findtext("failure") or "")
+    assert "try: rm b.py" in (cases[1].findtext("failure") or "")
+
+
+def test_cases_keep_their_names_outcomes_and_times() -> None:
+    suite, cases = parsed(sample_reports()["regression"])
+    failed = cases[2]
+    assert failed.attrib == {"classname": "correctness.prompts", "name": "r17", "time": "0.250"}
+    assert failed[0].attrib["message"] == "differs at character 212"
+    assert suite.attrib["timestamp"] == "2026-11-03T09:30:00.000Z"
+
+
+def test_beyond_5000_results_failures_are_kept_and_the_rest_is_counted() -> None:
+    cases = tuple(
+        Case(group="g", name=f"r{number}", outcome=Outcome.FAILED if number >= 7990 else Outcome.PASSED)
+        for number in range(8000)
+    )
+    _, kept = parsed(a_report(Verdict.REGRESSION, cases=cases))
+    assert len(kept) == 5000
+    assert sum(case.find("failure") is not None for case in kept) == 1 + 10
+    assert kept[0].findtext("system-out") == "left out 3001 results of 8000; see report.json"
+    numbers = [int(case.attrib["name"][1:]) for case in kept[1:]]
+    assert numbers == sorted(numbers)
+
+
+def test_endless_detail_is_cut() -> None:
+    case = Case(group="g", name="n", outcome=Outcome.FAILED, detail="x" * 1_000_000)
+    _, cases = parsed(a_report(Verdict.REGRESSION, cases=(case,)))
+    assert (cases[1].findtext("failure") or "").endswith("… 980000 characters more in report.json")
+
+
+@patient
+@given(reports())
+def test_any_report_gives_a_well_formed_file_that_is_green_only_for_success(report: Report) -> None:
+    _, cases = parsed(report)
+    green = all(case.find("failure") is None and case.find("error") is None for case in cases)
+    assert not green or (report.verdict in {Verdict.PASS, Verdict.FLAKY} and report.exit_code == 0)

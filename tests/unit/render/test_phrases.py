@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures and places in words."""
+
+import pytest
+
+from ci_doctor.model.finding import Evidence
+from ci_doctor.render.phrases import amount, duration, place, size
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0.0 s"),
+        (7.31, "7.3 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 00 s"),
+        (192.4, "3 min 12 s"),
+        (3599.7, "1 h 00 min"),
+        (90061, "25 h 01 min"),
+    ],
+)
+def test_duration(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (340_123, "340 kB"), (999_600, "1.0 MB"), (12_345_678, "12.3 MB")],
+)
+def test_size(count: int, words: str) -> None:
+    assert size(count) == words
+
+
+def test_amount() -> None:
+    assert [amount(count, "finding") for count in (0, 1, 2)] == ["0 findings", "1 finding", "2 findings"]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (Evidence(excerpt="figure"), None),
+        (Evidence(file="a.log"), "a.log"),
+        (Evidence(file="a.log", line=3), "a.log:3"),
+        (Evidence(file="a.log", line=3, end_line=3), "a.log:3"),
+        (Evidence(file="a.log", line=3, end_line=5), "a.log:3-5"),
+    ],
+)
+def test_place(evidence: Evidence, words: str | None) -> None:
+    assert place(evidence) == words
