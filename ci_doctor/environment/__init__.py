@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepare: version pins, determinism profiles and how they are exported."""

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files, by reading: a project's packaging files as values."""
+
+import configparser
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ci_doctor.environment.setup_script import SetupScript, read_setup_script
+from ci_doctor.errors import UsageError
+
+
+class PackagingFiles(Struct, frozen=True, kw_only=True):
+    """What pyproject.toml, setup.cfg, setup.py and hatch.toml of one directory say; empty where a file is missing."""
+
+    directory: Path
+    pyproject: dict[str, Any]
+    cfg: dict[str, dict[str, str]]
+    script: SetupScript
+    hatch: dict[str, Any]
+
+    @property
+    def backend(self) -> str:
+        """The object that builds the project (PEP 517; setuptools where none is named)."""
+        return str(table(self.pyproject, "build-system").get("build-backend", "setuptools.build_meta"))
+
+    @property
+    def tools(self) -> dict[str, Any]:
+        """The `[tool]` table."""
+        return table(self.pyproject, "tool")
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The `[project]` table (PEP 621)."""
+        return table(self.pyproject, "project")
+
+    @property
+    def requires(self) -> list[str]:
+        """The build requirements, as written."""
+        found = table(self.pyproject, "build-system").get("requires", [])
+        return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
+
+
+def read_packaging_files(directory: Path) -> PackagingFiles:
+    """Read the packaging files in `directory`; raises UsageError where one cannot be read or parsed (with file and line)."""
+    return PackagingFiles(
+        directory=directory,
+        pyproject=_read_toml(directory / "pyproject.toml"),
+        cfg=_read_cfg(directory / "setup.cfg"),
+        script=_read_script(directory / "setup.py"),
+        hatch=_read_toml(directory / "hatch.toml"),
+    )
+
+
+def packages(requires: Iterable[str]) -> frozenset[str]:
+    """Canonical names (PEP 503) of requirement strings; what is no requirement is left out."""
+    matches = (re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", text) for text in requires)
+    return frozenset(re.sub(r"[-_.]+", "-", match[1]).lower() for match in matches if match)
+
+
+def table(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The table at `key`; empty where there is none."""
+    found = mapping.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(_read_text(path) or "")
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise UsageError(
+            f"{path}:{line[1] if line else 1}: not valid TOML: {error}", hint="correct the file"
+        ) from error
+
+
+def _read_cfg(path: Path) -> dict[str, dict[str, str]]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(_read_text(path) or "", source=str(path))
+    except configparser.Error as error:
+        raise UsageError(f"{path}: not a valid setup.cfg: {error}", hint="correct the file") from error
+    return {section: dict(parser.items(section)) for section in parser.sections()}
+
+
+def _read_script(path: Path) -> SetupScript:
+    try:
+        return read_setup_script(_read_text(path) or "", str(path))
+    except SyntaxError as error:
+        raise UsageError(
+            f"{path}:{error.lineno or 1}: not valid Python: {error.msg}", hint="correct the file"
+        ) from error
+    except ValueError as error:  # a null byte, before Python 3.11.4
+        raise UsageError(f"{path}:1: not valid Python: {error}", hint="correct the file") from error
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}", hint="the file must be readable and UTF-8") from error

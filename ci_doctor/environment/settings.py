@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `[setup-env]` section."""
+
+from msgspec import Struct
+
+from ci_doctor.environment.determinism import Profile
+
+
+class SetupEnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to prepare. Paths are relative to the file that names them, or to the working directory."""
+
+    projects: tuple[str, ...] = (".",)
+    pythons: tuple[str, ...] = ()
+    venvs: tuple[str, ...] = ()
+    determinism: Profile = Profile.DEFAULT
+    preload: tuple[str, ...] = ()
+    allow_fallback: bool = False

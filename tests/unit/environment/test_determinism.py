@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_doctor.environment.determinism import AS_REQUESTED, Determinism, Profile, decide, differing
+from ci_doctor.environment.determinism_table import BY_NAME, TABLE
+from ci_doctor.model.finding import Severity
+
+ENVIRONMENTS = st.dictionaries(
+    st.sampled_from([row.name for row in TABLE]), st.sampled_from(["0", "1", "", "x", ":4096:8"])
+)
+
+
+def rules(decided: Determinism) -> list[str]:
+    return [finding.rule.removeprefix("determinism/") for finding in decided.findings]
+
+
+def values(decided: Determinism) -> dict[str, str]:
+    return {variable.name: variable.value for variable in decided.variables}
+
+
+def test_the_default_profile_sets_what_costs_nothing() -> None:
+    decided = decide(Profile.DEFAULT, {}, {})
+    assert values(decided) == {
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "PYTHONHASHSEED": "0",
+        "OMP_DYNAMIC": "FALSE",
+        "MKL_DYNAMIC": "FALSE",
+    }
+    assert decided.findings == ()
+
+
+def test_strict_sets_more_and_says_that_the_product_is_another() -> None:
+    decided = decide(Profile.STRICT, {}, {})
+    assert values(decided).items() >= {"VLLM_BATCH_INVARIANT": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}.items()
+    assert "strict" in rules(decided)
+
+
+def test_what_strict_sets_itself_and_vllm_overwrites_is_a_note() -> None:
+    overwritten = [
+        finding for finding in decide(Profile.STRICT, {}, {}).findings if finding.rule.endswith("overwritten")
+    ]
+    assert {finding.severity for finding in overwritten} == {Severity.NOTE}
+
+
+@given(st.sampled_from(Profile), ENVIRONMENTS)
+def test_a_value_of_the_users_is_never_replaced(profile: Profile, environ: dict[str, str]) -> None:
+    assert values(decide(profile, environ, {})).keys().isdisjoint(environ)
+
+
+@given(st.sampled_from(Profile), ENVIRONMENTS)
+def test_running_it_again_sets_the_same(profile: Profile, environ: dict[str, str]) -> None:
+    first = values(decide(profile, environ, {}))
+    assert values(decide(profile, {**environ, **first}, first)) == first
+
+
+@given(st.sampled_from(Profile), ENVIRONMENTS)
+def test_every_variable_that_will_be_set_is_accounted_for_once(profile: Profile, environ: dict[str, str]) -> None:
+    decided = decide(profile, environ, {})
+    assert {row.name: row.value for row in decided.requested} == {**environ, **values(decided)}
+    assert len({row.name for row in decided.requested}) == len(decided.requested)
+
+
+def test_off_sets_nothing_and_still_finds_what_is_wrong() -> None:
+    decided = decide(Profile.OFF, {"NCCL_DETERMINISTIC": "1"}, {})
+    assert (decided.variables, rules(decided)) == ((), ["no-effect"])
+
+
+@pytest.mark.parametrize(
+    ("environ", "rule"),
+    [
+        ({"NCCL_DETERMINISTIC": "1"}, "no-effect"),
+        ({"FLASH_ATTENTION_DETERMINISTIC": "1"}, "no-effect"),
+        ({"CUBLAS_WORKSPACE_CONFIG": "4096"}, "invalid-value"),
+        ({"PYTHONHASHSEED": "abc"}, "invalid-value"),
+        ({"PYTHONHASHSEED": "random"}, "conflict"),
+        ({"TORCHINDUCTOR_DETERMINISTIC": "1"}, "conflict"),
+        ({"VLLM_TRITON_FORCE_FIRST_CONFIG": "1", "TRITON_CACHE_AUTOTUNING": "1"}, "conflict"),
+        ({"VLLM_BATCH_INVARIANT": "1", "NCCL_ALGO": "Ring"}, "overwritten"),
+    ],
+)
+def test_what_is_wrong_is_a_finding_with_its_value_and_its_source(environ: dict[str, str], rule: str) -> None:
+    (finding,) = decide(Profile.OFF, environ, {}).findings
+    name = next(name for name in environ if any(f"{name}=" in str(each.excerpt) for each in finding.evidence))
+    assert (finding.rule, finding.severity) == (f"determinism/{rule}", Severity.WARNING)
+    assert finding.evidence[-1].excerpt == f"source: {BY_NAME[name].source}"
+
+
+@pytest.mark.parametrize("value", ["0", "", None])
+def test_without_batch_invariant_mode_nothing_is_overwritten(value: str | None) -> None:
+    environ = {"CUBLAS_WORKSPACE_CONFIG": ":16:8", **({} if value is None else {"VLLM_BATCH_INVARIANT": value})}
+    decided = decide(Profile.DEFAULT, environ, {})
+    assert decided.requested[0].effective == AS_REQUESTED
+    assert rules(decided) == []
+
+
+def test_a_variable_of_a_stricter_run_that_stays_is_named() -> None:
+    strict = values(decide(Profile.STRICT, {}, {}))
+    decided = decide(Profile.DEFAULT, strict, strict)
+    left = [finding for finding in decided.findings if finding.rule == "determinism/left-over"]
+    assert {finding.remedy for finding in left} >= {"unset VLLM_BATCH_INVARIANT", "unset NCCL_ALGO"}
+    assert not any("CUBLAS_WORKSPACE_CONFIG" in finding.summary for finding in left)
+
+
+def test_two_environments_differ_in_what_either_lacks_or_has_otherwise() -> None:
+    one = {"PYTHONHASHSEED": "0", "NCCL_ALGO": "Ring", "PATH": "/bin"}
+    other = {"PYTHONHASHSEED": "1", "MKL_CBWR": "AVX2", "PATH": "/usr/bin"}
+    assert set(differing(one, other)) == {"PYTHONHASHSEED", "NCCL_ALGO", "MKL_CBWR"}
+    assert differing(one, one) == ()
+
+
+class TestTable:
+    def test_names_are_unique(self) -> None:
+        assert len(BY_NAME) == len(TABLE)
+
+    @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+    def test_a_row_is_whole(self, row: object) -> None:
+        found = next(each for each in TABLE if each is row)
+        assert found.source
+        assert found.effect
+        assert not (found.no_effect and (found.default or found.strict))
+        # What the default profile sets, strict sets too.
+        assert found.default is None or found.strict is not None
+
+    @pytest.mark.parametrize("row", [row for row in TABLE if row.allowed], ids=lambda row: row.name)
+    def test_what_a_profile_sets_is_a_value_that_is_accepted(self, row: object) -> None:
+        found = next(each for each in TABLE if each is row)
+        for value in filter(None, (found.default, found.strict)):
+            assert re.fullmatch(found.allowed or "", value)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports read back by those who read them: real shells, python-dotenv, GitHub's rules, a JSON parser."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import dotenv
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ci_doctor.environment.exports import MARKER, ExportFormat, failing_statement, marker, ours, render
+from ci_doctor.errors import UsageError
+
+SHELLS = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name}"))
+    for name in ("bash", "dash", "zsh")
+]
+NASTY = "'\"`$\\!#&;|<>(){}[]*?~=%^, \t\n\r-aZ0é€𝄞\x01\x7f"
+VALUES = st.one_of(
+    st.text(st.sampled_from(NASTY)),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+)
+# Not names that a shell gives a meaning of its own.
+NAMES = st.from_regex(r"[A-Z_][A-Za-z0-9_]{0,20}", fullmatch=True).map(lambda name: f"X_{name}")
+VARIABLES = st.dictionaries(NAMES, VALUES, max_size=4)
+
+DUMP = "import os, sys; sys.stdout.buffer.write(b'\\0'.join(os.environb[n.encode()] for n in sys.argv[1:]) + b'\\0')"
+
+
+def evaluated(shell: str, text: str, names: Mapping[str, str]) -> dict[str, str]:
+    """The values of `names` after `eval "$(…)"`, which drops newlines at the end, as a job does it."""
+    program = f'eval "$1"; shift; exec "{sys.executable}" -I -S -c "$@"'
+    ended = subprocess.run(
+        [shell, "-c", program, shell, text.rstrip("\n"), DUMP, *names],
+        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+        check=True,
+        capture_output=True,
+    )
+    assert ended.stderr == b""
+    return dict(zip(names, map(os.fsdecode, ended.stdout.split(b"\0")), strict=False))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(max_examples=40, deadline=None)
+@given(variables=VARIABLES)
+@example(
+    variables={
+        "X_A": "",
+        "X_B": "-n",
+        "X_C": "it's\n'",
+        "X_D": "$(touch /tmp/pwned)`id`\\",
+        "X_E": "!!\n\n",
+        "X_F": "=ls '",
+    }
+)
+def test_a_shell_reads_exactly_the_value(shell: str, variables: dict[str, str]) -> None:
+    assert evaluated(shell, render(variables, ExportFormat.SHELL), variables) == variables
+
+
+@given(VARIABLES)
+def test_python_dotenv_reads_exactly_the_value(variables: dict[str, str]) -> None:
+    text = io.StringIO(render(variables, ExportFormat.DOTENV), newline="")
+    assert dotenv.dotenv_values(stream=text, interpolate=False) == variables
+
+
+@given(VARIABLES)
+def test_github_reads_exactly_the_value(variables: dict[str, str]) -> None:
+    assert from_github(render(variables, ExportFormat.GITHUB)) == variables
+
+
+def from_github(text: str) -> dict[str, str]:
+    """As the runner does (actions/runner, FileCommandManager.cs): `name=value` lines, or `name<<delimiter` blocks."""
+    found = {}
+    lines = iter(text.split("\n"))
+    for line in lines:
+        if not line:
+            continue
+        name, equals, value = line.partition("=")
+        if equals and "<<" not in name:
+            found[name] = value
+            continue
+        name, _, delimiter = line.partition("<<")
+        block = []
+        while (inner := next(lines)) != delimiter:
+            block.append(inner)
+        found[name] = "\n".join(block)
+    return found
+
+
+@given(VARIABLES)
+def test_a_json_parser_reads_exactly_the_value(variables: dict[str, str]) -> None:
+    assert json.loads(render(variables, ExportFormat.JSON)) == variables
+
+
+@pytest.mark.parametrize("form", ExportFormat)
+def test_order_is_kept_and_nothing_is_nothing(form: ExportFormat) -> None:
+    text = render({"B": "1", "A": "2"}, form)
+    assert text.index("B") < text.index("A")
+    assert render({}, form).strip("{}\n") == ""
+
+
+@pytest.mark.parametrize("name", ["", "1A", "A B", "A-B", "A$(id)", "A\n", "Ä", "A=B"])
+@pytest.mark.parametrize("form", ExportFormat)
+def test_what_is_no_name_is_refused(name: str, form: ExportFormat) -> None:
+    with pytest.raises(UsageError, match="cannot be the name of a variable"):
+        render({name: "1"}, form)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("code", [1, 2, 70, 143])
+def test_the_failing_statement_fails_with_the_code(shell: str, code: int) -> None:
+    for options in ("-c", "-ec"):
+        ended = subprocess.run([shell, options, 'eval "$1"', shell, failing_statement(code)], check=False)
+        assert ended.returncode == code
+
+
+@given(st.dictionaries(NAMES, VALUES, min_size=1), VALUES)
+def test_only_what_nobody_changed_since_is_ours(variables: dict[str, str], other: str) -> None:
+    job = {**variables, MARKER: marker(variables, {})}
+    assert ours(job) == variables
+    changed = next(iter(variables))
+    expected = {name: value for name, value in variables.items() if name != changed or value == other}
+    assert ours({**job, changed: other}) == expected
+    del job[changed]
+    assert changed not in ours(job)
+
+
+def test_what_an_earlier_run_exported_stays_ours() -> None:
+    earlier = {"A": "1", "B": "2"}
+    again = {"B": "3"}
+    job = {**earlier, **again, MARKER: marker(again, earlier)}
+    assert ours(job) == {"A": "1", "B": "3"}
+
+
+@pytest.mark.parametrize("text", ["", ",", "A", "A:", ":x", "A:x:y", "nonsense,A:zzz"])
+def test_a_marker_that_is_none_makes_nothing_ours(text: str) -> None:
+    assert ours({"A": "1", MARKER: text}) == {}

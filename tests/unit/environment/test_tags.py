@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sorting tags and telling `git describe` about them."""
+
+import fnmatch
+
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from ci_doctor.environment.tags import exclusions, is_git_describe, picked_tag, reads_oddly, sort_tags, without_tags
+
+NAMES = st.lists(st.text("abv019.-/", min_size=1, max_size=8), unique=True, max_size=12)
+
+
+@given(NAMES, NAMES)
+def test_exclusions_match_every_unparsable_tag_and_no_version(unparsable: list[str], versions: list[str]) -> None:
+    versions = [name for name in versions if name not in unparsable]
+    patterns = exclusions(unparsable, versions)
+    assert all(any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns) for name in unparsable)
+    assert not any(fnmatch.fnmatchcase(name, pattern) for name in versions for pattern in patterns)
+
+
+def test_a_family_without_versions_is_one_pattern() -> None:
+    assert exclusions(["nightly-cu12", "nightly-cu13", "v1-x"], ["v1.0"]) == ("nightly-cu*", "v1-x")
+
+
+def test_only_tags_that_the_command_could_pick_are_sorted() -> None:
+    command = ["git", "describe", "--match", "v*", "--match=pkg-*", "--exclude", "*-rc"]
+    tags = sort_tags(
+        ["v1", "nightly-cu13", "v2-rc", "pkg-x"], command, lambda name: Version("1") if name == "v1" else None
+    )
+    assert tuple(tags.versions) == ("v1",)
+    assert tags.unparsable == ("pkg-x",)
+
+
+def test_exclusions_come_before_a_commit_and_a_double_dash() -> None:
+    assert without_tags(["git", "-C", ".", "describe", "--tags", "HEAD"], ["a$b"]) == [
+        *("git", "-C", ".", "describe", "--exclude=a$b", "--tags", "HEAD")
+    ]
+
+
+def test_what_counts_as_git_describe() -> None:
+    assert is_git_describe(["/usr/bin/git", "describe"])
+    assert not is_git_describe(["./describe.sh"])
+    assert not is_git_describe(["git", "log"])
+    assert not is_git_describe([])
+
+
+def test_the_picked_tag_may_hold_what_describe_appends() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def git(*arguments: str) -> str | None:
+        asked.append(arguments)
+        return "v1-2-gabc-3-gdef0"
+
+    assert picked_tag(git, ["git", "describe", "--dirty", "--long"]) == "v1-2-gabc"
+    assert asked == [("describe", "--long")]
+    assert picked_tag(lambda *_: None, ["git", "describe"]) is None
+    assert picked_tag(lambda *_: "v1.0", ["git", "describe"]) == "v1.0"
+
+
+def test_which_readings_are_odd() -> None:
+    assert reads_oddly("nightly-13", "13", {"nightly-13": Version("13")})
+    assert reads_oddly("13", "13", {"13": Version("13"), "v1.2": Version("1.2")})
+    assert not reads_oddly("v255", "v255", {"v255": Version("255"), "v254": Version("254")})
+    assert not reads_oddly("release-0.5", "0.5", {})
