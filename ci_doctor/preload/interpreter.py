@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: runs somebody else's interpreter, with a time limit, and reads what it says."""
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from ci_doctor.errors import UsageError
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """How a run ended: `exit_code` is negative for a signal and None where the time limit ended it."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+
+    @property
+    def last_error_line(self) -> str:
+        """The last line on stderr that is not blank, or how the run ended."""
+        lines = self.stderr.strip().splitlines()
+        return lines[-1].strip() if lines else f"exit code {self.exit_code}, nothing on stderr"
+
+
+def ask(python: Path, *arguments: str, timeout_s: float, environment: Mapping[str, str]) -> Answer:
+    """Run `python` with `arguments` in a session of its own, stopped as a whole when `timeout_s` has passed.
+
+    Output goes to files: a child that keeps a pipe open cannot hold us up. Raises UsageError where it cannot be started.
+    """
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        try:
+            process = subprocess.Popen(
+                [str(python), *arguments],
+                stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise UsageError(
+                f"cannot run {python}: {error.strerror or error}",
+                hint="name a Python interpreter, such as .venv/bin/python",
+            ) from error
+        exit_code: int | None = None
+        try:
+            exit_code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if process.returncode is None:  # not reaped yet, so the group is still ours
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        return Answer(exit_code=exit_code, stdout=_text(stdout), stderr=_text(stderr))
+
+
+def clean_environment(environment: Mapping[str, str], *, keep: tuple[str, ...] = ()) -> dict[str, str]:
+    """`environment` without what changes how Python starts (PYTHON*, except `keep`) and without the shim's own switches."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in keep or not name.startswith(("PYTHON", "CI_DOCTOR_PRELOAD"))
+    }
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Installing preload shims into real interpreters and taking them out again."""
+
+import os
+import signal
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.errors import InfraError, PreparationError, UsageError
+from ci_doctor.model.action import FileState
+from ci_doctor.preload.install import install_shims, remove_shims, status
+from ci_doctor.preload.interpreter import ask
+from ci_doctor.preload.plan import FileCondition, plan_install, plan_remove
+from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.shim_files import FINDER, PATH_FILE
+from ci_doctor.preload.target import inspect_interpreter
+from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
+
+pytestmark = pytest.mark.integration
+
+RULE = parse_rule("serve=json:dumps")
+OTHER_RULE = parse_rule("serve=json:loads")
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Venv:
+    return Venv(interpreters()["own"], tmp_path / "v")
+
+
+@pytest.mark.parametrize("name", interpreters())
+def test_removal_leaves_the_site_directory_as_it_was(name: str, tmp_path: Path) -> None:
+    interpreter = interpreters()[name]
+    skip_without(interpreter)
+    venv = Venv(interpreter, tmp_path / "v")
+    venv.put({"serve.py": "", "theirs.pth": "# a comment\n"})
+    before = venv.files()
+    install_shims([venv.python], [RULE], dry_run=False)
+    assert status(venv.python).installed
+    install_shims([venv.python], [OTHER_RULE], dry_run=False)
+    assert status(venv.python).rules == (parse_rule("serve=json:dumps,loads"),)
+    venv.run("-O", "-c", "import _ci_doctor_preload_rt")  # leaves bytecode of another kind
+    remove_shims([venv.python], dry_run=False)
+    assert venv.files() == before
+    assert venv.run("-c", "pass").stderr == ""
+
+
+def test_second_installation_changes_nothing(venv: Venv) -> None:
+    install_shims([venv.python], [RULE], dry_run=False)
+    before = {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*")}
+    (result,) = install_shims([venv.python], [RULE], dry_run=False)
+    assert {action.state for action in result.actions} == {FileState.UNCHANGED}
+    assert {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*")} == before
+
+
+def test_installations_at_the_same_time_lose_no_rule(venv: Venv) -> None:
+    rules = [parse_rule(f"serve{number}=json:dumps") for number in range(4)]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda rule: install_shims([venv.python], [rule], dry_run=False), rules))
+    assert set(status(venv.python).rules) == set(rules)
+
+
+def test_dry_run_says_the_same_and_changes_nothing(venv: Venv) -> None:
+    before = venv.files()
+    planned = install_shims([venv.python], [RULE], dry_run=True)
+    assert venv.files() == before
+    assert install_shims([venv.python], [RULE], dry_run=False) == planned
+    armed = venv.files()
+    remove_shims([venv.python], dry_run=True)
+    assert venv.files() == armed
+
+
+def test_removing_nothing_is_no_action(venv: Venv) -> None:
+    (result,) = remove_shims([venv.python], dry_run=False)
+    assert result.actions == ()
+    assert not status(venv.python).installed
+
+
+def test_files_are_readable_by_all_and_compiled(venv: Venv) -> None:
+    install_shims([venv.python], [RULE], dry_run=False)
+    modes = {stat.S_IMODE((venv.site_dir / name).stat().st_mode) for name in (FINDER, PATH_FILE)}
+    assert modes == {0o644}
+    compiled = {path.name.partition(".")[0] for path in (venv.site_dir / "__pycache__").iterdir()}
+    assert compiled == {"_ci_doctor_preload", "_ci_doctor_preload_rt"}
+
+
+def test_interpreter_and_its_venv_directory_are_one_target(venv: Venv) -> None:
+    results = install_shims([venv.python, venv.directory, venv.directory / "bin" / "python3"], [RULE], dry_run=False)
+    assert [result.target.python for result in results] == [venv.python]
+
+
+def test_bad_second_target_leaves_the_first_untouched(venv: Venv, tmp_path: Path) -> None:
+    before = venv.files()
+    with pytest.raises(UsageError, match="cannot run"):
+        install_shims([venv.python, tmp_path / "nothing"], [RULE], dry_run=False)
+    assert venv.files() == before
+
+
+def test_interpreter_starts_cleanly_wherever_the_writing_stops(venv: Venv) -> None:
+    target = inspect_interpreter(venv.python)
+    for rule in (RULE, OTHER_RULE):
+        for action in plan_install(target, [rule]):
+            action.path.write_bytes(action.content)
+            assert venv.run("-c", "import json").stderr == ""
+    for action in plan_remove(target):
+        action.path.unlink()
+        assert venv.run("-c", "import json").stderr == ""
+
+
+def test_installation_that_was_cut_off_is_finished_by_the_next(venv: Venv) -> None:
+    install_shims([venv.python], [RULE], dry_run=False)
+    manifest = plan_install(inspect_interpreter(venv.python), [OTHER_RULE])[0]
+    manifest.path.write_bytes(manifest.content)
+    assert status(venv.python).installed
+    install_shims([venv.python], [OTHER_RULE], dry_run=False)
+    assert set(status(venv.python).files.values()) == {FileCondition.OURS}
+
+
+def test_foreign_file_is_refused_and_kept(venv: Venv) -> None:
+    venv.put({FINDER: "mine = True\n"})
+    before = venv.files()
+    with pytest.raises(PreparationError, match="was not written by"):
+        install_shims([venv.python], [RULE], dry_run=False)
+    with pytest.raises(PreparationError):
+        remove_shims([venv.python], dry_run=False)
+    assert venv.files() == before
+
+
+def test_symbolic_link_is_refused_and_what_it_leads_to_kept(venv: Venv, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (venv.site_dir / PATH_FILE).symlink_to(tmp_path / "precious")
+    with pytest.raises(PreparationError, match="not a regular file"):
+        install_shims([venv.python], [RULE], dry_run=False)
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_site_directory_that_may_not_be_written_is_refused(venv: Venv) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    venv.site_dir.chmod(0o555)
+    with pytest.raises(UsageError, match="cannot write in"):
+        install_shims([venv.python], [RULE], dry_run=False)
+
+
+def test_interpreter_that_no_longer_starts_gets_its_files_back(venv: Venv) -> None:
+    venv.put({"theirs.pth": "import sys; '_ci_doctor_preload' in sys.modules and sys.exit(3)\n"})
+    before = venv.files()
+    with pytest.raises(PreparationError) as caught:
+        install_shims([venv.python], [RULE], dry_run=False)
+    assert [finding.rule for finding in caught.value.findings] == ["preload/breaks-start"]
+    assert venv.files() == before
+
+
+def test_interpreter_that_complained_before_may_go_on_complaining(venv: Venv) -> None:
+    venv.put({"theirs.pth": "import no_such_module\n"})
+    install_shims([venv.python], [RULE], dry_run=False)
+    assert status(venv.python).installed
+
+
+@pytest.mark.parametrize(
+    ("module", "rule", "trial_timeout_s"),
+    [
+        pytest.param("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "preload/crashes", 60, id="signal"),
+        pytest.param("import os; os._exit(0)", "preload/crashes", 60, id="os-exit"),
+        pytest.param("import threading; threading.Event().wait()", "preload/hangs", 0.5, id="hang"),
+    ],
+)
+def test_module_that_would_end_or_hang_every_process_is_refused(
+    venv: Venv, module: str, rule: str, trial_timeout_s: float
+) -> None:
+    venv.put({"deadly.py": module})
+    before = venv.files()
+    with pytest.raises(PreparationError) as caught:
+        install_shims([venv.python], [parse_rule("serve=deadly")], dry_run=False, trial_timeout_s=trial_timeout_s)
+    assert [finding.rule for finding in caught.value.findings] == [rule]
+    assert venv.files() == before
+
+
+def test_module_that_talks_at_import_does_not_confuse_the_trial(venv: Venv) -> None:
+    venv.put({"chatty.py": "import os, sys; print('hello'); os.write(1, b'{}'); sys.stderr.write('warning')"})
+    (result,) = install_shims([venv.python], [parse_rule("serve=chatty")], dry_run=False)
+    assert result.findings == ()
+
+
+@pytest.mark.parametrize(
+    "program", ["#!/bin/sh\necho no python >&2\nexit 2\n", "#!/bin/sh\n", "not a program", "#!/bin/sh\necho '[1]'\n"]
+)
+def test_program_that_is_no_python_is_refused(tmp_path: Path, program: str) -> None:
+    path = tmp_path / "python"
+    path.write_text(program)
+    path.chmod(0o755)
+    with pytest.raises(UsageError) as caught:
+        status(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("version", ["2.7.18", "3.7.16"])
+def test_python_older_than_3_8_is_refused(version: str) -> None:
+    python = pyenv_python(version)
+    skip_without(python)
+    with pytest.raises(UsageError, match=r"3\.8"):
+        status(python)
+
+
+def test_interpreter_of_the_operating_system_is_refused(tmp_path: Path) -> None:
+    python = interpreters()["system"]
+    skip_without(python)
+    if not inspect_interpreter(python).externally_managed:
+        pytest.skip(f"{python} is not externally managed")
+    with pytest.raises(UsageError, match="PEP 668"):
+        install_shims([python], [RULE], dry_run=True)
+    assert not inspect_interpreter(Venv(python, tmp_path / "v").python).externally_managed
+
+
+def test_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    # The grandchild holds the other end of the fifo open for as long as it lives.
+    script = f"exec 3>{fifo}; sh -c 'echo $$ >&3; exec sleep 1000' & wait"
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(reader, "rb") as pipe:
+        answer = ask(Path("/bin/sh"), "-c", script, timeout_s=1.0, environment=os.environ)
+        assert answer.exit_code is None
+        os.set_blocking(reader, True)
+        assert pipe.read().strip().isdigit(), "the end of the file comes when the last writer is gone"
+
+
+def test_exit_by_signal_is_told(tmp_path: Path) -> None:
+    answer = ask(Path("/bin/sh"), "-c", "kill -TERM $$", timeout_s=20, environment={})
+    assert answer.exit_code == -signal.SIGTERM
+
+
+def test_interpreter_that_does_not_answer_is_infra(tmp_path: Path) -> None:
+    path = tmp_path / "python"
+    path.write_text("#!/bin/sh\nexec sleep 1000\n")
+    path.chmod(0o755)
+    with pytest.raises(InfraError, match="did not answer"):
+        inspect_interpreter(path, timeout_s=0.2)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What installing and removing would do to a site directory."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ci_doctor.errors import PreparationError, UsageError
+from ci_doctor.model.action import FileState, WriteFile
+from ci_doctor.preload.plan import FileCondition, plan_install, plan_remove, read_site
+from ci_doctor.preload.rules import Rule, parse_rule
+from ci_doctor.preload.shim_files import FILES, FINDER, MANIFEST, PATH_FILE, RUNTIME
+from ci_doctor.preload.target import Target
+
+RULE = parse_rule("serve=transformers:GenerationConfig")
+OTHER_RULE = parse_rule("serve=transformers:AutoConfig")
+BOTH = parse_rule("serve=transformers:GenerationConfig,AutoConfig")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    python = Path("/venv/bin/python")
+    return Target(python=python, version=(3, 12, 0), site_dir=tmp_path, externally_managed=False, writable=True)
+
+
+def carry_out(actions: tuple[WriteFile, ...]) -> None:
+    for action in actions:
+        if action.state is FileState.REMOVE:
+            action.path.unlink()
+        else:
+            action.path.write_bytes(action.content)
+
+
+def states(actions: tuple[WriteFile, ...]) -> dict[str, FileState]:
+    return {action.path.name: action.state for action in actions}
+
+
+def test_first_installation_creates_all_files_and_arms_last(target: Target) -> None:
+    actions = plan_install(target, [RULE])
+    assert [action.path.name for action in actions] == [MANIFEST, RUNTIME, FINDER, PATH_FILE]
+    assert set(states(actions).values()) == {FileState.CREATE}
+
+
+def test_planning_changes_nothing(target: Target) -> None:
+    plan_install(target, [RULE])
+    assert not list(target.site_dir.iterdir())
+
+
+def test_same_rules_again_leave_all_unchanged(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    assert set(states(plan_install(target, [RULE])).values()) == {FileState.UNCHANGED}
+
+
+def test_more_rules_replace_the_finder_and_the_manifest_only(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    actions = plan_install(target, [OTHER_RULE])
+    changed = {name for name, state in states(actions).items() if state is FileState.REPLACE}
+    assert changed == {MANIFEST, FINDER}
+    carry_out(actions)
+    assert read_site(target.site_dir).rules == (BOTH,)
+    assert set(states(plan_install(target, [OTHER_RULE])).values()) == {FileState.UNCHANGED}
+
+
+def test_removal_disarms_first_and_forgets_last(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    actions = plan_remove(target)
+    assert [action.path.name for action in actions] == list(reversed(FILES))
+    carry_out(actions)
+    assert not list(target.site_dir.iterdir())
+
+
+def test_nothing_to_remove_is_no_action(target: Target) -> None:
+    assert plan_remove(target) == ()
+
+
+@pytest.mark.parametrize("written", range(len(FILES) + 1))
+@pytest.mark.parametrize("rule", [RULE, OTHER_RULE, parse_rule("another=json")], ids=["more", "same", "unlike"])
+def test_installation_cut_off_anywhere_can_be_finished_or_removed(target: Target, rule: Rule, written: int) -> None:
+    carry_out(plan_install(target, [RULE]))
+    carry_out(plan_install(target, [OTHER_RULE])[:written])
+    plan_remove(target)
+    carry_out(plan_install(target, [rule]))
+    assert set(read_site(target.site_dir).conditions.values()) == {FileCondition.OURS}
+
+
+@pytest.mark.parametrize("removed", range(len(FILES) + 1))
+def test_removal_cut_off_anywhere_can_be_finished(target: Target, removed: int) -> None:
+    carry_out(plan_install(target, [RULE]))
+    carry_out(plan_remove(target)[:removed])
+    carry_out(plan_remove(target))
+    assert not list(target.site_dir.iterdir())
+
+
+def test_lost_manifest_is_made_again_for_the_same_rules(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    (target.site_dir / MANIFEST).unlink()
+    carry_out(plan_install(target, [RULE]))
+    assert set(read_site(target.site_dir).conditions.values()) == {FileCondition.OURS}
+
+
+def _write_foreign(path: Path) -> None:
+    path.write_text("print('hello')\n")
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("/nonexistent")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("spoil", "rule"),
+    [
+        pytest.param(_write_foreign, "preload/foreign-file", id="foreign"),
+        pytest.param(_link, "preload/not-a-file", id="link"),
+        pytest.param(Path.mkdir, "preload/not-a-file", id="directory"),
+    ],
+)
+def test_what_is_not_ours_is_refused(target: Target, name: str, spoil: Callable[[Path], None], rule: str) -> None:
+    spoil(target.site_dir / name)
+    with pytest.raises(PreparationError) as caught:
+        plan_install(target, [RULE])
+    assert [finding.rule for finding in caught.value.findings] == [rule]
+    assert str(target.site_dir / name) in caught.value.message
+    with pytest.raises(PreparationError):
+        plan_remove(target)
+
+
+@pytest.mark.parametrize("name", [RUNTIME, FINDER, PATH_FILE])
+def test_edited_file_is_refused(target: Target, name: str) -> None:
+    carry_out(plan_install(target, [RULE]))
+    path = target.site_dir / name
+    path.write_bytes(path.read_bytes() + b"# mine now\n")
+    assert read_site(target.site_dir).conditions[name] is FileCondition.EDITED
+    with pytest.raises(PreparationError) as caught:
+        plan_install(target, [OTHER_RULE])
+    assert [finding.rule for finding in caught.value.findings] == ["preload/edited-file"]
+    with pytest.raises(PreparationError):
+        plan_remove(target)
+
+
+def test_every_refused_file_is_a_finding_of_its_own(target: Target) -> None:
+    _write_foreign(target.site_dir / FINDER)
+    _link(target.site_dir / PATH_FILE)
+    with pytest.raises(PreparationError) as caught:
+        plan_install(target, [RULE])
+    assert {finding.rule for finding in caught.value.findings} == {"preload/foreign-file", "preload/not-a-file"}
+
+
+@pytest.mark.parametrize(
+    ("hindrance", "said"), [({"writable": False}, "cannot write"), ({"externally_managed": True}, "PEP 668")]
+)
+def test_target_that_may_not_be_written_is_refused(target: Target, hindrance: dict[str, bool], said: str) -> None:
+    refused = msgspec.structs.replace(target, **hindrance)
+    with pytest.raises(UsageError, match=said):
+        plan_install(refused, [RULE])
+    carry_out(plan_install(target, [RULE]))
+    with pytest.raises(UsageError, match=said):
+        plan_remove(refused)
+
+
+def test_shim_that_a_person_with_more_rights_installed_satisfies_one_with_fewer(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    actions = plan_install(msgspec.structs.replace(target, writable=False), [RULE])
+    assert set(states(actions).values()) == {FileState.UNCHANGED}
