@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: a log of its own for each start, of which only the end is ever read."""
+
+import errno
+import os
+from pathlib import Path
+
+from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.services.roots import Excerpt, root_lines
+
+_TAIL_BYTES = 256 * 1024
+_COUNTED_BYTES = 64 * 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
+_EXHAUSTED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+
+
+def open_log(directory: Path, name: str) -> tuple[Path, int]:
+    """A new file `NAME-1.log`, or with the next free number, and a file descriptor that appends to it.
+
+    Raises UsageError where it cannot be made, and InfraError where the machine has no more room for it.
+    """
+    number = 1
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = directory / f"{name}-{number}.log"
+            try:
+                return path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                number += 1
+    except OSError as error:
+        message = f"cannot write logs to {directory}: {error.strerror or error}"
+        if error.errno in _EXHAUSTED:
+            raise InfraError(message, hint="free some space on that disk, or raise `ulimit -n`") from error
+        raise UsageError(message, hint="choose a directory that this user can write") from error
+
+
+def read_root_lines(path: Path) -> tuple[Excerpt, bool]:
+    """The telling lines among the last 256 KiB, and whether their line numbers are those of the whole file.
+
+    Line numbers of a file beyond 64 MiB are not counted. A file that cannot be read has no lines.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = max(0, size - _TAIL_BYTES)
+            counted = start <= _COUNTED_BYTES
+            before = _count_lines(path, start) if counted else 0
+            file.seek(start)
+            tail = file.read(_TAIL_BYTES)
+    except OSError:
+        return Excerpt(line=1, end_line=1, lines=()), False
+    if start:
+        # The first line is cut; an empty one in its place keeps the count, a file of one line keeps its end.
+        _, newline, rest = tail.partition(b"\n")
+        tail = newline + rest if newline else tail
+    excerpt = root_lines(tail.decode(errors="replace"))
+    return Excerpt(line=excerpt.line + before, end_line=excerpt.end_line + before, lines=excerpt.lines), counted
+
+
+def _count_lines(path: Path, size: int) -> int:
+    """How many newlines the first `size` bytes hold."""
+    count = 0
+    with path.open("rb") as file:
+        while size > 0 and (chunk := file.read(min(_CHUNK_BYTES, size))):
+            count += chunk.count(b"\n")
+            size -= len(chunk)
+    return count

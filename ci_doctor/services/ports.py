@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on sockets: reserves free ports, and says who owns a taken one."""
+
+import contextlib
+import secrets
+import socket
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ci_doctor.errors import InfraError
+
+if TYPE_CHECKING:
+    from psutil._ntuples import pconn, sconn
+
+_LOWEST = 10_000
+_ATTEMPTS = 200
+
+
+class ReservedPort:
+    """A free TCP port that no other ci-doctor of this network namespace will pick until `release`."""
+
+    def __init__(self, number: int, mark: socket.socket) -> None:
+        self.number = number
+        self._mark = mark
+
+    def release(self) -> None:
+        """Let others pick it; may be called again."""
+        self._mark.close()
+
+
+class PortOwner(Struct, frozen=True, kw_only=True):
+    """Who listens on a port; `pid` is None where the system does not say (another user's process).
+
+    `since` is RFC 3339 in UTC, to the second.
+    """
+
+    port: int
+    pid: int | None = None
+    name: str | None = None
+    since: str | None = None
+
+    def describe(self) -> str:
+        """`port 8000 is owned by nginx (pid 42, since 2026-11-21T02:03:04Z)`."""
+        if self.pid is None:
+            return f"port {self.port} is owned by a process of another user"
+        return f"port {self.port} is owned by {self.name} (pid {self.pid}, since {self.since})"
+
+
+def reserve_port() -> ReservedPort:
+    """A port that is free on every address now, outside the range from which the kernel serves outgoing connections.
+
+    The reservation is an abstract unix socket (unix(7)): it has the same scope as the port, the network namespace,
+    goes with the process, and leaves the port itself free for the server. Raises InfraError where none is free.
+    """
+    below = _ephemeral_range_start()
+    for _ in range(_ATTEMPTS):
+        number = _LOWEST + secrets.randbelow(below - _LOWEST)
+        mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            mark.bind(f"\0ci-doctor/port/{number}")
+            _bind_everywhere(number)
+        except OSError:
+            mark.close()
+        else:
+            return ReservedPort(number, mark)
+    raise InfraError(f"no free port between {_LOWEST} and {below}", hint="see what listens there: ss -ltnp")
+
+
+def _ephemeral_range_start() -> int:
+    """Where ip_local_port_range (ip(7)) begins; a range that leaves too little below it is not kept out of."""
+    with contextlib.suppress(OSError, ValueError):
+        start = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        if start >= _LOWEST + 1000:
+            return start
+    return 60_000
+
+
+def _bind_everywhere(number: int) -> None:
+    """Raises OSError where `number` is taken on some address."""
+    with socket.socket(socket.AF_INET) as plain:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        plain.bind(("", number))
+    if socket.has_dualstack_ipv6():
+        with socket.socket(socket.AF_INET6) as six:
+            six.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            six.bind(("", number))
+
+
+def is_local(host: str) -> bool:
+    """Whether `host` plainly means this machine, so that its listeners can be seen."""
+    return host in {"localhost", "0.0.0.0", "::", "::1"} or host.startswith("127.")  # noqa: S104 - read, not bound
+
+
+def listens(pids: Collection[int], port: int) -> bool:
+    """Whether one of `pids` listens on TCP `port`."""
+    import psutil
+
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            if any(_is_listener(row, port) for row in psutil.Process(pid).net_connections("tcp")):
+                return True
+    return False
+
+
+def owner_of(port: int) -> PortOwner | None:
+    """Who listens on TCP `port` of this machine; None where nobody does."""
+    import psutil
+
+    rows = [row for row in psutil.net_connections("tcp") if _is_listener(row, port)]
+    if not rows:
+        return None
+    pid = next((row.pid for row in rows if row.pid is not None), None)
+    if pid is not None:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            return PortOwner(port=port, pid=pid, name=process.name(), since=_timestamp(process.create_time()))
+    return PortOwner(port=port)
+
+
+def _is_listener(row: "pconn | sconn", port: int) -> bool:
+    return row.status == "LISTEN" and row.laddr[1:] == (port,)
+
+
+def _timestamp(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PORT TRAIT...: an OpenAI-like server whose answer is a function of the prompt, and whatever its traits make of it.
+
+A trait is NAME, NAME=VALUE, or NAME@START for one start only, where the arguments say `start=N`.
+"""
+
+import hashlib
+import http.server
+import itertools
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+WORDS = [word for word in sys.argv[2:] if not word.startswith("/")]
+OPTIONS = dict(word.split("=", 1) for word in WORDS if "=" in word)
+TRAITS = {word.partition("@")[0] for word in WORDS if "@" not in word or word.partition("@")[2] == OPTIONS.get("start")}
+answered = itertools.count(1)
+cached = itertools.count(1)
+answered_so_far: list[int] = []
+
+
+def tell() -> None:
+    """One byte into the pipe that the test reads."""
+    if "tell" in OPTIONS:
+        descriptor = os.open(os.environ["TOLD"], os.O_WRONLY)
+        os.write(descriptor, b".")
+        os.close(descriptor)
+
+
+def leave_a_family() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        os.write(writing, b".")
+        while True:
+            signal.pause()
+    os.read(reading, 1)
+
+
+def before_serving() -> None:
+    if "tells-secret" in TRAITS:
+        print("my key is", os.environ.get("API_KEY"), flush=True)
+    if "noisy" in TRAITS:
+        for _ in range(64):
+            sys.stdout.write(("x" * 1023 + "\n") * 64)
+        sys.stdout.flush()
+    if "deaf" in TRAITS:
+        leave_a_family()
+    if "exits" in TRAITS:
+        sys.exit(0)
+    if "dies" in TRAITS:
+        raise RuntimeError("the engine could not be loaded")
+
+
+def choice(body: dict[str, Any], index: int) -> dict[str, Any]:
+    text = "said " + hashlib.sha256(f"{body.get('prompt')}{index}".encode()).hexdigest()
+    if ("flip" in TRAITS and body.get("prompt") == "p1") or "flip-all" in TRAITS:
+        text = text[:9] + ("?" if text[9] != "?" else "!") + text[10:]
+    if "flip-other" in TRAITS:
+        text += "~"
+    if "surrogate" in TRAITS:
+        text += "\ud800"
+    if "secret-text" in TRAITS:
+        text += str(os.environ.get("API_KEY"))
+    return {
+        "index": index,
+        "text": "" if "empty" in TRAITS else text,
+        "finish_reason": "length" if "finish" in TRAITS else "stop",
+        "logprobs": {"token_logprobs": [-0.5, -0.25000000000000006 if "logprobs" in TRAITS else -0.25]},
+    }
+
+
+def answer(body: dict[str, Any]) -> dict[str, Any]:
+    choices = [choice(body, index) for index in range(body.get("n", 1))]
+    if "two-choices" in TRAITS:
+        choices.append(choice(body, 1))
+    if "nan" in TRAITS:
+        choices[0]["logprobs"] = {"token_logprobs": [float("nan")]}
+    if "no-choices" in TRAITS:
+        choices = []
+    prompt_tokens = 8 if "prompt-tokens" in TRAITS else 7
+    value: dict[str, Any] = {
+        "id": "cmpl-0",
+        "created": 0,
+        "model": "tiny",
+        "choices": choices,
+        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": 3},
+    }
+    if "fresh" in TRAITS:
+        value |= {"id": str(random.random()), "created": time.time_ns(), "system_fingerprint": str(os.getpid())}
+        value["choices"].reverse()
+        value["usage"]["prompt_tokens_details"] = {"cached_tokens": next(cached)}
+    return {"error": {"message": "out of cheese"}} if "error" in TRAITS else value
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path == "/metrics":
+            self.reply(200, f'kv_hits_total{{engine="0"}} {next(cached) if "hits" in TRAITS else 0}\n'.encode())
+        else:
+            ill = "never-ready" in TRAITS or ("falls-ill" in TRAITS and answered_so_far)
+            self.reply(503 if ill else 200, b"")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        tell()
+        if "backwards" in TRAITS:
+            time.sleep(0.01 * (9 - int(body["prompt"][1:])))
+        if "slow" in TRAITS:
+            time.sleep(0.1)
+        if "silent" in TRAITS or ("silent-on-p1" in TRAITS and body["prompt"] == "p1"):
+            threading.Event().wait()
+        if "closes" in TRAITS:
+            self.close_connection = True
+            return
+        self.reply(500 if "fails" in TRAITS else 200, self.content(body))
+        self.after_an_answer()
+
+    def content(self, body: dict[str, Any]) -> bytes:
+        if "html" in TRAITS:
+            return b"<html><body>Bad gateway</body></html>"
+        if "huge" in TRAITS:
+            return b'{"choices":[{"text":"' + b"x" * (70 << 20) + b'"}]}'
+        if "nested" in TRAITS:
+            return b"[" * 200_000
+        return json.dumps(answer(body)).encode()
+
+    def after_an_answer(self) -> None:
+        number = next(answered)
+        answered_so_far.append(number)
+        if str(number) == OPTIONS.get("dies-after"):
+            print(
+                "Traceback (most recent call last):\n  File 'engine.py', line 1\nRuntimeError: worker lost", flush=True
+            )
+            os._exit(1)
+        if str(number) == OPTIONS.get("exits-after"):
+            os._exit(0)
+
+    def reply(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if "trickle" in TRAITS and self.command == "POST":
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.02)
+        try:
+            self.wfile.write(content)
+            self.wfile.flush()
+        except ConnectionError:
+            pass
+
+    def log_request(self, *_: object) -> None:
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass
+
+
+before_serving()
+port = 0 if "elsewhere" in TRAITS else int(sys.argv[1])
+Server(("127.0.0.1", port), Handler).serve_forever()

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.errors import UsageError
+from ci_doctor.services.check import check_services, start_order
+from ci_doctor.services.spec import LaunchContext, ServiceSpec
+
+
+def spec(*needs: str) -> ServiceSpec:
+    return ServiceSpec(command=[sys.executable, "{port}"], needs=list(needs))
+
+
+def context(directory: Path, path: str = "/usr/bin:/bin") -> LaunchContext:
+    return LaunchContext(environment={"PATH": path}, directory=directory, log_directory=directory / "logs")
+
+
+def refusal(directory: Path, service: ServiceSpec, name: str = "vllm") -> str:
+    with pytest.raises(UsageError) as caught:
+        check_services({name: service}, [name], context(directory))
+    assert not (directory / "logs").exists()
+    return f"{caught.value.message} | {caught.value.hint}"
+
+
+def test_a_service_comes_after_what_it_needs_and_only_once() -> None:
+    specs = {"c": spec("a", "b"), "b": spec("a"), "a": spec(), "unused": spec("nowhere")}
+    assert start_order(specs, ["c", "a"]) == ("a", "b", "c")
+
+
+def test_names_keep_their_order_otherwise() -> None:
+    assert start_order({"a": spec(), "b": spec()}, ["b", "a"]) == ("b", "a")
+
+
+def test_a_circle_is_told_in_full() -> None:
+    with pytest.raises(UsageError, match="b -> c -> b"):
+        start_order({"a": spec("b"), "b": spec("c"), "c": spec("b")}, ["a"])
+
+
+def test_an_unknown_need_is_told_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError) as caught:
+        start_order({"vllm": spec("lmcach"), "lmcache": spec()}, ["vllm"])
+    assert 'service "vllm" needs "lmcach"' in caught.value.message
+    assert "lmcache" in (caught.value.hint or "")
+
+
+def test_no_name_at_all_is_refused() -> None:
+    with pytest.raises(UsageError, match="no service is named"):
+        start_order({"a": spec()}, [])
+
+
+def test_a_sound_service_passes(tmp_path: Path) -> None:
+    assert check_services({"a": spec()}, ["a"], context(tmp_path)) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("service", "told"),
+    [
+        pytest.param(ServiceSpec(command="pyhton3 {port}"), "command not found: pyhton3", id="not-found"),
+        pytest.param(ServiceSpec(command="./serve {port}"), "there is no", id="no-such-path"),
+        pytest.param(ServiceSpec(command="A=1 sh {port}"), "env = { A = ... }", id="assignment"),
+        pytest.param(ServiceSpec(command="sh {port} | tee log"), 'command = ["bash"', id="shell-words"),
+        pytest.param(ServiceSpec(command="sh '{port}"), "close the quotation", id="quotation"),
+        pytest.param(ServiceSpec(command="", env={"P": "{port}"}), "its command is empty", id="empty"),
+        pytest.param(ServiceSpec(command=["sh", "a\0{port}"]), "NUL", id="nul"),
+        pytest.param(ServiceSpec(command="sh {port}", env={"A=B": "1"}), "environment variable", id="variable"),
+        pytest.param(ServiceSpec(command="sh {port}", cwd="nowhere"), "cwd", id="cwd"),
+        pytest.param(ServiceSpec(command="sh"), "--port {port}", id="no-port"),
+        pytest.param(ServiceSpec(command="sh", ready="tcp://127.0.0.1:{port}"), "--port {port}", id="no-port-in-url"),
+        pytest.param(ServiceSpec(command="sh {port}", ready="https://x/"), "ready", id="scheme"),
+        pytest.param(ServiceSpec(command="sh {port}", start_timeout="soon"), "not a duration", id="duration"),
+        pytest.param(ServiceSpec(command="sh {port}", start_timeout=0), "no time to start", id="zero"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_starts(tmp_path: Path, service: ServiceSpec, told: str) -> None:
+    answer = refusal(tmp_path, service)
+    assert 'service "vllm"' in answer
+    assert told in answer
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
+    (tmp_path / "vllm").touch(mode=0o755)
+    with pytest.raises(UsageError) as caught:
+        check_services({"a": ServiceSpec(command="vlm {port}")}, ["a"], context(tmp_path, str(tmp_path)))
+    assert (caught.value.hint or "").startswith("did you mean `vllm`?")
+
+
+def test_the_service_s_own_path_counts(tmp_path: Path) -> None:
+    (tmp_path / "serve").touch(mode=0o755)
+    service = ServiceSpec(command="serve {port}", env={"PATH": str(tmp_path)})
+    assert check_services({"a": service}, ["a"], context(tmp_path)) == ("a",)
+
+
+def test_a_relative_command_begins_at_the_service_s_cwd(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/serve").touch(mode=0o755)
+    service = ServiceSpec(command="./serve {port}", cwd="inner")
+    assert check_services({"a": service}, ["a"], context(tmp_path)) == ("a",)
+
+
+def test_a_file_that_is_not_executable_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "serve").touch(mode=0o644)
+    assert "chmod +x" in refusal(tmp_path, ServiceSpec(command="./serve {port}"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_folder_of_path_that_may_not_be_entered_is_passed_over(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+    service = ServiceSpec(command="sh {port}", env={"PATH": f"{closed}:/usr/bin:/bin"})
+    assert check_services({"a": service}, ["a"], context(tmp_path)) == ("a",)
+
+
+def test_shell_words_are_arguments_in_a_list(tmp_path: Path) -> None:
+    service = ServiceSpec(command=["sh", "{port}", "|"])
+    assert check_services({"a": service}, ["a"], context(tmp_path)) == ("a",)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../a", "-a", "a b"])
+def test_a_name_must_fit_into_a_file_name(tmp_path: Path, name: str) -> None:
+    assert "cannot name a service" in refusal(tmp_path, spec(), name)
+
+
+def test_two_services_on_one_fixed_port_are_refused(tmp_path: Path) -> None:
+    fixed = ServiceSpec(command="sh", ready="tcp://127.0.0.1:8000")
+    with pytest.raises(UsageError, match='"a" and "b" are both asked on port 8000'):
+        check_services({"a": fixed, "b": fixed}, ["a", "b"], context(tmp_path))

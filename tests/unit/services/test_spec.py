@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ci_doctor.services.spec import LaunchContext, Scheme, ServiceSpec, Target, fill, fill_spec, parse_ready
+
+CONTEXT = LaunchContext(
+    environment={"PATH": "/bin", "A": "1"},
+    directory=Path("/work"),
+    log_directory=Path("/logs"),
+    placeholders={"arm": "baseline", "start": "2"},
+)
+
+
+def test_text_is_split_as_a_shell_splits_words() -> None:
+    assert ServiceSpec(command="vllm serve 'a b' --x=\"y z\"").words() == ["vllm", "serve", "a b", "--x=y z"]
+
+
+def test_a_list_of_words_is_taken_as_it_is() -> None:
+    assert ServiceSpec(command=["a", "'b"]).words() == ["a", "'b"]
+
+
+def test_an_unclosed_quotation_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="No closing quotation"):
+        ServiceSpec(command="a 'b").words()
+
+
+def test_an_unknown_key_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="comand"):
+        msgspec.convert({"command": "a", "comand": "b"}, ServiceSpec)
+
+
+@pytest.mark.parametrize("value", ["400s", 400, 400.0, "6m40s"])
+def test_a_start_timeout_is_text_or_a_number(value: str | float) -> None:
+    spec = msgspec.convert({"command": "a", "start_timeout": value}, ServiceSpec)
+    assert spec.start_timeout_s() == 400.0
+
+
+def test_a_start_timeout_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="no time to start"):
+        ServiceSpec(command="a", start_timeout=0).start_timeout_s()
+
+
+def test_braces_that_are_no_placeholder_survive() -> None:
+    text = '{"kv_port": {port}, "role": "{role}", "empty": {}}'
+    assert fill(text, {"port": "8000"}) == '{"kv_port": 8000, "role": "{role}", "empty": {}}'
+
+
+def test_every_placeholder_is_replaced_everywhere() -> None:
+    spec = ServiceSpec(
+        command=["serve", "--port={port}", "--kv", "127.0.0.1:{kv.port}", "{arm}-{start}"],
+        env={"ARM": "{arm}", "PORT": "{port}"},
+        cwd="runs/{arm}",
+        ready="http://127.0.0.1:{port}/health?arm={arm}",
+    )
+    filled = fill_spec(spec, CONTEXT, {"kv": 7000, "vllm": 8000}, "vllm")
+    assert filled.words == ("serve", "--port=8000", "--kv", "127.0.0.1:7000", "baseline-2")
+    assert filled.env == {"PATH": "/bin", "A": "1", "ARM": "baseline", "PORT": "8000"}
+    assert filled.cwd == Path("/work/runs/baseline")
+    assert filled.target == Target(scheme=Scheme.HTTP, host="127.0.0.1", port=8000, path="/health?arm=baseline")
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("/health", Target(scheme=Scheme.HTTP, host="127.0.0.1", port=5, path="/health")),
+        ("http://localhost/", Target(scheme=Scheme.HTTP, host="localhost", port=80, path="/")),
+        ("http://[::1]:99", Target(scheme=Scheme.HTTP, host="::1", port=99, path="/")),
+        ("tcp://127.0.0.1:7", Target(scheme=Scheme.TCP, host="127.0.0.1", port=7)),
+    ],
+)
+def test_a_ready_is_a_path_or_a_url(text: str, target: Target) -> None:
+    assert parse_ready(text, 5) == target
+
+
+@pytest.mark.parametrize(
+    "text", ["", "health", "https://x/", "tcp://127.0.0.1", "http://", "http://x:port/", "tcp://x:99999", "log:READY"]
+)
+def test_a_ready_that_cannot_be_asked_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"ready|[Pp]ort"):
+        parse_ready(text, 5)
+
+
+@pytest.mark.parametrize(
+    ("ready", "fixed"),
+    [
+        ("/health", False),
+        ("http://127.0.0.1:{port}/", False),
+        ("tcp://127.0.0.1:8000", True),
+        ("tcp://x:{kv.port}", True),
+    ],
+)
+def test_a_fixed_port_is_one_that_the_service_was_not_given(ready: str, fixed: bool) -> None:
+    assert ServiceSpec(command="a", ready=ready).has_fixed_port() is fixed
