@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a start of ci-doctor costs, against importing the libraries it cannot do without, in the same interpreter.
+
+    python benchmarks/startup.py            prints two ratios and whether each is within its budget
+    python benchmarks/startup.py --record   also appends them to benchmarks/RESULTS.md
+
+Each ratio is that of two medians over alternating runs, once by CPU time (user and system) and once by wall clock.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+RUNS = 30
+RESULTS = Path(__file__).with_name("RESULTS.md")
+PYPROJECT = """
+[build-system]
+requires = ["setuptools>=64", "setuptools-scm>=8"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "measured"
+dynamic = ["version"]
+[tool.setuptools_scm]
+"""
+TAGS = ("v0.1.0", "v0.2.0", "v0.3.0", "v1.0.0", "nightly-cu13")
+
+
+class Pair(NamedTuple):
+    """Two command lines and what the first may cost in times of the second."""
+
+    title: str
+    ours: Sequence[str]
+    reference: Sequence[str]
+    budget: float
+
+
+class Cost(NamedTuple):
+    """Seconds of one run."""
+
+    cpu: float
+    wall: float
+
+
+def pairs() -> tuple[Pair, ...]:
+    script = Path(sys.executable).with_name("ci-doctor")
+    ours = (str(script),) if script.exists() else (sys.executable, "-m", "ci_doctor")
+    return (
+        Pair("ci-doctor --version / import click", (*ours, "--version"), (sys.executable, "-c", "import click"), 2.0),
+        Pair(
+            "ci-doctor setup-env / import git, vcs_versioning",
+            (*ours, "setup-env"),
+            (sys.executable, "-c", "import git, vcs_versioning"),
+            1.6,
+        ),
+    )
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what would change how Python starts; bytecode is kept, as it is for every user."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CI_DOCTOR", "BUILDKITE"))
+    }
+
+
+def make_project(root: Path) -> None:
+    """A setuptools-scm project with five tags, one of them no version."""
+    git = ("git", "-c", "user.name=b", "-c", "user.email=b@example.org")
+    (root / "pyproject.toml").write_text(PYPROJECT)
+    subprocess.run([*git, "init", "-q"], cwd=root, check=True)
+    subprocess.run([*git, "add", "."], cwd=root, check=True)
+    for tag in TAGS:
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", tag], cwd=root, check=True)
+        subprocess.run([*git, "tag", tag], cwd=root, check=True)
+
+
+def run(words: Sequence[str], cwd: Path) -> Cost:
+    started = time.perf_counter()
+    process = subprocess.Popen(words, cwd=cwd, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(words)} ended with {process.returncode}")
+    return Cost(cpu=used.ru_utime + used.ru_stime, wall=wall)
+
+
+def measure(pair: Pair, cwd: Path) -> tuple[Cost, Cost]:
+    """The medians of our command line and of the reference."""
+    for words in (pair.ours, pair.reference):
+        run(words, cwd)  # writes the bytecode
+    ours, reference = zip(*((run(pair.ours, cwd), run(pair.reference, cwd)) for _ in range(RUNS)), strict=True)
+    return median(ours), median(reference)
+
+
+def median(costs: Sequence[Cost]) -> Cost:
+    return Cost(*(statistics.median(values) for values in zip(*costs, strict=True)))
+
+
+def row(pair: Pair, ours: Cost, reference: Cost) -> str:
+    cells = (
+        pair.title,
+        f"{ours.cpu / reference.cpu:.2f}",
+        f"{ours.wall / reference.wall:.2f}",
+        f"{pair.budget:.1f}",
+        f"{ours.cpu * 1000:.0f} / {reference.cpu * 1000:.0f}",
+        f"{ours.wall * 1000:.0f} / {reference.wall * 1000:.0f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def record(rows: Sequence[str]) -> None:
+    processor = platform.processor() or platform.machine()
+    title = f"## {datetime.now(UTC):%Y-%m-%d}: start-up, {RUNS} alternating runs, medians"
+    machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs"
+    head = "| pair | ratio, CPU | ratio, wall | budget | CPU, ms | wall, ms |\n|---|--:|--:|--:|--:|--:|"
+    lines = "\n".join(rows)
+    if not RESULTS.exists():
+        RESULTS.write_text(
+            "# Results\n\nAppended by the benchmarks beside this file, with `--record`.\n", encoding="utf-8"
+        )
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(f"\n{title}\n\n{machine}\n\n{head}\n{lines}\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="append the result to RESULTS.md")
+    arguments = parser.parse_args()
+    rows, within = [], True
+    with tempfile.TemporaryDirectory() as folder:
+        make_project(Path(folder))
+        for pair in pairs():
+            ours, reference = measure(pair, Path(folder))
+            ratio = ours.cpu / reference.cpu
+            within = within and ratio <= pair.budget
+            print(f"{pair.title}: CPU {ratio:.2f}, wall {ours.wall / reference.wall:.2f} (budget {pair.budget})")
+            rows.append(row(pair, ours, reference))
+    if arguments.record:
+        record(rows)
+    return 0 if within else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process: `python -m ci_doctor` and the console script. The only place that exits, and the last resort."""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with its code."""
+    argv = sys.argv[1:]
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # in an encoding that lacks a character, show its number, as stderr does
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        from ci_doctor import cli
+
+        code = cli.main(argv)
+    except BaseException as error:  # noqa: BLE001 - what comes up to here found no error boundary to end at
+        code = _last_resort(error, argv)
+    _let_go_of_dead_streams()
+    sys.exit(code)
+
+
+def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
+    """Say what happened with the standard library alone: a broken installation must not end with 1 or with nothing."""
+    import traceback
+
+    from ci_doctor.commands.exports_output import print_failing_statement
+    from ci_doctor.commands.invocation import Invocation
+    from ci_doctor.model.exit_code import ExitCode
+
+    code = ExitCode.SIGINT if isinstance(error, KeyboardInterrupt) else getattr(error, "code", ExitCode.BUG)
+    code = code if isinstance(code, ExitCode) else ExitCode.BUG
+    print_failing_statement(Invocation.begin(argv), code)
+    if sys.stderr is not None:
+        traceback.print_exception(error)
+        sys.stderr.write("error: ci-doctor is broken, or its installation is\n  hint: install it again\n")
+    return int(code)
+
+
+def _let_go_of_dead_streams() -> None:
+    """Python flushes at exit, and ends with 120 where the reader is gone or the disk is full: that is known by now."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The root group with its lazily loaded commands, and the one error boundary."""
+
+import signal
+from collections.abc import Sequence
+from importlib import import_module
+from types import FrameType
+
+import click
+
+from ci_doctor.commands.group import Group
+from ci_doctor.commands.invocation import Invocation
+from ci_doctor.errors import Terminated
+from ci_doctor.model.exit_code import ExitCode
+
+# name -> (help group, one line). The module is ci_doctor.commands.<name>, the function bears the same name:
+# `--help` and `--version` load none of them.
+COMMANDS = {
+    "setup-env": ("Prepare", "Pin versions, set determinism variables, install preload shims; print what to export."),
+    "config": ("Prepare", "Show every configuration value and where it came from."),
+    "preload": ("Prepare", "Show or remove the preload shims of an interpreter."),
+    "run": ("Run", "Prepare the same environment and become a command."),
+    "correctness": (
+        "Run",
+        "Start two servers, compare their answers byte for byte, and say what the difference means.",
+    ),
+    "explain": ("Explain", "What a finding's rule, a verdict or an exit code means, and what to do."),
+    "report": ("Report", "Show written reports again, or publish them on Buildkite."),
+    "plugin": ("", "What the Buildkite plugin's hooks call."),
+}
+
+
+class Root(Group):
+    """A click group that loads a command when it is asked for (click's documented LazyGroup)."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names that people type, in the order of the table."""
+        return [name for name, (group, _) in COMMANDS.items() if group]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"ci_doctor.commands.{name}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The commands by what they are for."""
+        for group in ("Prepare", "Run", "Explain", "Report"):
+            rows = [(name, line) for name, (of, line) in COMMANDS.items() if of == group]
+            with formatter.section(group):
+                formatter.write_dl(rows)
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from ci_doctor.version import tool_version
+
+        click.echo(f"ci-doctor {tool_version()}")
+        ctx.exit()
+
+
+@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+)
+def root() -> None:
+    """An instrument for CI jobs that test LLM serving: prepare, run under evidence, explain, report."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code; every error ends here."""
+    previous = signal.getsignal(signal.SIGTERM)
+    if previous is not signal.SIG_IGN:  # whoever started us so wants what `run` becomes to ignore it too
+        signal.signal(signal.SIGTERM, _terminate)
+    invocation = Invocation.begin(argv)
+    try:
+        return _run(invocation)
+    except BaseException as error:  # noqa: BLE001 - also SystemExit: a project's own code is run in here, and may raise it
+        return _fail(error, invocation)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _run(invocation: Invocation) -> int:
+    """Not `root.main`: it ends the process with 1 where the reader of stdout is gone."""
+    try:
+        with root.make_context("ci-doctor", list(invocation.argv), obj=invocation) as context:
+            return int(root.invoke(context) or 0)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help(), err=True)
+        return ExitCode.USAGE
+
+
+def _fail(error: BaseException, invocation: Invocation) -> int:
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        return 128 + signal.SIGPIPE
+    # The report is written in a moment; a second signal must not take it away.
+    impatient = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        from ci_doctor.commands.failure import fail
+
+        return fail(error, invocation)
+    finally:
+        for number, previous in impatient.items():
+            signal.signal(number, previous)
+
+
+def _reader_is_gone() -> bool:
+    """Whether what broke is our own output (`| head -1`), and not a pipe to another program."""
+    import select
+
+    streams = select.poll()
+    for descriptor in (1, 2):
+        streams.register(descriptor, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in streams.poll(0))
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    raise Terminated

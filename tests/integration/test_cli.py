@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a whole: what all commands share, and how every error ends."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from ci_doctor import cli
+from tests.support.cli import Ran, doctor, environment, words
+
+pytestmark = pytest.mark.integration
+
+# What changes something on the machine or starts something.
+CHANGING = {"setup-env", "run", "correctness", "preload remove"}
+HEAVY = {"msgspec", "git", "vcs_versioning", "rich", "httpx", "asyncio", "psutil"}
+
+
+def leaves() -> list[str]:
+    """Every command that people type, as they type it."""
+    context = click.Context(cli.root)
+    found = []
+    for name in cli.root.list_commands(context):
+        command = cli.root.get_command(context, name)
+        if isinstance(command, click.Group):
+            found += [f"{name} {below}" for below in command.list_commands(context)]
+        else:
+            found.append(name)
+    return found
+
+
+def imported(*arguments: str, cwd: Path) -> set[str]:
+    """The modules that a run of ci-doctor has imported when it ends."""
+    program = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: print(*sys.modules, file=open('modules', 'w')))\n"
+        "from ci_doctor.__main__ import main\n"
+        "main()\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=cwd, env=environment(), capture_output=True, check=False
+    )
+    return set((cwd / "modules").read_text().split())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1.0"\n')
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", leaves())
+def test_every_command_has_help_json_and_a_report_directory(command: str, tmp_path: Path) -> None:
+    ran = doctor(*command.split(), "--help", cwd=tmp_path)
+    assert ran.code == 0, ran
+    for option in ("--json", "--report-dir", *(["--dry-run"] if command in CHANGING else [])):
+        assert option in ran.out, ran
+
+
+def test_help_groups_the_commands(tmp_path: Path) -> None:
+    ran = doctor("--help", cwd=tmp_path)
+    assert re.findall(r"^(Prepare|Run|Explain|Report):$", ran.out, re.MULTILINE) == [
+        "Prepare",
+        "Run",
+        "Explain",
+        "Report",
+    ]
+    assert "plugin" not in ran.out
+
+
+@pytest.mark.parametrize("line", [[], ["preload"], ["config"]])
+def test_without_a_command_help_is_shown_and_the_status_is_that_of_a_usage_error(
+    line: list[str], tmp_path: Path
+) -> None:
+    ran = doctor(*line, cwd=tmp_path)
+    assert (ran.code, ran.out) == (2, ""), ran
+    assert "Usage:" in ran.err, ran
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        (["corectness"], "`correctness`"),
+        (["setup_env"], "`setup-env`"),
+        (["preload", "remov"], "`remove`"),
+        (["config", "shwo"], "`show`"),
+        (["setup-env", "--projct", "."], "--project"),
+        (["correctness", "--retrys", "3"], "--retries"),
+        (["--versoin"], "--version"),
+    ],
+)
+def test_the_nearest_name_is_offered(line: list[str], near: str, tmp_path: Path) -> None:
+    ran = doctor(*line, cwd=tmp_path)
+    assert ran.code == 2, ran
+    assert f"did you mean {near}?" in ran.err, ran
+
+
+def test_an_unknown_command_with_json_is_a_report_too(tmp_path: Path) -> None:
+    ran = doctor("nonsense", "--json", cwd=tmp_path)
+    assert (ran.code, json.loads(ran.out)["exit_code"]) == (2, 2), ran
+
+
+class TestBugs:
+    """An exception that nobody expected, by a dependency that is broken."""
+
+    def run(self, tmp_path: Path, module: str, *arguments: str, text: str = "raise RuntimeError('on purpose')") -> Ran:
+        broken = tmp_path / "broken"
+        broken.mkdir()
+        (broken / f"{module}.py").write_text(text)
+        return doctor(
+            *arguments, cwd=tmp_path, env={"PYTHONPATH": f"{broken}{os.pathsep}{environment()['PYTHONPATH']}"}
+        )
+
+    def test_is_70_with_a_text_to_paste(self, tmp_path: Path) -> None:
+        ran = self.run(tmp_path, "httpx", "correctness", "--baseline", "x")
+        assert ran.code == 70, ran
+        assert "a bug in ci-doctor: RuntimeError: on purpose" in ran.err, ran
+        assert "command: ci-doctor correctness --baseline x" in ran.err, ran
+        assert "Traceback (most recent call last)" in ran.err, ran
+
+    @pytest.mark.parametrize("module", ["click", "msgspec", "difflib"])
+    def test_is_70_where_even_the_report_cannot_be_made(self, module: str, tmp_path: Path) -> None:
+        ran = self.run(tmp_path, module, "nonsense")
+        assert ran.code == 70, ran
+        assert "on purpose" in ran.err, ran
+
+    def test_is_in_the_report(self, tmp_path: Path) -> None:
+        self.run(tmp_path, "httpx", "correctness", "--report-dir", "r")
+        report = json.loads((tmp_path / "r" / "report.json").read_text())
+        assert (report["exit_code"], report["verdict"]) == (70, None)
+        assert "RuntimeError: on purpose" in report["error"]["detail"]
+
+
+class TestStreams:
+    @pytest.mark.parametrize("unbuffered", [None, "1"])
+    @pytest.mark.parametrize("line", ["--help", "config show", "config show --json", "config show 2>&1"])
+    def test_a_reader_that_goes_away_is_no_error(self, line: str, unbuffered: str | None, tmp_path: Path) -> None:
+        # The pipe has no reader from the start, so the first write fails, whatever the timing.
+        line, _, both = line.partition(" 2>")
+        reader, writer = os.pipe()
+        os.close(reader)
+        ended = subprocess.run(
+            words(*line.split()),
+            cwd=tmp_path,
+            env=environment({"PYTHONUNBUFFERED": unbuffered}),
+            stdout=writer,
+            stderr=writer if both else subprocess.PIPE,
+            check=False,
+        )
+        os.close(writer)
+        assert ended.returncode == 141
+        assert not ended.stderr, ended.stderr
+
+    @pytest.mark.parametrize("arguments", [["config", "show"], ["nonsense"], ["setup-env"], ["--help"]])
+    def test_no_escapes_where_nobody_looks(self, arguments: list[str], project: Path) -> None:
+        ran = doctor(*arguments, cwd=project)
+        assert "\x1b" not in ran.out + ran.err, ran
+
+    @pytest.mark.parametrize(("value", "coloured"), [(None, True), ("1", False)])
+    def test_a_terminal_has_colours_unless_no_color_is_set(
+        self, value: str | None, coloured: bool, project: Path
+    ) -> None:
+        master, terminal = os.openpty()
+        ended = subprocess.run(
+            words("config", "show"), cwd=project, env=environment({"NO_COLOR": value, "TERM": "xterm"}), stdout=terminal, check=True
+        )  # fmt: skip
+        shown = os.read(master, 4096)
+        os.close(terminal)
+        os.close(master)
+        assert ended.returncode == 0
+        assert (b"\x1b[" in shown) == coloured, shown
+
+
+class TestStartUp:
+    def test_the_version_is_shown_without_any_library_but_click(self, project: Path) -> None:
+        assert (
+            imported("--version", cwd=project) & (HEAVY | {"ci_doctor.commands.setup_env", "importlib.metadata"})
+            == set()
+        )
+
+    def test_preparing_imports_nothing_of_measuring(self, project: Path) -> None:
+        modules = imported("setup-env", cwd=project)
+        assert "ci_doctor.environment.pins" in modules
+        assert (
+            modules
+            & {
+                "httpx",
+                "asyncio",
+                "rich.console",
+                "rich.style",
+                "psutil",
+                "ci_doctor.correctness",
+                "ci_doctor.services",
+            }
+            == set()
+        )
+
+    def test_measuring_imports_nothing_of_preparing(self, project: Path) -> None:
+        modules = imported("correctness", cwd=project)
+        assert "ci_doctor.correctness" in modules
+        assert modules & {"git", "vcs_versioning", "ci_doctor.preload", "ci_doctor.environment.pins"} == set()
+
+    def test_both_ways_to_start_say_the_same(self, project: Path) -> None:
+        script = Path(sys.executable).with_name("ci-doctor")
+        if not script.exists():
+            pytest.skip("not installed")
+        shown = subprocess.run(
+            [script, "--version"], env=environment(), capture_output=True, text=True, check=True
+        ).stdout
+        assert doctor("--version", cwd=project).out == shown
+        assert re.fullmatch(r"ci-doctor \d+\.\S+\n", shown)
+
+
+def test_config_show_says_where_each_value_is_from(tmp_path: Path) -> None:
+    (tmp_path / "ci-doctor.toml").write_text(
+        '[correctness]\nretries = 5\n\n[exit-codes]\ninfra = 255\n\n[services.a]\ncommand = "serve"\n'
+    )
+    ran = doctor(
+        "config", "show", cwd=tmp_path, env={"CI_DOCTOR_CORRECTNESS_PASSES": "2", "CI_DOCTOR_EXIT_CODES_VOID": "99"}
+    )
+    for line in (
+        "retries = 5  (ci-doctor.toml:2)",
+        "passes = 2  (environment CI_DOCTOR_CORRECTNESS_PASSES)",
+        "concurrency = 40  (default)",
+        "infra = 255  (ci-doctor.toml:5)",
+        "void = 99  (environment CI_DOCTOR_EXIT_CODES_VOID)",
+        'command = "serve"  (ci-doctor.toml:8)',
+    ):
+        assert f"  {line}\n" in ran.out, ran
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_narrow_encoding_of_stdout_loses_no_report(encoding: str, tmp_path: Path) -> None:
+    env = {"PYTHONIOENCODING": encoding}
+    (tmp_path / "ci-doctor.toml").write_text('[setup-env]\nprojects = ["日本"]\n')
+    ran = doctor("config", "show", cwd=tmp_path, env=env)
+    assert (ran.code, "PASS" in ran.out) == (0, True), ran
+    ran = doctor("config", "show", "--json", "--report-dir", "out", cwd=tmp_path, env=env)
+    assert json.loads(ran.out)["facts"]["values"]["setup-env"]["projects"]["value"] == ["日本"]
+    assert doctor("report", "out", cwd=tmp_path, env=env).code == 0
+    for form in ("markdown", "junit", "json"):
+        plain = doctor("report", "out", "--format", form, cwd=tmp_path)
+        assert doctor("report", "out", "--format", form, cwd=tmp_path, env=env).out == plain.out
+
+
+@pytest.mark.parametrize("line", [["setup-env"], ["run", "--", "true"], ["config", "show"], ["preload", "status"]])
+def test_a_working_directory_that_is_gone_is_said(line: list[str], tmp_path: Path) -> None:
+    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
+    ended = subprocess.run(
+        ["sh", "-c", script, "sh", *words(*line)],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 75, ended
+    assert "working directory" in ended.stderr
+    assert "a bug in ci-doctor" not in ended.stderr
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("line", "env"),
+    [
+        (["setup-env", "--project", LONG], {}),
+        (["setup-env", "--report-dir", LONG], {}),
+        (["setup-env", "--python", f"./{LONG}"], {}),
+        (["setup-env", "--output", LONG], {}),
+        (["setup-env"], {"CI_DOCTOR_REPORT_DIR": LONG}),
+        (["config", "show", "--config", LONG], {}),
+        (["report", LONG], {}),
+    ],
+)
+def test_a_path_that_cannot_be_looked_at_is_a_usage_error(line: list[str], env: dict[str, str], project: Path) -> None:
+    ran = doctor(*line, cwd=project, env=env)
+    assert ran.code == 2, ran
+    assert ran.out in {"", "(exit 2)\n"}, ran

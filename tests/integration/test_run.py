@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor run -- CMD` becomes CMD: environment, status, signals and streams are CMD's own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Ran, doctor, environment, words
+
+pytestmark = pytest.mark.integration
+
+PYPROJECT = '[project]\nname = "pkg"\nversion = "1.0"\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "pyproject.toml").write_text(PYPROJECT)
+    return root
+
+
+def python(project: Path, program: str, *arguments: str, options: tuple[str, ...] = ()) -> Ran:
+    return doctor("run", *options, "--", sys.executable, "-c", program, *arguments, cwd=project)
+
+
+def test_the_environment_is_there_and_the_report_on_stderr_only(project: Path) -> None:
+    ran = python(project, "import os; print(os.environ['CUBLAS_WORKSPACE_CONFIG'])")
+    assert (ran.code, ran.out) == (0, ":4096:8\n"), ran
+    assert "CUBLAS_WORKSPACE_CONFIG" in ran.err, ran
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 70, 75, 255])
+def test_the_status_is_the_commands(project: Path, status: int) -> None:
+    assert python(project, f"raise SystemExit({status})").code == status
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGPIPE])
+def test_a_signal_ends_the_command_as_it_would_without_us(project: Path, number: signal.Signals) -> None:
+    ran = doctor("run", "--", "sh", "-c", f"kill -{int(number)} $$", cwd=project)
+    assert ran.code == -number, ran
+
+
+def test_a_shell_sees_143_where_the_command_was_terminated(project: Path) -> None:
+    line = " ".join((*words("run", "--", "sh", "-c"), "'kill -TERM $$'"))
+    ended = subprocess.run(
+        ["sh", "-c", f"{line}; echo $?"], cwd=project, env=environment(), capture_output=True, check=False
+    )
+    assert ended.stdout == b"143\n"
+
+
+def test_no_signal_is_ignored_or_blocked_that_was_not_before(project: Path) -> None:
+    if not Path("/proc/self/status").exists():
+        pytest.skip("no /proc")
+    ran = doctor("run", "--", "cat", "/proc/self/status", cwd=project)
+    directly = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
+    assert signals(ran.out) == signals(directly), ran
+
+
+def signals(status: str) -> list[str]:
+    return [line for line in status.splitlines() if line.startswith(("SigIgn", "SigBlk", "SigCgt"))]
+
+
+def test_a_signal_that_was_ignored_before_stays_so(project: Path) -> None:
+    line = " ".join(words("run", "--", "sh", "-c", "'kill -TERM $$; echo alive'"))
+    ended = subprocess.run(
+        ["sh", "-c", f"trap '' TERM; {line}"], cwd=project, env=environment(), capture_output=True, check=False
+    )
+    assert ended.stdout == b"alive\n"
+
+
+def test_it_is_the_same_process(project: Path) -> None:
+    with subprocess.Popen(
+        words("run", "--", "sh", "-c", "echo $$"), cwd=project, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert int(process.stdout.read()) == process.pid
+
+
+def test_stdin_goes_to_the_command(project: Path) -> None:
+    ended = subprocess.run(
+        words("run", "--", "cat"), cwd=project, env=environment(), input=b"a\0b\n", capture_output=True, check=False
+    )
+    assert ended.stdout == b"a\0b\n"
+
+
+def test_no_file_of_ours_stays_open_in_the_command(project: Path) -> None:
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("no /proc")
+    ran = python(project, "import os; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd'))[:-1])")
+    assert ran.out == "[0, 1, 2]\n", ran
+
+
+def test_the_commands_own_options_and_dashes_are_its_own(project: Path) -> None:
+    ran = python(project, "import sys; print(sys.argv[1:])", "--json", "--", "--dry-run", "--help", "-h")
+    assert ran.out == "['--json', '--', '--dry-run', '--help', '-h']\n", ran
+
+
+def test_without_the_two_dashes_it_asks_for_them(project: Path) -> None:
+    ran = doctor("run", "--determinism", "off", "pytest", "--verbose", cwd=project)
+    assert ran.code == 2, ran
+    assert "ci-doctor run --determinism off -- pytest --verbose" in ran.err, ran
+
+
+def test_without_a_command_it_is_a_usage_error(project: Path) -> None:
+    assert doctor("run", "--", cwd=project).code == 2
+    assert doctor("run", cwd=project).code == 2
+
+
+def test_a_command_that_does_not_exist_is_127(project: Path) -> None:
+    ran = doctor("run", "--", "no-such-command", cwd=project)
+    assert (ran.code, "no-such-command: command not found" in ran.err) == (127, True), ran
+
+
+def test_an_empty_command_is_127_too(project: Path) -> None:
+    ran = doctor("run", "--", "", cwd=project)
+    assert ran.code == 127, ran
+    assert "command not found" in ran.err, ran
+
+
+def test_a_command_that_cannot_be_run_is_126(project: Path) -> None:
+    (project / "text").write_text("text\n")
+    (project / "text").chmod(0o644)
+    assert doctor("run", "--", "./text", cwd=project).code == 126
+
+
+def test_a_dry_run_runs_nothing(project: Path) -> None:
+    ran = doctor("run", "--dry-run", "--", "touch", "ran", cwd=project)
+    assert ran.code == 0, ran
+    assert not (project / "ran").exists()
+
+
+def test_where_the_environment_cannot_be_prepared_nothing_runs(project: Path) -> None:
+    ran = doctor("run", "--project", "gone", "--", "touch", "ran", cwd=project)
+    assert (ran.code, ran.out) == (2, ""), ran
+    assert not (project / "ran").exists()
+
+
+def test_json_comes_before_what_the_command_prints(project: Path) -> None:
+    ran = doctor("run", "--json", "--", "echo", "said", cwd=project)
+    document, _, said = ran.out.rpartition("}\n")
+    assert (json.loads(f"{document}}}")["command"], said) == ("run", "said\n"), ran
+
+
+def test_it_keeps_a_report(project: Path) -> None:
+    assert doctor("run", "--report-dir", "r", "--", "true", cwd=project).code == 0
+    assert json.loads((project / "r" / "report.json").read_text())["verdict"] == "pass"
+
+
+def test_the_path_that_counts_is_the_jobs(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\necho mine\n")
+    (tmp_path / "tool").chmod(0o755)
+    assert shutil.which("tool") is None
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    assert doctor("run", "--", "tool", cwd=project, env={"PATH": path}).out == "mine\n"

@@ -1,0 +1,508 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor setup-env` on real git repositories, evaluated by real shells."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ci_doctor.render.schema import report_schema
+from tests.support import stand_in_agent
+from tests.support.cli import Ran, doctor, environment, words
+
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
+
+SHELLS = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name}"))
+    for name in ("bash", "dash", "zsh")
+]
+PIN = "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_PKG"
+PYPROJECT = """
+[build-system]
+requires = ["setuptools>=64", "setuptools-scm>=8"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "{name}"
+dynamic = ["version"]
+[tool.setuptools_scm]
+"""
+SETUP_PY = "from setuptools import setup\nfrom setuptools_scm import get_version\nsetup(name='{name}', version=get_version())\n"
+
+
+def git(root: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commit(root: Path, text: str = "change") -> None:
+    (root / "file").write_text(text)
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", text)
+
+
+def make_project(root: Path, name: str = "pkg", tag: str = "v1.2.0") -> Path:
+    root.mkdir(parents=True)
+    git(root, "init", "-q")
+    (root / "pyproject.toml").write_text(PYPROJECT.format(name=name))
+    commit(root, "first")
+    git(root, "tag", tag)
+    return root
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project at v1.2.0 with a tag on its head that is no version."""
+    root = make_project(tmp_path / "project")
+    git(root, "tag", "nightly-cu13")
+    return root
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    """A real virtual environment without pip."""
+    directory = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
+    return directory
+
+
+@pytest.fixture
+def on_path(tmp_path: Path) -> str:
+    """A PATH on which `ci-doctor` is this working tree."""
+    command = tmp_path / "bin" / "ci-doctor"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ci_doctor "$@"\n')
+    command.chmod(0o755)
+    return f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def exported(ran: Ran) -> dict[str, str]:
+    """What the exports on stdout come to, as bash reads them."""
+    return evaluated("bash", ran.out)
+
+
+def evaluated(shell: str, text: str) -> dict[str, str]:
+    dump = "import os, sys; sys.stdout.buffer.write(b'\\0'.join(b'='.join(i) for i in os.environb.items()))"
+    ended = subprocess.run(
+        [shell, "-c", f'eval "$1"; exec "{sys.executable}" -c "$2"', shell, text, dump],
+        env={"PATH": os.environ["PATH"]},
+        check=True,
+        capture_output=True,
+    )
+    pairs = (entry.partition(b"=") for entry in ended.stdout.split(b"\0"))
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def script(
+    shell: str, text: str, *, cwd: Path, path: str, env: Mapping[str, str | None] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [shell, "-c", text],
+        cwd=cwd,
+        env=environment({"PATH": path, **(env or {})}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def report_of(ran: Ran) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(ran.out)
+    jsonschema.validate(report, report_schema())
+    return report
+
+
+class TestExports:
+    @pytest.mark.parametrize("shell", SHELLS)
+    def test_a_shell_evaluates_them(self, shell: str, project: Path, on_path: str) -> None:
+        ended = script(
+            shell,
+            f'set -eu; eval "$(ci-doctor setup-env 2>/dev/null)"; echo "${PIN} $CUBLAS_WORKSPACE_CONFIG"',
+            cwd=project,
+            path=on_path,
+        )
+        assert (ended.returncode, ended.stdout) == (0, "1.2.0 :4096:8\n"), ended
+
+    def test_the_bad_tag_is_named_on_stderr_and_the_exports_stand_alone_on_stdout(self, project: Path) -> None:
+        ran = doctor("setup-env", cwd=project)
+        assert ran.code == 0, ran
+        assert all(line.startswith("export ") for line in ran.out.splitlines()), ran
+        assert "nightly-cu13" in ran.err, ran
+
+    def test_dotenv_github_and_json_say_the_same(self, project: Path) -> None:
+        expected = {name: value for name, value in exported(doctor("setup-env", cwd=project)).items() if name != "PWD"}
+        lines = doctor("setup-env", "--format", "dotenv", cwd=project).out.splitlines()
+        assert dict(line.split("=", 1) for line in lines).items() <= expected.items()
+        assert doctor("setup-env", "--format=github", cwd=project).out.splitlines() == lines
+        assert json.loads(doctor("setup-env", "--format", "json", cwd=project).out).items() <= expected.items()
+        assert f"{PIN}=1.2.0" in lines
+
+    def test_a_name_that_is_no_name_is_never_evaluated(self, tmp_path: Path) -> None:
+        root = make_project(tmp_path / "p", name="a$(touch pwned)b")
+        ran = doctor("setup-env", cwd=root)
+        assert ran.code != 0, ran
+        assert subprocess.run(["bash", "-c", ran.out], cwd=root, check=False).returncode == ran.code
+        assert not (root / "pwned").exists()
+
+    def test_an_output_file_holds_them_and_stdout_nothing(self, project: Path) -> None:
+        ran = doctor("setup-env", "--output", "out/env.sh", cwd=project)
+        assert (ran.code, ran.out) == (0, ""), ran
+        assert evaluated("bash", (project / "out" / "env.sh").read_text())[PIN] == "1.2.0"
+
+    def test_an_output_that_is_no_file_is_left_alone(self, project: Path) -> None:
+        ran = doctor("setup-env", "--output", "/dev/null", cwd=project)
+        assert ran.code == 2, ran
+        assert not Path("/dev/null").is_file()
+
+    @pytest.mark.parametrize("unbuffered", [None, "1"])
+    def test_a_full_disk_is_not_the_changes_fault(self, unbuffered: str | None, project: Path) -> None:
+        if not Path("/dev/full").exists():
+            pytest.skip("no /dev/full")
+        with Path("/dev/full").open("w") as full:
+            ended = subprocess.run(
+                words("setup-env"),
+                cwd=project,
+                env=environment({"PYTHONUNBUFFERED": unbuffered}),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert (ended.returncode, "Traceback" in ended.stderr) == (75, False), ended.stderr
+
+
+class TestFailing:
+    """The shell format fails closed."""
+
+    ERRORS = (
+        pytest.param(["--no-such-option"], {}, 2, id="unknown option"),
+        pytest.param(["--project", "gone"], {}, 2, id="missing project"),
+        pytest.param(["--config", "gone.toml"], {}, 2, id="missing configuration"),
+        pytest.param(["--report-dir", "file"], {}, 2, id="report directory is a file"),
+        pytest.param(["--determinism", "very"], {}, 2, id="unknown profile"),
+        pytest.param([], {"CI_DOCTOR_SETUP_ENV_DETERMINISM": "very"}, 2, id="broken variable"),
+        pytest.param(["--venv", "gone"], {}, 2, id="missing venv"),
+        pytest.param([], {PIN: "no version"}, 1, id="refused"),
+    )
+
+    @pytest.mark.parametrize(("options", "env", "code"), ERRORS)
+    def test_an_error_stops_a_script_under_set_e(
+        self, options: list[str], env: dict[str, str], code: int, project: Path, on_path: str
+    ) -> None:
+        text = f'set -e; eval "$(ci-doctor setup-env {" ".join(options)} 2>/dev/null)"; echo went on'
+        for shell in ("bash", "dash", "zsh"):
+            if shutil.which(shell):
+                ended = script(shell, text, cwd=project, path=on_path, env=env)
+                assert (ended.returncode, ended.stdout) == (code, ""), (shell, ended)
+
+    @pytest.mark.parametrize("line", ["setup_env", "set-env", "setup-env --format shel", "--json setup-env"])
+    def test_a_line_that_is_mistyped_stops_a_script_too(self, line: str, project: Path, on_path: str) -> None:
+        ended = script("bash", f'set -e; eval "$(ci-doctor {line})"; echo went on', cwd=project, path=on_path)
+        assert (ended.returncode == 0, "went on" in ended.stdout) == (False, False), ended
+
+    @pytest.mark.parametrize("shell", SHELLS)
+    def test_without_set_e_the_status_is_that_of_eval(self, shell: str, project: Path, on_path: str) -> None:
+        ended = script(
+            shell, 'eval "$(ci-doctor setup-env --nonsense 2>/dev/null)"; echo $?', cwd=project, path=on_path
+        )
+        assert ended.stdout == "2\n"
+
+    def test_a_broken_configuration_is_named_with_its_line(self, project: Path) -> None:
+        (project / "ci-doctor.toml").write_text("[setup-env]\ndeterminsm = 'off'\n")
+        ran = doctor("setup-env", cwd=project)
+        assert (ran.code, ran.out) == (2, "(exit 2)\n"), ran
+        assert "ci-doctor.toml:2" in ran.err, ran
+        assert "did you mean `determinism`?" in ran.err, ran
+
+    def test_a_shallow_clone_is_refused_unless_asked_for(self, project: Path, tmp_path: Path) -> None:
+        commit(project, "after the tag")
+        clone = tmp_path / "clone"
+        git(tmp_path, "clone", "-q", "--depth", "1", f"file://{project}", str(clone))
+        refused = doctor("setup-env", cwd=clone)
+        assert (refused.code, refused.out) == (1, "(exit 1)\n"), refused
+        assert "version/shallow-clone" in refused.err, refused
+        assert PIN in exported(doctor("setup-env", "--allow-fallback", cwd=clone))
+
+    @pytest.mark.parametrize("module", ["vcs_versioning", "msgspec", "click"])
+    @pytest.mark.parametrize("fault", ["raise RuntimeError('broken on purpose')", "raise SystemExit(0)"])
+    def test_a_bug_is_70_and_stops_the_script(
+        self, module: str, fault: str, project: Path, on_path: str, tmp_path: Path
+    ) -> None:
+        broken = tmp_path / "broken"
+        broken.mkdir()
+        (broken / f"{module}.py").write_text(fault)
+        path = f"{broken}{os.pathsep}{environment()['PYTHONPATH']}"
+        text = 'set -e; eval "$(ci-doctor setup-env)"; echo went on'
+        ended = script("bash", text, cwd=project, path=on_path, env={"PYTHONPATH": path})
+        assert (ended.returncode, ended.stdout) == (70, ""), ended
+        assert "Traceback" in ended.stderr, ended
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+    def test_a_signal_while_it_runs_stops_the_script(
+        self, number: signal.Signals, code: int, project: Path, on_path: str, tmp_path: Path
+    ) -> None:
+        fifo, tools = tmp_path / "fifo", tmp_path / "tools"
+        os.mkfifo(fifo)
+        tools.mkdir()
+        (tools / "git").write_text(f'#!/bin/sh\necho $PPID > "{fifo}"\nexec sleep 60\n')
+        (tools / "git").chmod(0o755)
+        reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+        with subprocess.Popen(
+            ["bash", "-c", 'set -e; eval "$(ci-doctor setup-env)"; echo went on'],
+            cwd=project,
+            env=environment({"PATH": f"{tools}{os.pathsep}{on_path}"}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as shell:
+            assert select.select([reader], [], [], 30)[0], "git was not asked"
+            os.kill(int(os.read(reader, 100)), number)
+            out, err = shell.communicate(timeout=30)
+        os.close(reader)
+        assert (shell.returncode, out) == (code, ""), err
+
+    def test_old_exports_in_the_output_file_cannot_be_sourced_after_a_failure(self, project: Path) -> None:
+        assert doctor("setup-env", "--output", "env.sh", cwd=project).code == 0
+        ran = doctor("setup-env", "--output", "env.sh", "--project", "gone", cwd=project)
+        assert (ran.code, ran.out) == (2, ""), ran
+        assert (project / "env.sh").read_text() == "(exit 2)\n"
+
+    def test_old_exports_in_another_format_are_gone_after_a_failure(self, project: Path) -> None:
+        line = ("setup-env", "--format", "dotenv", "--output", ".env")
+        assert doctor(*line, cwd=project).code == 0
+        assert doctor(*line, "--project", "gone", cwd=project).code == 2
+        assert not (project / ".env").exists()
+
+    def test_a_dry_run_that_fails_leaves_the_output_file(self, project: Path) -> None:
+        (project / "env.sh").write_text("mine\n")
+        assert doctor("setup-env", "--dry-run", "--output", "env.sh", "--project", "gone", cwd=project).code == 2
+        assert (project / "env.sh").read_text() == "mine\n"
+
+    def test_without_git_it_says_so(self, project: Path, tmp_path: Path) -> None:
+        ran = doctor("setup-env", cwd=project, env={"PATH": str(tmp_path)})
+        assert (ran.code, ran.out) == (2, "(exit 2)\n"), ran
+        assert "no git on PATH" in ran.err, ran
+
+    def test_stderr_may_be_closed(self, project: Path, on_path: str) -> None:
+        ended = script("bash", f'eval "$(ci-doctor setup-env 2>&-)"; echo "${PIN}"', cwd=project, path=on_path)
+        assert ended.stdout == "1.2.0\n", ended
+
+    def test_a_closed_stdout_is_an_error_of_whoever_closed_it(self, project: Path, on_path: str) -> None:
+        ended = script("bash", "ci-doctor setup-env >&-", cwd=project, path=on_path)
+        assert ended.returncode == 2, ended
+        assert "stdout is closed" in ended.stderr, ended
+
+
+class TestRunningItAgain:
+    def test_changes_nothing_and_says_so(self, project: Path) -> None:
+        again = doctor("setup-env", cwd=project, env={**_ours(doctor("setup-env", cwd=project))})
+        assert again.code == 0, again
+        assert "nothing to change" in again.err, again
+
+    def test_writes_no_file_again(self, project: Path) -> None:
+        line = ("setup-env", "--output", "env.sh")
+        assert "prepared" in doctor(*line, cwd=project).err
+        before = (project / "env.sh").stat().st_ino
+        again = doctor(*line, cwd=project)
+        assert "nothing to change" in again.err, again
+        assert (project / "env.sh").stat().st_ino == before  # a write would have replaced the file
+
+    def test_our_own_pin_follows_the_next_commit(self, project: Path) -> None:
+        first = _ours(doctor("setup-env", cwd=project))
+        commit(project, "next")
+        second = _ours(doctor("setup-env", cwd=project, env={**first}))
+        assert first[PIN] == "1.2.0"
+        assert second[PIN].startswith("1.2.1.dev1+"), second
+
+    def test_a_persons_pin_is_kept_and_reported(self, project: Path) -> None:
+        ran = doctor("setup-env", cwd=project, env={PIN: "9.9"})
+        assert ran.code == 0, ran
+        assert PIN not in exported(ran)
+        assert f"{PIN}=9.9 is set and stays" in ran.err.replace("\n  ", " "), ran
+
+    def test_a_pin_changed_by_hand_since_is_a_persons(self, project: Path) -> None:
+        first = _ours(doctor("setup-env", cwd=project))
+        assert PIN not in _ours(doctor("setup-env", cwd=project, env={**first, PIN: "9.9"}))
+
+
+def _ours(ran: Ran) -> dict[str, str]:
+    """The exported variables of a run, and no others."""
+    names = [line.removeprefix("export ").partition("=")[0] for line in ran.out.splitlines()]
+    values = exported(ran)
+    return {name: values[name] for name in names}
+
+
+class TestProjects:
+    def test_two_projects_get_a_pin_each(self, tmp_path: Path) -> None:
+        one, two = make_project(tmp_path / "1", "one", "v1.0"), make_project(tmp_path / "2", "two", "v2.0")
+        pins = exported(doctor("setup-env", "--project", one, "--project", two, cwd=tmp_path))
+        assert pins["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONE"] == "1.0"
+        assert pins["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_TWO"] == "2.0"
+
+    def test_conflicting_unscoped_pins_are_refused_without_any_export(self, tmp_path: Path) -> None:
+        roots = [make_project(tmp_path / str(number), f"p{number}", f"v{number}.0") for number in (1, 2)]
+        for number, root in enumerate(roots, 1):
+            (root / "pyproject.toml").write_text("[build-system]\nrequires = ['setuptools', 'setuptools-scm']\n")
+            (root / "setup.py").write_text(SETUP_PY.format(name=f"p{number}"))
+            commit(root, "setup.py")
+            git(root, "tag", f"v{number}.1")
+        ran = doctor("setup-env", "--project", roots[0], "--project", roots[1], cwd=tmp_path)
+        assert (ran.code, ran.out) == (1, "(exit 1)\n"), ran
+        assert "version/conflicting-pins" in ran.err, ran
+
+
+class TestDeterminism:
+    def test_off_sets_nothing(self, project: Path) -> None:
+        assert set(_ours(doctor("setup-env", "--determinism", "off", cwd=project))) == {PIN, "CI_DOCTOR_EXPORTS"}
+
+    def test_a_value_of_the_users_is_kept(self, project: Path) -> None:
+        ran = doctor("setup-env", cwd=project, env={"CUBLAS_WORKSPACE_CONFIG": ":16:8"})
+        assert "CUBLAS_WORKSPACE_CONFIG" not in _ours(ran)
+        assert "CUBLAS_WORKSPACE_CONFIG=:16:8  (the environment)" in ran.err, ran
+
+    def test_strict_says_that_it_is_not_what_is_shipped(self, project: Path) -> None:
+        ran = doctor("setup-env", "--determinism", "strict", cwd=project)
+        assert _ours(ran)["VLLM_BATCH_INVARIANT"] == "1"
+        assert "determinism/strict" in ran.err, ran
+
+    def test_what_batch_invariant_mode_overwrites_is_said(self, project: Path) -> None:
+        ran = doctor("setup-env", "--json", cwd=project, env={"VLLM_BATCH_INVARIANT": "1"})
+        rows = {row["name"]: row["effective"] for row in report_of(ran)["facts"]["determinism"]}
+        assert rows["CUBLAS_WORKSPACE_CONFIG"].startswith("overwritten: vLLM with VLLM_BATCH_INVARIANT=1"), rows
+
+    def test_a_variable_without_effect_is_a_finding(self, project: Path) -> None:
+        ran = doctor("setup-env", cwd=project, env={"NCCL_DETERMINISTIC": "1"})
+        assert "determinism/no-effect" in ran.err, ran
+
+    def test_what_a_stricter_run_left_is_a_finding(self, project: Path) -> None:
+        strict = _ours(doctor("setup-env", "--determinism", "strict", cwd=project))
+        ran = doctor("setup-env", cwd=project, env={**strict})
+        assert "determinism/left-over" in ran.err, ran
+        assert "unset VLLM_BATCH_INVARIANT" in ran.err, ran
+
+
+class TestPreload:
+    RULE = "app.main=json:JSONDecoder"
+
+    def site(self, venv: Path) -> Path:
+        (found,) = venv.glob("lib/python3*/site-packages")
+        return found
+
+    def test_it_is_installed_shown_and_removed(self, project: Path, venv: Path) -> None:
+        site = self.site(venv)
+        before = sorted(site.iterdir())
+        ran = doctor("setup-env", "--venv", venv, "--preload", self.RULE, cwd=project)
+        assert ran.code == 0, ran
+        assert str(site) in ran.err, ran
+        assert "rule app.main=json:JSONDecoder" in doctor("preload", "status", "--venv", venv, cwd=project).out
+        again = doctor("setup-env", "--venv", venv, "--preload", self.RULE, cwd=project, env={**_ours(ran)})
+        assert "nothing to change" in again.err, again
+        assert doctor("preload", "remove", "--venv", venv, cwd=project).code == 0
+        assert sorted(site.iterdir()) == before
+
+    def test_a_dry_run_installs_nothing(self, project: Path, venv: Path) -> None:
+        before = sorted(self.site(venv).rglob("*"))
+        line = ("--venv", venv, "--preload", self.RULE, "--dry-run", "--output", "env.sh")
+        ran = doctor("setup-env", *line, cwd=project)
+        assert (ran.code, ran.out) == (0, ""), ran
+        assert "would change" in ran.err, ran
+        assert sorted(self.site(venv).rglob("*")) == before
+        assert not (project / "env.sh").exists()
+
+    def test_the_default_is_the_active_environment(self, project: Path, venv: Path) -> None:
+        ran = doctor(
+            "setup-env", "--preload", self.RULE, "--dry-run", "--json", cwd=project, env={"VIRTUAL_ENV": str(venv)}
+        )
+        assert report_of(ran)["facts"]["targets"] == [str(venv / "bin" / "python")], ran
+
+    def test_else_it_is_the_projects_own(self, project: Path, venv: Path) -> None:
+        venv.rename(project / ".venv")
+        ran = doctor("setup-env", "--json", cwd=project)
+        assert report_of(ran)["facts"]["targets"] == [str(project / ".venv" / "bin" / "python")], ran
+
+    def test_else_it_is_python3_on_the_path(self, project: Path, venv: Path) -> None:
+        path = f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        ran = doctor("setup-env", "--json", cwd=project, env={"PATH": path})
+        assert report_of(ran)["facts"]["targets"] == [str(venv / "bin" / "python3")], ran
+
+    def test_our_own_interpreter_is_not_taken_without_a_word(self, project: Path) -> None:
+        path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        ran = doctor("setup-env", "--preload", self.RULE, "--dry-run", cwd=project, env={"PATH": path})
+        assert "setup-env/own-interpreter" in ran.err, ran
+
+    def test_a_rule_that_is_none_changes_nothing(self, project: Path, venv: Path) -> None:
+        before = sorted(self.site(venv).rglob("*"))
+        ran = doctor("setup-env", "--venv", venv, "--preload", "nonsense", cwd=project)
+        assert (ran.code, ran.out) == (2, "(exit 2)\n"), ran
+        assert sorted(self.site(venv).rglob("*")) == before
+
+
+class TestReports:
+    def test_json_is_one_document_on_stdout_and_the_talk_is_on_stderr(self, project: Path) -> None:
+        report = report_of(doctor("setup-env", "--json", cwd=project))
+        assert (report["verdict"], report["exit_code"], report["command"]) == ("pass", 0, "setup-env")
+        assert report["facts"]["exports"][PIN] == "1.2.0"
+
+    def test_json_of_a_failure_is_one_document_too(self, project: Path) -> None:
+        ran = doctor("setup-env", "--json", "--project", "gone", cwd=project)
+        report = report_of(ran)
+        assert (ran.code, report["verdict"], report["exit_code"]) == (2, None, 2)
+        assert report["error"]["hint"]
+
+    def test_an_output_that_cannot_be_written_is_one_json_document(self, project: Path) -> None:
+        ran = doctor("setup-env", "--json", "--output", "pyproject.toml/env.sh", cwd=project)
+        assert (ran.code, report_of(ran)["exit_code"]) == (2, 2), ran
+
+    def test_the_report_directory_holds_all_forms(self, project: Path) -> None:
+        assert doctor("setup-env", "--report-dir", "r", cwd=project).code == 0
+        assert sorted(path.name for path in (project / "r").iterdir()) == ["junit.xml", "report.json", "report.md"]
+
+    def test_a_failure_replaces_the_report_of_an_earlier_run(self, project: Path) -> None:
+        doctor("setup-env", "--report-dir", "r", cwd=project)
+        doctor("setup-env", "--report-dir", "r", "--project", "gone", cwd=project)
+        assert json.loads((project / "r" / "report.json").read_text())["exit_code"] == 2
+
+    def test_a_jobs_directory_gets_a_folder_for_each_run(self, project: Path, tmp_path: Path) -> None:
+        for _ in range(2):
+            doctor("setup-env", cwd=project, env={"CI_DOCTOR_REPORT_DIR": str(tmp_path / "all")})
+        doctor("../../../escape", cwd=project, env={"CI_DOCTOR_REPORT_DIR": str(tmp_path / "all")})
+        assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["setup-env", "setup-env-2"]
+
+    def test_a_secret_in_the_command_line_is_in_no_report(self, project: Path) -> None:
+        secret = "hunter2hunter2"
+        ran = doctor("setup-env", "--report-dir", "r", f"--nope={secret}", cwd=project, env={"MY_TOKEN": secret})
+        told = ran.out + ran.err + "".join(path.read_text() for path in (project / "r").iterdir())
+        assert secret not in told
+
+
+class TestBuildkite:
+    def job(self, tmp_path: Path, **more: str) -> dict[str, str]:
+        stand_in_agent.install(tmp_path / "agent", tmp_path / "agent.jsonl", **more)
+        return {
+            "PATH": f"{tmp_path / 'agent'}{os.pathsep}{os.environ['PATH']}",
+            "BUILDKITE": "true",
+            "BUILDKITE_JOB_ID": "0190046e-e199-453b-a302-a21a4d649d31",
+            "BUILDKITE_AGENT_JOB_API_SOCKET": str(tmp_path / "socket"),
+        }
+
+    def test_the_jobs_own_environment_is_set_too(self, project: Path, tmp_path: Path) -> None:
+        ran = doctor("setup-env", cwd=project, env={**self.job(tmp_path)})
+        (call,) = stand_in_agent.calls(tmp_path / "agent.jsonl")
+        assert call["environment"] == _ours(ran)
+
+    def test_an_agent_that_fails_is_a_note_and_no_more(self, project: Path, tmp_path: Path) -> None:
+        ran = doctor("setup-env", cwd=project, env={**self.job(tmp_path, failing="env")})
+        assert ran.code == 0, ran
+        assert "setup-env/agent" in ran.err, ran
+
+    def test_a_dry_run_does_not_ask_it(self, project: Path, tmp_path: Path) -> None:
+        doctor("setup-env", "--dry-run", cwd=project, env={**self.job(tmp_path)})
+        assert stand_in_agent.calls(tmp_path / "agent.jsonl") == []

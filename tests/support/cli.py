@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: runs ci-doctor as its users do, a process of its own, and keeps what it said."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that has ended: `code` is the exit status (negative for a signal), `out` and `err` what it printed."""
+
+    code: int
+    out: str
+    err: str
+    words: tuple[str, ...] = ()
+    cwd: Path | None = None
+
+    def __repr__(self) -> str:
+        """The story, for the message of a failed assertion."""
+        return "\n".join(
+            (
+                f"$ cd {self.cwd}; {shlex.join(self.words)}",
+                f"--- exit code {self.code}",
+                f"--- stdout\n{self.out.rstrip()}",
+                f"--- stderr\n{self.err.rstrip()}",
+            )
+        )
+
+
+def words(*args: str | Path) -> tuple[str, ...]:
+    """The command line that runs ci-doctor in this interpreter."""
+    return (sys.executable, "-m", "ci_doctor", *map(str, args))
+
+
+def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, str]:
+    """Our environment without what a CI job of its own would bring in; `changes` go on top, None removes."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("BUILDKITE", "CI_DOCTOR_", "PYTEST_"))
+    }
+    paths = [str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]
+    merged: dict[str, str | None] = {**kept, "PYTHONPATH": os.pathsep.join(paths), **(changes or {})}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def doctor(
+    *args: str | Path,
+    cwd: Path,
+    env: Mapping[str, str | None] | None = None,
+    timeout: float = 60.0,
+) -> Ran:
+    """Run `ci-doctor ARGS` in `cwd` to its end; `env` changes our environment, `timeout` is seconds of wall clock."""
+    ended = subprocess.run(
+        words(*args),
+        cwd=cwd,
+        env=environment(env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout,
+        check=False,
+    )
+    return Ran(
+        code=ended.returncode,
+        out=ended.stdout.decode(errors="replace"),
+        err=ended.stderr.decode(errors="replace"),
+        words=("ci-doctor", *map(str, args)),
+        cwd=cwd,
+    )
+
+
+def begin(*args: str | Path, cwd: Path, env: Mapping[str, str | None] | None = None) -> subprocess.Popen[bytes]:
+    """Start `ci-doctor ARGS` and do not wait: for tests that interrupt it. stderr can be read line by line."""
+    return subprocess.Popen(
+        words(*args),
+        cwd=cwd,
+        env=environment(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
