@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An OpenAI-compatible response as what is compared and what is not. Pure.
+
+Compared: what the model said, why it stopped, and the numbers it gave. Left out, and kept as `meta`: what differs from
+call to call by design (ids, times, fingerprints, cache statistics). The fields are those of vLLM's protocol
+(vllm/entrypoints/openai/protocol.py) and OpenAI's API reference.
+"""
+
+import hashlib
+import json
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+CHOICE_KEYS = (
+    "index",
+    "text",
+    "finish_reason",
+    "stop_reason",
+    "matched_stop",  # SGLang's stop_reason
+    "token_ids",
+    "logprobs",
+    "prompt_logprobs",
+)
+MESSAGE_KEYS = ("role", "content", "reasoning_content", "reasoning", "refusal", "audio")
+# vLLM and SGLang say so where the engine gave up on a request (FinishReason in vllm/v1/engine/__init__.py).
+BROKEN_OFF = ("abort", "error")
+META_KEYS = (
+    "id",
+    "created",
+    "system_fingerprint",
+    "service_tier",
+    "metrics",
+    "kv_transfer_params",
+    "ec_transfer_params",
+)
+
+
+class Canonical(Struct, frozen=True, kw_only=True):
+    """`output` is compared, `digest` is the SHA-256 of it as canonical JSON, `meta` is the rest.
+
+    `asked` is what the server says it was asked (model, prompt tokens): arms that differ here were not asked the same.
+    `empty` says that no choice holds any text, reasoning or tool call.
+    """
+
+    output: dict[str, Any]
+    digest: str
+    meta: dict[str, Any]
+    asked: dict[str, Any]
+    empty: bool
+
+
+class NotAnAnswerError(ValueError):
+    """The body is not an answer of a model; the text says why."""
+
+
+def canonicalise(body: bytes, expected: int | None = None) -> Canonical:
+    """The parts of a 200 response to a request that asked for `expected` choices (None: unknown).
+
+    Raises NotAnAnswerError where the body is not a whole answer. NaN and Infinity are not JSON (RFC 8259), and a model
+    that gives them is broken, whether or not the other arm is too.
+    """
+    try:
+        value = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise NotAnAnswerError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise NotAnAnswerError(f"a JSON {type(value).__name__} instead of an object")
+    if value.get("error"):
+        raise NotAnAnswerError(f"an error in a 200 response: {json.dumps(value['error'])[:200]}")
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        raise NotAnAnswerError("no `choices` in the answer")
+    if expected is not None and len(choices) != expected:
+        raise NotAnAnswerError(f"{len(choices)} choices in the answer, {expected} were asked for")
+    return _split(value, sorted(choices, key=_index))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _index(choice: dict[str, Any]) -> int:
+    index = choice.get("index", 0)
+    if not isinstance(index, int):
+        raise NotAnAnswerError("a choice's `index` is not a number")
+    return index
+
+
+def _split(value: dict[str, Any], choices: list[dict[str, Any]]) -> Canonical:
+    said = [_choice(choice) for choice in choices]
+    usage = _object(value.get("usage"))
+    output: dict[str, Any] = {"choices": said}
+    if "completion_tokens" in usage:
+        output["completion_tokens"] = usage["completion_tokens"]
+    if value.get("prompt_logprobs") is not None:
+        output["prompt_logprobs"] = value["prompt_logprobs"]
+    meta = {key: value[key] for key in META_KEYS if key in value}
+    if usage:
+        meta["usage"] = usage
+    return Canonical(
+        output=output,
+        digest=digest(output),
+        meta=meta,
+        asked=_asked(value, usage, choices),
+        empty=not any(_says_something(each) for each in said),
+    )
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _asked(value: dict[str, Any], usage: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the server says it was asked. vLLM tells a chat's prompt tokens beside the choices, a completion's in them."""
+    told = {"model": value.get("model"), "prompt_tokens": usage.get("prompt_tokens")}
+    ids = [value.get("prompt_token_ids"), *(choice.get("prompt_token_ids") for choice in choices)]
+    if any(each is not None for each in ids):
+        told["prompt_token_ids"] = ids
+    return {key: fact for key, fact in told.items() if fact is not None}
+
+
+def _choice(choice: dict[str, Any]) -> dict[str, Any]:
+    part = {key: choice[key] for key in CHOICE_KEYS if choice.get(key) is not None}
+    message = choice.get("message")
+    if message is not None:
+        if not isinstance(message, dict):
+            raise NotAnAnswerError("a choice's `message` is not an object")
+        part["message"] = {key: message[key] for key in MESSAGE_KEYS if message.get(key) is not None}
+        calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])
+        if not isinstance(calls, list):
+            raise NotAnAnswerError("a message's `tool_calls` are not a list")
+        if calls:
+            part["message"]["tool_calls"] = [_tool_call(call) for call in calls]
+    elif "text" not in choice:
+        raise NotAnAnswerError("a choice holds neither `text` nor `message`")
+    if choice.get("finish_reason") in BROKEN_OFF:
+        raise NotAnAnswerError(f"the server broke the answer off: finish_reason {choice['finish_reason']}")
+    return part
+
+
+def _tool_call(call: Any) -> dict[str, Any]:
+    """Name and raw arguments: the call's id is random."""
+    function = call.get("function", call) if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        raise NotAnAnswerError("a tool call is not an object")
+    return {"name": function.get("name"), "arguments": function.get("arguments")}
+
+
+def _says_something(choice: dict[str, Any]) -> bool:
+    message = choice.get("message", {})
+    spoken = (
+        choice.get("text"),
+        *(message.get(key) for key in ("content", "reasoning_content", "reasoning", "refusal", "audio")),
+    )
+    return bool(any(spoken) or message.get("tool_calls") or choice.get("token_ids"))
+
+
+def encode(output: Any) -> bytes:
+    """Canonical JSON: sorted keys, no spaces, ASCII. JSON numbers decode to doubles exactly, so bits survive.
+
+    Raises NotAnAnswerError for what cannot be written again, as a number beyond all doubles (`1e999`).
+    """
+    try:
+        return json.dumps(output, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except (ValueError, RecursionError) as error:
+        raise NotAnAnswerError(f"cannot be written as JSON again: {error}") from error
+
+
+def digest(output: Any) -> str:
+    """SHA-256 of `encode(output)`."""
+    return hashlib.sha256(encode(output)).hexdigest()
+
+
+def text_of(output: dict[str, Any]) -> str:
+    """What a person reads of an output, all choices in order: for showing where two answers part."""
+    parts = []
+    for choice in output.get("choices", []):
+        message = choice.get("message", {})
+        parts += [str(choice["text"])] if choice.get("text") is not None else []
+        parts += [
+            str(message[key]) for key in ("reasoning_content", "reasoning", "content", "refusal") if message.get(key)
+        ]
+        parts += [json.dumps(call, sort_keys=True, ensure_ascii=False) for call in message.get("tool_calls", [])]
+    return "\n".join(parts)

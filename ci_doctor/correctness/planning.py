@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a person wrote to a plan that can be run. Reads files and PATH, starts nothing."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from ci_doctor import config
+from ci_doctor.config import Config
+from ci_doctor.correctness.requests import Request
+from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, CorrectnessSettings, Plan
+from ci_doctor.environment.determinism import differing
+from ci_doctor.errors import UsageError
+from ci_doctor.model.duration import parse_duration
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.services.check import check_services
+from ci_doctor.services.spec import LaunchContext, ServiceSpec
+
+# Of a budget, what is kept for stopping the last start and writing the report, and for ending the process.
+LONGEST_RESERVE_S = 12.0
+SHORTEST_RESERVE_S = 0.5
+
+
+def plan(
+    settings: CorrectnessSettings,
+    loaded: Config,
+    requests: tuple[Request, ...],
+    *,
+    started: float,
+    directory: Path,
+    environment: Mapping[str, str],
+) -> Plan:
+    """The plan of an experiment that began at monotonic time `started`. Raises UsageError for what cannot work."""
+    specs = service_specs(loaded)
+    budget = seconds(settings.budget, "budget")
+    reserve = min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + 0.25 * budget)
+    made = Plan(
+        arms={arm: _arm(arm, settings, specs, loaded) for arm in Arm},
+        requests=requests,
+        retries=settings.retries,
+        concurrency=settings.concurrency,
+        passes=settings.passes,
+        request_timeout_s=seconds(settings.request_timeout, "request_timeout"),
+        deadline=started + budget - reserve,
+        grace_s=min(5.0, reserve / 3),
+        directory=directory,
+        services_directory=loaded.directory,
+        environment=environment,
+    )
+    _check(made)
+    return made
+
+
+def _check(made: Plan) -> None:
+    """Raises UsageError for services that cannot work."""
+    for arm, planned in made.arms.items():
+        context = LaunchContext(
+            environment=made.environment,
+            directory=made.services_directory,
+            log_directory=made.directory / "logs",
+            placeholders={"arm": arm.value, "start": "1"},
+        )
+        check_services(planned.specs, planned.names, context)
+
+
+def read_settings(
+    loaded: Config,
+    environment: Mapping[str, str],
+    flags: Mapping[str, Any],
+    commands: Mapping[Arm, str | None],
+    variables: Mapping[Arm, Mapping[str, str]],
+) -> tuple[CorrectnessSettings, dict[str, str]]:
+    """The `[correctness]` section under the command line's `flags`, and where each value came from.
+
+    A command on the command line takes the place of an arm's configured services; `variables` go on top of both.
+    """
+    settings, origins = config.decode(loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags)
+    arms: dict[str, ArmSettings] = {}
+    for arm in Arm:
+        chosen: ArmSettings = getattr(settings, arm.value) or ArmSettings()
+        if command := commands[arm]:
+            chosen = structs.replace(chosen, command=command, services=())
+        arms[arm.value] = structs.replace(chosen, env={**chosen.env, **variables[arm]})
+    return structs.replace(settings, **arms), origins
+
+
+def seconds(value: str | float, name: str) -> float:
+    """A duration above zero, in seconds. Raises UsageError."""
+    try:
+        length = parse_duration(value)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}", hint='write it as "90s", "25m" or "1h30m"') from error
+    if length <= 0:
+        raise UsageError(f"{name} must be more than 0", hint='write it as "90s", "25m" or "1h30m"')
+    return length
+
+
+def service_specs(loaded: Config) -> dict[str, ServiceSpec]:
+    """Every `[services.NAME]`. Raises ConfigError with file and line."""
+    return {
+        name: config.convert(table, ServiceSpec, lambda keys, name=name: loaded.where("services", name, *keys))
+        for name, table in loaded.tables.get("services", {}).items()
+    }
+
+
+def _arm(arm: Arm, settings: CorrectnessSettings, specs: Mapping[str, ServiceSpec], loaded: Config) -> ArmPlan:
+    chosen: ArmSettings = getattr(settings, arm.value) or ArmSettings()
+    if not (chosen.services or chosen.command):
+        raise UsageError(
+            f"the {arm} is missing: nothing says how to start it",
+            hint=f"give --{arm} 'CMD … {{port}}', or services = […] in [correctness.{arm}]",
+        )
+    if chosen.services and chosen.command:
+        raise UsageError(
+            f"{loaded.where('correctness', arm.value)}: the {arm} has both `services` and `command`",
+            hint="keep one of them",
+        )
+    names = chosen.services
+    if chosen.command:
+        specs, names = {arm.value: ServiceSpec(command=chosen.command)}, (arm.value,)
+    else:
+        for name in names:
+            if name not in specs:
+                where = loaded.where("correctness", arm.value, "services")
+                raise UsageError(f"{where}: no service is named `{name}`", hint=did_you_mean(name, specs))
+    return ArmPlan(
+        specs={name: _over(spec, chosen, settings, last=name == names[-1]) for name, spec in specs.items()},
+        names=tuple(names),
+        proof=chosen.proof,
+    )
+
+
+def _over(spec: ServiceSpec, chosen: ArmSettings, settings: CorrectnessSettings, *, last: bool) -> ServiceSpec:
+    """A service with what the arm and the command line say on top."""
+    changes: dict[str, object] = {"env": {**spec.env, **chosen.env}}
+    if settings.start_timeout is not None:
+        changes["start_timeout"] = settings.start_timeout
+    if settings.ready is not None and last:
+        changes["ready"] = settings.ready
+    return structs.replace(spec, **changes)
+
+
+def determinism_findings(plan: Plan) -> tuple[Finding, ...]:
+    """A warning where the arms run under different determinism variables: then these are part of what is compared."""
+    environments = [{**plan.environment, **_environment(plan.arms[arm])} for arm in Arm]
+    names = differing(*environments)
+    if not names:
+        return ()
+    told = [f"{name}: {' against '.join(repr(each.get(name, 'unset')) for each in environments)}" for name in names]
+    return (
+        Finding(
+            rule="correctness/different-determinism",
+            severity=Severity.WARNING,
+            summary=f"the arms run under different determinism variables: {', '.join(names)}",
+            evidence=(Evidence(excerpt="\n".join(told)),),
+            remedy="give both arms the same, unless this is the change under test",
+        ),
+    )
+
+
+def _environment(arm: ArmPlan) -> dict[str, str]:
+    return {key: value for name in arm.names for key, value in arm.specs[name].env.items()}
+
+
+def parse_arm_variables(words: Sequence[str]) -> dict[Arm, dict[str, str]]:
+    """`ARM:NAME=VALUE` for each of `words`. Raises UsageError."""
+    variables: dict[Arm, dict[str, str]] = {arm: {} for arm in Arm}
+    for word in words:
+        arm, colon, assignment = word.partition(":")
+        name, equals, value = assignment.partition("=")
+        if not (colon and equals and name):
+            raise UsageError(f"--env {word}: not ARM:NAME=VALUE", hint="write --env candidate:VLLM_LOGGING_LEVEL=DEBUG")
+        if arm not in set(Arm):
+            raise UsageError(f"--env {word}: unknown arm `{arm}`", hint=did_you_mean(arm, list(Arm)))
+        variables[Arm(arm)][name] = value
+    return variables

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The requests file: one JSON object a line, `{"id": "r0", "path": "/v1/completions", "body": {...}}`."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+from ci_doctor.errors import ConfigError, UsageError
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.suggestion import did_you_mean
+
+DEFAULT_PATH = "/v1/completions"
+KEYS = ("id", "path", "body")
+# What a URL's path may hold (RFC 3986); a second slash at its beginning would name another host.
+_PATH = re.compile(r"/(?!/)[!-~]*")
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One question. `id` is the client's own and aligns the answers; `line` is where it stands in the file."""
+
+    id: str
+    path: str
+    body: dict[str, Any]
+    line: int
+
+    def content(self) -> bytes:
+        """The body as it is sent: ASCII, so that a lone surrogate in a prompt survives."""
+        return json.dumps(self.body).encode("ascii")
+
+    @property
+    def choices(self) -> int | None:
+        """How many choices an answer must have: `n` for each prompt (a list of numbers is one); None where unknown."""
+        each, prompt = self.body.get("n") or 1, self.body.get("prompt")
+        if "prompt_embeds" in self.body or not isinstance(each, int) or not {"prompt", "messages"} & self.body.keys():
+            return None
+        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+            return each * len(prompt)
+        return each
+
+
+def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
+    """The requests of a file, or those with the ids in `only`.
+
+    Raises UsageError for a missing, empty or wrong file: an empty question list would make an empty answer look right.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}", hint="name a JSONL file with --requests") from error
+    # Not splitlines(): JSON strings may hold U+2028 and its kin as they are.
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if not lines:
+        raise UsageError(
+            f"{path}: holds no requests", hint="an empty requests file can prove nothing; add one object a line"
+        )
+    requests = tuple(_parse(line, number, path) for number, line in lines)
+    _check_unique(requests, path)
+    return _selected(requests, only, path)
+
+
+def _parse(line: str, number: int, path: Path) -> Request:
+    where = f"{path}:{number}"
+    value = _object(line, where)
+    for key in value:
+        if key not in KEYS:
+            raise ConfigError(f"{where}: unknown key `{key}`", hint=did_you_mean(key, KEYS))
+    identity, url, body = value.get("id"), value.get("path", DEFAULT_PATH), value.get("body")
+    if not isinstance(identity, str) or not identity or not identity.isprintable():
+        raise ConfigError(f"{where}: `id` must be a text of printable characters", hint='write "id": "r0"')
+    if not isinstance(url, str) or not _PATH.fullmatch(url):
+        raise ConfigError(
+            f"{where}: `path` must be the path of a URL, from its first /", hint='write "path": "/v1/completions"'
+        )
+    if not isinstance(body, dict):
+        raise ConfigError(f"{where}: `body` must be an object", hint='write "body": {"prompt": "…", "max_tokens": 16}')
+    if body.get("stream"):
+        raise ConfigError(f"{where}: streamed answers cannot be compared yet", hint='take "stream" out of the body')
+    return Request(id=identity, path=url, body=body, line=number)
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not JSON: {error}", hint="write one JSON object a line") from error
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f"{where}: not a JSON object", hint='write {"id": "r0", "path": "/v1/completions", "body": {…}}'
+        )
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _check_unique(requests: Sequence[Request], path: Path) -> None:
+    first: dict[str, int] = {}
+    for request in requests:
+        if request.id in first:
+            raise ConfigError(
+                f"{path}:{request.line}: id `{request.id}` is already used in line {first[request.id]}",
+                hint="answers are matched by id; give each request its own",
+            )
+        first[request.id] = request.line
+
+
+def _selected(requests: tuple[Request, ...], only: Sequence[str], path: Path) -> tuple[Request, ...]:
+    known = [request.id for request in requests]
+    for identity in only:
+        if identity not in known:
+            raise UsageError(f"{path}: no request has the id `{identity}`", hint=did_you_mean(identity, known[:50]))
+    return tuple(request for request in requests if not only or request.id in only)
+
+
+def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding, ...]:
+    """A warning where requests ask for random sampling: their answers may differ by design."""
+    random = [
+        request for request in requests if request.body.get("temperature") != 0 and request.body.get("top_k") != 1
+    ]
+    if not random:
+        return ()
+    return (
+        Finding(
+            rule="correctness/not-greedy",
+            severity=Severity.WARNING,
+            summary=f"{len(random)} of {len(requests)} requests do not ask for temperature 0: their answers may differ by design",
+            evidence=(Evidence(file=str(path), line=random[0].line, excerpt=f"request {random[0].id}"),),
+            remedy='put "temperature": 0 into the body of each request',
+        ),
+    )

@@ -1,0 +1,556 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor correctness` against real servers, good ones and evil ones: the verdict, and that nothing is left behind."""
+
+import json
+import os
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psutil
+import pytest
+
+from tests.support.cli import Ran, begin, doctor, environment, words
+
+pytestmark = pytest.mark.integration
+
+SERVER = Path(__file__).parents[1] / "support" / "programs" / "serve_model.py"
+SCHEMA = json.loads((Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text())
+REQUESTS = 4
+LIMIT_S = 40.0
+SECRET = "sk-4242-do-not-tell"
+
+
+class Bench:
+    """A folder with a requests file, where two servers are held against each other."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.reports = directory / "out"
+        self.ask(REQUESTS)
+
+    def ask(self, count: int, **body: object) -> None:
+        """Write the requests file."""
+        lines = [
+            json.dumps({"id": f"r{number}", "body": {"prompt": f"p{number}", "temperature": 0, **body}})
+            for number in range(count)
+        ]
+        (self.directory / "requests.jsonl").write_text("\n".join(lines) + "\n")
+
+    def server(self, traits: str = "") -> str:
+        """The command of a server with these traits."""
+        words = shlex.join([sys.executable, str(SERVER)])
+        return f"{words} {{port}} start={{start}} {traits} {shlex.quote(str(self.directory))}"
+
+    def words(self, baseline: str = "", candidate: str = "", *more: str) -> list[str]:
+        """The command line of a comparison."""
+        return [
+            "correctness", "--baseline", self.server(baseline), "--candidate", self.server(candidate),
+            "--requests", "requests.jsonl", "--report-dir", str(self.reports), "--retries", "2", *more,
+        ]  # fmt: skip
+
+    def compare(
+        self, baseline: str = "", candidate: str = "", *more: str, env: dict[str, str | None] | None = None
+    ) -> Ran:
+        """Run a comparison to its end."""
+        return doctor(*self.words(baseline, candidate, *more), cwd=self.directory, env=env, timeout=LIMIT_S)
+
+    def begin(self, baseline: str = "", candidate: str = "", *more: str) -> subprocess.Popen[bytes]:
+        """Start a comparison."""
+        env = {"TOLD": str(self.directory / "told")}
+        return begin(*self.words(baseline, candidate, *more), cwd=self.directory, env=env)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report that was written, which fits its schema."""
+        report: dict[str, Any] = json.loads((self.reports / "report.json").read_text())
+        jsonschema.validate(report, SCHEMA)
+        return report
+
+    @property
+    def samples(self) -> list[dict[str, Any]]:
+        """The samples that were written."""
+        return [json.loads(line) for line in (self.reports / "samples.jsonl").read_text().splitlines()]
+
+    def rules(self) -> list[str]:
+        """The rules of the report's findings."""
+        return [finding["rule"] for finding in self.report["findings"]]
+
+    def living(self) -> list[str]:
+        """The command lines of what was started here and still runs."""
+        mark = str(self.directory)
+        found = []
+        for process in psutil.process_iter(["cmdline", "status"]):
+            words = process.info["cmdline"] or ()
+            if mark in words and str(SERVER) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(words))
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    assert bench.living() == []
+
+
+def check(bench: Bench, ran: Ran, verdict: str, code: int) -> None:
+    report = bench.report
+    assert (report["verdict"], ran.code) == (verdict, code), ran
+    assert report["exit_code"] == code
+    assert "Traceback" not in ran.err, ran
+
+
+# --- the verdicts ---
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate"),
+    [("", ""), ("", "fresh"), ("fresh", "backwards"), ("slow", "noisy"), ("flip", "flip"), ("surrogate", "surrogate")],
+)
+def test_equal_and_complete_answers_pass(bench: Bench, baseline: str, candidate: str) -> None:
+    ran = bench.compare(baseline, candidate)
+    check(bench, ran, "pass", 0)
+    assert [attempt["outcome"] for attempt in bench.report["attempts"]] == ["answered 4/4"] * 2
+    assert len(bench.samples) == 2 * REQUESTS
+    assert not bench.rules()
+
+
+def test_the_order_of_choices_is_not_compared(bench: Bench) -> None:
+    bench.ask(2, n=3)
+    check(bench, bench.compare("", "fresh"), "pass", 0)
+
+
+@pytest.mark.parametrize("trait", ["flip", "finish", "logprobs", "surrogate"])
+def test_one_byte_that_always_differs_is_a_regression(bench: Bench, trait: str) -> None:
+    ran = bench.compare("", trait)
+    check(bench, ran, "regression", 1)
+    divergence = bench.report["facts"]["first_divergence"]
+    assert divergence["starts"] == ["A1", "B1"]
+    assert divergence["request"] == ("r1" if trait == "flip" else "r0")
+    assert divergence["field"] == {"finish": "choices[0].finish_reason", "logprobs": "choices[0].logprobs.token_logprobs[1]"}.get(trait, "text")  # fmt: skip
+    assert bench.report["findings"][0]["remedy"].endswith(f"--only {divergence['request']}")
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "verdict", "code"),
+    [
+        ("flip@2", "flip", "flaky", 0),
+        ("flip@2", "flip-other", "inconclusive", 86),
+        ("", "flip@1", "inconclusive", 86),
+        ("", "dies@1", "inconclusive", 86),
+        ("", "prompt-tokens", "void", 86),
+    ],
+)
+def test_what_differs_only_sometimes_is_not_the_changes_fault(
+    bench: Bench, baseline: str, candidate: str, verdict: str, code: int
+) -> None:
+    check(bench, bench.compare(baseline, candidate), verdict, code)
+
+
+NEVER_ANSWER = {
+    "closes": "RemoteProtocolError",
+    "html": "not JSON",
+    "fails": "HTTP 500",
+    "error": "an error in a 200 response",
+    "no-choices": "no `choices`",
+    "two-choices": "2 choices in the answer, 1 were asked for",
+    "nan": "NaN is no JSON number",
+    "nested": "not JSON",
+    "silent": "no answer in 0.5 s",
+    "trickle": "no answer in 0.5 s",
+}
+DIE = ("dies", "exits", "dies-after=2", "exits-after=4")
+NEVER_READY = ("never-ready", "elsewhere")
+
+
+@pytest.mark.parametrize("trait", [*NEVER_ANSWER, *DIE, *NEVER_READY])
+def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) -> None:
+    start_timeout = "0.6" if trait in NEVER_READY else "20"
+    ran = bench.compare("", trait, "--request-timeout", "0.5", "--start-timeout", start_timeout)
+    check(bench, ran, "regression", 1)
+    report = bench.report
+    errors = [finding for finding in report["findings"] if finding["severity"] == "error"]
+    if trait in NEVER_ANSWER:
+        assert NEVER_ANSWER[trait] in json.dumps(report["findings"], ensure_ascii=False)
+    else:
+        assert {finding["rule"] for finding in errors} > {"correctness/regression"}
+    if trait in {"dies", "dies-after=2"}:
+        said = "the engine could not be loaded" if trait == "dies" else "worker lost"
+        assert any(said in (evidence["excerpt"] or "") for finding in errors for evidence in finding["evidence"])
+
+
+@pytest.mark.parametrize("trait", [*NEVER_ANSWER, "empty", *DIE, *NEVER_READY])
+def test_arms_that_both_never_work_prove_nothing(bench: Bench, trait: str) -> None:
+    start_timeout = "0.6" if trait in NEVER_READY else "20"
+    ran = bench.compare(trait, trait, "--request-timeout", "0.5", "--start-timeout", start_timeout)
+    verdict = "infra" if trait in DIE + NEVER_READY else "void"
+    check(bench, ran, verdict, 75 if verdict == "infra" else 86)
+    assert {case["outcome"] for case in bench.report["cases"]} == {"error"}
+
+
+def test_a_candidate_that_is_ill_after_its_last_answer_has_failed(bench: Bench) -> None:
+    check(bench, bench.compare("", "falls-ill", "--retries", "1"), "regression", 1)
+    assert "is so no more after the last answer: HTTP status 503" in json.dumps(bench.report["findings"])
+
+
+def test_an_answer_beyond_all_measure_is_none(bench: Bench) -> None:
+    bench.ask(1)
+    check(bench, bench.compare("huge", "huge"), "void", 86)
+    assert "more than 64 MiB" in bench.samples[0]["error"]
+
+
+def test_a_request_that_only_one_arm_answers_is_never_overlooked(bench: Bench) -> None:
+    check(bench, bench.compare("", "silent-on-p1", "--request-timeout", "0.5"), "regression", 1)
+    check(bench, bench.compare("silent-on-p1", "", "--request-timeout", "0.5"), "void", 86)
+
+
+def test_a_candidate_that_falls_silent_has_changed(bench: Bench) -> None:
+    check(bench, bench.compare("", "empty"), "regression", 1)
+
+
+@pytest.mark.parametrize("arm", ["baseline", "candidate"])
+def test_a_port_owned_by_another_process_is_nobodys_fault(bench: Bench, arm: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        ready = f"http://127.0.0.1:{stranger.getsockname()[1]}/health"
+        config = f"""
+            [services.good]
+            command = {json.dumps(bench.server())}
+            [services.bad]
+            command = {json.dumps(bench.server())}
+            ready = "{ready}"
+            [correctness]
+            requests = "requests.jsonl"
+            retries = 2
+            baseline = {{ services = ["{"bad" if arm == "baseline" else "good"}"] }}
+            candidate = {{ services = ["{"bad" if arm == "candidate" else "good"}"] }}
+        """
+        (bench.directory / "ci-doctor.toml").write_text(config)
+        ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S)
+    check(bench, ran, "infra", 75)
+    assert "correctness/service-outside" in bench.rules()
+
+
+# Listens, and dies as soon as the first request was made.
+KV = """
+import socket, sys
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+open("told").read(1)
+sys.exit(9)
+"""
+
+
+def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None:
+    config = f"""
+        [services.kv]
+        command = {json.dumps([sys.executable, "-c", KV, "{port}"])}
+        ready = "tcp://127.0.0.1:{{port}}"
+        [services.plain]
+        command = {json.dumps(bench.server())}
+        [services.vllm]
+        command = {json.dumps(bench.server("silent tell=1"))}
+        [correctness]
+        requests = "requests.jsonl"
+        retries = 2
+        baseline = {{ services = ["plain"] }}
+        candidate = {{ services = ["kv", "vllm"] }}
+    """
+    (bench.directory / "ci-doctor.toml").write_text(config)
+    os.mkfifo(bench.directory / "told")
+    env = {"TOLD": str(bench.directory / "told")}
+    ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, env=env, timeout=LIMIT_S)
+    check(bench, ran, "regression", 1)
+    assert "while it was in use: exit code 9" in json.dumps(bench.report["findings"])
+
+
+@pytest.mark.parametrize(("trait", "verdict", "code"), [("hits", "pass", 0), ("", "void", 86)])
+def test_a_pass_needs_the_proof_that_was_asked_for(bench: Bench, trait: str, verdict: str, code: int) -> None:
+    config = f"""
+        [correctness]
+        requests = "requests.jsonl"
+        [correctness.baseline]
+        command = {json.dumps(bench.server())}
+        [correctness.candidate]
+        command = {json.dumps(bench.server(trait))}
+        proof = [{{ metric = "kv_hits", above = 0 }}]
+    """
+    (bench.directory / "ci-doctor.toml").write_text(config)
+    ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S)
+    check(bench, ran, verdict, code)
+
+
+def test_every_pass_is_asked_and_compared(bench: Bench) -> None:
+    ran = bench.compare("", "", "--passes", "2", "--only", "r1", "--only", "r2")
+    check(bench, ran, "pass", 0)
+    assert sorted({(sample["pass"], sample["id"]) for sample in bench.samples}) == [(1, "r1"), (1, "r2"), (2, "r1"), (2, "r2")]  # fmt: skip
+
+
+def test_exit_codes_can_be_the_repositorys_own(bench: Bench) -> None:
+    (bench.directory / "ci-doctor.toml").write_text("[exit-codes]\ninfra = 255\n")
+    check(bench, bench.compare("dies", ""), "infra", 255)
+    check(bench, bench.compare("flip@2", "flip", "--fail-on-flaky"), "flaky", 7)
+
+
+# --- what is left behind ---
+
+
+def test_servers_that_ignore_sigterm_and_hide_are_ended(bench: Bench) -> None:
+    check(bench, bench.compare("deaf", "", "--budget", "20s"), "pass", 0)
+    assert "correctness/killed" in bench.rules()
+
+
+@pytest.mark.parametrize("budget", [3, 6])
+@pytest.mark.parametrize("trait", ["silent", "never-ready deaf"])
+def test_the_budget_is_never_exceeded(bench: Bench, budget: int, trait: str) -> None:
+    began = time.monotonic()
+    ran = bench.compare(trait, trait, "--budget", f"{budget}s")
+    assert time.monotonic() - began < budget
+    check(bench, ran, "void", 86)
+    assert "correctness/budget-spent" in bench.rules()
+    assert bench.report["attempts"][0]["outcome"].startswith("cut short")
+
+
+def test_no_budget_is_too_small_to_be_said(bench: Bench) -> None:
+    check(bench, bench.compare("", "", "--budget", "0.01"), "void", 86)
+
+
+def until(bench: Bench, process: subprocess.Popen[bytes], moment: str) -> bytes:
+    """Wait until the moment has come; what was read from stderr meanwhile."""
+    if moment == "requests":
+        told = os.open(bench.directory / "told", os.O_RDWR)
+        try:
+            assert select.select([told], [], [], LIMIT_S)[0], "no request ever came"
+        finally:
+            os.close(told)
+        return b""
+    assert process.stderr is not None
+    read = b""
+    while moment.encode() not in (line := process.stderr.readline()):
+        assert line, read.decode()
+        read += line
+    return read + line
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("moment", "traits"), [("started", "never-ready deaf"), ("requests", "silent tell=1"), ("stopping", "deaf")]
+)
+def test_a_signal_ends_everything_and_keeps_what_was_gathered(
+    bench: Bench, moment: str, traits: str, number: signal.Signals, times: int
+) -> None:
+    os.mkfifo(bench.directory / "told")
+    process = bench.begin("", traits)
+    if moment == "stopping":  # the candidate's, not the baseline's
+        until(bench, process, "stopping")
+    said = until(bench, process, moment if moment != "started" else "candidate started")
+    for _ in range(times):
+        process.send_signal(number)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 128 + number, (said + err).decode()
+    report = bench.report
+    assert report["verdict"] is None
+    assert report["exit_code"] == 128 + number
+    assert number.name in report["error"]["message"]
+    assert len([sample for sample in bench.samples if sample["output"]]) >= REQUESTS
+    assert bench.report["attempts"][0]["outcome"] == "answered 4/4"
+    assert b"Traceback" not in err + out
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+def test_a_lost_terminal_leaves_no_server_behind(bench: Bench, number: signal.Signals) -> None:
+    os.mkfifo(bench.directory / "told")
+    process = bench.begin("", "silent tell=1")
+    until(bench, process, "requests")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 143, (out + err).decode()
+    assert bench.report["verdict"] is None
+    assert number.name in bench.report["error"]["message"]
+
+
+def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
+    os.mkfifo(bench.directory / "told")
+    env = environment({"TOLD": str(bench.directory / "told")})
+    # What nohup does, without its file: it is not on every machine.
+    ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *words(*bench.words("", "silent tell=1", "--budget", "6s"))]
+    process = subprocess.Popen(ignoring, cwd=bench.directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(bench, process, "requests")
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 86
+
+
+@pytest.mark.parametrize("target", ["/dev/full", None])
+def test_a_verdict_stands_where_nothing_can_be_shown(bench: Bench, target: str | None) -> None:
+    to = f">{target} 2>{target}" if target else ">&- 2>&-"
+    script = ["sh", "-c", f'exec "$@" {to}', "sh", *words(*bench.words("", "flip"))]
+    ended = subprocess.run(script, cwd=bench.directory, env=environment(), timeout=LIMIT_S, check=False)
+    report = bench.report
+    assert (report["verdict"], report["exit_code"]) == ("regression", 1), report["error"]
+    assert ended.returncode == 1
+
+
+def test_file_descriptors_that_run_out_are_not_the_servers_fault(bench: Bench) -> None:
+    bench.ask(120)
+    limited = [
+        "sh",
+        "-c",
+        'ulimit -n 40; exec "$@"',
+        "sh",
+        *words(*bench.words("slow", "slow", "--concurrency", "120")),
+    ]
+    ended = subprocess.run(
+        limited, cwd=bench.directory, env=environment(), timeout=LIMIT_S, check=False, capture_output=True
+    )
+    assert ended.returncode == 75, ended.stderr.decode()
+    assert "ulimit -n" in bench.report["error"]["hint"]
+
+
+def test_nothing_of_an_earlier_run_is_taken_for_this_ones(bench: Bench) -> None:
+    check(bench, bench.compare("", "flip"), "regression", 1)
+    foreign = [bench.reports / "notes.txt", bench.reports / "logs" / "A1" / "notes.txt", bench.reports / "logs" / "Abc" / "x-1.log"]  # fmt: skip
+    for path in foreign:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    check(bench, bench.compare("dies", ""), "infra", 75)
+    assert not bench.samples
+    left = {str(path.relative_to(bench.reports)) for path in bench.reports.rglob("*") if path.is_file()}
+    assert left == {
+        "report.json", "report.md", "junit.xml", "samples.jsonl", "logs/A1/baseline-1.log", "logs/A2/baseline-1.log",
+        "notes.txt", "logs/A1/notes.txt", "logs/Abc/x-1.log",
+    }  # fmt: skip
+
+
+def test_a_mistake_leaves_no_earlier_report_as_if_it_were_current(bench: Bench) -> None:
+    default = bench.directory / "ci-doctor-report"
+    default.mkdir()
+    (default / "report.json").write_text('{"verdict": "pass"}')
+    ran = doctor("correctness", "--requests", "requests.jsonl", cwd=bench.directory)
+    assert ran.code == 2, ran
+    assert not (default / "report.json").exists()
+
+
+@pytest.mark.parametrize("where", ["text", "log"])
+def test_secrets_of_an_arm_are_told_nowhere(bench: Bench, where: str) -> None:
+    traits = "secret-text" if where == "text" else "tells-secret dies"
+    ran = bench.compare(
+        traits, traits, "--env", f"candidate:API_KEY={SECRET}", "--env", f"baseline:API_KEY={SECRET}-too"
+    )
+    assert SECRET not in ran.out + ran.err
+    for path in bench.reports.rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+    assert bench.report["verdict"] == ("regression" if where == "text" else "infra"), ran
+
+
+# --- bad input: exit code 2, and nothing started ---
+
+
+def mistake(bench: Bench, *words: str | Path) -> Ran:
+    ran = doctor(*words, cwd=bench.directory)
+    assert ran.code == 2, ran
+    assert not list(bench.directory.rglob("*.log")), "something was started"
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "holds no requests"),
+        ("\n\n", "holds no requests"),
+        ('{"id": "a", "body": {}}\n{"id": "a", "body": {}}\n', "requests.jsonl:2: id `a` is already used in line 1"),
+        ('{"id": "a", "body": {}}\n\n{"id": "b"\n', "requests.jsonl:3: not JSON"),
+        ("[]", "requests.jsonl:1: not a JSON object"),
+        ('{"id": "a", "bodi": {}}', "did you mean `body`?"),
+        ('{"id": "a", "path": "//elsewhere/v1", "body": {}}', "`path` must be"),
+        ('{"id": "a\\ud800", "body": {}}', "`id` must be"),
+    ],
+)
+def test_a_wrong_requests_file_is_named_with_its_line(bench: Bench, content: str, said: str) -> None:
+    (bench.directory / "requests.jsonl").write_text(content)
+    ran = mistake(bench, *bench.words())
+    assert said in ran.err, ran
+    assert bench.report["verdict"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--env", "candidat:X=1"), "did you mean `candidate`?"),
+        (("--env", "candidate:X"), "not ARM:NAME=VALUE"),
+        (("--candidate", "pyton3 -m http.server {port}"), "command not found: pyton3"),
+        (("--requests", "nowhere.jsonl"), "nowhere.jsonl: cannot be read"),
+        (("--only", "r9"), "no request has the id `r9`"),
+        (("--budget", "soon"), "budget: not a duration"),
+        (("--config", "nowhere.toml"), "nowhere.toml"),
+    ],
+)
+def test_a_wrong_command_line_is_found_before_anything_is_started(
+    bench: Bench, words: tuple[str, ...], said: str
+) -> None:
+    assert said in mistake(bench, *bench.words(), *words).err
+
+
+def test_a_missing_arm_is_named(bench: Bench) -> None:
+    ran = mistake(bench, "correctness", "--baseline", bench.server(), "--requests", "requests.jsonl")
+    assert "the candidate is missing" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("[correctness]\nretris = 3\n", "ci-doctor.toml:2: unknown key `retris`"),
+        ("[correctness]\nconcurrency = 0\n", "ci-doctor.toml:2"),
+        ('[correctness]\nbaseline = "vllm serve"\n', "ci-doctor.toml:2"),
+        ("[correctness.baseline]\nenv = 3\n", "ci-doctor.toml:2"),
+        ('[services]\nvllm = "serve"\n', "ci-doctor.toml:2"),
+        ("[correctness\n", "ci-doctor.toml:1"),
+    ],
+)
+def test_a_wrong_configuration_is_named_with_file_and_line(bench: Bench, config: str, said: str) -> None:
+    (bench.directory / "ci-doctor.toml").write_text(config)
+    assert said in mistake(bench, *bench.words()).err
+
+
+def test_a_report_directory_that_cannot_be_is_found_first(bench: Bench) -> None:
+    bench.reports.write_text("a file in its place")
+    mistake(bench, *bench.words())
+
+
+def test_samples_that_cannot_be_are_found_first(bench: Bench) -> None:
+    (bench.reports / "samples.jsonl").mkdir(parents=True)
+    mistake(bench, *bench.words())
+
+
+# --- what is printed ---
+
+
+def test_json_is_all_that_stdout_holds(bench: Bench) -> None:
+    ran = bench.compare("", "", "--json")
+    assert json.loads(ran.out)["verdict"] == "pass"
+    assert "A1  baseline started" in ran.err
+
+
+def test_a_dry_run_starts_and_writes_nothing(bench: Bench) -> None:
+    ran = bench.compare("dies", "dies", "--dry-run")
+    assert ran.code == 0, ran
+    assert not bench.reports.exists()
+    assert "serve_model.py" in ran.out
+
+
+def test_a_log_that_nobody_reads_stops_nothing(bench: Bench) -> None:
+    process = bench.begin()
+    assert process.stderr is not None
+    process.stderr.close()
+    process.stderr = None
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
+    assert bench.report["verdict"] == "pass"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Experiments to test with: starts that answered with texts, as their servers would have."""
+
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from ci_doctor.correctness.canonical import digest, encode
+from ci_doctor.correctness.conclude import judge
+from ci_doctor.correctness.decide import Decision
+from ci_doctor.correctness.findings import Context
+from ci_doctor.correctness.requests import Request
+from ci_doctor.correctness.results import Ending, Experiment, StartResult
+from ci_doctor.correctness.samples import Sample
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.tally import Tally
+from ci_doctor.services.outcome import FailureKind, ServiceFailure
+
+DIRECTORY = Path("/reports")
+DEATH = ServiceFailure(
+    kind=FailureKind.DIED,
+    service="vllm",
+    message="vllm died 2.0 s after its start, before it was ready: exit code 1",
+    exit_code=1,
+    log="/reports/logs/B1/vllm-1.log",
+    tail=("RuntimeError: no",),
+    tail_line=7,
+    tail_end_line=7,
+    duration_s=2.0,
+)
+
+
+def output(text: str) -> dict[str, Any]:
+    """A canonical output."""
+    return {"choices": [{"index": 0, "text": text}]}
+
+
+def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResult:
+    """The start `name` ("A1"), which answered r0, r1 … with the words of `texts` (`-`: with an error)."""
+    arm = Arm.BASELINE if name[0] == "A" else Arm.CANDIDATE
+    words = texts.split()
+    tally = Tally(
+        arm=arm, number=int(name[1:]), ids=[f"r{index}" for index in range(len(words) // passes)], passes=passes
+    )
+    for index, word in enumerate(words):
+        number, identity = 1 + index % passes, f"r{index // passes}"
+        said: dict[str, Any] = {"error": "HTTP 500"} if word == "-" else {"digest": digest(output(word))}
+        tally.add(Sample(arm=arm.value, start=tally.number, pass_=number, id=identity, **said))
+    failure = changes.get("failure")
+    made = StartResult(
+        start=tally.start(failed=failure is not None, outside=changes.pop("outside", False)),
+        failure=failure,
+        duration_s=1.25,
+        logs=(DIRECTORY / "logs" / name / "vllm-1.log",),
+        digests=tally.digests,
+        errors=tally.errors,
+    )
+    return replace(made, **changes)
+
+
+def experiment(*results: StartResult, ending: Ending = Ending.COMPLETE) -> Experiment:
+    """An experiment of these starts; their words are some of those below."""
+    words = ("same", "one", "two", "three", "x", "y", "z")
+    return Experiment(
+        results=results, outputs={digest(output(word)): encode(output(word)) for word in words}, ending=ending
+    )
+
+
+def context(count: int = 2) -> Context:
+    """The context of r0, r1 …, in lines 1, 2 …."""
+    requests = [Request(id=f"r{index}", path="/v1/completions", body={}, line=index + 1) for index in range(count)]
+    return Context(requests_file="prompts.jsonl", requests=requests, one_request="ci-doctor correctness --only")
+
+
+def decided(made: Experiment, count: int = 2) -> Decision:
+    """The decision on an experiment."""
+    return judge(made, context(count))

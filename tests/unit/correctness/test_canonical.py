@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from typing import Any
+
+import pytest
+
+from ci_doctor.correctness.canonical import NotAnAnswerError, canonicalise, encode, text_of
+
+COMPLETION: dict[str, Any] = {
+    "id": "cmpl-1",
+    "object": "text_completion",
+    "created": 1,
+    "model": "tiny",
+    "choices": [{"index": 0, "text": "hello", "finish_reason": "stop", "logprobs": {"token_logprobs": [-0.1]}}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}},
+    "system_fingerprint": "a",
+}
+CHAT: dict[str, Any] = {
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "tool_calls",
+            "message": {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "call_1", "function": {"name": "f", "arguments": '{"a": 1}'}}],
+            },
+        }
+    ]
+}
+
+
+def changed(value: dict[str, Any], **changes: Any) -> bytes:
+    return json.dumps({**value, **changes}).encode()
+
+
+def with_choice(**changes: Any) -> bytes:
+    return changed(COMPLETION, choices=[{**COMPLETION["choices"][0], **changes}])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        changed(COMPLETION, id="cmpl-2", created=2, system_fingerprint="b", service_tier="x", metrics={}),
+        changed(COMPLETION, kv_transfer_params={"a": 1}, something_new=1),
+        changed(COMPLETION, usage={**COMPLETION["usage"], "prompt_tokens_details": {"cached_tokens": 3}}),
+        changed(COMPLETION, model="tiny-2"),
+    ],
+)
+def test_what_differs_from_call_to_call_by_design_is_not_compared(body: bytes) -> None:
+    assert canonicalise(body).digest == canonicalise(changed(COMPLETION)).digest
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        with_choice(text="hello "),
+        with_choice(finish_reason="length"),
+        with_choice(stop_reason=2),
+        with_choice(matched_stop=2),
+        with_choice(token_ids=[1]),
+        with_choice(logprobs={"token_logprobs": [-0.10000000000000002]}),
+        with_choice(logprobs={"token_logprobs": [-0]}),
+        with_choice(prompt_logprobs=[None]),
+        changed(COMPLETION, prompt_logprobs=[None]),
+        changed(COMPLETION, usage={"prompt_tokens": 3, "completion_tokens": 2}),
+    ],
+)
+def test_what_the_model_said_and_its_numbers_are_compared_to_the_bit(body: bytes) -> None:
+    assert canonicalise(body).digest != canonicalise(changed(COMPLETION)).digest
+
+
+def test_zero_and_minus_zero_are_not_the_same_bits() -> None:
+    assert canonicalise(with_choice(logprobs=[0.0])).digest != canonicalise(with_choice(logprobs=[-0.0])).digest
+
+
+def test_choices_are_compared_by_index() -> None:
+    first, second = ({**COMPLETION["choices"][0], "index": index, "text": str(index)} for index in range(2))
+    forth, back = (canonicalise(changed(COMPLETION, choices=order)) for order in ([first, second], [second, first]))
+    assert forth.digest == back.digest
+
+
+def test_a_tool_calls_id_is_random_its_name_and_raw_arguments_are_not() -> None:
+    def call(**function: str) -> str:
+        value = json.loads(json.dumps(CHAT))
+        call = value["choices"][0]["message"]["tool_calls"][0]
+        call["id"] = "call_2"
+        call["function"].update(function)
+        return canonicalise(json.dumps(value).encode()).digest
+
+    assert call() == canonicalise(changed(CHAT)).digest
+    assert call(arguments='{"a":1}') != call()
+    assert call(name="g") != call()
+
+
+def test_what_was_asked_is_told_apart_from_what_was_said() -> None:
+    answer = canonicalise(changed(COMPLETION))
+    assert answer.asked == {"model": "tiny", "prompt_tokens": 3}
+    assert answer.meta["id"] == "cmpl-1"
+    assert answer.meta["usage"]["prompt_tokens_details"] == {"cached_tokens": 0}
+    in_a_choice = canonicalise(with_choice(prompt_token_ids=[1, 2, 3]))
+    assert in_a_choice.asked["prompt_token_ids"] == [None, [1, 2, 3]]
+    assert in_a_choice.digest == answer.digest
+
+
+@pytest.mark.parametrize(
+    ("body", "empty"),
+    [
+        (with_choice(text=""), True),
+        (with_choice(text=None), True),
+        (with_choice(text="", token_ids=[5]), False),
+        (changed(COMPLETION), False),
+        (changed(CHAT), False),
+        (changed(CHAT, choices=[{"message": {"role": "assistant", "content": ""}}]), True),
+        (changed(CHAT, choices=[{"message": {"reasoning_content": "so"}}]), False),
+        (changed(CHAT, choices=[{"message": {"function_call": {"name": "f", "arguments": ""}}}]), False),
+    ],
+)
+def test_an_answer_that_says_nothing_is_known_as_empty(body: bytes, empty: bool) -> None:
+    assert canonicalise(body).empty is empty
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "not JSON"),
+        (b"<html>", "not JSON"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"1" * 5000, "not JSON"),
+        (b"[]", "a JSON list instead of an object"),
+        (b"{}", "no `choices`"),
+        (b'{"choices": []}', "no `choices`"),
+        (b'{"choices": [1]}', "no `choices`"),
+        (b'{"choices": [{}]}', "neither `text` nor `message`"),
+        (b'{"choices": [{"message": "hi"}]}', "`message` is not an object"),
+        (b'{"choices": [{"message": {"tool_calls": 5}}]}', "`tool_calls` are not a list"),
+        (b'{"choices": [{"message": {"tool_calls": [5]}}]}', "a tool call is not an object"),
+        (b'{"choices": [{"text": "", "index": "0"}]}', "`index` is not a number"),
+        (b'{"error": "no", "choices": [{"text": "hi"}]}', "an error in a 200 response"),
+        (b'{"choices": [{"text": "a", "logprobs": [NaN]}]}', "NaN is no JSON number"),
+        (b'{"choices": [{"text": "a", "logprobs": [-Infinity]}]}', "-Infinity is no JSON number"),
+        (b'{"choices": [{"text": "a", "logprobs": [1e999]}]}', "cannot be written as JSON again"),
+        (b'{"choices": [{"text": "a", "finish_reason": "abort"}]}', "broke the answer off"),
+    ],
+)
+def test_what_is_no_whole_answer_is_refused_with_the_reason(body: bytes, why: str) -> None:
+    with pytest.raises(NotAnAnswerError, match=why):
+        canonicalise(body)
+
+
+def test_the_count_of_choices_must_be_what_was_asked_for() -> None:
+    assert canonicalise(changed(COMPLETION), 1).digest
+    with pytest.raises(NotAnAnswerError, match="1 choices in the answer, 2 were asked for"):
+        canonicalise(changed(COMPLETION), 2)
+
+
+def test_a_lone_surrogate_survives() -> None:
+    answer = canonicalise(with_choice(text="\ud800"))
+    assert json.loads(encode(answer.output))["choices"][0]["text"] == "\ud800"
+
+
+def test_the_text_for_people_holds_all_that_was_said_in_order() -> None:
+    output = canonicalise(
+        changed(CHAT, choices=[{"message": {"reasoning": "hm", "content": "yes"}}, {"index": 1, "text": "no"}])
+    ).output
+    assert text_of(output) == "hm\nyes\nno"
+    assert text_of(canonicalise(changed(CHAT)).output) == '{"arguments": "{\\"a\\": 1}", "name": "f"}'

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_doctor.correctness.requests import Request, read_requests, sampling_findings
+from ci_doctor.errors import ConfigError, UsageError
+
+
+def written(directory: Path, content: str | bytes) -> Path:
+    path = directory / "requests.jsonl"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_line_is_a_request_and_knows_its_place(tmp_path: Path) -> None:
+    path = written(tmp_path, '\n{"id": "a", "body": {"prompt": "x"}}\r\n\n{"id": "b", "path": "/v1/x", "body": {}}')
+    first, second = read_requests(path)
+    assert first == Request(id="a", path="/v1/completions", body={"prompt": "x"}, line=2)
+    assert second == Request(id="b", path="/v1/x", body={}, line=4)
+
+
+def test_a_byte_order_mark_and_unicode_line_ends_inside_strings_are_no_trouble(tmp_path: Path) -> None:
+    path = written(tmp_path, '\ufeff{"id": "a", "body": {"prompt": "x\u2028y"}}')
+    assert read_requests(path)[0].body == {"prompt": "x\u2028y"}
+
+
+def test_only_the_requests_that_are_wanted_come_in_the_files_order(tmp_path: Path) -> None:
+    path = written(tmp_path, "\n".join(f'{{"id": "r{number}", "body": {{}}}}' for number in range(4)))
+    assert [request.id for request in read_requests(path, ["r3", "r1"])] == ["r1", "r3"]
+    with pytest.raises(UsageError, match="no request has the id `r33`") as caught:
+        read_requests(path, ["r33"])
+    assert caught.value.hint == "did you mean `r3`?"
+
+
+@pytest.mark.parametrize("content", ["", "\n \n", "\ufeff\n"])
+def test_an_empty_file_can_prove_nothing(tmp_path: Path, content: str) -> None:
+    with pytest.raises(UsageError, match="holds no requests"):
+        read_requests(written(tmp_path, content))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = written(tmp_path, content) if content else tmp_path
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_requests(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"id": "a"', "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"id": "a", "body": {"x": NaN}}', "not JSON: NaN"),
+        ('"a"', "not a JSON object"),
+        ('{"id": "a", "body": {}, "pth": "/"}', "unknown key `pth`"),
+        ('{"id": 3, "body": {}}', "`id` must be"),
+        ('{"id": "", "body": {}}', "`id` must be"),
+        ('{"id": "a\\nb", "body": {}}', "`id` must be"),
+        ('{"id": "\\udc00", "body": {}}', "`id` must be"),
+        ('{"body": {}}', "`id` must be"),
+        ('{"id": "a", "path": "v1", "body": {}}', "`path` must be"),
+        ('{"id": "a", "path": "//host/v1", "body": {}}', "`path` must be"),
+        ('{"id": "a", "path": "/v 1", "body": {}}', "`path` must be"),
+        ('{"id": "a", "path": 3, "body": {}}', "`path` must be"),
+        ('{"id": "a", "body": []}', "`body` must be an object"),
+        ('{"id": "a"}', "`body` must be an object"),
+        ('{"id": "a", "body": {"stream": true}}', "streamed answers"),
+        ('{"id": "r0", "body": {}}', "id `r0` is already used in line 1"),
+    ],
+)
+def test_a_wrong_line_is_named_with_its_number(tmp_path: Path, line: str, said: str) -> None:
+    path = written(tmp_path, f'{{"id": "r0", "body": {{}}}}\n{line}\n')
+    with pytest.raises(ConfigError) as caught:
+        read_requests(path)
+    assert caught.value.message.startswith(f"{path}:2: ")
+    assert said in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("body", "choices"),
+    [
+        ({"prompt": "x"}, 1),
+        ({"prompt": "x", "n": 3}, 3),
+        ({"prompt": "x", "n": None}, 1),
+        ({"prompt": ["x", "y"], "n": 2}, 4),
+        ({"prompt": [1, 2, 3]}, 1),
+        ({"prompt": [[1, 2], [3]]}, 2),
+        ({"messages": [{"role": "user", "content": "x"}]}, 1),
+        ({"prompt": "x", "prompt_embeds": ["…"]}, None),
+        ({"prompt": "x", "n": "2"}, None),
+        ({"input": "x"}, None),
+    ],
+)
+def test_how_many_choices_an_answer_must_have(body: dict[str, Any], choices: int | None) -> None:
+    assert Request(id="a", path="/", body=body, line=1).choices == choices
+
+
+def test_a_prompt_with_a_lone_surrogate_can_be_sent() -> None:
+    content = Request(id="a", path="/", body={"prompt": "\ud800"}, line=1).content()
+    assert json.loads(content) == {"prompt": "\ud800"}
+
+
+def test_random_sampling_is_warned_of(tmp_path: Path) -> None:
+    bodies: list[dict[str, Any]] = [{"temperature": 0}, {"top_k": 1}, {}, {"temperature": 0.7}]
+    requests = [Request(id=f"r{line}", path="/", body=body, line=line) for line, body in enumerate(bodies, start=1)]
+    (finding,) = sampling_findings(requests, tmp_path)
+    assert finding.summary.startswith("2 of 4 requests do not ask for temperature 0")
+    assert finding.evidence[0].line == 3
+    assert sampling_findings(requests[:2], tmp_path) == ()

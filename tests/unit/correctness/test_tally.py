@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from ci_doctor.correctness.samples import Sample
+from ci_doctor.correctness.settings import Arm, MetricProof
+from ci_doctor.correctness.tally import Tally, unmet
+
+
+def tally(passes: int = 1) -> Tally:
+    return Tally(arm=Arm.CANDIDATE, number=2, ids=("r0", "r1"), passes=passes)
+
+
+def sample(identity: str = "r0", digest: str | None = "x", number: int = 1, **fields: object) -> Sample:
+    values: dict[str, object] = {"error": None if digest else "HTTP 500", "digest": digest, **fields}
+    return Sample(arm="candidate", start=2, pass_=number, id=identity, **values)  # type: ignore[arg-type]
+
+
+def test_every_request_has_an_outcome_also_one_that_was_never_asked() -> None:
+    gathered = tally()
+    gathered.add(sample("r1"))
+    start = gathered.start(failed=False, outside=False)
+    assert (start.name, start.answers, start.answered) == ("B2", {"r0": None, "r1": "x"}, 1)
+
+
+def test_the_first_error_of_a_request_is_kept() -> None:
+    gathered = tally()
+    gathered.add(sample(digest=None, error="first"))
+    gathered.add(sample(digest=None, error="second"))
+    gathered.add(sample("r1", digest=None, error=None))
+    assert gathered.errors == {"r0": "first", "r1": "no answer"}
+    assert gathered.start(failed=False, outside=False).answered == 0
+
+
+def test_an_answer_counts_only_where_every_pass_has_one() -> None:
+    gathered = tally(passes=2)
+    gathered.add(sample(number=1))
+    assert gathered.start(failed=False, outside=False).answers["r0"] is None
+    gathered.add(sample(number=2, digest=None))
+    assert gathered.start(failed=False, outside=False).answers["r0"] is None
+
+
+def test_passes_that_differ_make_another_outcome_whatever_their_order_of_arrival() -> None:
+    def outcome(*digests: tuple[int, str]) -> str | None:
+        gathered = tally(passes=2)
+        for number, digest in digests:
+            gathered.add(sample(number=number, digest=digest))
+        return gathered.start(failed=False, outside=False).answers["r0"]
+
+    assert outcome((1, "x"), (2, "y")) == outcome((2, "y"), (1, "x"))
+    assert len({outcome((1, a), (2, b)) for a in "xy" for b in "xy"}) == 4
+
+
+def test_what_the_server_says_of_the_prompt_is_kept_fact_by_fact() -> None:
+    gathered = tally()
+    gathered.add(sample(asked={"model": "m", "prompt_tokens": 7, "prompt_token_ids": [1, 2]}))
+    gathered.add(sample("r1", asked={"model": "m"}))
+    prompts = gathered.start(failed=False, outside=False).prompts
+    assert prompts["r0"]["prompt_tokens"] == "7"
+    assert prompts["r0"]["prompt_token_ids"].startswith("sha256 ")
+    assert prompts["r1"] == {}
+
+
+def test_empty_answers_are_counted_by_request() -> None:
+    gathered = tally(passes=2)
+    gathered.add(sample(empty=True))
+    gathered.add(sample(number=2, empty=True))
+    assert gathered.start(failed=False, outside=False).empty == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "met"),
+    [
+        ({"hits": 1.0}, {"hits": 2.0}, True),
+        ({}, {"hits": 1.0}, True),
+        ({}, {"hits_total": 1.0}, True),
+        ({"hits": 2.0}, {"hits": 2.0}, False),
+        ({"hits": 2.0}, {"hits": 1.0}, False),
+        ({}, {"hits": float("nan")}, False),
+        ({}, {}, False),
+        (None, {"hits": 9.0}, False),
+        ({}, None, False),
+    ],
+)
+def test_proof_is_a_counter_that_rises(
+    before: dict[str, float] | None, after: dict[str, float] | None, met: bool
+) -> None:
+    assert (unmet([MetricProof(metric="hits")], before, after) == ()) is met
+
+
+def test_where_no_proof_is_asked_for_none_is_missing() -> None:
+    assert unmet([], None, None) == ()
