@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pipeline asks of the plugin: its options, where the job's reports go, and what `setup-env` is told."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.errors import UsageError
+from ci_doctor.model.suggestion import did_you_mean
+
+DEFAULT_REPORT_DIR = "ci-doctor-report"
+REPORT_DIR_VARIABLE = "CI_DOCTOR_REPORT_DIR"
+_PREFIX = "BUILDKITE_PLUGIN_CI_DOCTOR_"
+_PROFILES = ("off", "default", "strict")
+
+
+class PluginOptions(Struct, frozen=True, kw_only=True):
+    """The options of buildkite_plugins/ci-doctor/plugin.yml; None or empty where the pipeline does not name one."""
+
+    projects: tuple[str, ...] = ()
+    determinism: str | None = None
+    preload: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()
+    venvs: tuple[str, ...] = ()
+    setup_env: bool = True
+    config: str | None = None
+    allow_fallback: bool = False
+    annotate: bool = True
+    report_dir: str | None = None
+    executable: str | None = None
+
+
+def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
+    """Read the options that the agent hands to a hook of this plugin.
+
+    From the JSON in BUILDKITE_PLUGIN_CONFIGURATION (agent >= 3.28.1), else from flat variables. The agent validates
+    neither by itself, so this does. Raises UsageError for an unknown option, a value of the wrong type, and a
+    configuration that the agent dropped.
+    """
+    text = environ.get("BUILDKITE_PLUGIN_CONFIGURATION")
+    raw = _from_flat_variables(environ) if text is None else _from_json(text)
+    if text is None and not raw:
+        _refuse_dropped_configuration(environ)
+    values: dict[str, Any] = {}
+    for name, value in raw.items():
+        convert = _OPTIONS.get(name)
+        if convert is None:
+            raise UsageError(f"the ci-doctor plugin has no option `{name}`", hint=did_you_mean(name, _OPTIONS))
+        values[name.replace("-", "_")] = convert(name, value)
+    return PluginOptions(**values)
+
+
+def setup_env_arguments(options: PluginOptions) -> list[str]:
+    """Turn the options into the arguments of `ci-doctor setup-env`; what is not set is left to the configuration file."""
+    arguments: list[str] = []
+    for flag, values in (
+        ("--config", (options.config,)),
+        ("--project", options.projects),
+        ("--python", options.pythons),
+        ("--venv", options.venvs),
+        ("--determinism", (options.determinism,)),
+        ("--preload", options.preload),
+    ):
+        for value in values:
+            arguments += [] if value is None else [flag, value]
+    return [*arguments, "--allow-fallback"] if options.allow_fallback else arguments
+
+
+def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
+    """Name the absolute directory below which the commands of this job write their reports.
+
+    The option `report-dir`, else CI_DOCTOR_REPORT_DIR, else `ci-doctor-report`, relative to the checkout; and below it
+    a folder by the job's id, so that reports which an earlier job left in the same checkout are never taken for ours.
+    Every hook of a job gets the same answer, whether or not an earlier one exported it. Raises UsageError outside a job.
+    """
+    job = JobEnvironment.from_environ(environ)
+    if job is None:
+        raise UsageError("this is not a Buildkite job", hint="BUILDKITE=true and BUILDKITE_JOB_ID must be set")
+    root = Path(options.report_dir or environ.get(REPORT_DIR_VARIABLE) or DEFAULT_REPORT_DIR)
+    if root.name != job.job_id:
+        root /= job.job_id
+    return Path(job.checkout or Path.cwd(), root)
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    return tuple(_text(name, item) for item in values)
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is not a string")
+    if not value.strip():
+        raise UsageError(f"option `{name}` of the ci-doctor plugin is empty", hint="leave it out, or give it a value")
+    return value
+
+
+def _switch(name: str, value: object) -> bool:
+    # As text in the flat variables, and where a pipeline interpolates a variable.
+    text = value if isinstance(value, str) else json.dumps(value)
+    if text not in ("true", "false"):
+        raise UsageError(f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is neither true nor false")
+    return text == "true"
+
+
+def _profile(name: str, value: object) -> str:
+    # A YAML 1.1 writer or reader takes a bare `off` for false.
+    profile = "off" if value is False or value == "false" else _text(name, value)
+    if profile not in _PROFILES:
+        raise UsageError(f"option `{name}` of the ci-doctor plugin: `{profile}` is none of {', '.join(_PROFILES)}")
+    return profile
+
+
+_OPTIONS: Mapping[str, Callable[[str, object], object]] = {
+    "projects": _texts,
+    "determinism": _profile,
+    "preload": _texts,
+    "pythons": _texts,
+    "venvs": _texts,
+    "setup-env": _switch,
+    "config": _text,
+    "allow-fallback": _switch,
+    "annotate": _switch,
+    "report-dir": _text,
+    "executable": _text,
+}
+
+
+def _from_json(text: str) -> dict[str, object]:
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"BUILDKITE_PLUGIN_CONFIGURATION is not JSON: {error}") from error
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise UsageError("the configuration of the ci-doctor plugin is not a mapping of options")
+    return raw
+
+
+def _from_flat_variables(environ: Mapping[str, str]) -> dict[str, object]:
+    """Undo the agent's flattening: `setup-env` is PREFIX_SETUP_ENV, and a list is PREFIX_PROJECTS_0, _1 and so on."""
+    scalars: dict[str, object] = {}
+    lists: dict[str, dict[int, str]] = {}
+    for variable, value in environ.items():
+        if not variable.startswith(_PREFIX):
+            continue
+        name = variable.removeprefix(_PREFIX).lower().replace("_", "-")
+        item = re.fullmatch(r"(.+)-(\d+)", name)
+        if item:
+            lists.setdefault(item[1], {})[int(item[2])] = value
+        else:
+            scalars[name] = value
+    return scalars | {name: [items[index] for index in sorted(items)] for name, items in lists.items()}
+
+
+def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:
+    """Raise where the step configures this plugin with a null in it: the agent then hands over nothing at all."""
+    try:
+        plugins = json.loads(environ.get("BUILDKITE_PLUGINS") or "[]")
+    except ValueError:
+        return
+    for plugin in plugins if isinstance(plugins, list) else []:
+        for location, configuration in plugin.items() if isinstance(plugin, dict) else ():
+            if re.search(r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)", location) and _holds_null(
+                configuration
+            ):
+                raise UsageError(
+                    "the configuration of the ci-doctor plugin holds an option without a value, and the agent dropped all of it",
+                    hint="give the option a value or remove its line from the pipeline",
+                )
+
+
+def _holds_null(configuration: object) -> bool:
+    if isinstance(configuration, dict):
+        return any(value is None or _holds_null(value) for value in configuration.values())
+    return isinstance(configuration, list) and any(value is None or _holds_null(value) for value in configuration)

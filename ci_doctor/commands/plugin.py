@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor plugin pre-command` and `plugin pre-exit`: what the Buildkite plugin's hooks call."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ci_doctor.buildkite.plugin import REPORT_DIR_VARIABLE, read_plugin_options, report_root, setup_env_arguments
+from ci_doctor.commands.exports_output import put
+from ci_doctor.commands.group import Group
+from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.report import publish_all, read_reports
+from ci_doctor.environment.exports import ExportFormat, render
+from ci_doctor.errors import CiDoctorError
+
+
+@click.group("plugin", cls=Group, hidden=True)
+def plugin() -> None:
+    """What the Buildkite plugin's hooks call."""
+
+
+@plugin.command("pre-command")
+@click.pass_context
+def pre_command(context: click.Context) -> int:
+    """Print what the hook evaluates: the exports of setup-env, and where this job's reports go."""
+    options = read_plugin_options(os.environ)
+    root = report_root(options, os.environ)
+    os.environ[REPORT_DIR_VARIABLE] = str(root)
+    if options.setup_env:
+        from ci_doctor.commands.setup_env import setup_env
+
+        words = setup_env_arguments(options)
+        invocation = Invocation.begin(["setup-env", *words])
+        with setup_env.make_context("setup-env", words, parent=context, obj=invocation) as inner:
+            code = int(setup_env.invoke(inner) or 0)
+        if code:
+            return code
+    put(render({REPORT_DIR_VARIABLE: str(root)}, ExportFormat.SHELL))
+    return 0
+
+
+@plugin.command("pre-exit")
+def pre_exit() -> int:
+    """Publish this job's reports. Ends with 0 whatever happens: the job's status is not ours to change."""
+    try:
+        options = read_plugin_options(os.environ)
+        lines: list[str] = []
+        reports = read_reports((Path(report_root(options, os.environ)),), lines)
+        lines += publish_all(reports, annotate=options.annotate) if reports else []
+    except CiDoctorError as error:
+        lines = [f"ci-doctor: {error.message}"]
+    for line in lines:
+        click.echo(line, err=True)
+    return 0

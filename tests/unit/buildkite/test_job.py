@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job's environment and the names made from it."""
+
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci_doctor.buildkite.job import CONTEXT_LIMIT, JobEnvironment
+
+ENVIRON = {
+    "BUILDKITE": "true",
+    "BUILDKITE_JOB_ID": "0190046e-e199-453b-a302-a21a4d649d31",
+    "BUILDKITE_BUILD_ID": "b1",
+    "BUILDKITE_BUILD_NUMBER": "1514",
+    "BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/1514",
+    "BUILDKITE_STEP_ID": "s1",
+    "BUILDKITE_STEP_KEY": "e2e",
+    "BUILDKITE_LABEL": ":python: e2e",
+    "BUILDKITE_RETRY_COUNT": "2",
+    "BUILDKITE_PARALLEL_JOB": "0",
+    "BUILDKITE_PARALLEL_JOB_COUNT": "4",
+    "BUILDKITE_TIMEOUT": "30",
+    "BUILDKITE_BRANCH": "dev",
+    "BUILDKITE_COMMIT": "abc",
+    "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/p",
+    "BUILDKITE_AGENT_JOB_API_SOCKET": "/run/s",
+}
+
+
+def job(**changes: str) -> JobEnvironment:
+    read = JobEnvironment.from_environ(ENVIRON | changes)
+    assert read is not None
+    return read
+
+
+def test_every_variable_is_read_with_its_type() -> None:
+    assert job() == JobEnvironment(
+        job_id="0190046e-e199-453b-a302-a21a4d649d31",
+        build_id="b1",
+        build_number=1514,
+        build_url="https://buildkite.com/o/p/builds/1514",
+        step_id="s1",
+        step_key="e2e",
+        label=":python: e2e",
+        retry_count=2,
+        parallel_job=0,
+        parallel_count=4,
+        timeout_minutes=30,
+        branch="dev",
+        commit="abc",
+        checkout="/b/p",
+        has_job_api=True,
+    )
+
+
+def test_what_is_unset_or_empty_is_none() -> None:
+    least = JobEnvironment.from_environ({"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j", "BUILDKITE_STEP_KEY": ""})
+
+    assert least == JobEnvironment(job_id="j")
+
+
+def test_a_step_without_a_timeout_says_false() -> None:
+    assert job(BUILDKITE_TIMEOUT="false").timeout_minutes is None
+
+
+@pytest.mark.parametrize(
+    "environ", [{}, {"BUILDKITE": "true"}, {"BUILDKITE_JOB_ID": "j"}, {"BUILDKITE": "false", "BUILDKITE_JOB_ID": "j"}]
+)
+def test_elsewhere_there_is_no_job(environ: dict[str, str]) -> None:
+    assert JobEnvironment.from_environ(environ) is None
+
+
+def test_a_context_names_step_parallel_job_and_command() -> None:
+    assert job().annotation_context("setup-env").startswith("ci-doctor:e2e:0:setup-env:")
+    assert job(BUILDKITE_LABEL="", BUILDKITE_PARALLEL_JOB="").annotation_context("run") == "ci-doctor:e2e:run"
+
+
+def test_a_retried_job_has_the_context_of_its_first_attempt() -> None:
+    retried = job(BUILDKITE_JOB_ID="another", BUILDKITE_RETRY_COUNT="3")
+
+    assert retried.annotation_context("run") == job().annotation_context("run")
+
+
+@pytest.mark.parametrize(
+    "change", [{"BUILDKITE_STEP_KEY": "unit"}, {"BUILDKITE_PARALLEL_JOB": "1"}, {"BUILDKITE_LABEL": "e2e a100"}]
+)
+def test_other_steps_parallel_jobs_and_matrix_jobs_have_other_contexts(change: dict[str, str]) -> None:
+    assert job(**change).annotation_context("run") != job().annotation_context("run")
+
+
+def test_a_step_without_a_key_is_named_by_its_label_or_id() -> None:
+    by_label = job(BUILDKITE_STEP_KEY="")
+    by_id = job(BUILDKITE_STEP_KEY="", BUILDKITE_LABEL="")
+
+    assert by_label.verdict_key() == "ci-doctor:python-e2e:0:verdict"
+    assert by_id.verdict_key() == "ci-doctor:s1:0:verdict"
+
+
+def test_the_verdict_key_leaves_out_a_parallel_job_that_is_none() -> None:
+    assert job(BUILDKITE_PARALLEL_JOB="").verdict_key() == "ci-doctor:e2e:verdict"
+
+
+def test_junit_is_named_so_that_junit_annotate_links_to_the_job() -> None:
+    assert job().junit_artifact_name() == "junit-0190046e-e199-453b-a302-a21a4d649d31.xml"
+
+
+@settings(deadline=None)
+@given(
+    key=st.text(string.ascii_letters + "-_:", max_size=120), label=st.text(max_size=200), command=st.text(max_size=120)
+)
+def test_no_context_is_longer_than_the_agent_takes(key: str, label: str, command: str) -> None:
+    context = JobEnvironment(job_id="j", step_key=key or None, label=label or None).annotation_context(command)
+
+    assert len(context) <= CONTEXT_LIMIT
+    assert context.isascii()
+
+
+def test_long_contexts_that_differ_at_their_end_stay_different() -> None:
+    one, two = (JobEnvironment(job_id="j", step_key="k" * 120 + end).annotation_context("run") for end in "ab")
+
+    assert one != two

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin's options, as the agent hands them over."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ci_doctor.buildkite.plugin import PluginOptions, read_plugin_options, report_root, setup_env_arguments
+from ci_doctor.errors import UsageError
+from tests.support.bootstrap import plugin_variables
+
+FULL: dict[str, object] = {
+    "projects": [".", "it's $HOME"],
+    "determinism": "strict",
+    "preload": "a=b:C,D",
+    "pythons": ["/usr/bin/python3"],
+    "venvs": ".venv",
+    "setup-env": False,
+    "config": "ci/doctor.toml",
+    "allow-fallback": True,
+    "annotate": False,
+    "report-dir": "/srv/reports",
+    "executable": "/opt/ci-doctor",
+}
+READ = PluginOptions(
+    projects=(".", "it's $HOME"),
+    determinism="strict",
+    preload=("a=b:C,D",),
+    pythons=("/usr/bin/python3",),
+    venvs=(".venv",),
+    setup_env=False,
+    config="ci/doctor.toml",
+    allow_fallback=True,
+    annotate=False,
+    report_dir="/srv/reports",
+    executable="/opt/ci-doctor",
+)
+JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1", "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/co"}
+
+
+def read(configuration: object, *, flat_only: bool = False) -> PluginOptions:
+    return read_plugin_options(plugin_variables("ci-doctor", configuration, flat_only=flat_only))
+
+
+@pytest.mark.parametrize("flat_only", [False, True])
+def test_every_option_is_read_from_json_and_from_flat_variables(flat_only: bool) -> None:
+    assert read(FULL, flat_only=flat_only) == READ
+
+
+@pytest.mark.parametrize("configuration", [None, {}])
+def test_a_step_without_options_has_the_defaults(configuration: object) -> None:
+    assert read(configuration) == read(configuration, flat_only=True) == PluginOptions()
+
+
+def test_a_list_of_more_than_ten_keeps_its_order_in_flat_variables() -> None:
+    projects = [f"p{number}" for number in range(12)]
+
+    assert read({"projects": projects}, flat_only=True).projects == tuple(projects)
+
+
+@pytest.mark.parametrize("flat_only", [False, True])
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [("project", "projects"), ("setupenv", "setup-env"), ("anotate", "annotate"), ("venv", "venvs")],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_one(typed: str, nearest: str, flat_only: bool) -> None:
+    with pytest.raises(UsageError, match=f"no option `{typed}`") as raised:
+        read({typed: "x"}, flat_only=flat_only)
+
+    assert raised.value.hint == f"did you mean `{nearest}`?"
+
+
+def test_an_unknown_list_is_named_without_its_index() -> None:
+    with pytest.raises(UsageError, match="no option `project`"):
+        read({"project": ["a", "b"]}, flat_only=True)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {"projects": 3},
+        {"projects": [["."]]},
+        {"projects": {"a": "b"}},
+        {"projects": ""},
+        {"venvs": ["ok", " "]},
+        {"setup-env": "maybe"},
+        {"setup-env": 1},
+        {"annotate": None},
+        {"determinism": "full"},
+        {"determinism": True},
+        {"config": ["a"]},
+        ["projects"],
+        "projects",
+    ],
+)
+def test_a_value_of_the_wrong_type_is_a_usage_error(configuration: object) -> None:
+    with pytest.raises(UsageError):
+        read_plugin_options({"BUILDKITE_PLUGIN_CONFIGURATION": json.dumps(configuration)})
+
+
+def test_json_that_is_not_json_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="not JSON"):
+        read_plugin_options({"BUILDKITE_PLUGIN_CONFIGURATION": "{"})
+
+
+@pytest.mark.parametrize("flat_only", [False, True])
+def test_a_bare_off_that_became_false_means_off(flat_only: bool) -> None:
+    assert read({"determinism": False}, flat_only=flat_only).determinism == "off"
+
+
+def test_an_interpolated_true_is_a_switch() -> None:
+    assert read({"allow-fallback": "true", "annotate": "false"}) == PluginOptions(allow_fallback=True, annotate=False)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "./buildkite_plugins/ci-doctor",
+        "https://h/o/r.git/buildkite_plugins/ci-doctor#v1",
+        "org/ci-doctor#v1.2",
+        "ssh://git@h/o/ci-doctor-buildkite-plugin.git#v1",
+    ],
+)
+def test_a_configuration_that_the_agent_dropped_for_a_null_is_refused(location: str) -> None:
+    configuration = {"projects": ["."], "venvs": [None]}
+    variables = plugin_variables("ci-doctor", configuration)
+    assert variables == {}
+
+    with pytest.raises(UsageError, match="the agent dropped all of it"):
+        read_plugin_options(variables | {"BUILDKITE_PLUGINS": json.dumps([{location: configuration}])})
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '["./ci-doctor"]',
+        '[{"./ci-doctor":null}]',
+        '[{"docker#v5":{"image":null}}]',
+        '[{"./ci-doctor-report":{"a":null}}]',
+    ],
+)
+def test_the_nulls_of_other_plugins_are_not_ours(plugins: str) -> None:
+    assert read_plugin_options({"BUILDKITE_PLUGINS": plugins}) == PluginOptions()
+
+
+def test_only_what_is_set_becomes_an_argument() -> None:
+    assert setup_env_arguments(PluginOptions()) == []
+
+
+def test_the_arguments_repeat_a_flag_for_each_value() -> None:
+    assert setup_env_arguments(READ) == [
+        *("--config", "ci/doctor.toml"),
+        *("--project", ".", "--project", "it's $HOME"),
+        *("--python", "/usr/bin/python3"),
+        *("--venv", ".venv"),
+        *("--determinism", "strict"),
+        *("--preload", "a=b:C,D"),
+        "--allow-fallback",
+    ]
+
+
+def test_reports_go_to_a_folder_of_this_job_in_the_checkout() -> None:
+    assert report_root(PluginOptions(), JOB) == Path("/b/co/ci-doctor-report/j1")
+
+
+def test_the_option_wins_over_the_variable() -> None:
+    environ = JOB | {"CI_DOCTOR_REPORT_DIR": "elsewhere"}
+
+    assert report_root(PluginOptions(report_dir="/srv/r"), environ) == Path("/srv/r/j1")
+    assert report_root(PluginOptions(), environ) == Path("/b/co/elsewhere/j1")
+
+
+def test_a_later_hook_gets_the_directory_that_an_earlier_one_exported() -> None:
+    exported = report_root(PluginOptions(), JOB)
+
+    assert report_root(PluginOptions(), JOB | {"CI_DOCTOR_REPORT_DIR": str(exported)}) == exported
+
+
+def test_outside_a_job_there_is_no_report_directory() -> None:
+    with pytest.raises(UsageError, match="not a Buildkite job"):
+        report_root(PluginOptions(), {})
+
+
+def test_plugin_yml_and_the_code_know_the_same_options() -> None:
+    definition = yaml.safe_load((Path(__file__).parents[3] / "buildkite_plugins/ci-doctor/plugin.yml").read_text())
+    fields = {name.replace("_", "-") for name in PluginOptions.__struct_fields__}
+
+    assert set(definition["configuration"]["properties"]) == fields == set(FULL)
