@@ -1,0 +1,51 @@
+"""The example's three stories end as the README says, on this machine as on any other."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import doctor
+
+pytestmark = pytest.mark.integration
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llm"
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """`python` is the one with numpy, as in an activated environment."""
+    pytest.importorskip("numpy")
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("config", "verdict", "code", "starts"),
+    [
+        pytest.param("ci-doctor.toml", "pass", 0, {"baseline": 1, "candidate": 1}, id="kv-reuse-passes"),
+        pytest.param("flaky.toml", "flaky", 0, {"baseline": 2, "candidate": 1}, id="plans-that-differ-are-flaky"),
+        pytest.param(
+            "regression.toml", "regression", 1, {"baseline": 3, "candidate": 3}, id="a-stale-cache-is-a-regression"
+        ),
+    ],
+)
+def test_story_ends_as_the_readme_says(
+    config: str, verdict: str, code: int, starts: dict[str, int], environment: dict[str, str], tmp_path: Path
+) -> None:
+    ran = doctor(
+        "correctness",
+        "--retries",
+        "3",
+        "--config",
+        config,
+        "--report-dir",
+        str(tmp_path),
+        cwd=EXAMPLE,
+        env=environment,
+        timeout=180,
+    )
+
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (ran.code, report["verdict"], report["facts"]["starts"]) == (code, verdict, starts), ran
+    assert set(report["facts"]["answered"].values()) == {100}
