@@ -1,0 +1,123 @@
+"""The documentation says what the code does; UPDATE_GOLDEN=1 writes the pages that are made from tables."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.cli import COMMANDS
+from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
+from ci_doctor.model.rules import RULES
+from ci_doctor.model.verdict import Verdict
+
+ROOT = Path(__file__).parents[2]
+
+
+def findings_page() -> str:
+    lines = [
+        "# Findings",
+        "",
+        "Every rule that a finding may name, by family. `ci-doctor explain RULE` prints the same. This page is made from",
+        "`ci_doctor/model/rules.py`; a test holds both together.",
+    ]
+    family = ""
+    for rule, text in sorted(RULES.items()):
+        if rule.partition("/")[0] != family:
+            family = rule.partition("/")[0]
+            lines += ["", f"## {family}"]
+        lines += ["", f'### <a id="{rule}"></a>`{rule}`', "", text.meaning, "", f"**What to do.** {text.remedy}"]
+    return "\n".join(lines) + "\n"
+
+
+def exit_codes_page() -> str:
+    lines = [
+        "# Exit codes",
+        "",
+        "One number per outcome, so that a pipeline can decide without reading a log. `ci-doctor explain 75` prints the same.",
+        "",
+        "| code | meaning | what to do |",
+        "|--:|---|---|",
+        *(f"| {int(code)} | {text.meaning} | {text.remedy} |" for code, text in EXIT_CODES.items()),
+        "",
+        "125 is never used (buildkite-agent rewrites it to -1); 126, 127 and 128+n belong to the shell, and `ci-doctor run -- CMD`",
+        "hands on the status of CMD, with 127 where CMD does not exist and 126 where it cannot be run.",
+        "",
+        "Because 75 is retried it never hides a regression: where the baseline starts and answers, and the candidate fails in",
+        "every start, the verdict is `regression`.",
+        "",
+        "## Verdicts",
+        "",
+        "| verdict | meaning | what to do |",
+        "|---|---|---|",
+        *(f"| `{verdict}` | {text.meaning} | {text.remedy} |" for verdict, text in VERDICTS.items()),
+        "",
+        "With 2, 70, 130 and 143 a report's `verdict` is null and its `error` says what happened.",
+        "",
+        "## A repository's own codes",
+        "",
+        "```toml",
+        "[exit-codes]",
+        "infra = 255          # vLLM's pipelines retry 255",
+        "```",
+        "",
+        "A verdict's code may be 1 to 124 or 255, but not 2 or 70, and `infra` and `regression` may not share one.",
+        "",
+        "## In a pipeline",
+        "",
+        "```yaml",
+        "steps:",
+        '  - label: "correctness"',
+        "    command: ci-doctor correctness --retries 3",
+        "    retry:",
+        "      automatic:",
+        "        - {exit_status: 75, limit: 2}",
+        "        - {exit_status: -1, signal_reason: none, limit: 1}",
+        "        - {signal_reason: agent_stop, limit: 1}",
+        "    soft_fail:",
+        "      - exit_status: 85",
+        "```",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("name", "page"), [("findings.md", findings_page()), ("exit-codes.md", exit_codes_page())])
+def test_pages_made_from_tables_are_true(name: str, page: str) -> None:
+    path = ROOT / "docs" / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(page, encoding="utf-8")
+
+    assert path.read_text(encoding="utf-8") == page
+
+
+def test_every_exit_code_and_every_verdict_is_explained() -> None:
+    assert set(EXIT_CODES) == set(ExitCode)
+    assert set(VERDICTS) == set(Verdict)
+
+
+def test_every_rule_that_the_code_names_is_explained() -> None:
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "ci_doctor").rglob("*.py"))
+    named = set(re.findall(r'"((?:correctness|determinism|preload|setup-env|version)/[a-z0-9-]+)"', source))
+
+    assert named <= set(RULES), f"not in ci_doctor/model/rules.py: {sorted(named - set(RULES))}"
+
+
+def test_every_command_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    for name, (group, _) in COMMANDS.items():
+        if group:
+            assert f"ci-doctor {name}" in readme, name
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").glob("*.md"),
+        *ROOT.glob("examples/*/README.md"),
+    ]
+    for page in pages:
+        for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
