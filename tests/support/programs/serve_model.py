@@ -22,6 +22,7 @@ TRAITS = {word.partition("@")[0] for word in WORDS if "@" not in word or word.pa
 answered = itertools.count(1)
 cached = itertools.count(1)
 answered_so_far: list[int] = []
+asked_so_far: list[dict[str, Any]] = []
 
 
 def tell() -> None:
@@ -108,11 +109,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/metrics":
             self.reply(200, f'kv_hits_total{{engine="0"}} {next(cached) if "hits" in TRAITS else 0}\n'.encode())
         else:
+            if asked_so_far and len(asked_so_far) >= int(OPTIONS.get("exits-after", 1 << 30)):
+                threading.Event().wait()  # it is about to end: not healthy for the moment that is left
             ill = "never-ready" in TRAITS or ("falls-ill" in TRAITS and answered_so_far)
             self.reply(503 if ill else 200, b"")
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        asked_so_far.append(body)
         tell()
         if "backwards" in TRAITS:
             time.sleep(0.01 * (9 - int(body["prompt"][1:])))
