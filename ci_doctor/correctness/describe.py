@@ -23,10 +23,13 @@ def sections(experiment: Experiment, decision: Decision) -> tuple[Section, ...]:
     starts = experiment.starts
     if not starts:
         return ()
+    # Two starts that answered nothing agree on nothing.
+    spoken = [start for start in starts if start.answered]
+    grouped = "  ".join("{" + " ".join(names) + "}" for names in clusters(spoken))
     lines = (
         _starts_line(starts),
-        "clusters   " + "  ".join("{" + " ".join(names) + "}" for names in clusters(starts)),
-        *_pairs_line(starts),
+        *((f"clusters   {grouped}",) if grouped else ()),
+        *_pairs_line(spoken),
         "requests   " + _kinds(decision),
     )
     return (Section(title="Evidence", lines=lines),)

@@ -93,3 +93,9 @@ def test_the_facts_are_figures_that_json_can_hold() -> None:
     assert facts["differing"] == {"A1/B1": 1}
     assert facts["not_equal"] == {"r0": "changed"}
     assert facts["first_divergence"] is None
+
+
+def test_starts_that_answered_nothing_are_said_to_agree_on_nothing() -> None:
+    told = lines(result("A1", "- -"), result("A2", "- -"))
+
+    assert [line.split()[0] for line in told] == ["starts", "requests"]
