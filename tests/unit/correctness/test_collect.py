@@ -60,6 +60,7 @@ class Server:
         server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            self.full.set()  # from 3.12 on a server waits for its handlers to end
 
 
 def requests(count: int = 1) -> Sequence[Request]:
