@@ -86,14 +86,14 @@ def correctness(
     redactor = Redactor.from_environment(os.environ, *job.secrets)
     experiment = _run(job, redactor)
     with deaf() if experiment.ending in INTERRUPTIONS else contextlib.nullcontext():
-        report = redactor.report(_report(job, experiment, invocation))
-        return _hand_over(report, as_json=as_json, directory=directory)
+        report = _report(job, experiment, invocation)
+        return _hand_over(report, redactor, as_json=as_json, directory=directory)
 
 
-def _hand_over(report: Report, *, as_json: bool, directory: Path) -> int:
+def _hand_over(report: Report, redactor: Redactor, *, as_json: bool, directory: Path) -> int:
     """The exit code. A verdict stands, whether or not it can be shown: a full disk below stdout must not turn it into 75."""
     try:
-        return deliver(report, as_json=as_json, directory=directory, text_to=sys.stdout)
+        return deliver(report, as_json=as_json, directory=directory, text_to=sys.stdout, redactor=redactor)
     except BrokenPipeError:
         raise  # the boundary knows what a reader that has left means
     except OSError:

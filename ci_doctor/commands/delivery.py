@@ -4,7 +4,6 @@
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -41,14 +40,15 @@ def deliver(
     as_json: bool,
     directory: Path | None,
     text_to: TextIO | None = None,
-    secrets: Mapping[str, str] | None = None,
+    redactor: Redactor | None = None,
 ) -> int:
     """Write the report's files, print it, and return its exit code.
 
     `text_to` is where people read it (stderr unless given); with `as_json` the JSON goes to stdout instead.
+    `redactor` knows more secrets than the environment holds, where a command has some.
     A directory that cannot be written any more turns a 0 into 75, and no other code.
     """
-    report = Redactor.from_environment(os.environ, secrets or {}).report(report)
+    report = (redactor or Redactor.from_environment(os.environ)).report(report)
     code = report.exit_code
     if directory is not None:
         try:

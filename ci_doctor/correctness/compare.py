@@ -84,6 +84,11 @@ def _kind(baseline: set[Answer], candidate: set[Answer]) -> Kind:
     return Kind.SOMETIMES if candidate & baseline else Kind.CHANGED
 
 
+def spoken(starts: Iterable[Start]) -> list[Start]:
+    """The starts worth telling of: of two that answered nothing neither agreement nor difference can be said."""
+    return [start for start in counted(starts) if start.answered]
+
+
 def clusters(starts: Sequence[Start]) -> tuple[tuple[str, ...], ...]:
     """The names of the starts that answered everything alike, grouped; in order of first appearance."""
     groups: dict[tuple[tuple[str, Answer], ...], list[str]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ci_doctor.correctness.compare import Kind, Start, clusters, counted, explain
+from ci_doctor.correctness.compare import Kind, Start, clusters, explain, spoken
 from ci_doctor.correctness.decide import Decision
 from ci_doctor.correctness.differences import Difference
 from ci_doctor.correctness.requests import Request
@@ -23,13 +23,11 @@ def sections(experiment: Experiment, decision: Decision) -> tuple[Section, ...]:
     starts = experiment.starts
     if not starts:
         return ()
-    # Two starts that answered nothing agree on nothing.
-    spoken = [start for start in starts if start.answered]
-    grouped = "  ".join("{" + " ".join(names) + "}" for names in clusters(spoken))
+    grouped = "  ".join("{" + " ".join(names) + "}" for names in clusters(spoken(starts)))
     lines = (
         _starts_line(starts),
         *((f"clusters   {grouped}",) if grouped else ()),
-        *_pairs_line(spoken),
+        *_pairs_line(starts),
         "requests   " + _kinds(decision),
     )
     return (Section(title="Evidence", lines=lines),)
@@ -45,8 +43,8 @@ def _starts_line(starts: Sequence[Start]) -> str:
 
 
 def _pairs_line(starts: Sequence[Start]) -> Iterator[str]:
-    baseline = [start for start in counted(starts) if start.arm is Arm.BASELINE]
-    candidate = [start for start in counted(starts) if start.arm is Arm.CANDIDATE]
+    baseline = [start for start in spoken(starts) if start.arm is Arm.BASELINE]
+    candidate = [start for start in spoken(starts) if start.arm is Arm.CANDIDATE]
     kinds = {"A/A": combinations(baseline, 2), "A/B": product(baseline, candidate), "B/B": combinations(candidate, 2)}
     told = []
     for name, pairs in kinds.items():
@@ -137,9 +135,9 @@ def facts(experiment: Experiment, decision: Decision, shown: Sequence[Difference
         "answered": {start.name: start.answered for start in starts},
         "kinds": {str(kind): decision.count(kind) for kind in Kind},
         "not_equal": {request: str(kind) for request, kind in decision.kinds.items() if kind is not Kind.EQUAL},
-        "clusters": [list(names) for names in clusters(starts)],
+        "clusters": [list(names) for names in clusters(spoken(starts))],
         "differing": {
-            f"{one.name}/{other.name}": differing(one, other) for one, other in combinations(counted(starts), 2)
+            f"{one.name}/{other.name}": differing(one, other) for one, other in combinations(spoken(starts), 2)
         },
         "first_divergence": _divergence_facts(shown[0]) if shown else None,
         "ending": str(experiment.ending),

@@ -27,6 +27,10 @@ REMEDIES = {
 }
 
 
+# The verdicts that differing answers lead to; the others have another reason, whatever the answers.
+_ABOUT_ANSWERS = {Verdict.REGRESSION, Verdict.FLAKY, Verdict.INCONCLUSIVE}
+
+
 class Context(Struct, frozen=True, kw_only=True):
     """What the findings point at: the requests file, and the command line that runs one request alone."""
 
@@ -65,7 +69,7 @@ def _verdict_finding(decision: Decision, shown: Sequence[Difference], context: C
     return Finding(
         rule=f"correctness/{decision.verdict}",
         severity=severity,
-        summary=_which(decision) if shown else decision.reason,
+        summary=_which(decision) if shown and decision.verdict in _ABOUT_ANSWERS else decision.reason,
         evidence=evidence,
         remedy=REMEDIES.get(decision.verdict) or f"{context.one_request} {one}",
     )

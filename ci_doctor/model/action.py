@@ -31,6 +31,3 @@ class WriteFile(Struct, frozen=True, kw_only=True):
     content: bytes
     state: FileState
     why: str
-
-
-Action = SetVariable | WriteFile

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Buildkite plugin's hooks, sourced by a real bash as the agent does, around a real command."""
 
-import importlib.util
 import json
 import os
 import re
@@ -291,15 +290,8 @@ def test_the_readme_names_every_option() -> None:
     assert set(rows) - {"pre-command", "pre-exit"} == set(definition()["configuration"]["properties"])
 
 
-needs_the_command = pytest.mark.skipif(
-    importlib.util.find_spec("ci_doctor.commands.plugin") is None, reason="ci_doctor.commands.plugin is not built yet"
-)
-
-
 class TestWithTheRealCommand:
     """The same hooks, with this repository's ci-doctor."""
-
-    pytestmark = needs_the_command
 
     @pytest.fixture
     def real(self, workplace: Workplace) -> Workplace:

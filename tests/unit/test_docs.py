@@ -62,7 +62,7 @@ def exit_codes_page() -> str:
         "infra = 255          # vLLM's pipelines retry 255",
         "```",
         "",
-        "A verdict's code may be 1 to 124 or 255, but not 2 or 70, and `infra` and `regression` may not share one.",
+        "A verdict's code may be 1 to 124 or 255, but not 2 or 70, and neither `infra` nor `nondeterministic` may share the one of `regression`.",
         "",
         "## In a pipeline",
         "",

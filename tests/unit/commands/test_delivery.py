@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.commands.delivery import WRITTEN, claim, deliver, show
 from ci_doctor.errors import UsageError
+from ci_doctor.system.redaction import Redactor
 from tests.support.builders import a_report as report
 
 
@@ -60,7 +62,12 @@ class TestDelivering:
     ) -> None:
         monkeypatch.setenv("HF_TOKEN", "hunter2hunter2")
         told = report(summary="with hunter2hunter2 and swordfish1", facts={"x": "swordfish1"})
-        deliver(told, as_json=True, directory=tmp_path, secrets={"API_KEY": "swordfish1"})
+        deliver(
+            told,
+            as_json=True,
+            directory=tmp_path,
+            redactor=Redactor.from_environment(os.environ, {"API_KEY": "swordfish1"}),
+        )
         everything = capsys.readouterr().out + "".join(path.read_text() for path in tmp_path.iterdir())
         assert "hunter2hunter2" not in everything
         assert "swordfish1" not in everything

@@ -99,3 +99,10 @@ def test_starts_that_answered_nothing_are_said_to_agree_on_nothing() -> None:
     told = lines(result("A1", "- -"), result("A2", "- -"))
 
     assert [line.split()[0] for line in told] == ["starts", "requests"]
+
+
+def test_programs_too_are_told_nothing_of_starts_that_answered_nothing() -> None:
+    made = experiment(result("A1", "x same"), result("B1", "- -"), result("A2", "x same"))
+    told = describe.facts(made, decided(made), ())
+    assert told["clusters"] == [["A1", "A2"]]
+    assert told["differing"] == {"A1/A2": 0}

@@ -75,3 +75,11 @@ def test_processes_that_had_to_be_killed_and_empty_answers_are_noted() -> None:
     notes = [each for each in found(experiment(result("A1", "x x"), silent)) if each.severity is Severity.NOTE]
     assert [note.rule for note in notes] == ["correctness/empty-answers", "correctness/killed"]
     assert "vllm (42) in B1" in notes[1].summary
+
+
+def test_a_void_run_says_why_it_is_void_also_where_answers_differ() -> None:
+    unproven = result("B1", "y same")
+    unproven = replace(unproven, start=replace(unproven.start, proof_missing=("/metrics has no `hits`",)))
+    finding = found(experiment(result("A1", "x same"), unproven, result("A2", "x same")))[0]
+    assert finding.rule == "correctness/void"
+    assert "/metrics has no `hits`" in finding.summary
