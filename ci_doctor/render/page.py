@@ -28,7 +28,8 @@ class Piece(NamedTuple):
 
     def size(self) -> int:
         """Bytes on the page, line ends included."""
-        return sum(len(text.encode()) + 1 for text in (self.text, self.tail) if text)
+        tail = len(self.tail.encode()) + 1 if self.tail else 0
+        return len(self.text.encode()) + 1 + tail
 
 
 def page(head: str, pieces: Iterable[Piece], max_bytes: int) -> str:
