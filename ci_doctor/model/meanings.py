@@ -2,7 +2,7 @@
 """What each verdict and each exit code means to a pipeline. docs/exit-codes.md says the same."""
 
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.rules import Meaning
+from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.verdict import Verdict
 
 VERDICTS: dict[Verdict, Meaning] = {

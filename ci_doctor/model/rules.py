@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every rule that a finding may name: what it means and what to do. docs/findings.md says the same, rule by rule."""
 
-from msgspec import Struct
-
-
-class Meaning(Struct, frozen=True):
-    """`meaning` and `remedy` are sentences for a reader who sees the rule's id for the first time."""
-
-    meaning: str
-    remedy: str
-
+from ci_doctor.model.meaning import Meaning
+from ci_doctor.model.restart_rules import RESTART_RULES
+from ci_doctor.model.service_rules import SERVICE_RULES
 
 RULES: dict[str, Meaning] = {
     "correctness/regression": Meaning(
@@ -62,7 +56,7 @@ RULES: dict[str, Meaning] = {
         "Check `max_tokens` and the prompts; an empty answer compares equal to any other.",
     ),
     "correctness/killed": Meaning(
-        "Processes ignored SIGTERM and had to be killed after the start.",
+        "Processes ignored SIGINT and SIGTERM and had to be killed after the start.",
         "Let the server end on SIGTERM: a deployment that kills it loses what it holds.",
     ),
     "correctness/not-greedy": Meaning(
@@ -198,4 +192,6 @@ RULES: dict[str, Meaning] = {
     "version/invalid-pin": Meaning(
         "The backend makes a version that is not valid PEP 440.", "Correct version_scheme and local_scheme."
     ),
+    **SERVICE_RULES,
+    **RESTART_RULES,
 }

@@ -2,9 +2,12 @@
 """Reads /proc: which processes there are, and which descend from which."""
 
 import os
+import signal
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+
+_ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Kin(Struct, frozen=True, kw_only=True):
@@ -56,6 +59,16 @@ def look_up(pid: int) -> Kin | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def ignored_signals(pid: int) -> frozenset[signal.Signals]:
+    """The signals that a process ignores (SigIgn in /proc/PID/status, proc_pid_status(5)); none where it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123 - as in read_table
+            mask = next((int(line.split()[1], 16) for line in file if line.startswith(b"SigIgn:")), 0)
+    except OSError:
+        return frozenset()
+    return frozenset(number for number in _ASKING if mask >> (number - 1) & 1)
 
 
 def read_table() -> Iterator[Kin]:

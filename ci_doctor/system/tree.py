@@ -10,15 +10,21 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
-from ci_doctor.system.process_table import Kin, descendants, look_up, read_table
+from ci_doctor.system.children import children_of, kernel_lists_children
+from ci_doctor.system.process_table import Kin, descendants, ignored_signals, look_up, read_table
+
+if TYPE_CHECKING:  # it makes us a subreaper, by this module
+    from ci_doctor.system.guardian import Guardian
 
 _PR_SET_CHILD_SUBREAPER = 36
+_WATCHED_AT_ONCE = 16  # file descriptors; the rest is watched in the next round
 
 
 class KillOutcome(Struct, frozen=True, kw_only=True):
@@ -45,63 +51,88 @@ def become_subreaper() -> None:
 class OwnTree:
     """Everything that descends from this process and was not there when the object was made.
 
-    `reapers` wait for direct children that have an owner (who must get the exit code), by pid. A process that a
-    bystander starts later *and* orphans is taken for ours: nothing tells the two apart.
+    Never the guardian itself, which reaps what is below it. A process that a bystander starts later *and* orphans is
+    taken for ours: nothing tells the two apart.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guardian: "Guardian | None" = None) -> None:
         self._root = os.getpid()
+        self._guardian = guardian
+        self._killed: dict[tuple[int, int], Kin] = {}
         self._bystanders: frozenset[tuple[int, int]] = frozenset()
         self._bystanders = frozenset(kin.identity for kin in self._descendants())
-        self.reapers: dict[int, Callable[[], object]] = {}
 
-    def living(self) -> tuple[Kin, ...]:
-        """Reap what has ended, and say what lives."""
+    def living(self, *, thorough: bool = True) -> tuple[Kin, ...]:
+        """Reap what has ended, and say what lives.
+
+        Not `thorough`: cheaper where the machine has many processes, and may miss one that comes or goes meanwhile.
+        """
         living = []
-        for kin in self._descendants():
+        for kin in self._descendants(thorough=thorough):
             if not kin.ended:
                 living.append(kin)
             elif kin.parent == self._root:
                 self._reap(kin.pid)
         return tuple(living)
 
+    def below(self, pid: int) -> tuple[Kin, ...]:
+        """What lives of `pid` and all below it; what its death has made an orphan is below it no more."""
+        table = tuple(read_table())
+        own = tuple(kin for kin in table if kin.pid == pid)
+        return tuple(kin for kin in (*own, *descendants(table, pid, self._bystanders)) if not kin.ended)
+
     async def terminate(self, limit_s: float) -> None:
-        """SIGTERM to each once, also to those that appear meanwhile; returns when none is left or time is up."""
-        deadline = clock.now() + limit_s
-        asked: set[tuple[int, int]] = set()
-        while (living := self.living()) and (left := deadline - clock.now()) > 0:
-            for kin in living:
-                if kin.identity not in asked:
-                    asked.add(kin.identity)
-                    _ask_to_end(kin)
-            await _all_ended(living, left)
+        """SIGINT to all, also to those that appear meanwhile, and SIGTERM after a third of the time.
+
+        A process that ignores SIGINT gets SIGTERM at once, and SIGKILL where it ignores both: waiting for it is in vain.
+        Returns as soon as none is left, or when time is up.
+        """
+        began = clock.now()
+        asked: dict[tuple[int, int], signal.Signals] = {}
+        for deadline, gentlest in ((began + limit_s / 3, signal.SIGINT), (began + limit_s, signal.SIGTERM)):
+            while (living := self.living(thorough=False)) and (left := deadline - clock.now()) > 0:
+                for kin in living:
+                    if _ask_to_end(kin, gentlest, asked) is signal.SIGKILL:
+                        self._killed[kin.identity] = kin
+                await _all_ended(living[:_WATCHED_AT_ONCE], left)
 
     def kill(self, limit_s: float) -> KillOutcome:
         """SIGKILL until none is left or time is up; blocks, a few milliseconds unless the kernel holds one back."""
         deadline = clock.now() + limit_s
-        killed: dict[tuple[int, int], Kin] = {}
+        killed = self._killed
         quiet = 0
         # A fork that was under way during one look is seen by the next.
         while quiet < 2:
-            living = self.living()
+            living = self.living(thorough=quiet > 0)
             quiet = 0 if living else quiet + 1
             if living and clock.now() > deadline:
                 return KillOutcome(killed=tuple(killed.values()), survivors=living)
             for kin in living:
                 if _send(kin, signal.SIGKILL):
                     killed[kin.identity] = kin
-            _wait_for_one(living, 0.02)
+            _wait_for_one(living[:_WATCHED_AT_ONCE], 0.02)
         return KillOutcome(killed=tuple(killed.values()))
 
-    def _descendants(self) -> tuple[Kin, ...]:
-        return descendants(read_table(), self._root, self._bystanders)
+    def _descendants(self, *, thorough: bool = True) -> tuple[Kin, ...]:
+        table = read_table() if thorough or not kernel_lists_children() else _listed_below(self._root)
+        found = descendants(table, self._root, self._bystanders)
+        if self._guardian is None:
+            return found
+        return tuple(kin for kin in found if kin.identity != self._guardian.identity)
 
     def _reap(self, pid: int) -> None:
-        if owner := self.reapers.get(pid):
-            owner()
+        if self._guardian is not None and self._guardian.claims(pid):
             return
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
+
+
+def _listed_below(root: int) -> Iterator[Kin]:
+    parents = [root]
+    while parents:
+        below = children_of(parents.pop())
+        parents += below
+        yield from filter(None, map(look_up, below))
 
 
 def _open(kin: Kin) -> int | None:
@@ -130,10 +161,22 @@ def _send(kin: Kin, number: signal.Signals) -> bool:
     return True
 
 
-def _ask_to_end(kin: Kin) -> None:
-    _send(kin, signal.SIGTERM)
+def _ask_to_end(
+    kin: Kin, gentlest: signal.Signals, asked: dict[tuple[int, int], signal.Signals]
+) -> signal.Signals | None:
+    """Returns what was sent."""
+    before = asked.get(kin.identity)
+    if before is not None and (before is gentlest or before is not signal.SIGINT):
+        return None
+    ignored = ignored_signals(kin.pid)
+    heard = next((number for number in (gentlest, signal.SIGTERM) if number not in ignored), signal.SIGKILL)
+    asked[kin.identity] = heard
+    if before is not None and heard is signal.SIGKILL:  # it heard SIGINT, and has the rest of the time
+        return None
+    sent = _send(kin, heard)
     if kin.state == "T":  # a stopped process hears nothing but SIGKILL until it goes on
         _send(kin, signal.SIGCONT)
+    return heard if sent else None
 
 
 def _wait_for_one(living: Iterable[Kin], limit_s: float) -> None:

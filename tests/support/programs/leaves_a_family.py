@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PORT [--die]: starts four processes that ignore SIGTERM, each harder to find, then listens; or dies and leaves them.
+"""PORT [--die]: starts four processes that ignore SIGINT and SIGTERM, each harder to find, then listens; or dies and leaves them.
 
 One stays in our process group, one calls setsid, one forks twice, one forks twice and clears its environment.
 """
@@ -9,7 +9,8 @@ import signal
 import socket
 import sys
 
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
 reading, writing = os.pipe()
 
 

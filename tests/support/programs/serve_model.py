@@ -34,7 +34,8 @@ def tell() -> None:
 
 
 def leave_a_family() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     reading, writing = os.pipe()
     if os.fork() == 0:
         os.setsid()

@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import select
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.process import Child, describe_exit, start
+from ci_doctor.system.process import Child, Ending, adopted_ending, describe_exit, has_ended, observed_ending
 
 
-def run(directory: Path, program: str, environment: dict[str, str] | None = None) -> tuple[Child, Path]:
-    log = directory / "log"
-    output = os.open(log, os.O_WRONLY | os.O_CREAT)
-    try:
-        words = [sys.executable, "-c", program]
-        return start(words, environment=environment or {}, directory=directory, output=output), log
-    finally:
-        os.close(output)
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """It lives until its stdin is closed, and then ends with code 1."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        yield process
 
 
-def ended(child: Child) -> int:
-    select.select([child.pidfd], [], [], 30)
-    child.close()
-    return child.wait()
+@pytest.fixture
+def pidfd(process: subprocess.Popen[bytes]) -> Iterator[int]:
+    descriptor = os.pidfd_open(process.pid)
+    yield descriptor
+    os.close(descriptor)
+
+
+def end(process: subprocess.Popen[bytes], pidfd: int) -> None:
+    assert process.stdin
+    process.stdin.close()
+    select.select([pidfd], [], [], 30)
 
 
 @pytest.mark.parametrize(
@@ -33,39 +41,73 @@ def test_an_exit_is_told_in_words(returncode: int, words: str) -> None:
     assert describe_exit(returncode) == words
 
 
-def test_a_child_leads_a_session_of_its_own_and_has_nothing_to_read(tmp_path: Path) -> None:
-    child, log = run(tmp_path, "import os, sys; print(os.getsid(0) == os.getpid(), repr(sys.stdin.read()))")
-    assert ended(child) == 0
-    assert log.read_text() == "True ''\n"
+def test_a_child_that_lives_is_not_asked_about(process: subprocess.Popen[bytes]) -> None:
+    child = Child(pid=process.pid, pidfd=os.pidfd_open(process.pid), started_at=0.0, ending=lambda _: 1 / 0)  # type: ignore[arg-type, return-value]
+    assert child.returncode() is None
+    assert child.peak_rss is None
+    child.close()
 
 
-def test_a_child_has_only_the_environment_that_it_is_given(tmp_path: Path) -> None:
-    child, log = run(tmp_path, "import os; print(os.environ.get('A'), 'HOME' in os.environ)", {"A": "1"})
-    assert ended(child) == 0
-    assert log.read_text() == "1 False\n"
+def test_how_a_child_ended_is_asked_once(process: subprocess.Popen[bytes]) -> None:
+    asked: list[int] = []
+
+    def ending(descriptor: int) -> Ending:
+        asked.append(descriptor)
+        return Ending(returncode=7, peak_rss=4096)
+
+    pidfd = os.pidfd_open(process.pid)
+    child = Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=ending)
+    end(process, pidfd)
+    assert (child.returncode(), child.wait(), child.peak_rss) == (7, 7, 4096)
+    assert asked == [pidfd]
+    child.close()
 
 
-def test_both_streams_go_to_the_log(tmp_path: Path) -> None:
-    child, log = run(tmp_path, "import os; os.write(1, b'out '); os.write(2, b'err')")
-    assert ended(child) == 0
-    assert log.read_text() == "out err"
+def test_an_ending_that_nobody_knows_is_none_and_hangs_nobody(process: subprocess.Popen[bytes]) -> None:
+    pidfd = os.pidfd_open(process.pid)
+    child = Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=lambda _: Ending())
+    end(process, pidfd)
+    assert (child.wait(), child.returncode(), child.peak_rss) == (None, None, None)
+    child.close()
 
 
-def test_a_child_runs_in_its_folder_and_its_code_is_handed_out(tmp_path: Path) -> None:
-    child, log = run(tmp_path, "import os; print(os.getcwd(), flush=True); os._exit(7)")
-    assert ended(child) == 7
-    assert child.returncode() == 7
-    assert log.read_text() == f"{tmp_path}\n"
-
-
-def test_closing_twice_closes_no_stranger(tmp_path: Path) -> None:
-    child, _ = run(tmp_path, "pass")
-    ended(child)
+def test_closing_twice_closes_no_stranger(process: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    child = Child(pid=process.pid, pidfd=os.pidfd_open(process.pid), started_at=0.0, ending=lambda _: Ending())
+    child.close()
     with (tmp_path / "other").open("w") as other:  # takes the number that the pidfd had
         child.close()
         other.write("still open")
 
 
-def test_a_command_that_cannot_run_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        start([str(tmp_path / "none")], environment={}, directory=tmp_path, output=2)
+def test_a_pidfd_says_whether_its_process_has_ended(process: subprocess.Popen[bytes], pidfd: int) -> None:
+    assert not has_ended(pidfd)
+    end(process, pidfd)
+    assert has_ended(pidfd)
+    assert has_ended(pidfd, limit_s=None)
+
+
+def test_a_child_that_we_adopted_is_waited_for(process: subprocess.Popen[bytes], pidfd: int) -> None:
+    assert adopted_ending(process.pid, pidfd) is None
+    end(process, pidfd)
+    ending = adopted_ending(process.pid, pidfd)
+    assert ending is not None
+    assert ending.returncode == 1
+    assert ending.peak_rss
+    assert ending.peak_rss > 1 << 20
+
+
+def test_another_child_with_the_pid_is_not_waited_for(process: subprocess.Popen[bytes], pidfd: int) -> None:
+    with subprocess.Popen(["true"]) as other:
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        assert adopted_ending(other.pid, pidfd) is None
+    assert other.returncode == 0
+
+
+def test_who_is_not_our_child_has_no_known_ending() -> None:
+    assert adopted_ending(1, -1) == Ending()
+
+
+def test_an_ending_can_be_seen_without_waiting(process: subprocess.Popen[bytes], pidfd: int) -> None:
+    end(process, pidfd)
+    assert observed_ending(process.pid, pidfd) == Ending(returncode=1)
+    assert process.wait() == 1
