@@ -8,8 +8,8 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
-from ci_doctor.correctness.canonical import encode, text_of
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.load.canonical import encode, text_of
 
 # The outcome of a request in one start: a digest over its passes, or None where any pass has no answer.
 Answer = str | None

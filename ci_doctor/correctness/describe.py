@@ -11,9 +11,9 @@ from msgspec import to_builtins
 from ci_doctor.correctness.compare import Kind, Start, clusters, explain, spoken
 from ci_doctor.correctness.decide import Decision
 from ci_doctor.correctness.differences import Difference
-from ci_doctor.correctness.requests import Request
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.load.requests import Request
 from ci_doctor.model.report import Attachment, Attempt, Case, Outcome, Section
 from ci_doctor.model.verdict import Verdict
 

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from ci_doctor.correctness.compare import Divergence, Kind, first_divergence
 from ci_doctor.correctness.decide import Decision
-from ci_doctor.correctness.requests import Request
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.load.requests import Request
 
 # The order in which differing requests are shown: what tells most comes first.
 TELLING = (Kind.CHANGED, Kind.OWN, Kind.SOMETIMES, Kind.FLAKY)

@@ -8,20 +8,22 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.correctness.canonical import encode
-from ci_doctor.correctness.collect import Sender, collect, read_metrics
+from ci_doctor.correctness.collect import collect
 from ci_doctor.correctness.decide import next_arm
-from ci_doctor.correctness.interruption import Interruption
 from ci_doctor.correctness.results import Ending, Experiment, StartResult
 from ci_doctor.correctness.samples import Sample, SampleWriter
 from ci_doctor.correctness.settings import Arm, Plan
 from ci_doctor.correctness.tally import Tally, unmet
+from ci_doctor.load.canonical import encode
+from ci_doctor.load.metrics import read_metrics
+from ci_doctor.load.sending import Sender
 from ci_doctor.services.group import start_group
+from ci_doctor.services.instance import RunningService
 from ci_doctor.services.outcome import EventKind, FailureKind, ServiceEvent, ServiceFailure
-from ci_doctor.services.probe import wait_until_ready
-from ci_doctor.services.running import RunningGroup, RunningService
+from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
+from ci_doctor.system.interruption import Interruption
 
 # A start that is not ready this many seconds before its share of the budget ends was not ready because of it.
 _CLOSE_S = 0.5
@@ -68,10 +70,14 @@ class _Run:
                 async with asyncio.timeout(self.plan.deadline - clock.now()):
                     await self._starts()
         except (TimeoutError, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and interruption.ending is None:
+            if isinstance(error, asyncio.CancelledError) and interruption.received is None:
                 raise
-        ending = interruption.ending or (Ending.COMPLETE if self._next() is None else Ending.BUDGET)
-        return Experiment(results=tuple(self.results), outputs=self.outputs, ending=ending)
+        return Experiment(results=tuple(self.results), outputs=self.outputs, ending=self._ending(interruption))
+
+    def _ending(self, interruption: Interruption) -> Ending:
+        if interruption.received is not None:
+            return Ending(interruption.received.name)
+        return Ending.COMPLETE if self._next() is None else Ending.BUDGET
 
     async def _starts(self) -> None:
         while (arm := self._next()) and self._is_time_for(arm):
@@ -122,6 +128,7 @@ class _Run:
             log_directory=self.plan.directory / "logs" / tally.name,
             placeholders={"arm": tally.arm.value, "start": str(tally.number)},
             limit_s=self._start_deadline - clock.now(),
+            grace_s=self.plan.grace_s,
         )
 
         def on_event(event: ServiceEvent) -> None:
@@ -162,7 +169,7 @@ class _Run:
         after = await read_metrics(service.base_url) if arm.proof else {}
         tally.proof_missing = unmet(arm.proof, before, after)
         # A server that ends with its last answer is not always dead yet when that arrives.
-        seen = await wait_until_ready(service.target, _STILL_READY_S)
+        seen = await group.still_ready(service.name, _STILL_READY_S)
         return _no_longer_ready(group, service, seen) if seen is not None else None
 
     def _keep(self, tally: Tally, sample: Sample) -> None:
@@ -180,7 +187,8 @@ def _no_longer_ready(group: RunningGroup, service: RunningService, seen: str) ->
         message=f"{service.name} was ready, and is so no more after the last answer: {seen}",
         log=str(service.log),
         was_ready=True,
-        duration_s=group.subject(service.name, clock.now()).duration_s,
+        at=clock.now(),
+        duration_s=group.instances[service.name].subject(clock.now()).duration_s,
     )
 
 

@@ -10,9 +10,9 @@ from msgspec import Struct
 from ci_doctor.correctness.compare import explain
 from ci_doctor.correctness.decide import Decision
 from ci_doctor.correctness.differences import TELLING, Difference, divergence_lines
-from ci_doctor.correctness.requests import Request
 from ci_doctor.correctness.results import Ending, Experiment
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
 
@@ -138,7 +138,7 @@ def _notes(experiment: Experiment) -> Iterator[Finding]:
         start, name = killed[0]
         yield _note(
             "killed",
-            f"{len(killed)} processes ignored SIGTERM and were killed, the first {name} in {start}",
+            f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed, the first {name} in {start}",
             "let the server end on SIGTERM, or a real deployment will lose what it holds",
         )
 

@@ -9,14 +9,15 @@ from msgspec import structs
 
 from ci_doctor import config
 from ci_doctor.config import Config
-from ci_doctor.correctness.requests import Request
 from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, CorrectnessSettings, Plan
 from ci_doctor.environment.determinism import differing
 from ci_doctor.errors import UsageError
+from ci_doctor.load.requests import Request
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import check_services
+from ci_doctor.services.configured import service_specs
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 
 # Of a budget, what is kept for stopping the last start and writing the report, and for ending the process.
@@ -96,14 +97,6 @@ def seconds(value: str | float, name: str) -> float:
     if length <= 0:
         raise UsageError(f"{name} must be more than 0", hint='write it as "90s", "25m" or "1h30m"')
     return length
-
-
-def service_specs(loaded: Config) -> dict[str, ServiceSpec]:
-    """Every `[services.NAME]`. Raises ConfigError with file and line."""
-    return {
-        name: config.convert(table, ServiceSpec, lambda keys, name=name: loaded.where("services", name, *keys))
-        for name, table in loaded.tables.get("services", {}).items()
-    }
 
 
 def _arm(arm: Arm, settings: CorrectnessSettings, specs: Mapping[str, ServiceSpec], loaded: Config) -> ArmPlan:

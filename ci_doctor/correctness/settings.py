@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ci_doctor.correctness.requests import Request
+from ci_doctor.load.requests import Request
 from ci_doctor.services.spec import ServiceSpec
 
 Count = Annotated[int, Meta(ge=1)]

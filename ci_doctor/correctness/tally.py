@@ -3,10 +3,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from ci_doctor.correctness.canonical import digest
 from ci_doctor.correctness.compare import Answer, Start
 from ci_doctor.correctness.samples import Sample
 from ci_doctor.correctness.settings import Arm, MetricProof
+from ci_doctor.load.canonical import digest
 
 
 class Tally:

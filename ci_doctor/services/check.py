@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.duration import parse_duration
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec
+from ci_doctor.system.gpu_memory import check_gpu_library
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
@@ -27,7 +29,9 @@ def check_services(specs: Mapping[str, ServiceSpec], names: Sequence[str], conte
     """
     order = start_order(specs, names)
     filled = {name: _check_service(name, specs[name], context, order) for name in order}
-    _check_fixed_ports((name, filled[name].target.port) for name in order if specs[name].has_fixed_port())
+    if any("gpu-memory" in specs[name].released for name in order):
+        check_gpu_library()
+    _check_fixed_ports((name, filled[name].probe.port) for name in order if specs[name].has_fixed_port())
     return order
 
 
@@ -65,6 +69,7 @@ def _check_service(name: str, spec: ServiceSpec, context: LaunchContext, order: 
         raise UsageError(f'service "{name}": {error}', hint=hint) from error
     _check_port(name, spec)
     _check_variables(name, filled)
+    _check_authorization(name, filled)
     if not os.path.isdir(filled.cwd):  # noqa: PTH112 - as in _is_file
         raise UsageError(f'service "{name}": its cwd {filled.cwd} is not a directory', hint="make it, or change cwd")
     _check_command(name, spec, filled)
@@ -74,12 +79,24 @@ def _check_service(name: str, spec: ServiceSpec, context: LaunchContext, order: 
 def _check_values(name: str, spec: ServiceSpec) -> None:
     for read, hint in (
         (spec.words, "close the quotation, or write the command as a list of words"),
+        (spec.stop_words, "close the quotation, or write stop_command as a list of words"),
         (spec.start_timeout_s, 'write for example start_timeout = "400s"'),
+        (lambda: parse_duration(spec.fatal_grace), 'write for example fatal_grace = "500ms"'),
+        (lambda: parse_duration(spec.release_timeout), 'write for example release_timeout = "60s"'),
+        (spec.log_limit_bytes, 'write for example log_limit = "64MiB"'),
+        (lambda: _compile(spec.fatal), "mend `fatal`, or take it out"),
     ):
         try:
             read()
         except ValueError as error:
             raise UsageError(f'service "{name}": {error}', hint=hint) from error
+
+
+def _compile(pattern: str | None) -> None:
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise ValueError(f"fatal = {pattern!r} is no regular expression: {error}") from error
 
 
 def _check_fixed_ports(fixed: Iterable[tuple[str, int]]) -> None:
@@ -94,7 +111,7 @@ def _check_fixed_ports(fixed: Iterable[tuple[str, int]]) -> None:
 
 
 def _check_port(name: str, spec: ServiceSpec) -> None:
-    if not spec.has_fixed_port() and not spec.asks_for_port():
+    if spec.asked_at() is not None and not spec.has_fixed_port() and not spec.asks_for_port():
         raise UsageError(
             f'service "{name}": it is asked on {{port}}, but neither its command nor its env holds {{port}}',
             hint='pass it on, as in command = "... --port {port}", or give ready a whole URL with a fixed port',
@@ -107,6 +124,15 @@ def _check_variables(name: str, filled: FilledSpec) -> None:
             raise UsageError(f'service "{name}": {key!r} cannot be an environment variable', hint="rename it in env")
 
 
+def _check_authorization(name: str, filled: FilledSpec) -> None:
+    try:
+        filled.probe.authorization_value(filled.env)
+    except ValueError as error:
+        raise UsageError(
+            f'service "{name}": ready: {error}', hint="set it in the job, or in the service's env"
+        ) from error
+
+
 def _check_command(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
     if not filled.words or not filled.words[0]:
         raise UsageError(f'service "{name}": its command is empty', hint="say what to run")
@@ -114,13 +140,13 @@ def _check_command(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
         raise UsageError(f'service "{name}": its command holds a NUL character', hint="remove it")
     if isinstance(spec.command, str) and (operators := _SHELL_WORDS.intersection(filled.words)):
         raise UsageError(f'service "{name}": its command holds {" ".join(sorted(operators))}', hint=_SHELL_HINT)
-    if problem := _command_problem(filled):
-        message, hint = problem
-        raise UsageError(f'service "{name}": {message}', hint=hint)
+    for label, words in (("", filled.words), ("stop_command: ", filled.stop_words), ("ready: ", filled.probe.words)):
+        if words and (problem := _command_problem(words[0], filled)):
+            message, hint = problem
+            raise UsageError(f'service "{name}": {label}{message}', hint=hint)
 
 
-def _command_problem(filled: FilledSpec) -> tuple[str, str] | None:
-    command = filled.words[0]
+def _command_problem(command: str, filled: FilledSpec) -> tuple[str, str] | None:
     if assignment := _ASSIGNMENT.match(command):
         return f"{command} is no command", f"set the variable as env = {{ {assignment[1]} = ... }}"
     if "/" in command:

@@ -3,13 +3,19 @@
 
 import errno
 import os
+from io import RawIOBase
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.services.log_bound import LogBound
 from ci_doctor.services.roots import Excerpt, root_lines
+from ci_doctor.system.hole import BLOCK_BYTES, has_hole
+
+__all__ = ["LogBound", "open_log", "read_root_lines"]
 
 _TAIL_BYTES = 256 * 1024
-_COUNTED_BYTES = 64 * 1024 * 1024
+_COUNTED_BYTES = 16 * 1024 * 1024
+_END_BYTES = 400
 _CHUNK_BYTES = 1024 * 1024
 _EXHAUSTED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
@@ -38,31 +44,41 @@ def open_log(directory: Path, name: str) -> tuple[Path, int]:
 def read_root_lines(path: Path) -> tuple[Excerpt, bool]:
     """The telling lines among the last 256 KiB, and whether their line numbers are those of the whole file.
 
-    Line numbers of a file beyond 64 MiB are not counted. A file that cannot be read has no lines.
+    Line numbers of a file beyond 16 MiB, or whose middle was cut, are not counted. A file that cannot be read has no
+    lines.
     """
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:
+            holed = has_hole(file.fileno())
             size = file.seek(0, os.SEEK_END)
             start = max(0, size - _TAIL_BYTES)
-            counted = start <= _COUNTED_BYTES
-            before = _count_lines(path, start) if counted else 0
+            counted = start <= _COUNTED_BYTES and not holed
+            before = _count_lines(file, start) if counted else 0
             file.seek(start)
             tail = file.read(_TAIL_BYTES)
     except OSError:
         return Excerpt(line=1, end_line=1, lines=()), False
+    if holed:
+        start, tail = _after_hole(start, tail)
     if start:
-        # The first line is cut; an empty one in its place keeps the count, a file of one line keeps its end.
+        # The first line is cut; an empty one in its place keeps the count, a file of one line keeps its very end.
         _, newline, rest = tail.partition(b"\n")
-        tail = newline + rest if newline else tail
-    excerpt = root_lines(tail.decode(errors="replace"))
+        tail = newline + rest if newline else tail[-_END_BYTES:]
+    excerpt = root_lines(tail.replace(b"\0", b"").decode(errors="replace"))
     return Excerpt(line=excerpt.line + before, end_line=excerpt.end_line + before, lines=excerpt.lines), counted
 
 
-def _count_lines(path: Path, size: int) -> int:
+def _after_hole(start: int, tail: bytes) -> tuple[int, bytes]:
+    """What follows the last freed block in `tail`, which begins at `start` of the file."""
+    _, hole, rest = tail.rpartition(b"\0" * BLOCK_BYTES)
+    return start + len(tail) - len(rest) if hole else start, rest
+
+
+def _count_lines(file: RawIOBase, size: int) -> int:
     """How many newlines the first `size` bytes hold."""
     count = 0
-    with path.open("rb") as file:
-        while size > 0 and (chunk := file.read(min(_CHUNK_BYTES, size))):
-            count += chunk.count(b"\n")
-            size -= len(chunk)
+    file.seek(0)
+    while size > 0 and (chunk := file.read(min(_CHUNK_BYTES, size))):
+        count += chunk.count(b"\n")
+        size -= len(chunk)
     return count

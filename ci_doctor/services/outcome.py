@@ -21,20 +21,54 @@ class FailureKind(StrEnum):
     OUTSIDE = "outside"
 
 
-class ServiceFailure(Struct, frozen=True, kw_only=True):
-    """The first service of a group that failed, before or after it was ready.
+class Process(Struct, frozen=True, kw_only=True):
+    """A process as a reader knows it."""
 
-    `message` is one sentence without a full stop. `exit_code` is set where the process ended by itself, `signal`
-    ("SIGKILL") where a signal ended it, neither where it did not end. `log` is None where the process was never
-    started. `tail` are the log's telling lines, `tail_line` and `tail_end_line` their 1-based place in it (None in a
-    log too long to count). `duration_s` runs from the service's start to the failure.
+    pid: int
+    name: str
+
+
+class StopResult(Struct, frozen=True, kw_only=True):
+    """What stopping a group left behind; the last three are sentences.
+
+    `killed` needed SIGKILL; `survivors` outlived even that (uninterruptible sleep, or another user's). `not_released` is
+    what was still held when the time for it was up, `cut_logs` which logs have lost their middle, `problems` what else
+    went wrong.
+    """
+
+    killed: tuple[Process, ...] = ()
+    survivors: tuple[Process, ...] = ()
+    duration_s: float
+    not_released: tuple[str, ...] = ()
+    cut_logs: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class ServiceFailure(Struct, frozen=True, kw_only=True):
+    """A service that failed, before or after it was ready.
+
+    `message` is one sentence without a full stop; `at` monotonic seconds. `exit_code` is set where the process ended by
+    itself, `signal` ("SIGKILL") where a signal ended it, neither where it did not end; with `descendant` all three are
+    about that process below the service. `log` is None where the process was never started. `tail` are the log's telling
+    lines, `tail_line` and `tail_end_line` their 1-based place in it (None in a log too long to count). `duration_s` runs
+    from the service's start to the failure. `peak_rss` is bytes. `oom` says whose memory ran out, where the kernel
+    killed for lack of it. `fatal` is the log line that was taken for the end. `consequences` are sentences on what
+    failed after it, `stopped` is what the stop left behind where the group never came to be.
     """
 
     kind: FailureKind
     service: str
     message: str
+    at: float = 0.0
+    pid: int | None = None
     exit_code: int | None = None
     signal: str | None = None
+    descendant: Process | None = None
+    peak_rss: int | None = None
+    oom: str | None = None
+    fatal: str | None = None
+    consequences: tuple[str, ...] = ()
+    stopped: StopResult | None = None
     log: str | None = None
     tail: tuple[str, ...] = ()
     tail_line: int | None = None
@@ -56,6 +90,7 @@ class EventKind(StrEnum):
     STARTED = "started"
     READY = "ready"
     DIED = "died"
+    DESCENDANT_DIED = "descendant-died"
     STOPPING = "stopping"
     KILLED = "killed"
     STOPPED = "stopped"
@@ -65,31 +100,21 @@ class ServiceEvent(Struct, frozen=True, kw_only=True):
     """Something happened to `service`.
 
     `at` is monotonic seconds (system.clock). `duration_s` counts from the service's start (for `stopped`, from
-    `stopping`). `killed` tells of one process that SIGKILL ended, under its own `pid` and `name`; `service` is None
-    where that is a process further down.
+    `stopping`). `start` counts the starts of the service in its group. `killed` and `descendant-died` tell of one
+    process, under its own `pid` and `name`; `service` is None where `killed` ended a process further down. `peak_rss` is
+    bytes, `oom` as in ServiceFailure. `url` is where a service that is ready is reached.
     """
 
     kind: EventKind
     service: str | None
     at: float
+    start: int | None = None
     pid: int | None = None
     log: str | None = None
+    url: str | None = None
     duration_s: float | None = None
     exit_code: int | None = None
     signal: str | None = None
     name: str | None = None
-
-
-class Process(Struct, frozen=True, kw_only=True):
-    """A process as a reader knows it."""
-
-    pid: int
-    name: str
-
-
-class StopResult(Struct, frozen=True, kw_only=True):
-    """`killed` needed SIGKILL; `survivors` outlived even that (uninterruptible sleep, or another user's)."""
-
-    killed: tuple[Process, ...] = ()
-    survivors: tuple[Process, ...] = ()
-    duration_s: float
+    peak_rss: int | None = None
+    oom: str | None = None

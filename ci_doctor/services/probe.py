@@ -1,70 +1,156 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on sockets: asks a service whether it is ready."""
+"""Acts on sockets, files and processes: asks a service again and again whether it is ready."""
 
 import asyncio
-import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from ci_doctor.services.spec import Scheme, Target
+from msgspec import Struct
+
+from ci_doctor.errors import UsageError
+from ci_doctor.services import http_answer
+from ci_doctor.services.ready import Probe, Scheme
 from ci_doctor.system import clock
 
-_LONGEST_ATTEMPT_S = 5.0
+if TYPE_CHECKING:
+    from ci_doctor.system.process import Child
+
 _SHORTEST_ATTEMPT_S = 0.1  # the last one, made when time is up, must not fail for its own haste
-_FIRST_PAUSE_S = 0.05
-# Asking a closed local port costs microseconds; asking a server that is loading takes time from it.
-_LONGEST_PAUSE_REFUSED_S = 0.1
-_LONGEST_PAUSE_ANSWERED_S = 1.0
-_STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})\b")
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.05  # what becomes ready is to be noticed within 100 ms, by a busy machine too
 _REFUSED = "connection refused"
 
 
-async def wait_until_ready(target: Target, limit_s: float) -> str | None:
-    """None once `target` is ready: HTTP answers 200 to 299, TCP accepts. After `limit_s`, what was seen last.
+class ProbeContext(Struct, frozen=True, kw_only=True):
+    """What a probe works with: the service's `log`, the `environment` for `authorization`, and what `exec` runs with.
 
-    Each attempt has a time limit of its own, the pauses between them grow. Sockets are opened directly, so proxy
-    variables have no say.
+    `spawn` starts words with stdout and stderr on a file descriptor, as a process whose end it can tell.
     """
-    deadline = clock.now() + limit_s
-    pause = _FIRST_PAUSE_S
-    while True:
-        seen = await _attempt_within(target, min(max(deadline - clock.now(), _SHORTEST_ATTEMPT_S), _LONGEST_ATTEMPT_S))
-        left = deadline - clock.now()
-        if seen is None or left <= 0:
-            return seen
-        pause = min(pause, _LONGEST_PAUSE_REFUSED_S if seen == _REFUSED else _LONGEST_PAUSE_ANSWERED_S)
-        await asyncio.sleep(min(pause, left))
-        pause *= 1.5
+
+    log: Path | None = None
+    environment: Mapping[str, str] = {}
+    spawn: "Callable[[Sequence[str], int], Child] | None" = None
 
 
-async def _attempt_within(target: Target, limit_s: float) -> str | None:
+class Asker(Protocol):
+    """One kind of probe, while it is asked."""
+
+    async def ask(self, limit_s: float) -> str | None:
+        """None where it holds now, else what was seen instead; takes `limit_s` at most."""
+
+    async def rest(self, limit_s: float) -> None:
+        """Return when it is worth asking again, after `limit_s` at the latest."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+NO_CONTEXT = ProbeContext()
+
+
+def ignore(_seen: str) -> None:
+    """What is seen on the way is of no interest."""
+
+
+async def wait_until_ready(
+    probe: Probe, limit_s: float, context: ProbeContext = NO_CONTEXT, *, on_seen: Callable[[str], None] = ignore
+) -> str | None:
+    """None once `probe` has held for its `ready_for_s`; what was seen last, when `limit_s` is over first.
+
+    `on_seen` is told after each attempt why it is not ready yet. With a limit of 0 it is asked once, quickly. A log is searched from its beginning, and what once stood there counts on.
+    Raises UsageError where it cannot be asked at all: no log, a variable that is not set, a command that does not exist.
+    """
+    asker = make_asker(probe, context)
     try:
-        async with asyncio.timeout(limit_s):
-            return await _attempt(target)
-    except TimeoutError:
-        return f"no answer within {limit_s:.3g} s"
-    except (OSError, ValueError) as error:  # ValueError: a first line beyond all measure
-        # A name with several addresses that all refuse is one OSError without errno.
-        refused = isinstance(error, ConnectionRefusedError) or "[Errno 111]" in str(error)
-        return _REFUSED if refused else f"no answer: {error}"
-
-
-async def _attempt(target: Target) -> str | None:
-    reader, writer = await asyncio.open_connection(target.host, target.port)
-    try:
-        return None if target.scheme is Scheme.TCP else await _ask(target, reader, writer)
+        return await _until_it_holds(asker, probe, limit_s, on_seen)
     finally:
-        writer.transport.abort()
+        asker.close()
 
 
-async def _ask(target: Target, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    writer.write(
-        f"GET {target.path} HTTP/1.1\r\nHost: {host}:{target.port}\r\n"
-        "Accept: */*\r\nUser-Agent: ci-doctor\r\nConnection: close\r\n\r\n".encode()
-    )
-    await writer.drain()
-    line = await reader.readline()
-    match = _STATUS.match(line)
-    if match is None:
-        return "the connection was closed without an answer" if not line else "the answer is not HTTP"
-    status = int(match[1])
-    return None if 200 <= status < 300 else f"HTTP status {status}"
+def make_asker(probe: Probe, context: ProbeContext) -> Asker:
+    """What asks this kind of probe. Raises UsageError as `wait_until_ready`."""
+    if probe.is_network:
+        return _NetworkAsker(probe, context)
+    from ci_doctor.services import local_probe
+
+    if probe.scheme is Scheme.EXEC:
+        return local_probe.ExecAsker(probe, context.spawn)
+    if probe.scheme is Scheme.LOG:
+        return local_probe.LogAsker(probe, context.log)
+    return local_probe.FileAsker(probe)
+
+
+async def _until_it_holds(asker: Asker, probe: Probe, limit_s: float, on_seen: Callable[[str], None]) -> str | None:
+    deadline = clock.now() + limit_s
+    holds_since: float | None = None
+    while True:
+        seen = await asker.ask(min(max(deadline - clock.now(), _SHORTEST_ATTEMPT_S), probe.attempt_s))
+        now = clock.now()
+        holds_since = None if seen is not None else now if holds_since is None else holds_since
+        held_s = 0.0 if holds_since is None else now - holds_since
+        if holds_since is not None and held_s >= probe.ready_for_s:
+            return None
+        seen = seen or f"it has been ready for {held_s:.1f} s, and must be for {probe.ready_for_s:g} s"
+        if now >= deadline:
+            return seen
+        on_seen(seen)
+        rest_s = deadline - now
+        if holds_since is not None:
+            rest_s = min(rest_s, probe.ready_for_s - held_s)
+        await asker.rest(rest_s)
+
+
+class _NetworkAsker:
+    """HTTP and TCP. Sockets are opened directly, so proxy variables have no say."""
+
+    def __init__(self, probe: Probe, context: ProbeContext) -> None:
+        self._probe = probe
+        self._pause = _FIRST_PAUSE_S
+        try:
+            self._authorization = probe.authorization_value(context.environment)
+        except ValueError as error:
+            raise UsageError(f"ready: {error}", hint="export it, or pass it on to this step") from error
+
+    async def ask(self, limit_s: float) -> str | None:
+        seen = await self._attempt_within(limit_s)
+        return self._without_secret(seen) if seen else None
+
+    async def rest(self, limit_s: float) -> None:
+        await asyncio.sleep(min(self._pause, limit_s))
+        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        pass
+
+    async def _attempt_within(self, limit_s: float) -> str | None:
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._attempt()
+        except TimeoutError:
+            return f"no answer within {limit_s:.3g} s"
+        except ConnectionRefusedError:
+            return _REFUSED
+        except OSError as error:
+            return f"no answer: {error}"
+        except EOFError:
+            return "the connection was closed in the middle of the answer"
+        except ValueError as error:
+            return str(error)
+
+    async def _attempt(self) -> str | None:
+        connection = await http_answer.connect(self._probe)
+        try:
+            if self._probe.scheme is Scheme.TCP:
+                return None
+            return await http_answer.ask(self._probe, connection, self._authorization)
+        finally:
+            connection[1].transport.abort()
+
+    def _without_secret(self, seen: str) -> str:
+        """A server may answer with what it was sent."""
+        if self._authorization is None:
+            return seen
+        for secret in (self._authorization, self._authorization.rpartition(" ")[2]):
+            seen = seen.replace(secret, "***")
+        return seen

@@ -2,107 +2,183 @@
 """Acts on processes: a group of services that runs, tells of the first death, and stops as a whole tree."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
-from ci_doctor.services import failure
-from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.deaths import DeathWatch
+from ci_doctor.services.instance import Instance, RunningService
+from ci_doctor.services.outcome import EventKind, ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.ports import ReservedPort, reserve_port
-from ci_doctor.services.spec import Target
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.stopping import Stopping, settle
 from ci_doctor.system import clock
-from ci_doctor.system.process import Child, signal_name
-from ci_doctor.system.process_table import Kin
+from ci_doctor.system.gpu_memory import read_gpu_memory
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.process import Child
+from ci_doctor.system.process_table import Kin, look_up
 from ci_doctor.system.tree import OwnTree, become_subreaper
 
-_LONGEST_GRACE_S = 5.0
-_STOP_LIMIT_S = 8.0  # the agent gives a cancelled job 10 s
-
-
-class RunningService(Struct, frozen=True, kw_only=True):
-    """A service that was started; `command` is as run. `target` is where it is asked whether it is ready."""
-
-    name: str
-    pid: int
-    target: Target
-    log: Path
-    command: tuple[str, ...]
-
-    @property
-    def base_url(self) -> str:
-        """`http://host:port`, where clients reach it."""
-        host = f"[{self.target.host}]" if ":" in self.target.host else self.target.host
-        return f"http://{host}:{self.target.port}"
+LONGEST_GRACE_S = 5.0
+# What fails because of a death does so at once or much later: this long it is waited for, where anything else runs.
+_CONSEQUENCES_S = 0.02
 
 
 class RunningGroup:
     """Services that run together; made by `start_group`.
 
-    `services` are in start order. `death` is done as soon as one of them has ended by itself. Use one group at a time,
-    inside a running event loop, and always `stop` it.
+    `services` are in start order. `death` is done as soon as one of them has ended by itself, `failures` are all that did
+    so, in order of time. Use one group at a time, inside a running event loop, and always `stop` it.
     """
 
-    def __init__(self, names: Iterable[str], on_event: Callable[[ServiceEvent], None]) -> None:
+    def __init__(self, names: Sequence[str], on_event: Callable[[ServiceEvent], None]) -> None:
         become_subreaper()
         self.services: dict[str, RunningService] = {}
         self.death: asyncio.Future[ServiceFailure] = asyncio.get_running_loop().create_future()
-        self.tree = OwnTree()
-        self._loop = asyncio.get_running_loop()
+        self.failures: list[ServiceFailure] = []
+        self.instances: dict[str, Instance] = {}
+        self.starter: Callable[[str], Awaitable[None]] | None = None
+        self._names = tuple(names)
         self._on_event = on_event
-        self._children: dict[str, Child] = {}
-        self._watched: set[str] = set()
-        self._ready: set[str] = set()
-        self._told_to_stop: dict[str, float] = {}
+        self._ended_starts: list[Instance] = []
+        self._before: dict[str, tuple[Kin, ...]] = {}
         self._stopping: asyncio.Task[StopResult] | None = None
-        self._result: StopResult | None = None
         self._ports: dict[str, ReservedPort] = {}
-        for name in names:
-            self._ports[name] = reserve_port()
+        self._guardian = Guardian.start()
+        try:
+            self.tree = OwnTree(self._guardian)
+            for name in names:
+                self._ports[name] = reserve_port()
+            self._watch = DeathWatch(self.tree, lambda: self._guardian.pid, self.tell, self.fail)
+            self._stop_work = Stopping(self.tree, self._watch, self._guardian, self.tell)
+        except BaseException:
+            self._give_back()
+            raise
 
     @property
     def endpoint(self) -> RunningService:
-        """The service started last: the one that answers requests."""
-        return list(self.services.values())[-1]
+        """The service named last: the one that answers requests."""
+        return self.services[self._names[-1]]
 
     @property
     def ports(self) -> dict[str, int]:
         """The port reserved for each service."""
         return {name: port.number for name, port in self._ports.items()}
 
-    def add(self, service: RunningService, child: Child) -> None:
-        """Take a process that was just started into the group, and watch it."""
-        self.services[service.name] = service
-        self._children[service.name] = child
-        self.tree.reapers[child.pid] = child.returncode
-        self._watched.add(service.name)
-        self._loop.add_reader(child.pidfd, self._ended, service.name)
-        self._tell(EventKind.STARTED, service.name)
+    def note_gpu_memory(self) -> None:
+        """Remember what is in use before the first start, for services that are to give it back. Raises as its reader."""
+        self._stop_work.gpu_memory_before = read_gpu_memory()
+
+    def launch(  # noqa: PLR0913 - what a process has
+        self,
+        words: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        directory: Path,
+        output: int,
+        error: int | None = None,
+        input: int | None = None,  # noqa: A002 - as subprocess has it
+        foreground: bool = False,
+        stop_words: Sequence[str] | None = None,
+    ) -> Child:
+        """Run a command in the group's tree: it ends with the group at the latest. Raises OSError as `Guardian.spawn`."""
+        return self._guardian.spawn(
+            words,
+            environment=environment,
+            directory=directory,
+            output=output,
+            error=error,
+            input=input,
+            foreground=foreground,
+            stop_words=stop_words,
+        )
+
+    def add(self, instance: Instance) -> None:
+        """Take a service that was just started into the group, and watch it."""
+        name = instance.name
+        if earlier := self.instances.get(name):
+            self._watch.forget(earlier)
+            self._ended_starts.append(earlier)
+        self.instances[name] = instance
+        found = {**self.services, name: instance.service}
+        self.services = {each: found[each] for each in self._names if each in found}
+        self.tell(instance.event(EventKind.STARTED, clock.now()))
+        self._watch.add(instance)
 
     def mark_ready(self, name: str) -> None:
         """The service has answered its probe."""
-        self._ready.add(name)
-        self._tell(EventKind.READY, name, duration_s=self.subject(name, clock.now()).duration_s)
+        instance, now = self.instances[name], clock.now()
+        instance.was_ready = True
+        url = instance.service.base_url if instance.service.probe.is_network else None
+        self.tell(instance.event(EventKind.READY, now, duration_s=now - instance.began, url=url))
 
-    def subject(self, name: str, at: float) -> failure.Subject:
-        """The service as a failure speaks of it, as old as it is `at` that monotonic second."""
-        service, child = self.services[name], self._children[name]
-        return failure.Subject(
-            name=name,
-            pid=service.pid,
-            port=service.target.port,
-            log=service.log,
-            was_ready=name in self._ready,
-            duration_s=at - child.started_at,
+    async def still_ready(self, name: str, limit_s: float) -> str | None:
+        """None once the service answers its probe again; after `limit_s`, what was seen last."""
+        instance = self.instances[name]
+        return await wait_until_ready(instance.service.probe, limit_s, self.probe_context(instance))
+
+    def probe_context(self, instance: Instance) -> ProbeContext:
+        """What a service's probe needs besides its address."""
+        filled = instance.filled
+
+        def spawn(words: Sequence[str], output: int) -> Child:
+            return self.launch(words, environment=filled.env, directory=filled.cwd, output=output)
+
+        return ProbeContext(log=instance.service.log, environment=filled.env, spawn=spawn)
+
+    def fail(self, failure: ServiceFailure) -> None:
+        """One of the services is of no use any more: the first is the cause, the rest follows from it."""
+        self.failures.append(failure)
+        if not self.death.done():
+            self.death.set_result(failure)
+
+    def tell(self, event: ServiceEvent) -> None:
+        """Hand an event to whoever listens."""
+        self._on_event(event)
+
+    async def take_down(self, name: str, number: signal.Signals) -> None:
+        """Send the service's own process a signal, on purpose: its end is no death. Returns when that process has ended."""
+        instance = self.instances[name]
+        instance.wanted = True
+        pid = instance.process.pid
+        self._before[name] = tuple(
+            {kin.identity: kin for kin in (*self.tree.below(pid), *self._watch.strays(pid))}.values()
         )
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+        self._watch.forget(instance)
+        loop.add_reader(instance.process.pidfd, settle, ended)
+        try:
+            if not instance.ended:
+                self.tell(instance.event(EventKind.STOPPING, clock.now(), returncode=None, signal=number.name))
+                signal.pidfd_send_signal(instance.process.pidfd, number)
+                await ended
+        except ProcessLookupError:
+            pass
+        finally:
+            loop.remove_reader(instance.process.pidfd)
+        instance.ended = True
+        self.tell(instance.event(EventKind.STOPPED, clock.now(), returncode=instance.process.wait()))
 
-    async def stop(self, *, grace_s: float = _LONGEST_GRACE_S) -> StopResult:
-        """SIGTERM to the whole tree, SIGKILL to what is left after `grace_s` (at most 5) seconds; 8 s at most in all.
+    async def relaunch(self, name: str) -> ServiceFailure | None:
+        """Start a service again that was taken down: same port, next log. Returns once it is ready, or why it is not."""
+        assert self.starter is not None  # noqa: S101 - start_group sets it
+        await self.starter(name)
+        return self.death.result() if self.death.done() else None
 
-        May be called again. When cancelled it kills at once, then lets the cancellation through.
+    def remains(self, name: str) -> tuple[Kin, ...]:
+        """What still lives of the processes that the service had when it was taken down."""
+        now = ((kin, look_up(kin.pid)) for kin in self._before.get(name, ()))
+        return tuple(kin for kin, seen in now if seen is not None and seen.identity == kin.identity and not seen.ended)
+
+    async def stop(self, *, grace_s: float = LONGEST_GRACE_S) -> StopResult:
+        """INT, TERM and then KILL to the whole tree, the last after `grace_s` (at most 5) seconds; 8 s at most in all.
+
+        Then what the services' `released` asks for is awaited. May be called again. When cancelled it kills at once, then
+        lets the cancellation through.
         """
         if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop(min(grace_s, _LONGEST_GRACE_S)))
+            self._stopping = asyncio.create_task(self._stop(min(grace_s, LONGEST_GRACE_S)))
         try:
             return await asyncio.shield(self._stopping)
         except asyncio.CancelledError:
@@ -115,100 +191,26 @@ class RunningGroup:
 
     async def _stop(self, grace_s: float) -> StopResult:
         began = clock.now()
+        if self.death.done() and len(self._living()) > 0:
+            await asyncio.sleep(_CONSEQUENCES_S)
         try:
-            self._stop_watching()
-            await self.tree.terminate(grace_s)
+            await self._stop_work.ask(tuple(self.instances.values()), grace_s)
         finally:
             result = self._finish(began)
-        return result
+        return await self._stop_work.await_released(tuple(self.instances.values()), result)
+
+    def _living(self) -> list[Instance]:
+        return [instance for instance in self.instances.values() if not instance.ended]
 
     def _finish(self, began: float) -> StopResult:
-        """Kill what is left, give everything back, and only then tell of it."""
-        if self._result is not None:
-            return self._result
         try:
-            self._stop_watching()
+            return self._stop_work.finish(tuple(self.instances.values()), began)
         finally:
-            outcome = self.tree.kill(max(1.0, began + _STOP_LIMIT_S - clock.now()))
-            self._result = StopResult(
-                killed=tuple(_as_process(kin) for kin in outcome.killed),
-                survivors=tuple(_as_process(kin) for kin in outcome.survivors),
-                duration_s=clock.now() - began,
-            )
             self._give_back()
-        self._tell_stopped(self._result)
-        return self._result
 
     def _give_back(self) -> None:
-        for child in self._children.values():
-            child.close()
+        for instance in (*self.instances.values(), *self._ended_starts):
+            instance.process.close()
         for port in self._ports.values():
             port.release()
-
-    def _stop_watching(self) -> None:
-        """From now on the end of a service is no death."""
-        names = [name for name in self.services if name in self._watched]
-        self._watched.clear()
-        for name in names:
-            if not self._loop.is_closed():
-                self._loop.remove_reader(self._children[name].pidfd)
-        for name in names:
-            self._told_to_stop[name] = clock.now()
-            self._tell(EventKind.STOPPING, name)
-
-    def _ended(self, name: str) -> None:
-        at = clock.now()
-        child = self._children[name]
-        self._watched.discard(name)
-        self._loop.remove_reader(child.pidfd)
-        returncode = child.wait()
-        self.tree.reapers.pop(child.pid)  # from now on the pid may be anybody's
-        subject = self.subject(name, at)
-        if not self.death.done():
-            self.death.set_result(failure.died(subject, returncode, self.tree))
-        self._tell(EventKind.DIED, name, at=at, duration_s=subject.duration_s, returncode=returncode)
-
-    def _tell_stopped(self, result: StopResult) -> None:
-        names = {service.pid: service.name for service in self.services.values()}
-        for process in result.killed:
-            self._on_event(
-                ServiceEvent(
-                    kind=EventKind.KILLED,
-                    service=names.get(process.pid),
-                    at=clock.now(),
-                    pid=process.pid,
-                    name=process.name,
-                    signal="SIGKILL",
-                )
-            )
-        for name, at in self._told_to_stop.items():
-            returncode = self._children[name].returncode()
-            if returncode is not None:
-                self._tell(EventKind.STOPPED, name, duration_s=clock.now() - at, returncode=returncode)
-
-    def _tell(
-        self,
-        kind: EventKind,
-        name: str,
-        *,
-        at: float | None = None,
-        duration_s: float | None = None,
-        returncode: int | None = None,
-    ) -> None:
-        service = self.services[name]
-        self._on_event(
-            ServiceEvent(
-                kind=kind,
-                service=name,
-                at=clock.now() if at is None else at,
-                pid=service.pid,
-                log=str(service.log),
-                duration_s=duration_s,
-                exit_code=returncode if returncode is not None and returncode >= 0 else None,
-                signal=signal_name(-returncode) if returncode is not None and returncode < 0 else None,
-            )
-        )
-
-
-def _as_process(kin: Kin) -> Process:
-    return Process(pid=kin.pid, name=kin.name)
+        self._guardian.close()

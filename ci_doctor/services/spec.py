@@ -3,37 +3,56 @@
 
 import shlex
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Literal
 
 from msgspec import Struct
 
 from ci_doctor.model.duration import parse_duration
+from ci_doctor.model.size import parse_size
+from ci_doctor.services.ready import Probe, ReadySpec, parse_ready, read_ready
+
+Duration = str | int | float
 
 
 class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[services.NAME]` table.
+    """One `[services.NAME]` table. Durations are seconds or text for parse_duration, sizes bytes or text for parse_size.
 
-    `command` is split as a shell would split words, and no shell runs it. `cwd` is relative to LaunchContext.directory.
-    `ready` is a bare path ("/health", asked on 127.0.0.1:{port}), "http://host:port/path" or "tcp://host:port".
-    `start_timeout` is seconds or text for parse_duration. `needs` names services that must be ready before.
+    `command` and `stop_command` are split as a shell would split words, and no shell runs them. `cwd` is relative to
+    LaunchContext.directory. `ready` is a probe (docs/probes.md). `needs` names services that must be ready before.
 
-    In `command`, `env` values and `ready`, `{port}` becomes a port reserved for this service, `{NAME.port}` that of
-    another service of the group, and each further placeholder of the launch (`{arm}`, `{start}`) its value. Only
-    these exact words are replaced, so JSON in an argument stays as it is.
+    `descendants` says which end of a process below the service is a death of the service: one by a `signal`, any `exit`,
+    or none (`ignore`). A log line that matches `fatal` is one too, unless the process ends within `fatal_grace`. `pidfile`
+    names the process to watch of a service that goes into the background. `stop_command` is run before the tree is
+    stopped (`docker stop`). `released` are conditions awaited after that, for at most `release_timeout`.
+
+    In `command`, `stop_command`, `pidfile`, `env` values and `ready`, `{port}` becomes a port reserved for this service,
+    `{NAME.port}` that of another service of the group, and each further placeholder of the launch (`{arm}`, `{start}`)
+    its value. Only these exact words are replaced, so JSON in an argument stays as it is.
     """
 
     command: str | list[str]
     env: dict[str, str] = {}
     cwd: str | None = None
-    ready: str = "/health"
-    start_timeout: str | int | float = "600s"
+    ready: str | ReadySpec = "/health"
+    start_timeout: Duration = "600s"
     needs: list[str] = []
+    descendants: Literal["signal", "exit", "ignore"] = "signal"
+    fatal: str | None = None
+    fatal_grace: Duration = "500ms"
+    pidfile: str | None = None
+    log_limit: str | int = "64MiB"
+    stop_command: str | list[str] | None = None
+    released: list[Literal["port", "gpu-memory"]] = []
+    release_timeout: Duration = "60s"
 
     def words(self) -> list[str]:
         """The command's words, placeholders still in them. Raises ValueError on an unclosed quotation."""
-        return shlex.split(self.command) if isinstance(self.command, str) else list(self.command)
+        return _split(self.command)
+
+    def stop_words(self) -> list[str]:
+        """Those of `stop_command`, none where there is none. Raises as `words`."""
+        return _split(self.stop_command or [])
 
     def start_timeout_s(self) -> float:
         """Seconds that the service has to become ready. Raises ValueError where there are none."""
@@ -42,14 +61,31 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise ValueError(f"start_timeout is {self.start_timeout!r}, which leaves no time to start")
         return seconds
 
+    def log_limit_bytes(self) -> int:
+        """Bytes that its log may hold. Raises ValueError."""
+        return parse_size(self.log_limit)
+
     def asks_for_port(self) -> bool:
         """Whether the service is told its port by its command or environment."""
         texts = [self.command] if isinstance(self.command, str) else self.command
         return any("{port}" in text for text in (*texts, *self.env.values()))
 
+    def asked_at(self) -> str | None:
+        """The address in `ready`, placeholders still in it; None where it is not asked over the network.
+
+        Raises ValueError as `read_ready`.
+        """
+        spec = read_ready(self.ready)
+        return spec.http if spec.http is not None else spec.tcp
+
     def has_fixed_port(self) -> bool:
         """Whether `ready` names a port of its own, or another service's, and not the one reserved for this service."""
-        return not self.ready.startswith("/") and "{port}" not in self.ready
+        address = self.asked_at()
+        return address is not None and not address.startswith("/") and "{port}" not in address
+
+
+def _split(command: str | list[str]) -> list[str]:
+    return shlex.split(command) if isinstance(command, str) else list(command)
 
 
 class LaunchContext(Struct, frozen=True, kw_only=True):
@@ -58,7 +94,8 @@ class LaunchContext(Struct, frozen=True, kw_only=True):
     `environment` is the whole environment of the services (their `env` goes on top), `directory` the base of relative
     `cwd`, `log_directory` where `NAME-1.log`, `NAME-2.log` … are made, one more with each start. `placeholders` are
     further words to replace, without braces. `limit_s` caps the seconds until the whole group is ready, whatever the
-    services' own `start_timeout` allow.
+    services' own `start_timeout` allow. `grace_s` is what a group has to end that failed or was given up before it was
+    ready.
     """
 
     environment: Mapping[str, str]
@@ -66,31 +103,19 @@ class LaunchContext(Struct, frozen=True, kw_only=True):
     log_directory: Path
     placeholders: Mapping[str, str] = {}
     limit_s: float | None = None
-
-
-class Scheme(StrEnum):
-    """How a service is asked whether it is ready."""
-
-    HTTP = "http"
-    TCP = "tcp"
-
-
-class Target(Struct, frozen=True, kw_only=True):
-    """Where a service is asked whether it is ready; `path` keeps its query and is empty for TCP."""
-
-    scheme: Scheme
-    host: str
-    port: int
-    path: str = ""
+    grace_s: float = 5.0
 
 
 class FilledSpec(Struct, frozen=True, kw_only=True):
-    """A service with every placeholder replaced; `env` is the whole environment."""
+    """A service with every placeholder replaced; `env` is the whole environment, `port` where it is reached."""
 
     words: tuple[str, ...]
     env: dict[str, str]
     cwd: Path
-    target: Target
+    probe: Probe
+    port: int
+    pidfile: Path | None = None
+    stop_words: tuple[str, ...] = ()
 
 
 def fill(text: str, placeholders: Mapping[str, str]) -> str:
@@ -106,11 +131,20 @@ def fill_spec(spec: ServiceSpec, context: LaunchContext, ports: Mapping[str, int
     Raises ValueError as `words` and `parse_ready` do.
     """
     placeholders = placeholders_for(name, context, ports)
+
+    def filled(text: str) -> str:
+        return fill(text, placeholders)
+
+    cwd = context.directory / filled(spec.cwd or "")
+    probe = parse_ready(spec.ready, ports[name], directory=cwd, fill=filled)
     return FilledSpec(
-        words=tuple(fill(word, placeholders) for word in spec.words()),
-        env={**context.environment, **{key: fill(value, placeholders) for key, value in spec.env.items()}},
-        cwd=context.directory / fill(spec.cwd or "", placeholders),
-        target=parse_ready(fill(spec.ready, placeholders), ports[name]),
+        words=tuple(map(filled, spec.words())),
+        env={**context.environment, **{key: filled(value) for key, value in spec.env.items()}},
+        cwd=cwd,
+        probe=probe,
+        port=probe.port if probe.is_network else ports[name],
+        pidfile=cwd / filled(spec.pidfile) if spec.pidfile else None,
+        stop_words=tuple(map(filled, spec.stop_words())),
     )
 
 
@@ -118,24 +152,3 @@ def placeholders_for(name: str, context: LaunchContext, ports: Mapping[str, int]
     """Every placeholder of the service `name`, without braces."""
     others = {f"{other}.port": str(port) for other, port in ports.items()}
     return {**context.placeholders, **others, "port": str(ports[name])}
-
-
-def parse_ready(text: str, port: int) -> Target:
-    """The target that a filled `ready` names; a bare path is asked on 127.0.0.1:`port`.
-
-    Raises ValueError with a sentence for the user.
-    """
-    if text.startswith("/"):
-        return Target(scheme=Scheme.HTTP, host="127.0.0.1", port=port, path=text)
-    address = urlsplit(text)
-    if address.scheme not in set(Scheme) or not address.hostname:
-        raise ValueError(
-            f'ready = "{text}" is neither a path ("/health") nor http://HOST:PORT/PATH nor tcp://HOST:PORT'
-        )
-    scheme = Scheme(address.scheme)
-    if scheme is Scheme.TCP:
-        if address.port is None:
-            raise ValueError(f'ready = "{text}" names no port')
-        return Target(scheme=scheme, host=address.hostname, port=address.port)
-    query = f"?{address.query}" if address.query else ""
-    return Target(scheme=scheme, host=address.hostname, port=address.port or 80, path=(address.path or "/") + query)

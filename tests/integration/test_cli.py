@@ -37,10 +37,11 @@ def leaves() -> list[str]:
 def imported(*arguments: str, cwd: Path) -> set[str]:
     """The modules that a run of ci-doctor has imported when it ends."""
     program = (
-        "import sys, atexit\n"
-        "atexit.register(lambda: print(*sys.modules, file=open('modules', 'w')))\n"
-        "from ci_doctor.__main__ import main\n"
-        "main()\n"
+        "import sys\n"
+        "import ci_doctor.__main__\n"
+        "from ci_doctor.cli import main\n"
+        "main(sys.argv[1:])\n"
+        "print(*sys.modules, file=open('modules', 'w'))\n"
     )
     subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=cwd, env=environment(), capture_output=True, check=False

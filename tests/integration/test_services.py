@@ -9,10 +9,8 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 import psutil
 import pytest
 
@@ -20,14 +18,13 @@ from ci_doctor.errors import UsageError
 from ci_doctor.services.failure import impostor
 from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import EventKind, FailureKind, ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.ready import Probe, Scheme
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.spec import LaunchContext, Scheme, ServiceSpec, Target
+from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system.tree import OwnTree
+from tests.support.scene import TCP, Scene
 
 pytestmark = pytest.mark.integration
-
-PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
-TCP = "tcp://127.0.0.1:{port}"
 
 # The beginning of a program of its own: FOLDER COMMAND...
 DOCTOR = textwrap.dedent("""
@@ -43,67 +40,8 @@ DOCTOR = textwrap.dedent("""
 DOCTOR_ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
 
 
-class Scene:
-    """Services that run programs of tests/support, each with the test's folder as its last argument."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.events: list[ServiceEvent] = []
-        self.context = LaunchContext(
-            environment=dict(os.environ), directory=directory, log_directory=directory / "logs"
-        )
-
-    def words(self, program: str, *arguments: str) -> list[str]:
-        return [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)]
-
-    def service(self, program: str, *arguments: str, ready: str = "/health", **options: object) -> ServiceSpec:
-        words = self.words(program, *(arguments or ("{port}",)))
-        spec = ServiceSpec(command=words, env={"PORT": "{port}"}, ready=ready, start_timeout="30s")
-        return msgspec.structs.replace(spec, **options)
-
-    async def start(self, names: Sequence[str] = (), **specs: ServiceSpec) -> RunningGroup | ServiceFailure:
-        return await start_group(specs, names or list(specs), self.context, self.events.append)
-
-    async def started(self, names: Sequence[str] = (), **specs: ServiceSpec) -> RunningGroup:
-        group = await self.start(names, **specs)
-        assert isinstance(group, RunningGroup), group
-        return group
-
-    def failed(self, names: Sequence[str] = (), **specs: ServiceSpec) -> ServiceFailure:
-        failure = asyncio.run(self.start(names, **specs))
-        assert isinstance(failure, ServiceFailure)
-        return failure
-
-    def kinds(self) -> list[str]:
-        return [f"{event.kind} {event.service}" for event in self.events if event.kind is not EventKind.KILLED]
-
-    def log(self, name: str, number: int = 1) -> Path:
-        return self.directory / "logs" / f"{name}-{number}.log"
-
-    def living(self) -> list[str]:
-        """The command lines of what this scene has started and still runs."""
-        found = []
-        for process in psutil.process_iter(["cmdline", "status"]):
-            words = process.info["cmdline"] or ()
-            if str(self.directory) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(words))
-        return found
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    before = set(psutil.Process().children(recursive=True))
-    descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    scene = Scene(tmp_path)
-    yield scene
-    assert scene.living() == []
-    assert set(psutil.Process().children(recursive=True)) <= before, "not even a zombie is left"
-    assert len(os.listdir("/proc/self/fd")) <= descriptors  # noqa: PTH208
-
-
 async def get(group: RunningGroup, path: str) -> None:
-    target = group.endpoint.target
-    reader, writer = await asyncio.open_connection(target.host, target.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", group.endpoint.port)
     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
     with contextlib.suppress(ConnectionError):
         await reader.read()
@@ -126,10 +64,10 @@ def test_a_service_is_started_found_ready_and_stopped(scene: Scene) -> None:
     group, result = asyncio.run(run())
     assert scene.kinds() == ["started vllm", "ready vllm", "stopping vllm", "stopped vllm"]
     assert result.killed == result.survivors == ()
-    assert group.endpoint.base_url == f"http://127.0.0.1:{group.services['vllm'].target.port}"
+    assert group.endpoint.base_url == f"http://127.0.0.1:{group.services['vllm'].port}"
     assert not group.death.done()
     stopped = scene.events[-1]
-    assert (stopped.signal, stopped.exit_code) == ("SIGTERM", None)
+    assert (stopped.signal, stopped.exit_code) == ("SIGINT", None)
 
 
 def test_a_service_that_is_loading_is_waited_for(scene: Scene) -> None:
@@ -151,8 +89,8 @@ def test_a_service_starts_after_what_it_needs_and_is_told_its_port(scene: Scene)
     group = asyncio.run(run())
     assert scene.kinds()[:4] == ["started kv", "ready kv", "started vllm", "ready vllm"]
     assert group.endpoint.name == "vllm"
-    told = json.loads(scene.log("vllm").read_text())
-    assert told["argv"][1] == str(group.services["kv"].target.port)
+    told = json.loads(scene.log("vllm").read_text().splitlines()[0])
+    assert told["argv"][1] == str(group.services["kv"].port)
 
 
 def test_a_service_gets_exactly_its_words_environment_and_folder(scene: Scene) -> None:
@@ -171,8 +109,8 @@ def test_a_service_gets_exactly_its_words_environment_and_folder(scene: Scene) -
         await group.stop()
         return group
 
-    port = asyncio.run(run()).endpoint.target.port
-    told = json.loads(scene.log("vllm").read_text())
+    port = asyncio.run(run()).endpoint.port
+    told = json.loads(scene.log("vllm").read_text().splitlines()[0])
     assert told["argv"][1:3] == [config.replace("{port}", str(port)), "a b"]
     assert {name: told["environment"].get(name) for name in ("ARM", "KEEP", "HOME")} == {
         "ARM": "candidate",
@@ -286,7 +224,7 @@ def test_an_earlier_service_that_dies_ends_the_wait_for_a_later_one(scene: Scene
             if (event.kind, event.service) == (EventKind.STARTED, "vllm"):
                 os.kill(next(e.pid for e in scene.events if e.pid is not None), signal.SIGKILL)
 
-        specs = {"kv": scene.service("answers"), "vllm": scene.service("accepts_and_hangs")}
+        specs = {"kv": scene.service("answers"), "vllm": scene.service("accepts_and_hangs", needs=["kv"])}
         return await start_group(specs, ["kv", "vllm"], scene.context, kill_kv)
 
     failure = asyncio.run(run())
@@ -300,7 +238,9 @@ def test_a_script_that_no_kernel_can_run_is_a_usage_error_and_nothing_is_left(sc
     script.write_text("echo no interpreter line\n")
     script.chmod(0o755)
     with pytest.raises(UsageError, match='service "vllm": cannot run') as caught:
-        asyncio.run(scene.start(kv=scene.service("answers"), vllm=ServiceSpec(command=f"{script} {{port}}")))
+        asyncio.run(
+            scene.start(kv=scene.service("answers"), vllm=ServiceSpec(command=f"{script} {{port}}", needs=["kv"]))
+        )
     assert "#!" in (caught.value.hint or "")
     assert scene.kinds() == ["started kv", "ready kv", "stopping kv", "stopped kv"]
 
@@ -346,7 +286,7 @@ def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: S
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
         assert stranger.stdout
         # The line comes later than a tick of start times (10 ms): an interpreter has started before it.
-        target = Target(scheme=Scheme.TCP, host="127.0.0.1", port=int(stranger.stdout.readline()))
+        target = Probe(scheme=Scheme.TCP, host="127.0.0.1", port=int(stranger.stdout.readline()))
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as service:
             strangers_only = OwnTree()
             owner = impostor(target, service.pid, strangers_only)
@@ -425,7 +365,10 @@ def test_what_was_there_before_is_left_alone(scene: Scene) -> None:
 
 
 def wait_until_stopped(pid: int) -> None:
-    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+    deadline = time.monotonic() + 30
+    while psutil.Process(pid).status() != psutil.STATUS_STOPPED:  # it is not our child: nothing tells us
+        assert time.monotonic() < deadline
+        os.sched_yield()
 
 
 def test_a_stopped_process_is_woken_to_end_by_itself(scene: Scene) -> None:
@@ -520,6 +463,7 @@ def test_an_interrupted_program_leaves_nothing(scene: Scene, twice: bool) -> Non
         async def main():
             group = await start_group({"vllm": spec}, ["vllm"], context, lambda event: print(event.kind, flush=True))
             try:
+                print("running", flush=True)
                 await asyncio.Event().wait()
             finally:
                 print("finally", flush=True)
@@ -532,7 +476,7 @@ def test_an_interrupted_program_leaves_nothing(scene: Scene, twice: bool) -> Non
         words, env=DOCTOR_ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as doctor:
         assert doctor.stdout
-        assert [doctor.stdout.readline() for _ in range(2)] == ["started\n", "ready\n"]
+        assert [doctor.stdout.readline() for _ in range(3)] == ["started\n", "ready\n", "running\n"]
         doctor.send_signal(signal.SIGINT)
         if twice:
             assert [doctor.stdout.readline() for _ in range(2)] == ["finally\n", "stopping\n"]

@@ -6,15 +6,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.canonical import digest, encode
 from ci_doctor.correctness.conclude import judge
 from ci_doctor.correctness.decide import Decision
 from ci_doctor.correctness.findings import Context
-from ci_doctor.correctness.requests import Request
 from ci_doctor.correctness.results import Ending, Experiment, StartResult
 from ci_doctor.correctness.samples import Sample
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.load.canonical import digest, encode
+from ci_doctor.load.requests import Request
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 DIRECTORY = Path("/reports")

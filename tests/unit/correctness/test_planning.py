@@ -6,9 +6,9 @@ import pytest
 
 from ci_doctor import config
 from ci_doctor.correctness.planning import determinism_findings, parse_arm_variables, plan, read_settings, seconds
-from ci_doctor.correctness.requests import Request
 from ci_doctor.correctness.settings import Arm, Plan
 from ci_doctor.errors import ConfigError, UsageError
+from ci_doctor.load.requests import Request
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 NOTHING: Mapping[Arm, Mapping[str, str]] = {arm: {} for arm in Arm}

@@ -7,6 +7,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.check import check_services, start_order
+from ci_doctor.services.ready import ReadySpec
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 
 
@@ -69,7 +70,17 @@ def test_a_sound_service_passes(tmp_path: Path) -> None:
         pytest.param(ServiceSpec(command="sh {port}", cwd="nowhere"), "cwd", id="cwd"),
         pytest.param(ServiceSpec(command="sh"), "--port {port}", id="no-port"),
         pytest.param(ServiceSpec(command="sh", ready="tcp://127.0.0.1:{port}"), "--port {port}", id="no-port-in-url"),
-        pytest.param(ServiceSpec(command="sh {port}", ready="https://x/"), "ready", id="scheme"),
+        pytest.param(ServiceSpec(command="sh {port}", ready="gopher://x/"), "ready", id="scheme"),
+        pytest.param(ServiceSpec(command="sh {port}", ready="exec:nosuch"), "ready: command not found", id="exec"),
+        pytest.param(ServiceSpec(command="sh {port}", stop_command="nosuch"), "stop_command: command", id="stop"),
+        pytest.param(ServiceSpec(command="sh {port}", fatal="("), "regular expression", id="fatal"),
+        pytest.param(ServiceSpec(command="sh {port}", log_limit="much"), "no size", id="log-limit"),
+        pytest.param(ServiceSpec(command="sh {port}", fatal_grace="soon"), "not a duration", id="fatal-grace"),
+        pytest.param(
+            ServiceSpec(command="sh {port}", ready=ReadySpec(http="/", authorization="NO_SUCH_KEY")),
+            "NO_SUCH_KEY, which is not set",
+            id="authorization",
+        ),
         pytest.param(ServiceSpec(command="sh {port}", start_timeout="soon"), "not a duration", id="duration"),
         pytest.param(ServiceSpec(command="sh {port}", start_timeout=0), "no time to start", id="zero"),
     ],

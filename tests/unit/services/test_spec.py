@@ -4,7 +4,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ci_doctor.services.spec import LaunchContext, Scheme, ServiceSpec, Target, fill, fill_spec, parse_ready
+from ci_doctor.services.ready import Probe, Scheme
+from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill, fill_spec
 
 CONTEXT = LaunchContext(
     environment={"PATH": "/bin", "A": "1"},
@@ -59,28 +60,7 @@ def test_every_placeholder_is_replaced_everywhere() -> None:
     assert filled.words == ("serve", "--port=8000", "--kv", "127.0.0.1:7000", "baseline-2")
     assert filled.env == {"PATH": "/bin", "A": "1", "ARM": "baseline", "PORT": "8000"}
     assert filled.cwd == Path("/work/runs/baseline")
-    assert filled.target == Target(scheme=Scheme.HTTP, host="127.0.0.1", port=8000, path="/health?arm=baseline")
-
-
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [
-        ("/health", Target(scheme=Scheme.HTTP, host="127.0.0.1", port=5, path="/health")),
-        ("http://localhost/", Target(scheme=Scheme.HTTP, host="localhost", port=80, path="/")),
-        ("http://[::1]:99", Target(scheme=Scheme.HTTP, host="::1", port=99, path="/")),
-        ("tcp://127.0.0.1:7", Target(scheme=Scheme.TCP, host="127.0.0.1", port=7)),
-    ],
-)
-def test_a_ready_is_a_path_or_a_url(text: str, target: Target) -> None:
-    assert parse_ready(text, 5) == target
-
-
-@pytest.mark.parametrize(
-    "text", ["", "health", "https://x/", "tcp://127.0.0.1", "http://", "http://x:port/", "tcp://x:99999", "log:READY"]
-)
-def test_a_ready_that_cannot_be_asked_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError, match=r"ready|[Pp]ort"):
-        parse_ready(text, 5)
+    assert filled.probe == Probe(scheme=Scheme.HTTP, host="127.0.0.1", port=8000, path="/health?arm=baseline")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +70,9 @@ def test_a_ready_that_cannot_be_asked_is_a_value_error(text: str) -> None:
         ("http://127.0.0.1:{port}/", False),
         ("tcp://127.0.0.1:8000", True),
         ("tcp://x:{kv.port}", True),
+        ('{ http = "/health", status = 204 }', False),
+        ('{ tcp = "127.0.0.1:8000" }', True),
+        ("log:port 8000", False),
     ],
 )
 def test_a_fixed_port_is_one_that_the_service_was_not_given(ready: str, fixed: bool) -> None:

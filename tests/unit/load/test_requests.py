@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.correctness.requests import Request, read_requests, sampling_findings
 from ci_doctor.errors import ConfigError, UsageError
+from ci_doctor.load.requests import Request, read_requests
 
 
 def written(directory: Path, content: str | bytes) -> Path:
@@ -101,12 +101,3 @@ def test_how_many_choices_an_answer_must_have(body: dict[str, Any], choices: int
 def test_a_prompt_with_a_lone_surrogate_can_be_sent() -> None:
     content = Request(id="a", path="/", body={"prompt": "\ud800"}, line=1).content()
     assert json.loads(content) == {"prompt": "\ud800"}
-
-
-def test_random_sampling_is_warned_of(tmp_path: Path) -> None:
-    bodies: list[dict[str, Any]] = [{"temperature": 0}, {"top_k": 1}, {}, {"temperature": 0.7}]
-    requests = [Request(id=f"r{line}", path="/", body=body, line=line) for line, body in enumerate(bodies, start=1)]
-    (finding,) = sampling_findings(requests, tmp_path)
-    assert finding.summary.startswith("2 of 4 requests do not ask for temperature 0")
-    assert finding.evidence[0].line == 3
-    assert sampling_findings(requests[:2], tmp_path) == ()

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from ci_doctor.errors import ConfigError, UsageError
-from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.suggestion import did_you_mean
 
 DEFAULT_PATH = "/v1/completions"
@@ -115,21 +114,3 @@ def _selected(requests: tuple[Request, ...], only: Sequence[str], path: Path) ->
         if identity not in known:
             raise UsageError(f"{path}: no request has the id `{identity}`", hint=did_you_mean(identity, known[:50]))
     return tuple(request for request in requests if not only or request.id in only)
-
-
-def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding, ...]:
-    """A warning where requests ask for random sampling: their answers may differ by design."""
-    random = [
-        request for request in requests if request.body.get("temperature") != 0 and request.body.get("top_k") != 1
-    ]
-    if not random:
-        return ()
-    return (
-        Finding(
-            rule="correctness/not-greedy",
-            severity=Severity.WARNING,
-            summary=f"{len(random)} of {len(requests)} requests do not ask for temperature 0: their answers may differ by design",
-            evidence=(Evidence(file=str(path), line=random[0].line, excerpt=f"request {random[0].id}"),),
-            remedy='put "temperature": 0 into the body of each request',
-        ),
-    )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.correctness.canonical import NotAnAnswerError, canonicalise, encode, text_of
+from ci_doctor.load.canonical import NotAnAnswerError, canonicalise, encode, text_of
 
 COMPLETION: dict[str, Any] = {
     "id": "cmpl-1",

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of each service of a launch, put together from its events. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from ci_doctor.services.outcome import EventKind, Process, ServiceEvent
+
+_ENDED = {EventKind.DIED, EventKind.STOPPED}
+
+
+class ServiceRun(Struct, frozen=True, kw_only=True):
+    """One service: `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready, all None so far.
+
+    `exit_code` or `signal` say how its process ended, `by_itself` that nobody had asked it to. `peak_rss` is bytes.
+    """
+
+    name: str
+    pid: int | None = None
+    log: str | None = None
+    url: str | None = None
+    started_at: float | None = None
+    ready_s: float | None = None
+    ended_at: float | None = None
+    by_itself: bool = False
+    exit_code: int | None = None
+    signal: str | None = None
+    peak_rss: int | None = None
+
+
+class Record:
+    """Give it every event of a group; `services` are in the order of `names`."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._runs = {name: ServiceRun(name=name) for name in names}
+        self.killed: list[Process] = []
+
+    @property
+    def services(self) -> tuple[ServiceRun, ...]:
+        """Each service as far as it is known."""
+        return tuple(self._runs.values())
+
+    def add(self, event: ServiceEvent) -> None:
+        """Take note of an event."""
+        if event.kind is EventKind.KILLED and event.pid is not None:
+            self.killed.append(Process(pid=event.pid, name=event.name or "?"))
+        run = self._runs.get(event.service or "")
+        if run is not None:
+            self._runs[run.name] = _after(run, event)
+
+
+def _after(run: ServiceRun, event: ServiceEvent) -> ServiceRun:
+    if event.kind is EventKind.STARTED:
+        return ServiceRun(name=run.name, pid=event.pid, log=event.log, started_at=event.at)
+    if event.kind is EventKind.READY:
+        return structs.replace(run, ready_s=event.duration_s, url=event.url)
+    if event.kind in _ENDED:
+        return structs.replace(
+            run,
+            ended_at=event.at,
+            by_itself=event.kind is EventKind.DIED,
+            exit_code=event.exit_code,
+            signal=event.signal,
+            peak_rss=event.peak_rss,
+        )
+    return run

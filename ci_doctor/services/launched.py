@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a launch ended, as values."""
+
+import signal
+
+from msgspec import Struct
+
+from ci_doctor.services.launch_record import ServiceRun
+from ci_doctor.services.outcome import ServiceFailure, StopResult
+
+
+class ClientRun(Struct, frozen=True, kw_only=True):
+    """The client: its words as run, `returncode` as subprocess has it (None: not known, or never run).
+
+    `unable` says why it could not be run, as errno. `told` that it was asked to end, which makes its end no news.
+    """
+
+    words: tuple[str, ...]
+    returncode: int | None = None
+    duration_s: float = 0.0
+    peak_rss: int | None = None
+    told: bool = False
+    unable: int | None = None
+
+
+class Launched(Struct, frozen=True, kw_only=True):
+    """How it ended: by `failure` of a service (the root cause), by `received`, or else by the client's own end.
+
+    `late` is a service that ended in the moment in which the client ended well. `stopped` is None where nothing is known
+    of the stop. `hurried` says that what was killed had no time to end by itself.
+    """
+
+    services: tuple[ServiceRun, ...]
+    failure: ServiceFailure | None = None
+    late: ServiceFailure | None = None
+    received: signal.Signals | None = None
+    client: ClientRun | None = None
+    stopped: StopResult | None = None
+    hurried: bool = False

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a file that names a process."""
+
+from pathlib import Path
+
+from ci_doctor.services.local_probe import WatchedFile
+from ci_doctor.system import clock
+
+_MOST_BYTES = 4096
+_LONGEST_SHOWN = 40
+_LARGEST_PID = 2**22  # proc_sys_kernel(5), pid_max
+
+
+def read_pidfile(path: Path) -> int | str:
+    """The first word of `path`, or why that is no process to wait for, as a clause."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return f"{path} does not exist"
+    except OSError as error:
+        return f"{path} cannot be read ({error.strerror})"
+    word = next(iter(text.split()), "")
+    if not word:
+        return f"{path} is empty"
+    if not word.isascii() or not word.isdigit() or not 1 < int(word) <= _LARGEST_PID:
+        return f"{path} holds {word[:_LONGEST_SHOWN]!r}, which is no process id"
+    return int(word)
+
+
+async def await_pidfile(path: Path, limit_s: float) -> int | str:
+    """The process id once the file holds one; why it does not, when `limit_s` is over first. It is read at least once."""
+    deadline = clock.now() + limit_s
+    watch = WatchedFile(path)
+    try:
+        while True:
+            watch.heard()
+            found = read_pidfile(path)
+            left = deadline - clock.now()
+            if isinstance(found, int) or left <= 0:
+                return found
+            await watch.rest(left)
+    finally:
+        watch.close()

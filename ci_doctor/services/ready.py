@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ready` says: how a service is asked whether it is ready, as written and as understood. Pure."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.services import ready_values
+from ci_doctor.services.json_condition import JsonCondition, parse_condition
+
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
+_ONLY_HTTP = ("status", "body", "json", "headers", "authorization")
+
+
+class ReadySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table form of `ready`: exactly one of `http`, `tcp`, `log`, `exec`, `file` (docs/probes.md).
+
+    `http` is a path or a URL, `tcp` HOST:PORT. `status`, `body` (a regex), `json` (a condition), `headers` and
+    `authorization` (the name of an environment variable) go with `http` alone. Durations are seconds or text.
+    """
+
+    http: str | None = None
+    tcp: str | None = None
+    log: str | None = None
+    exec: str | list[str] | None = None
+    file: str | None = None
+    status: int | str | list[int | str] = "2xx"
+    body: str | None = None
+    json: str | None = None
+    headers: dict[str, str] = {}
+    authorization: str | None = None
+    ready_for: str | int | float = 0
+    attempt_timeout: str | int | float = "5s"
+
+
+class Scheme(StrEnum):
+    """How a service is asked whether it is ready."""
+
+    HTTP = "http"
+    TCP = "tcp"
+    LOG = "log"
+    EXEC = "exec"
+    FILE = "file"
+
+
+class Probe(Struct, frozen=True, kw_only=True):
+    """How a service is asked whether it is ready, understood and with every placeholder replaced.
+
+    `host` and `port` are of HTTP and TCP, `path` (with its query), `tls`, `status` ("200", "2xx"), `body`, `json`,
+    `headers` and `authorization` (a variable's name, never its value) of HTTP, `pattern` of LOG, `words` of EXEC, `file`
+    of FILE. The probe must hold for `ready_for_s`; one attempt takes `attempt_s` at most.
+    """
+
+    scheme: Scheme
+    host: str = ""
+    port: int = 0
+    path: str = ""
+    tls: bool = False
+    status: tuple[str, ...] = ("2xx",)
+    body: str | None = None
+    json: JsonCondition | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    authorization: str | None = None
+    pattern: str = ""
+    words: tuple[str, ...] = ()
+    file: Path | None = None
+    ready_for_s: float = 0.0
+    attempt_s: float = 5.0
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is asked at `host` and `port`."""
+        return self.scheme in {Scheme.HTTP, Scheme.TCP}
+
+    @property
+    def authority(self) -> str:
+        """`127.0.0.1:8000`, `[::1]:8000`."""
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    def describe(self) -> str:
+        """What is asked, for a message: `http://127.0.0.1:8000/health`, `log /regex/`, `exec ./check.sh`."""
+        match self.scheme:
+            case Scheme.HTTP:
+                return f"{'https' if self.tls else 'http'}://{self.authority}{self.path}"
+            case Scheme.TCP:
+                return f"tcp://{self.authority}"
+            case Scheme.LOG:
+                return f"log /{self.pattern}/"
+            case Scheme.EXEC:
+                return f"exec {shlex.join(self.words)}"
+            case Scheme.FILE:
+                return f"file {self.file}"
+
+    def accepts(self, status: int) -> bool:
+        """Whether an answer with this HTTP status is a good one."""
+        return any(text in {str(status), f"{status // 100}xx"} for text in self.status)
+
+    def authorization_value(self, environment: Mapping[str, str]) -> str | None:
+        """What to send as Authorization: never show it. Raises ValueError, naming the variable, where it is not set."""
+        if self.authorization is None:
+            return None
+        value = environment.get(self.authorization, "").strip()
+        if not value:
+            raise ValueError(f"authorization names the variable {self.authorization}, which is not set")
+        if not value.isascii() or not value.isprintable():
+            raise ValueError(f"the variable {self.authorization} holds what no HTTP header can")
+        return value if " " in value else f"Bearer {value}"
+
+
+def unfilled(text: str) -> str:
+    """`text` as it is: where there are no placeholders."""
+    return text
+
+
+def parse_ready(ready: str | ReadySpec, port: int, *, directory: Path, fill: Callable[[str], str] = unfilled) -> Probe:
+    """The probe that `ready` asks for; a bare path is asked on 127.0.0.1:`port`, `file` is relative to `directory`.
+
+    `fill` replaces placeholders in every text. Raises ValueError with a sentence for the user.
+    """
+    spec = read_ready(ready)
+    scheme, text = _the_one(spec)
+    if scheme is not Scheme.HTTP:
+        _refuse_http_keys(spec, scheme)
+    return msgspec.structs.replace(
+        _aim(scheme, text, port, directory, fill),
+        status=ready_values.statuses(spec.status),
+        body=ready_values.regex("body", fill(spec.body)) if spec.body is not None else None,
+        json=parse_condition(fill(spec.json)) if spec.json is not None else None,
+        headers=ready_values.headers(spec.headers, fill),
+        authorization=ready_values.variable(spec.authorization),
+        ready_for_s=ready_values.duration("ready_for", spec.ready_for),
+        attempt_s=ready_values.attempt(spec.attempt_timeout),
+    )
+
+
+def read_ready(ready: str | ReadySpec) -> ReadySpec:
+    """The table that a text stands for: `/health`, a URL, `log:…`, or an inline TOML table. Raises as `parse_ready`."""
+    if isinstance(ready, ReadySpec):
+        return ready
+    if ready.lstrip().startswith("{"):
+        return _read_table(ready.strip())
+    scheme, colon, rest = ready.partition(":")
+    if ready.startswith("/") or scheme in {"http", "https"}:
+        return ReadySpec(http=ready)
+    if colon and scheme in set(Scheme):
+        return msgspec.convert({scheme: rest.removeprefix("//") if scheme == Scheme.TCP else rest}, ReadySpec)
+    raise ValueError(f'ready = "{ready}" is none of {ready_values.FORMS}')
+
+
+def _read_table(text: str) -> ReadySpec:
+    import tomllib
+
+    try:
+        table = tomllib.loads(f"ready = {text}")["ready"]
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"ready = {text} is no inline TOML table: {error}") from error
+    for key in table:
+        if key not in ReadySpec.__struct_fields__:
+            raise ValueError(f"ready: unknown key `{key}`; {did_you_mean(key, ReadySpec.__struct_fields__)}")
+    try:
+        return msgspec.convert(table, ReadySpec)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"ready = {text}: {error}") from error
+
+
+def _the_one(spec: ReadySpec) -> tuple[Scheme, str | list[str]]:
+    given = [(scheme, getattr(spec, scheme)) for scheme in Scheme if getattr(spec, scheme) is not None]
+    if len(given) != 1:
+        found = " and ".join(scheme for scheme, _ in given) or "none"
+        raise ValueError(f"ready needs exactly one of {', '.join(Scheme)}; it holds {found}")
+    return given[0]
+
+
+def _refuse_http_keys(spec: ReadySpec, scheme: Scheme) -> None:
+    plain = ReadySpec()
+    for key in _ONLY_HTTP:
+        if getattr(spec, key) != getattr(plain, key):
+            raise ValueError(f"ready: `{key}` is about an HTTP answer, and there is none with `{scheme}`")
+
+
+def _aim(scheme: Scheme, text: str | list[str], port: int, directory: Path, fill: Callable[[str], str]) -> Probe:
+    if isinstance(text, list) or scheme is Scheme.EXEC:
+        return Probe(scheme=Scheme.EXEC, words=ready_values.words(text, fill))
+    filled = fill(text)
+    match scheme:
+        case Scheme.HTTP:
+            return _http(filled, port)
+        case Scheme.TCP:
+            return _tcp(filled)
+        case Scheme.LOG:
+            return Probe(scheme=scheme, pattern=ready_values.regex("log", filled))
+        case _:
+            if not filled or "\0" in filled:
+                raise ValueError("ready: `file` names no file")
+            return Probe(scheme=scheme, file=directory / filled)
+
+
+def _http(text: str, port: int) -> Probe:
+    if _UNPRINTABLE.search(text):
+        raise ValueError(f"ready = {text!r} holds a space or a control character; write %20 for a space")
+    if text.startswith("/"):
+        return Probe(scheme=Scheme.HTTP, host="127.0.0.1", port=port, path=text)
+    address = urlsplit(text)
+    if address.scheme not in {"http", "https"}:
+        ready_values.no_address(text)
+    tls = address.scheme == "https"
+    host, number = ready_values.host_and_port(address, text, default=443 if tls else 80)
+    query = f"?{address.query}" if address.query else ""
+    return Probe(scheme=Scheme.HTTP, host=host, port=number, path=(address.path or "/") + query, tls=tls)
+
+
+def _tcp(text: str) -> Probe:
+    address = urlsplit(text if text.startswith("tcp://") else f"tcp://{text}")
+    if address.path or address.query:
+        ready_values.no_address(text)
+    host, number = ready_values.host_and_port(address, text, default=None)
+    return Probe(scheme=Scheme.TCP, host=host, port=number)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `[restart-check]` section, and what it comes to once it is checked."""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ci_doctor.load.requests import Request
+from ci_doctor.services.ready import ReadySpec
+from ci_doctor.services.spec import Duration, ServiceSpec
+
+Count = Annotated[int, Meta(ge=1)]
+
+
+class RecoveredSpec(ReadySpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of `recovered`: a probe as in `ready`, or a `metric` on /metrics that is `at_least` this much.
+
+    `service` is the one asked, the answering one unless named. Without `at_least` the metric must come back to what it
+    was before the kill; its samples are summed over labels.
+    """
+
+    service: str | None = None
+    metric: str | None = None
+    at_least: float | None = None
+
+
+class RestartSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person writes (docs/restart-check.md). Durations are text such as "90s" or seconds.
+
+    The last of `services` answers the requests; `kill` is that one unless named. `at` is the fraction of the load that
+    is done when it is killed. `throughput` is the least ratio of after to before, 0 for none.
+    """
+
+    services: tuple[str, ...] = ()
+    kill: str | None = None
+    signal: str = "SIGKILL"
+    at: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    requests: str | None = None
+    concurrency: Count = 40
+    passes: Count = 2
+    request_timeout: Duration = "30s"
+    outage: Duration = "5s"
+    release_timeout: Duration = "10s"
+    recovery_timeout: Duration = "120s"
+    recovered: tuple[str | RecoveredSpec, ...] = ()
+    throughput: Annotated[float, Meta(ge=0)] = 0.8
+    same_outputs: bool = False
+    shared_memory: bool = True
+    gpu_memory: bool = False
+    budget: Duration = "25m"
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    """What must hold of `service` again: a probe, or a metric that is `at_least` so much (None: as before the kill)."""
+
+    label: str
+    service: str
+    ready: str | ReadySpec | None = None
+    metric: str | None = None
+    at_least: float | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Everything that a check needs; times in seconds.
+
+    `order` are all services in start order, `names` those asked for. `deadline` is the monotonic time at which the check
+    is stopped, `grace_s` what its processes then have to end by themselves; `directory` receives the logs.
+    """
+
+    specs: Mapping[str, ServiceSpec]
+    names: tuple[str, ...]
+    order: tuple[str, ...]
+    kill: str
+    signal: signal.Signals
+    at: float
+    requests: tuple[Request, ...]
+    concurrency: int
+    passes: int
+    request_timeout_s: float
+    outage_s: float
+    release_timeout_s: float
+    recovery_timeout_s: float
+    conditions: tuple[Condition, ...]
+    throughput: float
+    same_outputs: bool
+    shared_memory: bool
+    gpu_memory: bool
+    deadline: float
+    grace_s: float
+    directory: Path
+    services_directory: Path
+    environment: Mapping[str, str]
+
+    @property
+    def kill_when_done(self) -> int:
+        """How many requests are done when the service is killed."""
+        return round(self.at * len(self.requests))

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: stops a whole group, once, and says what it left behind."""
+
+import asyncio
+import contextlib
+import os
+import select
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ci_doctor.model.duration import parse_duration
+from ci_doctor.services.deaths import DeathWatch
+from ci_doctor.services.instance import Instance
+from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, StopResult
+from ci_doctor.services.released import Condition, GpuMemoryBack, PortReleased, wait_released
+from ci_doctor.system import clock
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.process import Child
+from ci_doctor.system.process_table import Kin
+from ci_doctor.system.tree import OwnTree
+
+if TYPE_CHECKING:
+    from ci_doctor.system.gpu_memory import GpuMemory
+
+STOP_LIMIT_S = 8.0  # the agent gives a cancelled job 10 s
+# `docker stop` waits for the container's own end; what is left after that must suffice for the rest of the tree.
+_STOP_COMMAND_LIMIT_S = 4.0
+
+
+class Stopping:
+    """The end of a group: first ask, then `finish`."""
+
+    def __init__(
+        self, tree: OwnTree, watch: DeathWatch, guardian: Guardian, tell: Callable[[ServiceEvent], None]
+    ) -> None:
+        self._tree = tree
+        self._watch = watch
+        self._guardian = guardian
+        self._tell = tell
+        self._result: StopResult | None = None
+        self._problems: list[str] = []
+        self.gpu_memory_before: tuple[GpuMemory, ...] = ()
+
+    async def ask(self, instances: Sequence[Instance], grace_s: float) -> None:
+        """Run the stop commands, then INT and TERM to everything; returns when nothing is left or time is up."""
+        self._announce(instances)
+        began = clock.now()
+        await self._run_stop_commands(instances, min(grace_s, _STOP_COMMAND_LIMIT_S))
+        await self._tree.terminate(max(0.0, grace_s - (clock.now() - began)))
+
+    def finish(self, instances: Sequence[Instance], began: float) -> StopResult:
+        """Kill what is left, and only then tell of it; the first result is also that of every later call."""
+        if self._result is not None:
+            return self._result
+        try:
+            self._announce(instances)
+        finally:
+            outcome = self._tree.kill(max(1.0, began + STOP_LIMIT_S - clock.now()))
+            self._result = StopResult(
+                killed=tuple(map(_as_process, outcome.killed)),
+                survivors=tuple(map(_as_process, outcome.survivors)),
+                duration_s=clock.now() - began,
+                cut_logs=self._watch.finish_logs(),
+                problems=tuple(self._problems),
+            )
+        self._tell_killed(instances, self._result)
+        self._tell_stopped(instances)
+        return self._result
+
+    async def await_released(self, instances: Sequence[Instance], result: StopResult) -> StopResult:
+        """Await what the services' `released` asks for; what is still held when the time is up becomes part of the result."""
+        waits = [
+            wait_released(self._conditions(instance), parse_duration(instance.spec.release_timeout))
+            for instance in instances
+            if instance.spec.released
+        ]
+        if not waits:
+            return result
+        held = [sentence for sentences in await asyncio.gather(*waits) for sentence in sentences]
+        return structs.replace(result, not_released=tuple(dict.fromkeys(held)))
+
+    def _conditions(self, instance: Instance) -> tuple[Condition, ...]:
+        conditions: list[Condition] = []
+        if "port" in instance.spec.released:
+            conditions.append(PortReleased(port=instance.service.port))
+        if "gpu-memory" in instance.spec.released:
+            conditions.append(GpuMemoryBack(before=self.gpu_memory_before))
+        return tuple(conditions)
+
+    def _announce(self, instances: Iterable[Instance]) -> None:
+        """From now on the end of a service is no death."""
+        self._watch.close()
+        for instance in instances:
+            if not instance.ended and not instance.wanted:
+                instance.wanted = True
+                instance.told_to_stop = clock.now()
+                self._tell(instance.event(EventKind.STOPPING, clock.now()))
+
+    async def _run_stop_commands(self, instances: Iterable[Instance], limit_s: float) -> None:
+        running = [child for each in instances if each.filled.stop_words and (child := self._start_stop_command(each))]
+        loop = asyncio.get_running_loop()
+        try:
+            waits = []
+            for child in running:
+                ended = loop.create_future()
+                loop.add_reader(child.pidfd, settle, ended)
+                waits.append(ended)
+            if waits:
+                await asyncio.wait(waits, timeout=limit_s)
+        finally:
+            for child in running:
+                loop.remove_reader(child.pidfd)
+                child.close()
+
+    def _start_stop_command(self, instance: Instance) -> Child | None:
+        filled = instance.filled
+        try:
+            output = os.open(instance.service.log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                return self._guardian.spawn(
+                    filled.stop_words, environment=filled.env, directory=filled.cwd, output=output
+                )
+            finally:
+                os.close(output)
+        except OSError as error:
+            self._problems.append(f"{instance.name}: its stop_command could not be run: {error.strerror or error}")
+            return None
+
+    def _tell_killed(self, instances: Iterable[Instance], result: StopResult) -> None:
+        names = {instance.process.pid: instance for instance in instances}
+        for process in result.killed:
+            instance = names.get(process.pid)
+            self._tell(
+                ServiceEvent(
+                    kind=EventKind.KILLED,
+                    service=instance.name if instance else None,
+                    start=instance.service.start if instance else None,
+                    at=clock.now(),
+                    pid=process.pid,
+                    name=process.name,
+                    signal="SIGKILL",
+                )
+            )
+
+    def _tell_stopped(self, instances: Iterable[Instance]) -> None:
+        for instance in instances:
+            if instance.told_to_stop is None or not _has_ended(instance.process.pidfd):
+                continue
+            now = clock.now()
+            self._tell(
+                instance.event(
+                    EventKind.STOPPED,
+                    now,
+                    returncode=instance.process.wait(),
+                    duration_s=now - instance.told_to_stop,
+                    peak_rss=instance.process.peak_rss,
+                )
+            )
+
+
+def settle(ended: "asyncio.Future[None]") -> None:
+    """Make the future done, once."""
+    if not ended.done():
+        ended.set_result(None)
+
+
+def _has_ended(pidfd: int) -> bool:
+    poll = select.poll()
+    with contextlib.suppress(ValueError):
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+    return False
+
+
+def _as_process(kin: Kin) -> Process:
+    return Process(pid=kin.pid, name=kin.name)

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which end is a death, whose fault it is, and what is told of it."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.services.outcome import EventKind, FailureKind, ServiceFailure
+from ci_doctor.services.running import RunningGroup
+from ci_doctor.services.spec import ServiceSpec
+from tests.support.scene import TCP, Scene
+
+pytestmark = pytest.mark.integration
+
+
+def python(source: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", textwrap.dedent(source), *arguments]
+
+
+# Listens, and tells the pid of its worker; the worker ends as a connection says: by a signal, or with an exit code.
+WORKER = """
+    import os, signal, socket, sys
+    worker = os.fork()
+    if worker == 0:
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, lambda *_: os._exit(3))
+        while True:
+            signal.pause()
+    server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+    while True:
+        connection = server.accept()[0]
+        connection.sendall(b"%d\\n" % worker)
+        connection.close()
+"""
+
+
+async def worker_of(group: RunningGroup) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", group.endpoint.port)
+    pid = int(await reader.readline())
+    writer.transport.abort()
+    return pid
+
+
+def after(scene: Scene, number: signal.Signals, **options: object) -> ServiceFailure | None:
+    """The failure when the worker was sent `number`; None where the service outlives that."""
+
+    async def run() -> ServiceFailure | None:
+        spec = ServiceSpec(command=python(WORKER, "{port}", str(scene.directory)), ready=TCP, **options)  # type: ignore[arg-type]
+        group = await scene.started(vllm=spec)
+        try:
+            os.kill(await worker_of(group), number)
+            with_worker = await asyncio.wait({group.death}, timeout=1.5)
+            return group.death.result() if with_worker[0] else None
+        finally:
+            await group.stop()
+
+    return asyncio.run(run())
+
+
+def test_a_worker_killed_by_a_signal_under_its_living_server_is_a_death(scene: Scene) -> None:
+    failure = after(scene, signal.SIGSEGV)
+    assert failure is not None
+    assert failure.descendant is not None
+    assert (failure.kind, failure.signal, failure.was_ready) == (FailureKind.DIED, "SIGSEGV", True)
+    assert "vllm lost its process" in failure.message
+    assert "lived on" in failure.message
+    died = next(event for event in scene.events if event.kind is EventKind.DESCENDANT_DIED)
+    assert (died.service, died.pid, died.signal) == ("vllm", failure.descendant.pid, "SIGSEGV")
+
+
+def test_a_worker_that_exits_by_itself_is_none(scene: Scene) -> None:
+    assert after(scene, signal.SIGUSR1) is None
+    assert EventKind.DESCENDANT_DIED not in [event.kind for event in scene.events]
+
+
+def test_a_service_may_say_that_any_exit_of_a_worker_is_a_death(scene: Scene) -> None:
+    failure = after(scene, signal.SIGUSR1, descendants="exit")
+    assert failure is not None
+    assert failure.exit_code == 3
+
+
+def test_a_service_may_say_that_no_end_of_a_worker_is_a_death(scene: Scene) -> None:
+    assert after(scene, signal.SIGKILL, descendants="ignore") is None
+
+
+def test_a_fatal_line_is_a_death_though_the_process_lives_on(scene: Scene) -> None:
+    source = """
+        import sys, time
+        print("loading", flush=True)
+        print("CUDA error: an illegal memory access was encountered", flush=True)
+        time.sleep(1000)
+    """
+    command = python(source, "{port}", str(scene.directory))
+    failure = scene.failed(vllm=ServiceSpec(command=command, fatal="CUDA error: .*illegal", fatal_grace="50ms"))
+    assert failure.fatal == "CUDA error: an illegal memory access was encountered"
+    assert (failure.kind, failure.exit_code, failure.signal) == (FailureKind.DIED, None, None)
+
+
+def test_a_process_that_ends_within_the_grace_after_a_fatal_line_tells_by_itself(scene: Scene) -> None:
+    source = """
+        import sys
+        print("fatal: no", flush=True)
+        sys.exit(7)
+    """
+    command = python(source, "{port}", str(scene.directory))
+    failure = scene.failed(vllm=ServiceSpec(command=command, fatal="^fatal", fatal_grace="30s"))
+    assert (failure.fatal, failure.exit_code) == (None, 7)
+
+
+DAEMON = """
+    import os, signal, socket, sys
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+    if len(sys.argv) > 3:
+        with open(sys.argv[2] + "/pid.new", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(sys.argv[2] + "/pid.new", sys.argv[2] + "/pid")
+    while True:
+        server.accept()[0].close()
+"""
+
+
+def test_a_service_that_goes_into_the_background_without_a_pidfile_is_told_so(scene: Scene) -> None:
+    failure = scene.failed(vllm=ServiceSpec(command=python(DAEMON, "{port}", str(scene.directory)), ready="/never"))
+    assert "went into the background" in failure.message
+    assert "name its pidfile" in failure.message
+
+
+def daemon(scene: Scene) -> ServiceSpec:
+    command = python(DAEMON, "{port}", str(scene.directory), "pidfile")
+    return ServiceSpec(command=command, ready=TCP, pidfile=str(scene.directory / "pid"), start_timeout="30s")
+
+
+def test_a_daemon_is_followed_by_its_pidfile_and_its_death_is_an_event(scene: Scene) -> None:
+    async def run() -> ServiceFailure:
+        group = await scene.started(vllm=daemon(scene))
+        os.kill(int((scene.directory / "pid").read_text()), signal.SIGKILL)
+        failure = await group.death
+        await group.stop()
+        return failure
+
+    failure = asyncio.run(run())
+    assert (failure.service, failure.was_ready) == ("vllm", True)
+    assert failure.signal in {"SIGKILL", None}, "older kernels do not tell how a process ended that is not our child"
+
+
+def test_a_pidfile_of_an_earlier_run_that_names_a_stranger_is_not_followed(scene: Scene) -> None:
+    (scene.directory / "pid").write_text(str(os.getppid()))
+    command = python(DAEMON, "{port}", str(scene.directory))
+    spec = ServiceSpec(command=command, ready=TCP, pidfile=str(scene.directory / "pid"), start_timeout="700ms")
+    failure = scene.failed(vllm=spec)
+    assert failure.kind is FailureKind.NOT_READY
+
+
+# --- groups ---
+
+
+def test_what_does_not_need_each_other_starts_at_the_same_time(scene: Scene) -> None:
+    async def run() -> None:
+        specs = {name: scene.service("answers") for name in ("a", "b")}
+        specs["c"] = scene.service("answers", needs=["a", "b"])
+        group = await scene.started(["c"], **specs)
+        await group.stop()
+
+    asyncio.run(run())
+    kinds = scene.kinds()
+    assert set(kinds[:2]) == {"started a", "started b"}
+    assert set(kinds[2:4]) == {"ready a", "ready b"}
+    assert kinds[4:6] == ["started c", "ready c"]
+
+
+def test_a_port_taken_by_another_stops_a_group_before_anything_is_started(scene: Scene) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        first = scene.service("answers")
+        second = scene.service("answers", str(port), ready=f"http://127.0.0.1:{port}/", needs=["first"])
+        failure = scene.failed(["second"], first=first, second=second)
+    assert failure.kind is FailureKind.OUTSIDE
+    assert scene.events == []
+
+
+def test_what_fails_because_of_a_death_is_told_as_its_consequence(scene: Scene) -> None:
+    async def run() -> list[ServiceFailure]:
+        group = await scene.started(first=scene.service("answers"), second=scene.service("answers", needs=["first"]))
+        for name in ("first", "second"):  # before our loop turns again
+            os.kill(group.services[name].pid, signal.SIGKILL)
+        await group.death
+        await group.stop()
+        return group.failures
+
+    assert [failure.service for failure in asyncio.run(run())] == ["first", "second"]
+
+
+# --- taking down and starting again ---
+
+
+def test_a_service_that_is_taken_down_on_purpose_is_no_death_and_can_be_started_again(scene: Scene) -> None:
+    async def run() -> tuple[int, int, bool]:
+        group = await scene.started(kv=scene.service("answers"), vllm=scene.service("answers"))
+        before = group.services["kv"]
+        await group.take_down("kv", signal.SIGKILL)
+        assert group.remains("kv") == ()
+        assert not group.death.done()
+        assert await group.relaunch("kv") is None
+        now = group.services["kv"]
+        assert (now.port, now.start) == (before.port, 2)
+        assert now.pid != before.pid
+        os.kill(now.pid, signal.SIGKILL)
+        failure = await group.death
+        assert failure.service == "kv"
+        await group.stop()
+        return before.pid, now.pid, group.death.done()
+
+    asyncio.run(run())
+    assert scene.log("kv", 2).exists()
+    stopped = [event for event in scene.events if event.kind is EventKind.STOPPED and event.service == "kv"]
+    assert [event.signal for event in stopped] == ["SIGKILL"]
+
+
+def test_what_a_crash_leaves_behind_is_known_and_stopped(scene: Scene) -> None:
+    async def run() -> int:
+        group = await scene.started(vllm=scene.service("leaves_a_family", ready=TCP))
+        await group.take_down("vllm", signal.SIGKILL)
+        left = len(group.remains("vllm"))
+        await group.stop()
+        return left
+
+    assert asyncio.run(run()) >= 2
+
+
+def test_a_service_that_cannot_be_started_again_is_a_failure(scene: Scene) -> None:
+    async def run() -> ServiceFailure | None:
+        once = "import os, sys; sys.exit(5) if os.path.exists(sys.argv[2] + '/once') else open(sys.argv[2] + '/once', 'w')\n"
+        serve = "import socket; s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nwhile True: s.accept()[0].close()"
+        spec = ServiceSpec(command=[sys.executable, "-c", once + serve, "{port}", str(scene.directory)], ready=TCP)
+        group = await scene.started(vllm=spec)
+        await group.take_down("vllm", signal.SIGTERM)
+        failure = await group.relaunch("vllm")
+        await group.stop()
+        return failure
+
+    failure = asyncio.run(run())
+    assert failure is not None
+    assert failure.exit_code == 5
+
+
+# --- stopping ---
+
+
+def test_a_stop_command_is_run_before_the_rest_is_stopped(scene: Scene) -> None:
+    told = scene.directory / "told"
+
+    async def run() -> None:
+        spec = scene.service("answers", stop_command=["sh", "-c", f"echo {{port}} > {told}"])
+        group = await scene.started(vllm=spec)
+        await group.stop()
+        assert told.read_text() == f"{group.endpoint.port}\n"
+
+    asyncio.run(run())
+
+
+def test_a_stop_command_that_hangs_holds_nothing_up_for_long(scene: Scene) -> None:
+    async def run() -> float:
+        spec = scene.service("answers", stop_command=["sleep", "1000"])
+        group = await scene.started(vllm=spec)
+        return (await group.stop(grace_s=0.3)).duration_s
+
+    assert asyncio.run(run()) < 5
+
+
+def test_a_port_that_a_stranger_took_over_is_said_to_be_held(scene: Scene, tmp_path: Path) -> None:
+    async def run() -> tuple[str, ...]:
+        group = await scene.started(vllm=scene.service("answers", released=["port"], release_timeout="200ms"))
+        port = group.endpoint.port
+        await group.take_down("vllm", signal.SIGKILL)
+        with socket.create_server(("127.0.0.1", port)):
+            return (await group.stop()).not_released
+
+    held = asyncio.run(run())
+    assert len(held) == 1
+    assert f"pid {os.getpid()}" in held[0]
+
+
+def test_a_group_given_up_while_it_starts_is_asked_to_end_before_it_is_killed(scene: Scene) -> None:
+    told = scene.directory / "told"
+    source = """
+        import signal, sys, time
+        def end(number, frame):
+            open(sys.argv[2], "w").write(signal.Signals(number).name)
+            sys.exit(0)
+        signal.signal(signal.SIGINT, end)
+        print("up", flush=True)
+        time.sleep(1000)
+    """
+
+    async def run() -> None:
+        task = asyncio.create_task(
+            scene.start(
+                vllm=ServiceSpec(command=python(source, "{port}", str(told), str(scene.directory)), ready="log:never")
+            )
+        )
+        while not (scene.log("vllm").exists() and scene.log("vllm").read_text()):  # noqa: ASYNC110 - nothing tells us
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert told.read_text() == "SIGINT"

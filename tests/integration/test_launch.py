@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor launch` as its users run it: the command's own status, the root cause, and that nothing is left behind."""
+
+import fcntl
+import json
+import os
+import select
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import psutil
+import pytest
+
+from tests.support.cli import Ran, begin, doctor, environment, words
+
+pytestmark = pytest.mark.integration
+
+PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
+SCHEMA = json.loads((Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text())
+TCP = "tcp://127.0.0.1:{port}"
+LIMIT_S = 30.0
+SECRET = "sk-4242-do-not-tell"
+# A client that asks the service for its end, and then has nothing more to say.
+ASK = "import sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept OSError: pass\n"
+
+
+class Site:
+    """A folder where a group is launched; each service has it as its last argument, so that it can be found again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.out = directory / "out"
+
+    def service(self, program: str, *arguments: str) -> str:
+        """The command of a service that runs a program of tests/support."""
+        return shlex.join([sys.executable, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)])
+
+    def python(self, program: str, *arguments: str) -> list[str]:
+        """The words of a client that is a program of tests/support."""
+        return [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments]
+
+    def launch(self, *args: str, env: Mapping[str, str | None] | None = None) -> Ran:
+        """Launch to the end."""
+        return doctor("launch", "--report-dir", self.out, *args, cwd=self.directory, env=env, timeout=LIMIT_S)
+
+    def begin(self, *args: str) -> subprocess.Popen[bytes]:
+        """Launch, and do not wait."""
+        return begin("launch", "--report-dir", self.out, *args, cwd=self.directory)
+
+    def configure(self, **services: Mapping[str, Any]) -> None:
+        """Write ci-doctor.toml; JSON strings and lists are TOML too."""
+        lines = []
+        for name, table in services.items():
+            lines += [f"[services.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+        (self.directory / "ci-doctor.toml").write_text("\n".join(lines) + "\n")
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report that was written, which fits its schema."""
+        report: dict[str, Any] = json.loads((self.out / "report.json").read_text())
+        jsonschema.validate(report, SCHEMA)
+        return report
+
+    def rules(self) -> list[str]:
+        """The rules of the report's findings."""
+        return [finding["rule"] for finding in self.report["findings"]]
+
+    def living(self) -> list[str]:
+        """The command lines of what was started here and still runs."""
+        found = []
+        for process in psutil.process_iter(["cmdline", "status"]):
+            line = process.info["cmdline"] or ()
+            if any(str(self.directory) in word for word in line) and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(line))
+        return found
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    assert site.living() == []
+
+
+def check(site: Site, ran: Ran, verdict: str | None, code: int) -> dict[str, Any]:
+    report = site.report
+    assert (report["verdict"], report["exit_code"], ran.code) == (verdict, code, code), ran
+    assert "Traceback" not in ran.err.replace("│", ""), ran
+    return report
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        select.select([], [], [], 0.01)
+
+
+def says(path: Path, text: str) -> Callable[[], bool]:
+    return lambda: path.exists() and text in path.read_text().split()
+
+
+# --- the client ---
+
+
+def test_a_client_runs_under_ready_services_and_knows_where_they_are(site: Site) -> None:
+    program = (
+        "import os, sys, urllib.request\n"
+        "url = os.environ['CI_DOCTOR_SERVICES_MY_API_URL']\n"
+        "assert url.endswith(sys.argv[1]) and os.environ['CI_DOCTOR_SERVICES_MY_API_PORT'] == sys.argv[1]\n"
+        "assert os.path.exists(os.environ['CI_DOCTOR_SERVICES_MY_API_LOG'])\n"
+        "print(urllib.request.urlopen(url).status)\n"
+    )
+    ran = site.launch(
+        "--service", f"my-api={site.service('answers', '{port}')}", "--", sys.executable, "-c", program, "{my-api.port}"
+    )
+    check(site, ran, "pass", 0)
+    assert ran.out == "200\n", "the client's stdout is its own"
+    assert "PASS" in ran.err
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("exit 75", 75), ("kill -9 $$", 137), ("kill $$", 143)])
+def test_the_clients_status_is_handed_on(site: Site, script: str, code: int) -> None:
+    ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script)
+    check(site, ran, "regression", code)
+    assert site.rules()[0] == "services/client-failed"
+
+
+def test_the_client_reads_our_stdin(site: Site) -> None:
+    ran = subprocess.run(
+        words("launch", "--service", f"api={site.service('answers', '{port}')}", "--", "cat"),
+        cwd=site.directory, env=environment(), input=b"said\n", capture_output=True, check=False, timeout=LIMIT_S,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (0, b"said\n")
+
+
+def test_with_json_the_report_is_all_there_is_on_stdout(site: Site) -> None:
+    ran = site.launch("--json", "--service", f"api={site.service('answers', '{port}')}", "--", "echo", "hello")
+    assert json.loads(ran.out)["verdict"] == "pass"
+    assert "hello\n" in ran.err
+
+
+@pytest.mark.parametrize(("name", "code"), [("no-such-command", 127), ("./plain", 126), ("./gone", 127)])
+def test_a_client_that_cannot_be_run_is_known_before_anything_is_started(site: Site, name: str, code: int) -> None:
+    (site.directory / "plain").write_text("")
+    ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--", name)
+    assert check(site, ran, None, code)["error"]["message"].startswith(f"{name}: ")
+    assert not (site.out / "logs").exists()
+
+
+def test_a_client_without_its_interpreter_stops_what_was_started(site: Site) -> None:
+    (site.directory / "script").write_text("#!/no/such/interpreter\n")
+    (site.directory / "script").chmod(0o755)
+    check(site, site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "./script"), None, 127)
+
+
+# --- a service that dies ---
+
+
+def test_a_service_that_dies_before_it_is_ready_is_the_report(site: Site) -> None:
+    ran = site.launch("--service", f"api={site.service('dies_with_traceback', '{port}')}", "--", "touch", "was-run")
+    report = check(site, ran, "regression", 1)
+    assert not (site.directory / "was-run").exists()
+    (finding,) = report["findings"]
+    assert finding["rule"] == "services/died"
+    assert "exit code 1" in finding["summary"]
+    assert "> ImportError: libcudart.so.12" in finding["evidence"][0]["excerpt"]
+    assert ran.err.index("api died") < ran.err.index("> ImportError") < ran.err.index("reproduce:")
+
+
+def test_exit_code_0_before_ready_is_a_death(site: Site) -> None:
+    check(site, site.launch("--service", f"api={site.service('exits', '0', '{port}')}"), "regression", 1)
+
+
+def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
+    told = site.directory / "told"
+    began = time.monotonic()
+    ran = site.launch(
+        "--service", f"api={site.service('answers', '{port}')}", "--",
+        "bash", "-c", f"trap 'echo told > {told}; exit 9' TERM; {sys.executable} -c {shlex.quote(ASK)} http://127.0.0.1:{{api.port}}/exit/4; "
+        "while :; do sleep 0.05; done",
+    )  # fmt: skip
+    report = check(site, ran, "regression", 1)
+    assert told.read_text() == "told\n"
+    assert time.monotonic() - began < 10
+    assert site.rules()[0] == "services/died"
+    assert "bash was told to end, and ended with exit code 9" in json.dumps(report["findings"][0])
+
+
+def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> None:
+    script = f"{sys.executable} -c {shlex.quote(ASK)} http://127.0.0.1:{{api.port}}/exit/4; exit 9"
+    ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script)
+    check(site, ran, "regression", 1)
+    assert site.rules()[0] == "services/died"
+
+
+def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
+    program = (
+        "import os, sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept OSError: pass\nos._exit(0)\n"
+    )
+    ran = site.launch(
+        "--service", f"api={site.service('answers', '{port}')}",
+        "--", sys.executable, "-c", program, "http://127.0.0.1:{api.port}/exit/0",
+    )  # fmt: skip
+    # Which of the two ends first is not ours to say; both stories are true, and neither blames the client.
+    assert (ran.code, site.rules()[0]) in {(0, "services/ended-with-client"), (1, "services/died")}, ran
+
+
+def test_a_worker_that_is_killed_under_a_live_server_is_a_death(site: Site) -> None:
+    program = "import socket, sys, time; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); s.send(b'x'); time.sleep(20)"
+    ran = site.launch(
+        "--service", f"api={site.service('loses_its_worker', '{port}')}", "--ready", f"api={TCP}",
+        "--", sys.executable, "-c", program, "{api.port}",
+    )  # fmt: skip
+    check(site, ran, "regression", 1)
+    assert site.rules()[0] == "services/descendant-died"
+    assert "SIGSEGV" in site.report["findings"][0]["summary"]
+
+
+def test_the_first_of_several_deaths_is_the_cause_and_the_rest_follow(site: Site) -> None:
+    dies = f"{sys.executable} -c {shlex.quote('import time; time.sleep(0.3); raise SystemExit(7)')} {{port}} {site.directory}"
+    ran = site.launch(
+        "--service", f"kv={site.service('answers', '{port}')}", "--service", f"vllm={dies}", "--needs", "vllm=kv"
+    )
+    report = check(site, ran, "regression", 1)
+    assert [attempt["name"] for attempt in report["attempts"]] == ["kv", "vllm"]
+    assert [attempt["ok"] for attempt in report["attempts"]] == [True, False]
+    assert report["findings"][0]["summary"].startswith("vllm died")
+
+
+def test_a_service_that_is_not_ready_in_time_fails(site: Site) -> None:
+    ran = site.launch("--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--timeout", "700ms")
+    check(site, ran, "regression", 1)
+    assert site.rules()[0] == "services/not-ready"
+
+
+def test_a_port_that_another_process_owns_is_outside_the_change(site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = site.launch(
+            "--service", f"api={site.service('answers', str(port))}", "--ready", f"api=http://127.0.0.1:{port}/"
+        )
+    check(site, ran, "infra", 75)
+    assert str(os.getpid()) in site.report["findings"][0]["summary"]
+
+
+def test_a_repository_has_its_own_exit_codes(site: Site) -> None:
+    site.configure(api={"command": site.service("exits", "1", "{port}")})
+    with (site.directory / "ci-doctor.toml").open("a") as file:
+        file.write("[exit-codes]\nregression = 42\n")
+    check(site, site.launch(), "regression", 42)
+
+
+# --- a group ---
+
+
+def test_a_configured_group_starts_in_order_and_tells_of_it(site: Site) -> None:
+    site.configure(
+        router={"command": site.service("answers", "{port}"), "needs": ["a", "b"]},
+        a={"command": site.service("answers", "{port}"), "needs": ["kv"]},
+        b={"command": site.service("answers", "{port}"), "needs": ["kv"]},
+        kv={"command": site.service("answers", "{port}")},
+        unused={"command": site.service("exits", "1", "{port}")},
+    )
+    ran = site.launch("--service", "router", "--events", "deep/events.jsonl", "--", "true")
+    check(site, ran, "pass", 0)
+    events = [json.loads(line) for line in (site.directory / "deep" / "events.jsonl").read_text().splitlines()]
+    told = [f"{event['event']} {event['service']}" for event in events]
+    assert told[:2] == ["started kv", "ready kv"]
+    assert told.index("started router") > max(told.index("ready a"), told.index("ready b"))
+    assert sorted(told[-4:]) == ["stopped a", "stopped b", "stopped kv", "stopped router"]
+    assert [event["t"] for event in events] == sorted(event["t"] for event in events)
+    assert site.report["attachments"][-1]["path"] == "deep/events.jsonl"
+
+
+def test_junit_has_a_case_for_each_service_and_one_for_the_client(site: Site) -> None:
+    site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "true")
+    cases = ET.parse(site.out / "junit.xml").getroot().iter("testcase")
+    assert [(case.get("classname"), case.get("name")) for case in cases] == [
+        ("ci-doctor.launch", "verdict"),
+        ("services", "api"),
+        ("client", "true"),
+    ]
+
+
+API = "api=true {port}"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "there is nothing to start"),
+        (["--service", "api="], "empty"),
+        (["--service", API, "--service", API], "two services are named"),
+        (["--service", API, "--ready", "apo=/x"], "did you mean `api`?"),
+        (["--service", API, "--ready", "api=gopher://x"], "api"),
+        (["--service", API, "--needs", "api=kv"], "no service is named `kv`"),
+        (["--service", API, "--needs", "api=api"], "circle"),
+        (["--service", "api=no-such-server {port}"], "command not found: no-such-server"),
+        (["--service", API, "--timeout", "0"], "--timeout must be more than 0"),
+        (["--service", API, "--timeout", "soon"], "not a duration"),
+        (["--service", API, "--events", "/proc/x/events"], "cannot write events"),
+        (["--service", API, "echo", "--", "hello"], "`--` is missing"),
+        (["--service", API, "--", "echo", "{apo.port}"], "no service is named `apo`"),
+        (["--config", "gone.toml"], "gone.toml"),
+    ],
+)
+def test_what_is_wrong_is_found_before_anything_is_started(site: Site, args: list[str], said: str) -> None:
+    ran = site.launch(*args)
+    report = check(site, ran, None, 2)
+    assert said in f"{report['error']['message']} {report['error']['hint']}"
+    assert not (site.out / "logs").exists()
+
+
+def test_a_dry_run_starts_nothing_and_says_what_it_would(site: Site) -> None:
+    ran = site.launch("--dry-run", "--service", f"api={site.service('answers', '{port}')}", "--", "true")
+    assert ran.code == 0
+    assert "answers.py" in ran.err
+    assert not site.out.exists()
+
+
+# --- what a signal does ---
+
+
+def ready(run: subprocess.Popen[bytes]) -> None:
+    """Read what it says until everything is ready."""
+    assert run.stderr is not None
+    for line in run.stderr:
+        if line.startswith(b"ready:"):
+            return
+    pytest.fail("it ended before it was ready")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+def test_a_signal_ends_it_in_order(site: Site, number: signal.Signals, code: int) -> None:
+    run = site.begin("--service", f"api={site.service('answers', '{port}')}")
+    ready(run)
+    run.send_signal(number)
+    _, err = run.communicate(timeout=LIMIT_S)
+    assert run.returncode == code, err
+    assert (site.report["verdict"], site.report["exit_code"]) == (None, code)
+    assert site.report["error"]["message"] == f"interrupted by {number.name}; every process was stopped"
+
+
+def test_a_death_ends_it_without_a_client_too(site: Site) -> None:
+    run = site.begin("--service", f"api={site.service('answers', '{port}')}", "--events", "events.jsonl")
+    ready(run)
+    events = [json.loads(line) for line in (site.directory / "events.jsonl").read_text().splitlines()]
+    os.kill(events[0]["pid"], signal.SIGKILL)
+    run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 1
+    assert site.report["facts"]["cause"]["signal"] == "SIGKILL"
+
+
+def test_a_second_signal_kills_at_once_and_the_report_is_written(site: Site) -> None:
+    told = site.directory / "told"
+    service = f"{shlex.join(site.python('outlives', str(told), '{port}'))} {site.directory}"
+    run = site.begin("--service", f"api={service}", "--ready", f"api={TCP}")
+    ready(run)
+    run.send_signal(signal.SIGINT)
+    until(says(told, "SIGINT"), "the service was never asked to end")
+    began = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 130
+    assert time.monotonic() - began < 2.0
+    assert site.report["exit_code"] == 130
+    assert site.report["facts"]["stopped"]["killed"]
+    assert site.rules() == [], "it had no time to end by itself"
+
+
+def test_what_ignores_every_request_is_killed_and_named(site: Site) -> None:
+    told = site.directory / "told"
+    service = f"{shlex.join(site.python('outlives', str(told), '{port}'))} {site.directory}"
+    ran = site.launch("--service", f"api={service}", "--ready", f"api={TCP}", "--", "true")
+    check(site, ran, "pass", 0)
+    assert site.rules() == ["services/killed"]
+    assert set(told.read_text().split()) >= {"ready", "SIGINT", "SIGTERM"}
+
+
+def test_a_signal_while_a_service_starts_ends_it_too(site: Site) -> None:
+    run = site.begin("--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--", "true")
+    assert run.stderr is not None
+    assert b"api started" in run.stderr.readline()
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 143
+    assert (site.report["exit_code"], site.report["attempts"][0]["ok"]) == (143, False)
+
+
+def test_sigterm_ends_in_time_even_where_everything_ignores_it(site: Site) -> None:
+    told, asked = site.directory / "told", site.directory / "asked"
+    service = f"{shlex.join(site.python('outlives', str(told), '{port}'))} {site.directory}"
+    run = site.begin("--service", f"api={service}", "--ready", f"api={TCP}", "--", *site.python("outlives", str(asked)))
+    until(says(asked, "ready"), "the client never ran")
+    began = time.monotonic()
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=LIMIT_S)
+    assert time.monotonic() - began < 9.5, "the agent gives 10 s"
+    assert run.returncode == 143
+    assert "SIGTERM" in asked.read_text().split()
+    assert site.report["error"] is not None
+
+
+def test_a_client_may_wind_down_when_we_are_asked_to_end(site: Site) -> None:
+    told = site.directory / "told"
+    run = site.begin(
+        "--service", f"api={site.service('answers', '{port}')}", "--", *site.python("winds_down", str(told), "0.3")
+    )
+    until(says(told, "ready"), "the client never ran")
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 143
+    assert told.read_text().split() == ["ready", "SIGTERM", "done"]
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_client_once(site: Site) -> None:
+    told = site.directory / "told"
+    leader, follower = os.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    run = subprocess.Popen(
+        words(
+            "launch", "--report-dir", str(site.out), "--service", f"api={site.service('answers', '{port}')}",
+            "--", *site.python("winds_down", str(told), "0.5"),
+        ),
+        cwd=site.directory, env=environment({"TERM": "xterm"}), stdin=follower, stdout=follower, stderr=follower,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+    )  # fmt: skip
+    os.close(follower)
+    until(says(told, "ready"), "the client never ran")
+    os.write(leader, b"\x03")
+    shown = b""
+    try:
+        while piece := os.read(leader, 4096):
+            shown += piece
+    except OSError:  # EIO: the other end is closed
+        pass
+    os.close(leader)
+    assert run.wait(LIMIT_S) == 130, shown.decode()
+    assert told.read_text().split() == ["ready", "SIGINT", "done"]
+    assert site.report["exit_code"] == 130
+
+
+# --- what is written ---
+
+
+def test_no_log_keeps_a_secret(site: Site) -> None:
+    program = "import os, sys; print(os.environ['API_TOKEN'], flush=True); sys.exit(3)"
+    ran = site.launch(
+        "--service", f"api={sys.executable} -c {shlex.quote(program)} {{port}}", "--events", "e.jsonl", "--follow",
+        env={"API_TOKEN": SECRET},
+    )  # fmt: skip
+    check(site, ran, "regression", 1)
+    written = "".join(path.read_text() for path in site.directory.rglob("*") if path.is_file())
+    assert SECRET not in written + ran.err + ran.out
+    assert "[redacted]" in (site.out / "logs" / "api-1.log").read_text()
+
+
+def test_what_services_write_can_be_followed(site: Site) -> None:
+    ran = site.launch("--follow", "--service", f"api={site.service('exits', '3', 'hello', '{port}')}")
+    assert "api | hello" in ran.err
+
+
+def test_events_that_cannot_be_written_stop_nobody(site: Site) -> None:
+    ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--events", "/dev/full", "--", "true")
+    check(site, ran, "pass", 0)
+    assert ran.err.count("warning: cannot write events to /dev/full") == 1
+
+
+def test_each_launch_has_its_own_logs(site: Site) -> None:
+    for number in (1, 2):
+        site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "true")
+        assert site.report["attempts"][0]["log"] == f"logs/api-{number}.log"

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes with real processes: commands that are run, logs that are written, servers that hang or speak TLS."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ci_doctor.errors import UsageError
+from ci_doctor.services.ports import reserve_port
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.ready import Probe, ReadySpec, parse_ready
+from ci_doctor.system import clock
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.process import Child
+from ci_doctor.system.tree import OwnTree
+
+pytestmark = pytest.mark.integration
+
+PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
+LIMIT_S = 30.0
+
+
+class Commands:
+    """Runs the commands of exec probes as a launch does, and counts them."""
+
+    def __init__(self, guardian: Guardian, directory: Path) -> None:
+        self.guardian = guardian
+        self.directory = directory
+        self.children: list[Child] = []
+
+    def spawn(self, words: Sequence[str], output: int) -> Child:
+        child = self.guardian.spawn(words, environment=dict(os.environ), directory=self.directory, output=output)
+        self.children.append(child)
+        return child
+
+    def ask(
+        self, ready: str | ReadySpec, limit_s: float = LIMIT_S, on_seen: Callable[[str], None] = print
+    ) -> str | None:
+        probe = parse_ready(ready, 0, directory=self.directory)
+        return asyncio.run(wait_until_ready(probe, limit_s, ProbeContext(spawn=self.spawn), on_seen=on_seen))
+
+    def living(self) -> list[int]:
+        return [child.pid for child in self.children if psutil.pid_exists(child.pid)]
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Iterator[Commands]:
+    descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    guardian = Guardian.start()
+    tree = OwnTree(guardian)
+    try:
+        yield Commands(guardian, tmp_path)
+        assert tree.kill(5.0).survivors == ()
+    finally:
+        guardian.close()
+    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
+
+
+def python(program: str) -> ReadySpec:
+    return ReadySpec(exec=[sys.executable, "-c", program], attempt_timeout="10s")
+
+
+def test_a_command_is_ready_when_it_exits_with_0(commands: Commands) -> None:
+    told: list[str] = []
+
+    def seen(text: str) -> None:
+        told.append(text)
+        if len(told) == 2:
+            (commands.directory / "up").touch()
+
+    assert commands.ask(python("import os; os.stat('up')"), on_seen=seen) is None
+    assert len(commands.children) == 3
+    assert "ended with exit code 1: FileNotFoundError" in told[0]
+    assert commands.living() == []
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("print('no'); print('not yet', end=''); exit(3)", "ended with exit code 3: not yet"),
+        ("exit(3)", "ended with exit code 3"),
+        ("import os; os.write(2, b'x' * 9999 + b'\\n\\xff bad'); os.abort()", "killed by SIGABRT (6): \ufffd bad"),
+    ],
+)
+def test_what_a_command_said_last_is_told(commands: Commands, program: str, told: str) -> None:
+    seen = commands.ask(ReadySpec(exec=[sys.executable, "-c", program]), 2.0) or ""
+    assert seen.endswith(told)
+
+
+def test_a_command_that_hangs_is_killed_when_its_attempt_is_over(commands: Commands) -> None:
+    program = "import sys, time; print('asking', flush=True); time.sleep(600)"
+    spec = ReadySpec(exec=[sys.executable, "-c", program], attempt_timeout="1s")
+    told: list[str] = []
+    seen = commands.ask(spec, 1.5, on_seen=told.append)
+    assert told[0].endswith("did not end within 1 s: asking")
+    assert "did not end within" in (seen or "")
+    assert commands.living() == []
+
+
+def test_a_command_is_killed_when_the_wait_is_cancelled(commands: Commands) -> None:
+    async def run() -> None:
+        started = asyncio.Event()
+
+        def spawn(words: Sequence[str], output: int) -> Child:
+            started.set()
+            return commands.spawn(words, output)
+
+        probe = parse_ready("exec:sleep 600", 0, directory=commands.directory)
+        asking = asyncio.create_task(wait_until_ready(probe, LIMIT_S, ProbeContext(spawn=spawn)))
+        await started.wait()
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(run())
+    assert len(commands.children) == 1
+    assert commands.living() == []
+
+
+def test_a_slow_command_is_not_run_more_than_half_the_time(commands: Commands) -> None:
+    ended: list[float] = []
+    commands.ask("exec:sleep 0.3; false", 0, on_seen=print)  # no shell: `;` is a word for sleep
+    assert len(commands.children) == 1
+    spec = ReadySpec(exec=["sh", "-c", "sleep 0.3; exit 1"])
+    commands.ask(spec, 1.5, on_seen=lambda _: ended.append(clock.now()))
+    assert all(later - earlier >= 0.55 for earlier, later in itertools.pairwise(ended))
+
+
+@pytest.mark.parametrize("command", ["exec:no-such-command", "exec:/etc/hostname"])
+def test_a_command_that_can_never_run_is_a_usage_error(commands: Commands, command: str) -> None:
+    with pytest.raises(UsageError, match="cannot run"):
+        commands.ask(command)
+
+
+# --- logs that somebody else writes ---
+
+
+def probe_of(ready: str | ReadySpec, port: int = 0) -> Probe:
+    return parse_ready(ready, port, directory=Path())
+
+
+def asked_beside(words: Sequence[str], probe: Probe, log: Path) -> tuple[str | None, float]:
+    """What the probe of a process comes to, and at which monotonic second."""
+
+    async def run() -> tuple[str | None, float]:
+        return await wait_until_ready(probe, LIMIT_S, ProbeContext(log=log)), clock.now()
+
+    with log.open("wb") as output, subprocess.Popen(words, stdout=output, stderr=output) as process:
+        try:
+            return asyncio.run(run())
+        finally:
+            process.kill()
+
+
+def test_a_line_in_a_log_is_noticed_within_100_ms(tmp_path: Path) -> None:
+    program = (
+        "import sys, time\n"
+        "for step in range(3): print('loading', step, flush=True); time.sleep(0.2)\n"
+        "sys.stdout.write('\\x1b[32mready\\x1b[0m at %f' % time.monotonic()); sys.stdout.flush(); time.sleep(60)"
+    )
+    log = tmp_path / "log"
+    seen, at = asked_beside([sys.executable, "-c", program], probe_of("log:ready at \\d+\\.\\d+"), log)
+    assert seen is None
+    assert at - float(log.read_text().split()[-1]) < 0.1
+
+
+def test_a_log_that_is_flooded_is_searched_to_its_end(tmp_path: Path) -> None:
+    port = reserve_port()
+    try:
+        words = [sys.executable, str(PROGRAMS / "floods_stdout.py"), str(port.number), "50"]
+        assert asked_beside(words, probe_of("log:bytes and no newline"), tmp_path / "log")[0] is None
+    finally:
+        port.release()
+
+
+# --- servers ---
+
+
+def test_a_server_that_takes_connections_and_hangs_is_told() -> None:
+    port = reserve_port()
+    words = [sys.executable, str(PROGRAMS / "accepts_and_hangs.py"), str(port.number)]
+    told: list[str] = []
+
+    probe = probe_of(ReadySpec(http="/", attempt_timeout="200ms"), port.number)
+    with subprocess.Popen(words) as process:
+        try:
+            seen = asyncio.run(wait_until_ready(probe, 3.0, on_seen=told.append)) or ""
+        finally:
+            process.kill()
+            port.release()
+    assert seen.startswith("no answer within")
+    assert "no answer within 0.2 s" in told
+
+
+def test_what_binds_late_is_noticed_within_100_ms(tmp_path: Path) -> None:
+    port = reserve_port()
+    program = (
+        "import socket, sys, time\n"
+        "time.sleep(0.7)\n"
+        f"server = socket.create_server(('127.0.0.1', {port.number}))\n"
+        "print(time.monotonic(), flush=True); time.sleep(60)"
+    )
+    try:
+        log = tmp_path / "log"
+        probe = probe_of(f"tcp://127.0.0.1:{port.number}")
+        seen, at = asked_beside([sys.executable, "-c", program], probe, log)
+        assert seen is None
+        assert at - float(log.read_text() or at) < 0.1
+    finally:
+        port.release()
+
+
+def test_a_server_on_loopback_may_have_made_its_certificate_itself(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    make = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=nobody"
+    words = [openssl, *make.split(), "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nready")
+        writer.close()
+
+    async def run() -> str | None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await wait_until_ready(probe_of(ReadySpec(http=f"https://localhost:{port}/", body="ready")), LIMIT_S)
+
+    assert asyncio.run(run()) is None

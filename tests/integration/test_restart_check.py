@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor restart-check` on a client, a router and a worker: every promise, kept and broken, and nothing left behind."""
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psutil
+import pytest
+
+from tests.support.cli import Ran, begin, doctor
+
+pytestmark = pytest.mark.integration
+
+PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
+SCHEMA = json.loads((Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text())
+REQUESTS = 8
+LIMIT_S = 60.0
+
+
+class Bench:
+    """A folder with a configuration: requests go to a router, which asks a worker, which is killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.reports = directory / "out"
+        digest = hashlib.sha256(str(directory).encode()).hexdigest()[:12]
+        self.shared = Path("/dev/shm") / f"ci-doctor-test-{digest}"
+        self.ask(REQUESTS)
+
+    def ask(self, count: int) -> None:
+        lines = [json.dumps({"id": f"r{number}", "body": {"prompt": f"p{number}"}}) for number in range(count)]
+        (self.directory / "requests.jsonl").write_text("\n".join(lines) + "\n")
+
+    def write(self, worker: str = "", router: str | None = "", **settings: Any) -> None:
+        """A configuration: `router` None for a worker that is asked directly. TOML takes what JSON writes, here."""
+        services = {"worker": [sys.executable, str(PROGRAMS / "serve_worker.py"), "{port}", *worker.split()]}
+        if router is not None:
+            words = [sys.executable, str(PROGRAMS / "serve_router.py"), "{port}", "{worker.port}", *router.split()]
+            services["router"] = words
+        values: dict[str, object] = {
+            "services": list(services), "kill": "worker", "requests": "requests.jsonl", "concurrency": 4,
+            "outage": "300ms", "request_timeout": "5s", "release_timeout": "2s", "recovery_timeout": "10s",
+            "throughput": 0, "budget": "60s", **settings,
+        }  # fmt: skip
+        lines = []
+        for name, words in services.items():
+            lines += [f"[services.{name}]", f"command = {json.dumps([*words, str(self.directory)])}"]
+        lines += ["[restart-check]", *(f"{key} = {toml(value)}" for key, value in values.items())]
+        (self.directory / "ci-doctor.toml").write_text("\n".join(lines) + "\n")
+
+    def check(self, *flags: str) -> Ran:
+        return doctor("restart-check", "--report-dir", str(self.reports), *flags, cwd=self.directory, timeout=LIMIT_S)
+
+    def begin(self) -> subprocess.Popen[bytes]:
+        return begin("restart-check", "--report-dir", str(self.reports), cwd=self.directory)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report that was written, which fits its schema."""
+        report: dict[str, Any] = json.loads((self.reports / "report.json").read_text())
+        jsonschema.validate(report, SCHEMA)
+        return report
+
+    def phase(self, name: str) -> dict[str, Any]:
+        phase: dict[str, Any] = self.report["facts"]["phases"][name]
+        return phase
+
+    def living(self) -> list[str]:
+        found = []
+        for process in psutil.process_iter(["cmdline", "status"]):
+            words = process.info["cmdline"] or ()
+            if str(self.directory) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(words))
+        return found
+
+
+def toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.shared.unlink(missing_ok=True)
+    assert bench.living() == []
+
+
+def expect(bench: Bench, ran: Ran, verdict: str, code: int, *rules: str) -> dict[str, Any]:
+    """The report, whose errors are exactly these rules of `restart-check`."""
+    report = bench.report
+    found = [finding["rule"] for finding in report["findings"] if finding["severity"] == "error"]
+    assert (report["verdict"], ran.code, found) == (verdict, code, [f"restart-check/{rule}" for rule in rules]), ran
+    assert "Traceback" not in ran.err, ran
+    return report
+
+
+def test_a_worker_that_comes_back_is_a_pass_and_every_phase_is_told(bench: Bench) -> None:
+    bench.write(recovered=["/", {"metric": "workers_alive", "service": "worker"}], same_outputs=True, throughput=0.3)
+    ran = bench.check()
+    report = expect(bench, ran, "pass", 0)
+    facts = report["facts"]
+    assert set(facts["phases"]) == {"baseline", "kill", "outage", "recovery", "after"}
+    assert facts["killed_at"] >= REQUESTS // 2
+    assert facts["outage_s"] >= 0.3
+    assert bench.phase("outage")["failed"] > 0
+    assert bench.phase("outage")["errors"] == ["HTTP 502: the worker is gone"]
+    assert facts["recovered_s"] >= facts["ready_s"] > 0
+    assert facts["identity_changed"]
+    assert facts["old"]["pid"] != facts["new"]["pid"]
+    assert facts["throughput_ratio"] >= 0.3
+    assert set(facts["promises"].values()) == {"kept"}
+    assert [attempt["name"] for attempt in report["attempts"]] == ["worker 1", "router 1", "worker 2"]
+    assert all((bench.reports / attempt["log"]).is_file() for attempt in report["attempts"])
+    assert {case["outcome"] for case in report["cases"]} == {"passed"}
+    assert len(ran.out.splitlines()) <= 24
+    assert ran.out.startswith("✓ PASS")
+
+
+def test_a_router_that_holds_requests_while_its_worker_is_gone_hangs_them(bench: Bench) -> None:
+    bench.write(router="holds", request_timeout="1500ms")
+    report = expect(bench, bench.check(), "regression", 1, "hung-requests")
+    hung = [bench.phase(name)["hung"] for name in ("kill", "outage", "recovery")]
+    assert sum(hung) >= 4, "each of the four that could be under way"
+    assert bench.phase("after")["failed"] == 0
+    assert "within 1.5 s" in report["findings"][0]["summary"]
+
+
+def test_requests_may_succeed_without_the_worker_and_then_must_be_the_same(bench: Bench) -> None:
+    bench.write(router="spare", same_outputs=True)
+    expect(bench, bench.check(), "pass", 0)
+    assert bench.phase("outage")["ok"] > 0
+    bench.write(router="spare-other", same_outputs=True)
+    report = expect(bench, bench.check(), "regression", 1, "different-outputs")
+    assert "before: " in report["findings"][0]["evidence"][0]["excerpt"]
+
+
+def test_a_daemon_that_keeps_the_port_is_told_by_name_stopped_and_does_not_stop_the_relaunch(bench: Bench) -> None:
+    bench.write(worker="daemon", release_timeout="700ms", request_timeout="10s")
+    report = expect(bench, bench.check(), "regression", 1, "port-not-released", "tree-not-released")
+    released = report["facts"]["released"]
+    assert released["port_s"] is None
+    assert "is owned by" in released["port_owner"]
+    assert len(released["processes"]) == 1
+    assert str(bench.directory) in released["commands"][0]
+    assert report["facts"]["recovered_s"] is not None
+
+
+def test_a_child_that_outlives_its_parent_is_a_tree_that_is_not_released(bench: Bench) -> None:
+    bench.write(worker="child", release_timeout="500ms")
+    report = expect(bench, bench.check(), "regression", 1, "tree-not-released")
+    assert report["facts"]["released"]["port_s"] is not None
+
+
+def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(bench: Bench) -> None:
+    bench.write(worker="shm@1", release_timeout="500ms")
+    report = expect(bench, bench.check(), "regression", 1, "memory-not-released")
+    assert str(bench.shared) in report["findings"][0]["summary"]
+    (bench.directory / "serve_worker.starts").unlink()
+    bench.write(worker="shm@1", shared_memory=False)
+    expect(bench, bench.check(), "pass", 0)
+
+
+def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
+    bench.write(worker="deaf", release_timeout="500ms", signal="term")
+    report = expect(bench, bench.check(), "regression", 1, "tree-not-released")
+    assert "itself still lived 0.5 s after SIGTERM" in report["findings"][0]["summary"]
+    assert report["facts"]["recovered_s"] is not None
+
+
+@pytest.mark.parametrize(
+    ("traits", "settings", "rules", "said"),
+    [
+        pytest.param("dies@2", {}, ["not-recovered"], "did not come back", id="dies-again"),
+        pytest.param("never-ready@2", {"recovery_timeout": "1s"}, ["not-recovered"], "HTTP status 503", id="not-ready"),
+        pytest.param(
+            "loses-a-worker@2",
+            {"recovered": [{"metric": "workers_alive", "service": "worker"}], "recovery_timeout": "2s"},
+            ["not-recovered"],
+            "workers_alive is 3, and 4 are wanted",
+            id="a-worker-is-not-counted-again",
+        ),
+        pytest.param("fails@2", {}, ["lost-after"], "requests failed after the recovery", id="fails-after"),
+        pytest.param("slow@2", {"throughput": 0.5}, ["slower"], "requests a second after", id="slower"),
+        pytest.param("other@2", {"same_outputs": True}, ["different-outputs"], "not those of the baseline", id="other"),
+        pytest.param("falls-ill@2", {}, ["not-recovered"], "is not ready any more", id="falls-ill"),
+    ],
+)
+def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(
+    bench: Bench, traits: str, settings: dict[str, Any], rules: list[str], said: str
+) -> None:
+    bench.write(worker=traits, **settings)
+    report = expect(bench, bench.check(), "regression", 1, *rules)
+    assert said in report["findings"][0]["summary"]
+    assert [case["outcome"] for case in report["cases"]].count("failed") == 1
+
+
+def test_a_neighbour_that_dies_with_the_worker_is_the_broken_promise(bench: Bench) -> None:
+    bench.write(router="dies")
+    report = expect(bench, bench.check(), "regression", 1, "other-died")
+    assert report["findings"][0]["summary"].startswith("router did not survive the restart of worker")
+    assert "lost the worker" in report["findings"][0]["evidence"][0]["excerpt"]
+
+
+@pytest.mark.parametrize("at", ["0", "1"])
+def test_it_is_killed_with_the_first_requests_or_between_two_loads(bench: Bench, at: str) -> None:
+    bench.write(router=None)
+    report = expect(bench, bench.check("--at", at, "--outage", "0"), "pass", 0)
+    killed_at = report["facts"]["killed_at"]
+    assert killed_at == REQUESTS if at == "1" else killed_at < REQUESTS
+
+
+# --- what proves nothing ---
+
+
+@pytest.mark.parametrize(
+    ("traits", "settings", "rule"),
+    [
+        pytest.param("fails", {}, "baseline-failed", id="nothing-answered"),
+        pytest.param("silent", {"request_timeout": "500ms"}, "baseline-failed", id="hangs-from-the-beginning"),
+        pytest.param("empty", {}, "proves-nothing", id="empty-answers"),
+        pytest.param(
+            "",
+            {"recovered": [{"http": "/", "status": 418}], "recovery_timeout": "300ms"},
+            "baseline-failed",
+            id="a-condition-that-never-held",
+        ),
+    ],
+)
+def test_a_check_that_proves_nothing_is_void_and_no_pass(
+    bench: Bench, traits: str, settings: dict[str, Any], rule: str
+) -> None:
+    bench.write(worker=traits, **settings)
+    report = expect(bench, bench.check(), "void", 86, rule)
+    assert "passed" not in {case["outcome"] for case in report["cases"]} or rule == "proves-nothing"
+
+
+def test_requests_that_the_baseline_answers_differently_are_left_out(bench: Bench) -> None:
+    bench.write(worker="unsteady", same_outputs=True)
+    report = expect(bench, bench.check(), "pass", 0)
+    assert [finding["rule"] for finding in report["findings"]] == ["restart-check/unstable-outputs"]
+
+
+def test_a_service_that_cannot_start_is_its_own_failure(bench: Bench) -> None:
+    bench.write(worker="dies")
+    ran = bench.check()
+    report = bench.report
+    assert (report["verdict"], ran.code) == ("regression", 1)
+    assert [finding["rule"] for finding in report["findings"]] == ["services/died"]
+    assert {case["outcome"] for case in report["cases"]} == {"error"}
+
+
+def test_a_port_that_somebody_else_owns_is_no_fault_of_the_change(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        bench.write()
+        path = bench.directory / "ci-doctor.toml"
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        path.write_text(path.read_text().replace("[services.router]", f'ready = "{url}"\n[services.router]'))
+        ran = bench.check()
+    assert (bench.report["verdict"], ran.code) == ("infra", 75), ran
+
+
+def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:
+    bench.write(budget="1500ms")
+    expect(bench, bench.check(), "inconclusive", 86, "budget-spent")
+
+
+# --- wrong settings ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kill": "wroker"}, "did you mean `worker`?"),
+        ({"services": ["worker", "nobody"]}, 'service "nobody" is not defined'),
+        ({"signal": "SIGKIL"}, "did you mean `SIGKILL`?"),
+        ({"signal": "SIGSTOP"}, "does not end a process"),
+        ({"at": 1.5}, "at:"),
+        ({"outage": "soon"}, "outage: not a duration"),
+        ({"requests": "nothing.jsonl"}, "cannot be read"),
+        ({"request_timeout": 0}, "request_timeout must be more than 0"),
+        ({"recovered": [{"metric": "x", "service": "wroker"}]}, "did you mean `worker`?"),
+        ({"recovered": [{"metric": "x", "http": "/"}]}, "write two entries"),
+        ({"recovered": [{"at_least": 3}]}, "`at_least` without a `metric`"),
+        ({"recovered": ["ftp://x"]}, "is none of"),
+        ({"outrage": "5s"}, "did you mean `outage`?"),
+    ],
+)
+def test_what_is_wrong_is_found_before_anything_is_started(bench: Bench, settings: dict[str, Any], said: str) -> None:
+    bench.write(**settings)
+    ran = bench.check()
+    assert ran.code == 2, ran
+    assert said in ran.out + ran.err, ran
+    assert not (bench.directory / "serve_worker.starts").exists()
+
+
+def test_a_dry_run_starts_nothing(bench: Bench) -> None:
+    bench.write()
+    ran = bench.check("--dry-run")
+    assert ran.code == 0
+    assert "would send SIGKILL to worker when 4 of 8 requests to router are done" in " ".join(ran.out.split())
+    assert not (bench.directory / "serve_worker.starts").exists()
+
+
+# --- signals ---
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_outage_ends_it_in_order_and_the_report_is_written(
+    bench: Bench, number: signal.Signals, code: int
+) -> None:
+    bench.write(outage="60s")
+    process = bench.begin()
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"stopped by SIGKILL" in line:
+            break
+    os.kill(process.pid, number)
+    process.communicate(timeout=LIMIT_S)
+    report = bench.report
+    assert (process.returncode, report["exit_code"], report["verdict"]) == (code, code, None)
+    assert report["error"]["message"] == f"interrupted by {number.name}; every process was stopped"
+    assert report["facts"]["phases"]["baseline"]["ok"] > 0
+
+
+# --- the embedded example ---
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llm"
+
+
+@pytest.mark.parametrize(
+    ("config", "verdict", "code", "rules"),
+    [
+        pytest.param("restart.toml", "pass", 0, set(), id="as-shipped"),
+        pytest.param(
+            "restart-bug.toml",
+            "regression",
+            1,
+            {"restart-check/hung-requests", "restart-check/port-not-released", "restart-check/tree-not-released"},
+            id="with-its-switch",
+        ),
+    ],
+)
+def test_the_example_ends_as_its_readme_says(
+    config: str, verdict: str, code: int, rules: set[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("numpy")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ran = doctor(
+        "restart-check", "--config", config, "--report-dir", str(tmp_path), cwd=EXAMPLE, env={"PATH": path}, timeout=120
+    )
+    report = json.loads((tmp_path / "report.json").read_text())
+    found = {finding["rule"] for finding in report["findings"] if finding["severity"] == "error"}
+    assert (ran.code, report["verdict"], found) == (code, verdict, rules), ran

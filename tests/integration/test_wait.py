@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor wait`, with servers that somebody else has started."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_doctor.services.ports import reserve_port
+from tests.support.cli import Ran, begin, doctor, environment, words
+
+pytestmark = pytest.mark.integration
+
+PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
+LIMIT_S = 30.0
+
+
+class Scene:
+    """Processes that the test itself starts, and one port that is free."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory = directory
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}/health"
+        self.log = directory / "server.log"
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.directory, start_new_session=True
+            )
+        self.started.append(process)
+        return process
+
+    def program(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        return self.start(sys.executable, str(PROGRAMS / f"{name}.py"), *arguments)
+
+    def python(self, program: str) -> subprocess.Popen[bytes]:
+        return self.start(sys.executable, "-c", program)
+
+    def wait(self, *arguments: str | Path, ready: str | None = None) -> Ran:
+        return doctor("wait", "--ready", ready or self.url, *arguments, cwd=self.directory)
+
+    def report(self, *arguments: str | Path, ready: str | None = None) -> tuple[Ran, dict[str, Any]]:
+        ran = self.wait("--json", *arguments, ready=ready)
+        return ran, json.loads(ran.out)
+
+    def pid_in(self, name: str) -> int:
+        path = self.directory / name
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                return int(path.read_text())
+            os.sched_yield()
+        raise AssertionError(f"{path} was never written")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    port = reserve_port()
+    scene = Scene(tmp_path, port.number)
+    yield scene
+    for process in scene.started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+    port.release()
+
+
+def first_line(process: subprocess.Popen[bytes]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline().decode()
+
+
+# --- ready ---
+
+
+def test_a_server_that_is_loading_is_waited_for(scene: Scene) -> None:
+    server = scene.program("answers", str(scene.port), "5")
+    ran, report = scene.report("--pid", str(server.pid))
+    assert (ran.code, report["verdict"]) == (0, "pass")
+    assert f"(pid {server.pid}) is ready: {scene.url}" in report["summary"]
+    assert report["facts"]["pid"] == server.pid
+    assert report["cases"][0]["outcome"] == "passed"
+    assert server.poll() is None, "it is left running"
+
+
+def test_a_server_that_is_ready_already_costs_one_look(scene: Scene) -> None:
+    server = scene.program("answers", str(scene.port))
+    assert scene.wait("--pid", str(server.pid)).code == 0
+    ran = scene.wait("--pid", str(server.pid), "--timeout", "0")
+    assert ran.code == 0, ran
+    assert ran.out == ""
+    assert "✓ PASS" in ran.err
+
+
+def test_a_child_of_the_process_may_be_the_one_that_answers(scene: Scene) -> None:
+    answers = PROGRAMS / "answers.py"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, {str(answers)!r}, '{scene.port}'])"
+    parent = scene.python(program)
+    assert scene.wait("--pid", str(parent.pid)).code == 0
+
+
+def test_a_pidfile_may_be_written_late(scene: Scene) -> None:
+    path = scene.directory / "run" / "server.pid"
+    waiting = begin("wait", "--pidfile", path, "--ready", scene.url, "--report-dir", "report", cwd=scene.directory)
+    # Talk begins after 2 s: by then it does wait.
+    assert "waiting for" in first_line(waiting)
+    path.parent.mkdir()
+    path.touch()
+    server = scene.program("answers", str(scene.port))
+    path.write_text(f"{server.pid}\n")
+    _, err = waiting.communicate(timeout=LIMIT_S)
+    assert waiting.returncode == 0, err
+    report = json.loads((scene.directory / "report" / "report.json").read_text())
+    assert report["facts"]["pid"] == server.pid
+
+
+@pytest.mark.parametrize(
+    ("ready", "program"),
+    [
+        ("log:^server is ready$", "print('server is ready', flush=True); input()"),
+        ("file:run.ready", "open('run.ready', 'w'); input()"),
+        ("exec:test -e run.ready", "open('run.ready', 'w'); input()"),
+    ],
+)
+def test_every_kind_of_probe_can_be_waited_for(scene: Scene, ready: str, program: str) -> None:
+    server = scene.python(program)
+    ran = scene.wait("--pid", str(server.pid), "--log", scene.log, ready=ready)
+    assert ran.code == 0, ran
+
+
+# --- death ---
+
+
+def test_a_death_is_told_with_the_root_line_of_its_log(scene: Scene) -> None:
+    server = scene.program("dies_with_traceback")
+    ran = scene.wait("--pid", str(server.pid), "--log", scene.log, "--timeout", "30")
+    assert ran.code == 1
+    assert "> ImportError: libcudart.so.12" in ran.err
+    assert "✗ REGRESSION" in ran.err.splitlines()[0]
+
+
+@pytest.mark.parametrize(("code", "told"), [(3, "exit code 3"), (0, "exit code 0"), (-11, "killed by SIGSEGV (11)")])
+def test_a_zombie_that_nobody_waits_for_is_dead(scene: Scene, code: int, told: str) -> None:
+    parent = scene.program("never_waits", "child.pid", str(code))
+    pid = scene.pid_in("child.pid")
+    waiting = begin("wait", "--json", "--pid", str(pid), "--ready", scene.url, cwd=scene.directory)
+    assert "waiting for" in first_line(waiting)
+    assert parent.stdin is not None
+    parent.stdin.write(b".")
+    parent.stdin.flush()
+    out, _ = waiting.communicate(timeout=LIMIT_S)
+    assert waiting.returncode == 1
+    message = json.loads(out)["findings"][0]["summary"]
+    assert told in message
+    assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", "it is one still"
+    ran, report = scene.report("--pid", str(pid))
+    assert ran.code == 1
+    assert "died before ci-doctor looked" in report["findings"][0]["summary"]
+    assert told in report["findings"][0]["summary"]
+
+
+def test_a_process_that_is_gone_is_dead(scene: Scene) -> None:
+    server = scene.program("exits", "0")
+    server.wait()
+    (scene.directory / "server.pid").write_text(str(server.pid))
+    began = time.monotonic()
+    ran, report = scene.report("--pidfile", "server.pid", "--log", scene.log)
+    assert ran.code == 1
+    assert report["findings"][0]["rule"] == "services/died"
+    assert "before ci-doctor looked" in report["findings"][0]["summary"]
+    assert "exit code unknown" in json.dumps(report["findings"][0]["evidence"])
+    assert time.monotonic() - began < LIMIT_S
+
+
+def test_a_cause_outside_the_change_is_75(scene: Scene) -> None:
+    server = scene.program("exits", "1", "OSError: [Errno 28] No space left on device")
+    ran, report = scene.report("--pid", str(server.pid), "--log", scene.log)
+    assert (ran.code, report["verdict"]) == (75, "infra")
+    assert "no space is left on a disk" in report["findings"][0]["summary"]
+
+
+def test_a_worker_killed_under_a_living_server_is_a_death(scene: Scene) -> None:
+    server = scene.program("keeps_a_worker", "worker.pid")
+    worker = scene.pid_in("worker.pid")
+    waiting = begin("wait", "--json", "--pid", str(server.pid), "--ready", scene.url, cwd=scene.directory)
+    assert "waiting for" in first_line(waiting)
+    os.kill(worker, signal.SIGKILL)
+    out, _ = waiting.communicate(timeout=LIMIT_S)
+    assert waiting.returncode == 1
+    finding = json.loads(out)["findings"][0]
+    assert finding["rule"] == "services/descendant-died"
+    assert f"lost its process python (pid {worker})" in finding["summary"].replace(Path(sys.executable).name, "python")
+
+
+def test_the_end_of_a_worker_can_be_ignored(scene: Scene) -> None:
+    server = scene.program("keeps_a_worker", "worker.pid")
+    worker = scene.pid_in("worker.pid")
+    waiting = begin(
+        *("wait", "--json", "--pid", str(server.pid), "--ready", "file:done", "--descendants", "ignore"),
+        cwd=scene.directory,
+    )
+    assert "waiting for" in first_line(waiting)
+    os.kill(worker, signal.SIGKILL)
+    while (status := Path(f"/proc/{worker}")).exists():
+        os.sched_yield()
+    assert not status.exists()
+    (scene.directory / "done").touch()
+    waiting.communicate(timeout=LIMIT_S)
+    assert waiting.returncode == 0
+
+
+def test_ci_doctor_is_gone_within_milliseconds_of_a_death(scene: Scene) -> None:
+    delays = []
+    for number in range(3):
+        report = f"report-{number}"
+        parent = scene.program("never_waits", f"{number}.pid", "1")
+        pid = scene.pid_in(f"{number}.pid")
+        waiting = begin(
+            *("wait", "--pid", str(pid), "--ready", scene.url, "--log", str(scene.log), "--report-dir", report),
+            cwd=scene.directory,
+        )
+        assert "waiting for" in first_line(waiting)
+        watch = os.pidfd_open(waiting.pid)
+        assert parent.stdin is not None
+        began = time.monotonic()
+        parent.stdin.write(b".")
+        parent.stdin.flush()
+        assert select_one(watch)
+        delays.append(time.monotonic() - began)
+        os.close(watch)
+        waiting.communicate()
+        assert (scene.directory / report / "report.json").exists()
+    # 30 ms when the machine is quiet; what would poll for it would be above this by far.
+    assert statistics.median(delays) < 0.3, delays
+
+
+def select_one(descriptor: int) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(LIMIT_S * 1000))
+
+
+# --- not ready, and not the one ---
+
+
+def test_what_was_seen_last_is_told_when_time_is_up(scene: Scene) -> None:
+    server = scene.python("input()")
+    ran, report = scene.report("--pid", str(server.pid), "--timeout", "300ms")
+    assert (ran.code, report["verdict"]) == (1, "regression")
+    assert report["findings"][0]["rule"] == "services/not-ready"
+    assert "not ready within 0.3 s: connection refused" in report["findings"][0]["summary"]
+    assert server.poll() is None
+
+
+def test_another_process_on_the_port_is_named(scene: Scene) -> None:
+    other = scene.program("answers", str(scene.port))
+    assert scene.wait("--pid", str(other.pid)).code == 0
+    server = scene.python("input()")
+    ran, report = scene.report("--pid", str(server.pid))
+    assert (ran.code, report["verdict"]) == (75, "infra")
+    message = report["findings"][0]["summary"]
+    assert f"(pid {other.pid}, since 20" in message
+    assert f"port {scene.port} is owned by" in message
+    assert "retry on another machine" in report["findings"][0]["remedy"]
+
+
+def test_a_younger_process_on_the_port_is_another_one_too(scene: Scene) -> None:
+    server = scene.python("input()")
+    other = scene.program("answers", str(scene.port))
+    ran, report = scene.report("--pid", str(server.pid))
+    assert ran.code == 75
+    assert f"(pid {other.pid}, since 20" in report["findings"][0]["summary"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "does not exist"), ("", "is empty"), ("soon", "holds 'soon', which is no process id"), ("1", "holds '1'")],
+)
+def test_a_pidfile_that_names_nobody_in_time_is_told(scene: Scene, content: str | None, told: str) -> None:
+    path = scene.directory / "server.pid"
+    if content is not None:
+        path.write_text(content)
+    ran, report = scene.report("--pidfile", path, "--timeout", "100ms")
+    assert ran.code == 1
+    assert told in report["findings"][0]["summary"]
+
+
+# --- interrupted ---
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(scene: Scene, number: signal.Signals, code: int) -> None:
+    server = scene.python("input()")
+    waiting = begin(
+        "wait", "--pid", str(server.pid), "--ready", "exec:sleep 600", "--report-dir", "report", cwd=scene.directory
+    )
+    assert "waiting for" in first_line(waiting)
+    waiting.send_signal(number)
+    waiting.communicate(timeout=LIMIT_S)
+    assert waiting.returncode == code
+    report = json.loads((scene.directory / "report" / "report.json").read_text())
+    assert report["verdict"] is None
+    assert number.name in report["error"]["message"]
+    assert server.poll() is None
+
+
+# --- the command line ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "exactly one of --pid and --pidfile"),
+        (["--pid", "5", "--pidfile", "x"], "exactly one of --pid and --pidfile"),
+        (["--pid", "0"], "--pid 0 names no process"),
+        (["--pid", "-5"], "--pid -5 names no process"),
+        (["--pid", "1"], "first process"),
+        (["--pid", "abc"], "not a valid integer"),
+        (["--pid", "5", "--timeout", "soon"], "--timeout: not a duration"),
+        (["--pid", "5", "--ready", "/health"], "write the whole URL: http://127.0.0.1:8000/health"),
+        (["--pid", "5", "--ready", "http://127.0.0.1:{port}/"], "`wait` knows no {port}"),
+        (["--pid", "5", "--ready", "health"], "is none of"),
+        (["--pid", "5", "--ready", "log:x"], "name it with --log FILE"),
+        (["--pid", "5", "--ready", '{ http = "http://h/", authorization = "NO_SUCH" }'], "NO_SUCH, which is not set"),
+    ],
+)
+def test_what_cannot_be_waited_for_is_a_usage_error(scene: Scene, arguments: list[str], told: str) -> None:
+    ran = scene.wait(*arguments)
+    assert ran.code == 2
+    assert told in ran.err
+
+
+def test_a_command_that_does_not_exist_is_a_usage_error(scene: Scene) -> None:
+    server = scene.python("input()")
+    ran = scene.wait("--pid", str(server.pid), ready="exec:no-such-command")
+    assert ran.code == 2
+    assert "cannot run no-such-command" in ran.err
+
+
+def test_on_a_terminal_one_line_is_kept_up_to_date_and_wiped(scene: Scene) -> None:
+    server = scene.python("input()")
+    ours, theirs = pty.openpty()
+    waiting = subprocess.Popen(
+        words("wait", "--pid", str(server.pid), "--ready", scene.url, "--timeout", "2500ms"),
+        cwd=scene.directory,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the last writer has closed it
+        while piece := os.read(ours, 4096):
+            shown += piece
+    os.close(ours)
+    assert waiting.wait(LIMIT_S) == 1
+    assert shown.count(b"\r\x1b[Kwaiting for") >= 2
+    assert b"\r\x1b[K\r\n" not in shown
+    assert shown.rpartition(b"waiting for")[2].count(b"\r\x1b[K") == 1

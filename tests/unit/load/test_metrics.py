@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+import asyncio
+
+import pytest
+
+from ci_doctor.load.metrics import parse_metrics, read_metrics
+from tests.support.canned_server import CannedServer, http
+
+
+def test_metrics_are_summed_over_labels() -> None:
+    text = """
+# HELP hits of the cache
+# TYPE hits counter
+hits{engine="0",path="{a}"} 3
+hits{engine="1"} 4 1700000000
+plain 2.5
+broken x
+lonely
+"""
+    assert parse_metrics(text) == {"hits": 7.0, "plain": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [(http(b"hits 3\n"), {"hits": 3.0}), (http(b"hits 3", "404 No"), None), (b"", None), (http(b""), {})],
+)
+def test_metrics_that_cannot_be_read_are_not_metrics_that_are_not_there(
+    reply: bytes, expected: dict[str, float] | None
+) -> None:
+    async def run() -> dict[str, float] | None:
+        async with CannedServer(reply).running() as url:
+            return await read_metrics(url)
+
+    assert asyncio.run(run()) == expected

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.service_rules import SERVICE_RULES
+from ci_doctor.render import markdown, text
+from ci_doctor.services.findings import finding_of, memory, stop_findings
+from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure, StopResult
+from ci_doctor.services.root_line import marked, root_index
+from tests.support.builders import a_report
+
+TRACEBACK = (
+    '  File "serve.py", line 12, in main',
+    "    load()",
+    '  File "kernels.py", line 3, in load',
+    '    raise ImportError("no libcudart")',
+    "ImportError: no libcudart",
+    "cleaning up",
+)
+DIED = ServiceFailure(
+    kind=FailureKind.DIED,
+    service="vllm",
+    message="vllm died 2.0 s after its start, before it was ready: exit code 1",
+    exit_code=1,
+    log="logs/vllm-1.log",
+    tail=TRACEBACK,
+    tail_line=51,
+    tail_end_line=56,
+    duration_s=2.0,
+)
+LOST = Process(pid=7, name="engine")
+
+
+def rule_of(**changes: Any) -> str:
+    return finding_of(replace(DIED, **changes)).rule
+
+
+def test_the_kind_of_failure_names_the_rule() -> None:
+    assert rule_of() == "services/died"
+    assert rule_of(kind=FailureKind.NOT_READY) == "services/not-ready"
+    assert rule_of(kind=FailureKind.OUTSIDE) == "services/outside"
+    assert rule_of(fatal="CUDA error") == "services/fatal-line"
+    assert rule_of(oom="its cgroup", signal="SIGKILL") == "services/oom-killed"
+    assert rule_of(oom="the machine", kind=FailureKind.OUTSIDE) == "services/oom-killed"
+
+
+def test_only_a_service_that_lived_on_has_lost_a_descendant() -> None:
+    lived = "vllm lost its process engine (pid 7) 2.0 s after its start: killed by SIGKILL (9); vllm itself (pid 6) lived on"
+    assert rule_of(descendant=LOST, message=lived) == "services/descendant-died"
+    assert rule_of(descendant=LOST) == "services/died"
+
+
+def test_every_rule_that_is_used_is_explained() -> None:
+    stopped = StopResult(
+        killed=(LOST,), survivors=(LOST,), duration_s=1, not_released=("a",), cut_logs=("b",), problems=("c",)
+    )
+    used = {finding.rule for finding in stop_findings(stopped)}
+    assert used == {f"services/{what}" for what in ("survivor", "not-released", "stop-failed", "killed", "log-cut")}
+    assert used < set(SERVICE_RULES)
+    assert {rule_of(), rule_of(kind=FailureKind.OUTSIDE), rule_of(oom="x"), rule_of(fatal="x")} < set(SERVICE_RULES)
+
+
+@pytest.mark.parametrize("render", [text.render, markdown.render])
+def test_the_root_line_is_marked_in_what_people_read(render: Any) -> None:
+    shown = render(a_report(findings=(finding_of(DIED),)))
+    assert "> ImportError: no libcudart\n" in shown
+    assert "  cleaning up\n" in shown
+    assert "logs/vllm-1.log:51-56" in shown
+    assert "less +51 logs/vllm-1.log" in shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "root"),
+    [
+        (TRACEBACK, 4),
+        (tuple(f"(Engine pid=2) ERROR [core.py:7] {line}" for line in TRACEBACK), 4),
+        (("a", "error: no such file", "see the error above", "bye"), 1),
+        (("loading", "OSError: [Errno 98] Address already in use", "error: giving up"), 1),
+        (("one", "two"), 1),
+        (('  File "x.py", line 1', "    cut off"), 1),
+        ((), None),
+    ],
+)
+def test_the_line_nearest_to_the_cause_is_found(lines: tuple[str, ...], root: int | None) -> None:
+    assert root_index(lines) == root
+
+
+def test_the_fatal_line_is_the_root_line() -> None:
+    assert root_index(("x", "EngineDeadError", "ValueError: y"), fatal="EngineDeadError") == 1
+
+
+def test_the_root_line_is_never_cut_off() -> None:
+    lines = [f"line {number}" for number in range(40)]
+    for root in range(40):
+        shown = marked(lines, root, 10)
+        assert len(shown) == 10
+        assert [line for line in shown if line.startswith("> ")] == [f"> line {root}"]
+    assert marked(lines, 39, 10)[-1] == "> line 39"
+    assert marked((), None, 10) == []
+
+
+def test_what_followed_and_what_it_took_are_evidence() -> None:
+    finding = finding_of(replace(DIED, peak_rss=3 << 30, consequences=("kv died 2.1 s after its start",)))
+    assert [evidence.excerpt for evidence in finding.evidence[1:]] == [
+        "peak memory 3.0 GiB",
+        "then\n  kv died 2.1 s after its start",
+    ]
+
+
+def test_a_service_that_wrote_nothing_says_so() -> None:
+    finding = finding_of(replace(DIED, tail=(), tail_line=None, tail_end_line=None))
+    assert finding.evidence[0].excerpt == "(it wrote nothing)"
+    assert finding.remedy == "less logs/vllm-1.log"
+
+
+def test_a_service_that_was_never_started_points_at_no_log() -> None:
+    finding = finding_of(replace(DIED, kind=FailureKind.NOT_READY, log=None), Severity.WARNING)
+    assert (finding.evidence, finding.severity) == ((), Severity.WARNING)
+
+
+def test_many_processes_are_named_in_short() -> None:
+    killed = tuple(Process(pid=number, name="w") for number in range(1, 6))
+    (finding,) = stop_findings(StopResult(killed=killed, duration_s=1.0))
+    assert finding.summary.startswith("w (pid 1), w (pid 2), w (pid 3) and 2 more ignored")
+    assert finding.severity is Severity.NOTE
+
+
+def test_a_calm_stop_finds_nothing() -> None:
+    assert list(stop_findings(StopResult(duration_s=0.1))) == []
+
+
+@pytest.mark.parametrize(("count", "words"), [(5 << 10, "5 KiB"), (5 << 20, "5 MiB"), (3 << 29, "1.5 GiB")])
+def test_memory_is_told_in_its_own_units(count: int, words: str) -> None:
+    assert memory(count) == words

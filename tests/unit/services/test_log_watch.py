@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.services.log_watch import FatalLine, LogWatch
+from ci_doctor.services.logs import LogBound
+
+MIB = 1024 * 1024
+
+
+class Reader:
+    """What a watch has handed out."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.skipped = 0
+        self._more = asyncio.Event()
+
+    def take(self, lines: list[str]) -> None:
+        assert lines, "never called for nothing"
+        self.lines += lines
+        self._more.set()
+
+    def skip(self, count: int) -> None:
+        self.skipped += count
+
+    async def until(self, met: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not met():
+                self._more.clear()
+                await self._more.wait()
+
+    async def until_line(self, line: str) -> None:
+        await self.until(lambda: line in self.lines)
+
+
+def watched(path: Path, test: Callable[[Reader, LogWatch], Coroutine[None, None, None]]) -> Reader:
+    """Run `test` while `path` is watched, then close the watch."""
+
+    async def run() -> Reader:
+        reader = Reader()
+        watch = LogWatch(path, reader.take, on_skipped=reader.skip)
+        try:
+            await test(reader, watch)
+        finally:
+            watch.close()
+            watch.close()
+        return reader
+
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    reader = asyncio.run(run())
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    return reader
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def test_lines_are_handed_out_as_they_are_written(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, b"before\n")
+
+    async def test(reader: Reader, _: LogWatch) -> None:
+        await reader.until_line("before")
+        append(log, b"one\ntwo\nthr")
+        await reader.until_line("two")
+        assert reader.lines == ["before", "one", "two"]
+        append(log, b"ee\r\n\nfour")
+        await reader.until_line("three")
+
+    assert watched(log, test).lines == ["before", "one", "two", "three", "", "four"]
+
+
+def test_a_file_that_comes_later_is_read(tmp_path: Path) -> None:
+    async def test(reader: Reader, _: LogWatch) -> None:
+        append(tmp_path / "log", b"here\n")
+        await reader.until_line("here")
+
+    assert watched(tmp_path / "log", test).lines == ["here"]
+
+
+def test_what_was_never_there_hands_out_nothing(tmp_path: Path) -> None:
+    async def test(_: Reader, __: LogWatch) -> None:
+        return
+
+    assert watched(tmp_path / "log", test).lines == []
+
+
+def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
+    append(tmp_path / "log", b"\xff\xfe a\0b\n")
+
+    async def test(_: Reader, __: LogWatch) -> None:
+        return
+
+    assert watched(tmp_path / "log", test).lines == ["\ufffd\ufffd ab"], "also when it is closed before its first turn"
+
+
+def test_a_line_that_does_not_end_is_handed_out_in_pieces(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    async def test(reader: Reader, _: LogWatch) -> None:
+        append(log, b"x" * MIB)
+        await reader.until(lambda: len(reader.lines) >= 15)
+
+    reader = watched(log, test)
+    assert sum(map(len, reader.lines)) == MIB
+    assert max(map(len, reader.lines)) == 64 * 1024
+
+
+def test_one_that_is_far_behind_goes_on_at_the_end_and_says_what_it_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        for number in range(300_000):
+            file.write(b"%-99d\n" % number)
+
+    async def test(reader: Reader, _: LogWatch) -> None:
+        await reader.until(lambda: bool(reader.lines) and reader.lines[-1].startswith("299999"))
+
+    reader = watched(log, test)
+    assert reader.skipped == 30_000_000 - MIB
+    assert sum(len(line) + 1 for line in reader.lines) == MIB
+
+
+def test_no_flood_holds_up_the_loop(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.write(b"y\n" * (15 * MIB // 2))
+
+    async def test(reader: Reader, _: LogWatch) -> None:
+        turns = 0
+        while not reader.lines or sum(map(len, reader.lines)) < 15 * MIB // 2:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 60, "one bounded piece between any two turns of the loop"
+
+    assert watched(log, test).skipped == 0
+
+
+def test_the_freed_middle_of_a_log_is_skipped(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.write(b"%-63d\n" % 0 * (MIB // 64))
+        file.write(b"the end\n")
+    LogBound(log, 256 * 1024).check()
+
+    async def test(reader: Reader, _: LogWatch) -> None:
+        await reader.until_line("the end")
+
+    reader = watched(log, test)
+    assert {line.strip() for line in reader.lines} <= {"0", "", "the end"}
+    assert reader.skipped > MIB // 4
+    assert reader.skipped + sum(len(line) for line in reader.lines) <= log.stat().st_size
+
+
+def test_a_log_that_becomes_shorter_is_read_on_from_its_new_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, b"a long first line\n")
+
+    async def test(reader: Reader, _: LogWatch) -> None:
+        await reader.until_line("a long first line")
+        os.truncate(log, 0)
+        await asyncio.sleep(0.1)  # the notification of it alone has had its chance
+        append(log, b"again\n")
+        await reader.until_line("again")
+
+    watched(log, test)
+
+
+def test_closing_from_within_is_fine(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, b"one\n" * MIB)
+
+    async def run() -> int:
+        calls = 0
+
+        def take(lines: list[str]) -> None:
+            nonlocal calls
+            calls += 1
+            watch.close()
+            done.set()
+
+        done = asyncio.Event()
+        watch = LogWatch(log, take)
+        await asyncio.wait_for(done.wait(), 20)
+        await asyncio.sleep(0)
+        return calls
+
+    assert asyncio.run(run()) >= 1
+
+
+@pytest.mark.parametrize(
+    ("line", "fatal"), [("E 12:00 CUDA error: an illegal address", True), ("no error here", False), ("", False)]
+)
+def test_a_fatal_line_holds_the_pattern_anywhere(line: str, fatal: bool) -> None:
+    assert FatalLine(r"CUDA error").matches(line) is fatal
