@@ -18,7 +18,7 @@ from ci_doctor.errors import ConfigError
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.toml_lines import Keys, line_of
 
-SECTIONS = ("correctness", "exit-codes", "services", "setup-env")
+SECTIONS = ("correctness", "exit-codes", "restart-check", "services", "setup-env")
 DEFAULT = "default"
 S = TypeVar("S", bound=msgspec.Struct)
 # `[tool.ci-doctor]`, `[tool.ci-doctor.setup-env]`, and their spellings.

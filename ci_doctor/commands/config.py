@@ -15,14 +15,19 @@ from ci_doctor.commands.group import Group
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.config import Config
-from ci_doctor.correctness.planning import service_specs
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.exit_codes import read_exit_codes
 from ci_doctor.model.report import Section
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.services.configured import service_specs
+from ci_doctor.services.restart.settings import RestartSettings
 
-TYPED: dict[str, type[Struct]] = {"setup-env": SetupEnvSettings, "correctness": CorrectnessSettings}
+TYPED: dict[str, type[Struct]] = {
+    "setup-env": SetupEnvSettings,
+    "correctness": CorrectnessSettings,
+    "restart-check": RestartSettings,
+}
 
 
 Rows = dict[str, tuple[Any, str]]  # a key's value and its origin

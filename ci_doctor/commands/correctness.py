@@ -22,18 +22,19 @@ from ci_doctor.correctness.conclude import judge, report_fields
 from ci_doctor.correctness.evidence import SAMPLES, clear, redact_logs
 from ci_doctor.correctness.experiment import run
 from ci_doctor.correctness.findings import Context
-from ci_doctor.correctness.interruption import deaf
 from ci_doctor.correctness.planning import determinism_findings, parse_arm_variables, plan, read_settings
-from ci_doctor.correctness.requests import read_requests, sampling_findings
 from ci_doctor.correctness.results import Ending, Experiment
 from ci_doctor.correctness.samples import SampleWriter
+from ci_doctor.correctness.sampling import sampling_findings
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Plan
 from ci_doctor.errors import UsageError
 from ci_doctor.exit_codes import read_exit_codes
+from ci_doctor.load.requests import read_requests
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.report import Failure, Report, Section
 from ci_doctor.model.verdict import Verdict, exit_code
+from ci_doctor.system.interruption import deaf
 from ci_doctor.system.redaction import Redactor
 from ci_doctor.system.repository import checkout
 

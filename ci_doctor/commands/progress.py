@@ -8,18 +8,10 @@ from typing import Self
 
 import click
 
+from ci_doctor.commands.live import event_line
 from ci_doctor.correctness.experiment import Progress
-from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.system import clock
 
-WORDS = {
-    EventKind.STARTED: "started",
-    EventKind.READY: "ready",
-    EventKind.DIED: "died",
-    EventKind.STOPPING: "stopping",
-    EventKind.KILLED: "killed",
-    EventKind.STOPPED: "stopped",
-}
 # Plain lines go into a log that is kept: one for the last answer, and for others not more often than this (seconds).
 QUIET_S = 2.0
 
@@ -66,19 +58,3 @@ def _say(text: str) -> None:
     """Talk is not evidence: where nobody listens any more, the experiment goes on."""
     with contextlib.suppress(OSError):
         click.echo(text, nl=False, err=True)
-
-
-def event_line(event: ServiceEvent) -> str:
-    """An event in words."""
-    parts = [event.service or "", WORDS[event.kind]]
-    if event.name:
-        parts.append(f"{event.name} (pid {event.pid})")
-    elif event.kind is EventKind.STARTED:
-        parts.append(f"(pid {event.pid}, {event.log})")
-    if event.duration_s is not None:
-        parts.append(f"after {event.duration_s:.1f} s")
-    if event.signal:
-        parts.append(f"by {event.signal}")
-    elif event.exit_code is not None:
-        parts.append(f"with exit code {event.exit_code}")
-    return " ".join(parts)

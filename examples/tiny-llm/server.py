@@ -10,6 +10,7 @@ batch, `protocol.py` what a request and an answer look like. Here: HTTP and the 
 import argparse
 import json
 import signal
+import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -105,6 +106,16 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+def start_helper(server: Server) -> None:
+    """The bug of `--restart-bug`: start a helper that inherits the listening socket.
+
+    Killed, the server leaves it behind, and with it the port: connections are still
+    taken, nobody reads them, and the next start cannot bind.
+    """
+    words = [sys.executable, "-c", "import signal; signal.pause()"]
+    subprocess.Popen(words, pass_fds=[server.fileno()], start_new_session=True)
+
+
 def parse_args() -> argparse.Namespace:
     """Return the flags, `plan` reduced to the one this start uses."""
     known = ", ".join(PLANS)
@@ -115,6 +126,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--kv-reuse", nargs="?", const="on", default="off",
                         choices=["off", "on", "stale"])  # fmt: skip
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
+    parser.add_argument("--restart-bug", action="store_true", help="let a helper keep the port")
     args = parser.parse_args()
     plans = args.plan.split(",")
     if unknown := [plan for plan in plans if plan not in PLANS and plan != "auto"]:
@@ -134,6 +146,8 @@ def main() -> None:
     engine = Engine(Model(plan, bfloat16=args.dtype == "bfloat16"), args.kv_reuse)
     with Server(args.port, engine) as server:
         address = f"http://127.0.0.1:{server.server_port}"
+        if args.restart_bug:
+            start_helper(server)
         print(f"tiny-llm on {address}: plan {plan}, kv-reuse {args.kv_reuse}", flush=True)
         try:
             server.serve_forever()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast services are known to be ready or dead, what is left of them, and what the watching costs; peers beside it.
+
+    python benchmarks/services.py                    prints each row, and PASS or MISS against its target
+    python benchmarks/services.py --only exit        one row: died, exit, descendant, orphans, watching, ready
+    python benchmarks/services.py --record           also appends the rows to benchmarks/RESULTS.md
+
+Contenders take turns in one run, each median is over `--runs`; only ratios travel to another machine. The peers are
+installed, at pinned versions, in a folder outside the repository. The exit status is 1 where a target is missed.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from startup import RESULTS
+from supervision import deaths, exits, orphans, readiness, watching
+from supervision.figures import Row, as_markdown, as_text
+from supervision.peers import Peers, install
+from supervision.scene import Scene
+
+PEERS = Path.home() / ".cache" / "ci-doctor-benchmark"
+
+
+def rows(scene: Scene, arguments: argparse.Namespace, peers: Callable[[], Peers]) -> dict[str, Callable[[], Row]]:
+    runs = arguments.runs
+    return {
+        "died": lambda: deaths.event_row(scene, runs),
+        "exit": lambda: exits.row(scene, runs, peers()),
+        "descendant": lambda: deaths.descendant_row(scene, runs),
+        "orphans": lambda: orphans.row(scene, runs, peers()),
+        "watching": lambda: watching.row(scene, arguments.watch_seconds),
+        "ready": lambda: readiness.row(scene, runs, peers()),
+    }
+
+
+def record(done: list[Row], runs: int, load: str) -> None:
+    title = f"## {datetime.now(UTC):%Y-%m-%d}: services, {runs} alternating runs, medians"
+    processor = platform.processor() or platform.machine()
+    machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs, load {load}"
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write("\n".join([f"\n{title}", "", machine, "", *map(as_markdown, done)]).rstrip() + "\n")
+
+
+def load() -> str:
+    """Of the last minute and of the last five, before anything was measured."""
+    return "{:.2f}, {:.2f}".format(*os.getloadavg()[:2])
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20, help="counted runs of each contender")
+    parser.add_argument("--watch-seconds", type=float, default=60.0, help="how long the eight services are watched")
+    parser.add_argument("--only", action="append", metavar="NAME", help="one row, may be repeated")
+    parser.add_argument("--peers", type=Path, default=PEERS, help="where peers are installed")
+    parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments, before, done = parse(), load(), []
+    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {before}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="ci-doctor-benchmark-") as folder:
+        named = rows(Scene(Path(folder)), arguments, lambda: install(arguments.peers))
+        if unknown := set(arguments.only or ()) - set(named):
+            raise SystemExit(f"no row is named {', '.join(sorted(unknown))}; there are: {', '.join(named)}")
+        for name in arguments.only or named:
+            done.append(named[name]())
+            print(as_text(done[-1]), flush=True)
+    if arguments.record:
+        record(done, arguments.runs, before)
+    return 0 if all(row.within for row in done) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

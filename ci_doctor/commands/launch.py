@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor launch`."""
+
+import contextlib
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ci_doctor import config
+from ci_doctor.commands.delivery import claim, deliver
+from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.launch_output import Job, described, hand_over, refused, take_secrets_out, would_do
+from ci_doctor.commands.live import LiveLines
+from ci_doctor.commands.options import config_option, dry_run_option, output_options
+from ci_doctor.commands.warm_up import WarmUp
+from ci_doctor.errors import UsageError
+from ci_doctor.exit_codes import read_exit_codes
+from ci_doctor.model.duration import parse_duration
+from ci_doctor.services.check import check_services
+from ci_doctor.services.client import check_words, problem
+from ci_doctor.services.configured import service_specs
+from ci_doctor.services.events import EventLog
+from ci_doctor.services.launch import Plan, run
+from ci_doctor.services.launch_options import choose
+from ci_doctor.services.spec import LaunchContext
+from ci_doctor.system.interruption import Interruption
+from ci_doctor.system.redaction import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ci_doctor.services.outcome import ServiceEvent
+    from ci_doctor.services.running import RunningGroup
+
+DEFAULT_DIRECTORY = Path("ci-doctor-report")
+
+
+@click.command("launch", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--service", "services", multiple=True, metavar="NAME[='CMD']", help="Start this one. Repeatable. [default: all]"
+)
+@click.option("--ready", multiple=True, metavar="NAME=PROBE", help="How to ask whether it is ready. Repeatable.")
+@click.option("--needs", multiple=True, metavar="NAME=OTHER", help="Start NAME when OTHER is ready. Repeatable.")
+@click.option("--timeout", metavar="S", help="What all have together to become ready. [default: start_timeout of each]")
+@click.option(
+    "--events", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write events here, JSON lines."
+)
+@click.option("--follow", is_flag=True, help="Show what the services write, on stderr.")
+@config_option
+@dry_run_option
+@output_options
+@click.argument("client", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def launch(
+    invocation: Invocation,
+    /,
+    *,
+    client: tuple[str, ...],
+    config_path: Path | None,
+    services: tuple[str, ...],
+    ready: tuple[str, ...],
+    needs: tuple[str, ...],
+    timeout: str | None,
+    events: Path | None,
+    follow: bool,
+    dry_run: bool,
+    as_json: bool,
+    report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
+) -> int:
+    """Start services, wait until all are ready, run CLIENT under them, stop everything.
+
+    Ends with CLIENT's status; with 1 where a service dies or is not ready in time, and with 75 where that has a cause
+    outside the change. Without CLIENT the services run until a signal comes or one of them dies.
+    """
+    if client and client != invocation.argv[len(invocation.own_argv) + 1 :]:
+        # Without it a reader could not tell whose option `--json` is.
+        words = shlex.join(["ci-doctor", *invocation.argv[: -len(client)], "--", *client])
+        raise UsageError("`--` is missing before the command", hint=f"write: {words}")
+    directory = invocation.report_directory or DEFAULT_DIRECTORY
+    if not dry_run:
+        # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
+        claim(directory)
+    job = _prepare(
+        directory, config_path, services=(services, ready, needs), client=client, timeout=timeout, as_json=as_json
+    )
+    if found := problem(client[0], os.environ, Path.cwd()) if client else None:
+        return deliver(refused(invocation, *found), as_json=as_json, directory=None if dry_run else directory)
+    if dry_run:
+        return deliver(would_do(job, invocation), as_json=as_json, directory=None)
+    return _perform(job, invocation, events=events, follow=follow, as_json=as_json)
+
+
+def _prepare(
+    directory: Path,
+    config_path: Path | None,
+    *,
+    services: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]],
+    client: tuple[str, ...],
+    timeout: str | None,
+    as_json: bool,
+) -> Job:
+    """Find everything that is wrong before anything is started. Raises UsageError."""
+    loaded = config.load(config_path, Path.cwd())
+    specs, names = choose(service_specs(loaded), *services)
+    environment = dict(os.environ)
+    context = LaunchContext(
+        environment=environment,
+        directory=loaded.directory.absolute(),
+        log_directory=directory.absolute() / "logs",
+        limit_s=_seconds(timeout),
+    )
+    order = check_services(specs, names, context)
+    check_words(client, order)
+    codes, _ = read_exit_codes(loaded, os.environ)
+    return Job(
+        plan=Plan(
+            specs=specs,
+            names=names,
+            order=order,
+            context=context,
+            client=client,
+            environment=environment,
+            directory=Path.cwd(),
+            client_output=2 if as_json else 1,
+        ),
+        codes=codes,
+        directory=directory,
+        redactor=Redactor.from_environment(os.environ, *(specs[name].env for name in order)),
+    )
+
+
+def _seconds(timeout: str | None) -> float | None:
+    if timeout is None:
+        return None
+    hint = 'write it as "90s", "25m" or "1h30m"'
+    try:
+        limit_s = parse_duration(timeout)
+    except ValueError as error:
+        raise UsageError(f"--timeout: {error}", hint=hint) from error
+    if limit_s <= 0:
+        raise UsageError("--timeout must be more than 0", hint=hint)
+    return limit_s
+
+
+def _perform(job: Job, invocation: Invocation, *, events: Path | None, follow: bool, as_json: bool) -> int:
+    """Launch, and deliver the report. Once everything has stopped, no signal takes the report away."""
+    interruption = Interruption()
+    with interruption.handling():
+        warm_up = WarmUp()
+        with contextlib.ExitStack() as stack:
+            live = stack.enter_context(LiveLines(job.plan.order, follow=follow, redact=job.redactor.without_values))
+            listeners: list[Callable[[ServiceEvent], None]] = [live, warm_up]
+            if events is not None:
+                listeners.insert(0, stack.enter_context(EventLog(events, job.redactor, _warn)))
+
+            def on_event(event: "ServiceEvent") -> None:
+                for listener in listeners:
+                    listener(event)
+
+            launched = run(
+                job.plan,
+                interruption,
+                on_event,
+                lambda group: _tell_ready(job.plan, group, live),
+            )
+        for warning in take_secrets_out(launched, job.redactor):
+            _warn(warning)
+        warm_up.wait()
+        return hand_over(described(job, launched, events, invocation), job, as_json=as_json)
+
+
+def _warn(text: str) -> None:
+    with contextlib.suppress(OSError):
+        click.echo(f"warning: {text}", err=True)
+
+
+def _tell_ready(plan: Plan, group: "RunningGroup", live: LiveLines) -> None:
+    if plan.client:
+        live.freeze()
+        live.say(f"running {shlex.join(plan.client)}")
+        return
+    where = [
+        f"{service.name} at {service.base_url}" if service.probe.is_network else service.name
+        for service in group.services.values()
+    ]
+    live.say(f"ready: {', '.join(where)}; running until Ctrl-C")

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor restart-check`."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from ci_doctor import config
+from ci_doctor.commands.delivery import claim, deliver
+from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.options import config_option, dry_run_option, output_options
+from ci_doctor.commands.restart_output import PhaseLines, described, hand_over, take_secrets_out, would_do
+from ci_doctor.commands.warm_up import WarmUp
+from ci_doctor.exit_codes import read_exit_codes
+from ci_doctor.services.restart.experiment import run
+from ci_doctor.services.restart.notes import Progress
+from ci_doctor.services.restart.planning import make_plan
+from ci_doctor.services.restart.settings import Plan, RestartSettings
+from ci_doctor.services.restart.starts import Starts
+from ci_doctor.system.interruption import Interruption
+from ci_doctor.system.redaction import Redactor
+
+DEFAULT_DIRECTORY = Path("ci-doctor-report")
+
+
+@click.command("restart-check")
+@click.option("--kill", metavar="NAME", help="The service that is killed. [default: the one that answers]")
+@click.option("--signal", metavar="NAME", help="How. [default: SIGKILL]")
+@click.option("--at", type=float, metavar="F", help="When: after this fraction of the load. [default: 0.5]")
+@click.option("--outage", metavar="S", help="From its end to its relaunch. [default: 5s]")
+@click.option("--requests", metavar="FILE", help="JSONL, one request a line.")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Requests under way at once. [default: 40]")
+@click.option("--request-timeout", metavar="S", help="A request that takes longer is hung. [default: 30s]")
+@click.option("--recovery-timeout", metavar="S", help="What it has to recover after its relaunch. [default: 120s]")
+@click.option(
+    "--throughput", type=float, metavar="R", help="The least ratio of after to before; 0: any. [default: 0.8]"
+)
+@click.option("--same-outputs/--no-same-outputs", default=None, help="Ask for the baseline's answers, byte for byte.")
+@click.option("--budget", metavar="S", help="Wall clock for the whole, report included. [default: 25m]")
+@config_option
+@dry_run_option
+@output_options
+@click.pass_obj
+def restart_check(
+    invocation: Invocation,
+    /,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    config_path: Path | None,
+    report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
+    **flags: Any,
+) -> int:
+    """Kill a service under load, start it again, and check what clients may expect of that.
+
+    No request may hang, the port, the processes and the memory must be released, and the service must come back in time,
+    answering as fast as before. Exit codes: 0 pass, 1 a promise is broken, 75 infra, 86 nothing is proven.
+    """
+    directory = invocation.report_directory or DEFAULT_DIRECTORY
+    if dry_run:
+        job = _prepare(invocation, directory, config_path, flags)
+        return deliver(would_do(job.plan, invocation), as_json=as_json, directory=None, text_to=sys.stdout)
+    # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
+    claim(directory)
+    job = _prepare(invocation, directory, config_path, flags)
+    return _perform(job, invocation, directory, as_json=as_json)
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """Everything that is known before the first start."""
+
+    plan: Plan
+    codes: Mapping[str, int]
+    redactor: Redactor
+
+
+def _prepare(invocation: Invocation, directory: Path, config_path: Path | None, flags: Mapping[str, Any]) -> Job:
+    """Find everything that is wrong before anything is started. Raises UsageError."""
+    loaded = config.load(config_path, Path.cwd())
+    settings, origins = config.decode(loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags)
+    codes, _ = read_exit_codes(loaded, os.environ)
+    plan = make_plan(
+        settings,
+        origins,
+        loaded,
+        started=invocation.started,
+        directory=directory.absolute(),
+        environment=dict(os.environ),
+    )
+    secrets = (plan.specs[name].env for name in plan.order)
+    return Job(plan=plan, codes=codes, redactor=Redactor.from_environment(os.environ, *secrets))
+
+
+def _perform(job: Job, invocation: Invocation, directory: Path, *, as_json: bool) -> int:
+    """Check, and deliver the report. Once everything has stopped, no signal takes the report away."""
+    interruption, starts, lines, warm_up = Interruption(), Starts(), PhaseLines(), WarmUp()
+
+    def on_progress(progress: Progress) -> None:
+        if progress.event is not None:
+            starts.add(progress.event)
+            warm_up(progress.event)
+        lines(progress)
+
+    with interruption.handling():
+        try:
+            seen = run(job.plan, interruption, on_progress)
+        finally:
+            for warning in take_secrets_out(starts.runs, job.redactor):
+                lines.say(f"warning: {warning}")
+        warm_up.wait()
+        report = described(job.plan, seen, starts.runs, job.codes, invocation)
+        return hand_over(report, job.redactor, directory, as_json=as_json)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor wait`."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ci_doctor import config
+from ci_doctor.commands.delivery import claim, deliver
+from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.options import config_option, output_options
+from ci_doctor.commands.wait_progress import WaitLines
+from ci_doctor.commands.warm_up import WarmUp
+from ci_doctor.errors import UsageError
+from ci_doctor.exit_codes import read_exit_codes
+from ci_doctor.model.duration import parse_duration
+from ci_doctor.services.ready import Probe, Scheme, parse_ready
+from ci_doctor.services.waiting import Waited, WaitProgress, WaitRequest, run
+from ci_doctor.system.interruption import Interruption
+
+_PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML table"
+
+
+@click.command("wait")
+@click.option("--pid", type=int, metavar="PID", help="The process to watch.")
+@click.option(
+    "--pidfile", type=click.Path(path_type=Path), metavar="F", help="The file that names it; may be written later."
+)
+@click.option("--ready", metavar="PROBE", required=True, help=f"How to ask whether it is ready: {_PROBES}.")
+@click.option(
+    "--log", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where it writes: shown if it dies."
+)
+@click.option("--timeout", default="600s", show_default=True, metavar="S", help="How long to wait; 0 is one look.")
+@click.option(
+    "--descendants",
+    type=click.Choice(["signal", "exit", "ignore"]),
+    default="signal",
+    show_default=True,
+    help="Which end of a process below it counts as its death.",
+)
+@config_option
+@output_options
+@click.pass_obj
+def wait(
+    invocation: Invocation,
+    /,
+    *,
+    config_path: Path | None,
+    as_json: bool,
+    report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
+    **options: Any,
+) -> int:
+    """Wait until a process that is running already is ready, or has died.
+
+    For scripts that start their servers themselves. Its end is known at once, whoever its parent is, a zombie's too.
+    Nothing is started and nothing is killed. Exit codes: 0 ready, 1 died or not ready in time, 75 where the cause lies
+    outside the change (another process has the port, the disk is full).
+    """
+    directory = invocation.report_directory
+    # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
+    claim(directory)
+    codes, _ = read_exit_codes(config.load(config_path, Path.cwd()), os.environ)
+    request = _request(**options)
+    interruption, warm_up = Interruption(), WarmUp()
+    with interruption.handling():
+        waited = _run(request, interruption, warm_up)
+        warm_up.wait()
+        return _hand_over(waited, request, codes, invocation, directory=directory, as_json=as_json)
+
+
+def _run(request: WaitRequest, interruption: Interruption, warm_up: WarmUp) -> Waited:
+    with WaitLines() as lines:
+
+        def tell(progress: WaitProgress) -> None:
+            warm_up.begin()
+            lines(progress)
+
+        return run(request, interruption, tell)
+
+
+def _hand_over(
+    waited: Waited,
+    request: WaitRequest,
+    codes: dict[str, int],
+    invocation: Invocation,
+    *,
+    directory: Path | None,
+    as_json: bool,
+) -> int:
+    """The exit code. What was found stands, whether or not it can be shown: a full disk below stderr is not the change's."""
+    from ci_doctor.services.waiting_report import report_fields
+
+    report = invocation.report(**report_fields(waited, request.probe, codes))
+    try:
+        return deliver(report, as_json=as_json, directory=directory)
+    except BrokenPipeError:
+        raise  # the boundary knows what a reader that has left means
+    except OSError:
+        from ci_doctor.model.exit_code import ExitCode
+
+        return report.exit_code or int(ExitCode.INFRA)
+
+
+def _request(
+    *,
+    pid: int | None,
+    pidfile: Path | None,
+    ready: str,
+    log: Path | None,
+    timeout: str,
+    descendants: Any,
+) -> WaitRequest:
+    """Find everything that is wrong before the wait. Raises UsageError."""
+    if (pid is None) is (pidfile is None):
+        raise UsageError("exactly one of --pid and --pidfile is needed", hint="name the process, or the file that will")
+    if pid is not None:
+        _check_pid(pid)
+    try:
+        limit_s = parse_duration(timeout)
+    except ValueError as error:
+        raise UsageError(f"--timeout: {error}", hint='write it as "90s", "25m" or "1h30m"') from error
+    return WaitRequest(
+        probe=_probe(ready, log),
+        limit_s=limit_s,
+        pid=pid,
+        pidfile=pidfile,
+        log=log,
+        descendants=descendants,
+        environment=dict(os.environ),
+        directory=Path.cwd(),
+    )
+
+
+def _check_pid(pid: int) -> None:
+    if pid <= 0:
+        raise UsageError(
+            f"--pid {pid} names no process", hint="is the variable that held it empty, or a process group?"
+        )
+    if pid == 1:
+        raise UsageError("--pid 1 is the system's first process", hint="name the server itself")
+    if pid == os.getpid():
+        raise UsageError(
+            f"--pid {pid} is ci-doctor itself", hint="name the server, as in `--pid $!` right after its start"
+        )
+
+
+def _probe(ready: str, log: Path | None) -> Probe:
+    try:
+        probe = parse_ready(ready, 0, directory=Path.cwd())
+        probe.authorization_value(os.environ)
+    except ValueError as error:
+        hint = "`wait` knows no {port}: write the number" if "{port}" in ready else f"write {_PROBES}"
+        raise UsageError(f"--ready: {error}", hint=hint) from error
+    if probe.is_network and not probe.port:
+        raise UsageError(
+            f"--ready {probe.path} names no host and port",
+            hint=f"write the whole URL: http://127.0.0.1:8000{probe.path}",
+        )
+    if probe.scheme is Scheme.LOG and log is None:
+        raise UsageError("--ready log:… needs a log to look in", hint="name it with --log FILE")
+    return probe
