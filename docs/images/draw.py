@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws flaky.svg from a real run: python docs/images/draw.py (with .venv's Python, from anywhere)."""
+"""Draws flaky.svg and launch.svg from real runs: python docs/images/draw.py (with .venv's Python, from anywhere)."""
 
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -17,22 +18,47 @@ HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "tiny-llm"
 
 
+STORIES = {
+    "flaky": ("correctness", "--retries", "3", "--config", "flaky.toml"),
+    "launch": (
+        *("launch", "--service", "kv=python server.py --port {port}"),
+        *("--service", "vllm=python server.py --port 80800", "--ready", "vllm=log:tiny-llm on"),
+        *("--needs", "vllm=kv", "--", "pytest", "tests/serving"),
+    ),
+}
+TYPED = {
+    "flaky": "ci-doctor correctness --retries 3",
+    "launch": "ci-doctor launch --service kv='…' --service vllm='…' -- pytest tests/serving",
+}
+
+
 def main() -> None:
-    """Run the flaky story of the example, and draw its report as a terminal would show it."""
+    """Run each story on the example, and draw its report as a terminal would show it."""
+    for name, words in STORIES.items():
+        (HERE / f"{name}.svg").write_text(draw(f"$ {TYPED[name]}\n{report(words)}"), encoding="utf-8")
+
+
+def report(words: Sequence[str]) -> str:
+    """What a run of ci-doctor says, up to its verdict's evidence."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
-        command = ["ci-doctor", "correctness", "--retries", "3", "--config", "flaky.toml", "--report-dir", folder]
-        subprocess.run(command, cwd=EXAMPLE, env={**os.environ, "PATH": path}, check=True, capture_output=True)
-        report = json.parse((Path(folder) / "report.json").read_text())
-    shown = text.render(report, width=84, colour=True).split("\nAttempts\n")[0].replace(folder, "ci-doctor-report")
+        command = ["ci-doctor", words[0], "--report-dir", folder, *words[1:]]
+        subprocess.run(command, cwd=EXAMPLE, env={**os.environ, "PATH": path}, check=False, capture_output=True)
+        found = json.parse((Path(folder) / "report.json").read_text())
+    shown = re.split(r"\n(?:\x1b\[[0-9;]*m)*Attempts", text.render(found, width=84, colour=True))[0]
+    return re.sub(rf"(\.\./)*{folder.lstrip('/')}|{folder}", "ci-doctor-report", shown)
+
+
+def draw(shown: str) -> str:
+    """An SVG of a terminal."""
     console = Console(record=True, width=88, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
-    console.print(Text.from_ansi(f"$ ci-doctor correctness --retries 3\n{shown}"))
+    console.print(Text.from_ansi(shown))
     drawn = console.export_svg(title="ci-doctor", unique_id="ci-doctor")
     # No fonts from elsewhere: the reader's own monospace will do.
     drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL).replace(
         "Fira Code", "ui-monospace, DejaVu Sans Mono"
     )
-    (HERE / "flaky.svg").write_text("\n".join(line.rstrip() for line in drawn.splitlines()) + "\n", encoding="utf-8")
+    return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
 
 
 if __name__ == "__main__":
