@@ -38,7 +38,8 @@ def check_services(specs: Mapping[str, ServiceSpec], names: Sequence[str], conte
 def start_order(specs: Mapping[str, ServiceSpec], names: Sequence[str]) -> tuple[str, ...]:
     """`names` with everything they need, each once, and after what it needs. Raises UsageError as `check_services`."""
     if not names:
-        raise UsageError("no service is named", hint=f"name one of: {', '.join(specs)}" if specs else None)
+        hint = f"name one of: {', '.join(specs)}" if specs else "describe one in ci-doctor.toml, as [services.NAME]"
+        raise UsageError("no service is named", hint=hint)
     order: list[str] = []
 
     def visit(name: str, path: tuple[str, ...]) -> None:

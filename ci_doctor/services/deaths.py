@@ -19,7 +19,9 @@ from ci_doctor.system.memory_events import MemoryEvents, oom_cause
 from ci_doctor.system.process_table import Kin, look_up
 from ci_doctor.system.tree import OwnTree
 
+# Between two looks at the sizes of the logs: a log that is not written needs few.
 _LOG_CHECK_S = 0.25
+_QUIET_LOG_CHECK_S = 1.0
 
 
 class DeathWatch:
@@ -91,9 +93,8 @@ class DeathWatch:
         return [each.process.pid for each in self._instances.values() if not each.ended]
 
     def _check_logs(self) -> None:
-        for bound in self._bounds:
-            bound.check()
-        self._timer = self._loop.call_later(_LOG_CHECK_S, self._check_logs)
+        written = [bound.check() for bound in self._bounds]
+        self._timer = self._loop.call_later(_LOG_CHECK_S if any(written) else _QUIET_LOG_CHECK_S, self._check_logs)
 
     def _ended(self, instance: Instance) -> None:
         at = clock.now()

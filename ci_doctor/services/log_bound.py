@@ -26,18 +26,21 @@ class LogBound:
         self._head = self._limit // 4 // BLOCK_BYTES * BLOCK_BYTES
         self._tail = self._limit // 2
         self._hole_end = self._head  # what is freed begins at _head and ends here
+        self._size = 0
         self._taken_out = 0  # bytes at _head that are in the file no longer, not even as a hole
 
-    def check(self) -> None:
-        """Give up the middle if the log has grown beyond the limit; a fraction of a microsecond if it has not."""
+    def check(self) -> bool:
+        """Give up the middle if the log has grown beyond the limit; whether it has grown at all since the last time."""
         try:
-            size = os.stat(self._path).st_size  # noqa: PTH116 - asked several times a second
+            size, before = os.stat(self._path).st_size, self._size  # noqa: PTH116 - asked several times a second
+            self._size = size
             if size < self._hole_end:  # somebody has truncated it
                 self._hole_end = self._head
             if size - (self._hole_end - self._head) > self._limit:
                 self._cut((size - self._tail) // BLOCK_BYTES * BLOCK_BYTES)
         except OSError:
-            return
+            return False
+        return size != before
 
     def finish(self) -> str:
         """Once nobody writes any more: leave the head, a line that says what was cut, and the tail, at most the limit.

@@ -4,16 +4,14 @@
 import contextlib
 import secrets
 import socket
-from collections.abc import Collection
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
-
-if TYPE_CHECKING:
-    from psutil._ntuples import pconn, sconn
+from ci_doctor.system.listeners import holders, listening_inodes
+from ci_doctor.system.process_table import read_table
 
 _LOWEST = 10_000
 _ATTEMPTS = 200
@@ -95,34 +93,25 @@ def is_local(host: str) -> bool:
     return host in {"localhost", "0.0.0.0", "::", "::1"} or host.startswith("127.")  # noqa: S104 - read, not bound
 
 
-def listens(pids: Collection[int], port: int) -> bool:
+def listens(pids: Iterable[int], port: int) -> bool:
     """Whether one of `pids` listens on TCP `port`."""
-    import psutil
-
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            if any(_is_listener(row, port) for row in psutil.Process(pid).net_connections("tcp")):
-                return True
-    return False
+    inodes = listening_inodes(port)
+    return bool(inodes) and any(True for _ in holders(pids, inodes))
 
 
 def owner_of(port: int) -> PortOwner | None:
     """Who listens on TCP `port` of this machine; None where nobody does."""
-    import psutil
-
-    rows = [row for row in psutil.net_connections("tcp") if _is_listener(row, port)]
-    if not rows:
+    inodes = listening_inodes(port)
+    if not inodes:
         return None
-    pid = next((row.pid for row in rows if row.pid is not None), None)
+    pid = next(holders((kin.pid for kin in read_table()), inodes), None)
     if pid is not None:
+        import psutil
+
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
             return PortOwner(port=port, pid=pid, name=process.name(), since=_timestamp(process.create_time()))
     return PortOwner(port=port)
-
-
-def _is_listener(row: "pconn | sconn", port: int) -> bool:
-    return row.status == "LISTEN" and row.laddr[1:] == (port,)
 
 
 def _timestamp(seconds: float) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of, reserve_port
+from ci_doctor.system.listeners import _listed, listening_inodes
 
 
 def test_a_reserved_port_can_be_listened_on_and_is_not_given_twice() -> None:
@@ -42,6 +43,16 @@ def test_the_owner_of_a_port_is_named() -> None:
 def test_a_connection_is_no_listener() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         assert owner_of(client.getsockname()[1]) is None
+
+
+def test_a_listener_is_found_among_the_listed_as_it_is_by_diagnosis() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as six,
+    ):
+        for one in (server, six):
+            port = one.getsockname()[1]
+            assert listening_inodes(port) == frozenset(_listed(port)) == {os.fstat(one.fileno()).st_ino}
 
 
 def test_an_owner_that_the_system_does_not_name_is_told_as_such() -> None:

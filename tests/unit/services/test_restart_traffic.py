@@ -10,7 +10,23 @@ from ci_doctor.services.restart.traffic import Traffic, one_pass
 from tests.support.canned_server import CannedServer, http, requests
 
 ANSWER = http(json.dumps({"choices": [{"text": "hi"}]}).encode())
-Kept = list[tuple[Phase, Reply]]
+
+
+class Kept(list[tuple[Phase, Reply]]):
+    """What a load has got so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grew = asyncio.Event()
+
+    def append(self, each: tuple[Phase, Reply]) -> None:
+        super().append(each)
+        self._grew.set()
+
+    async def grown_to(self, size: int) -> None:
+        while len(self) < size:
+            self._grew.clear()
+            await self._grew.wait()
 
 
 def traffic(url: str, kept: Kept, *, reached_at: int, timeout_s: float = 20.0) -> Traffic:
@@ -21,7 +37,7 @@ def traffic(url: str, kept: Kept, *, reached_at: int, timeout_s: float = 20.0) -
 @pytest.mark.parametrize("at", [1, 3, 6])
 def test_the_fraction_is_reached_when_so_many_requests_are_done(at: int) -> None:
     async def run() -> int:
-        kept: Kept = []
+        kept = Kept()
         async with CannedServer(ANSWER).running() as url, traffic(url, kept, reached_at=at) as load:
             await load.reached()
             return len(kept)
@@ -31,7 +47,7 @@ def test_the_fraction_is_reached_when_so_many_requests_are_done(at: int) -> None
 
 def test_with_0_it_is_reached_as_soon_as_the_first_are_under_way() -> None:
     async def run() -> int:
-        kept: Kept = []
+        kept = Kept()
         async with CannedServer(ANSWER, hold=9).running() as url, traffic(url, kept, reached_at=0) as load:
             await load.reached()
             return len(kept)
@@ -41,14 +57,13 @@ def test_with_0_it_is_reached_as_soon_as_the_first_are_under_way() -> None:
 
 def test_one_pass_is_sent_until_it_may_go_on_and_then_the_file_begins_anew() -> None:
     async def run() -> Kept:
-        kept: Kept = []
+        kept = Kept()
         async with CannedServer(ANSWER).running() as url, traffic(url, kept, reached_at=6) as load:
             await load.reached()
             assert len(kept) == 6
             load.phase = Phase.OUTAGE
             load.go_on()
-            while len(kept) < 9:
-                await asyncio.sleep(0)
+            await kept.grown_to(9)
             await load.drain()
         return kept
 
@@ -61,7 +76,7 @@ def test_one_pass_is_sent_until_it_may_go_on_and_then_the_file_begins_anew() -> 
 
 def test_draining_waits_for_what_hangs_and_no_longer_than_its_own_limit() -> None:
     async def run() -> Kept:
-        kept: Kept = []
+        kept = Kept()
         server = CannedServer(ANSWER, hold=9)
         async with server.running() as url, traffic(url, kept, reached_at=0, timeout_s=0.3) as load:
             await load.reached()
@@ -75,7 +90,7 @@ def test_draining_waits_for_what_hangs_and_no_longer_than_its_own_limit() -> Non
 
 def test_the_time_of_a_pass_is_that_of_its_requests() -> None:
     async def run() -> tuple[float, Kept]:
-        kept: Kept = []
+        kept = Kept()
         async with CannedServer(ANSWER).running() as url:
             sender = Sender(base_url=url, concurrency=2)
             seconds = await one_pass(sender, requests(6), lambda reply: kept.append((Phase.AFTER, reply)))
