@@ -14,12 +14,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ci_doctor.errors import ConfigError
+from ci_doctor.errors import ConfigError, UsageError
+from ci_doctor.model.duration import parse_duration
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.toml_lines import Keys, line_of
 
 SECTIONS = ("correctness", "exit-codes", "restart-check", "services", "setup-env")
 DEFAULT = "default"
+_WRITE_A_DURATION = 'write it as "90s", "25m" or "1h30m"'
 S = TypeVar("S", bound=msgspec.Struct)
 # `[tool.ci-doctor]`, `[tool.ci-doctor.setup-env]`, and their spellings.
 _OUR_TABLE = re.compile(rb"""^[ \t]*\[+[ \t]*tool[ \t]*\.[ \t]*["']?ci-doctor["']?[ \t]*[.\]]""", re.MULTILINE)
@@ -186,3 +188,19 @@ def _fields_at(into: Any, keys: Keys) -> tuple[str, ...]:
 def path_in(config: Config, origin: str, text: str) -> Path:
     """A path of a setting: relative to the file that named it, else to the working directory."""
     return config.directory / text if _is_file(origin) else Path(text)
+
+
+def seconds(value: str | float, name: str) -> float:
+    """The duration of a setting. Raises UsageError, naming it."""
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}", hint=_WRITE_A_DURATION) from error
+
+
+def seconds_above_zero(value: str | float, name: str) -> float:
+    """The same, where 0 makes no sense."""
+    length = seconds(value, name)
+    if length <= 0:
+        raise UsageError(f"{name} must be more than 0", hint=_WRITE_A_DURATION)
+    return length

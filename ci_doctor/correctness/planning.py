@@ -13,7 +13,6 @@ from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, Correctnes
 from ci_doctor.environment.determinism import differing
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
-from ci_doctor.model.duration import parse_duration
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import check_services
@@ -36,7 +35,7 @@ def plan(
 ) -> Plan:
     """The plan of an experiment that began at monotonic time `started`. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
-    budget = seconds(settings.budget, "budget")
+    budget = config.seconds_above_zero(settings.budget, "budget")
     reserve = min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + 0.25 * budget)
     made = Plan(
         arms={arm: _arm(arm, settings, specs, loaded) for arm in Arm},
@@ -44,7 +43,7 @@ def plan(
         retries=settings.retries,
         concurrency=settings.concurrency,
         passes=settings.passes,
-        request_timeout_s=seconds(settings.request_timeout, "request_timeout"),
+        request_timeout_s=config.seconds_above_zero(settings.request_timeout, "request_timeout"),
         deadline=started + budget - reserve,
         grace_s=min(5.0, reserve / 3),
         directory=directory,
@@ -86,17 +85,6 @@ def read_settings(
             chosen = structs.replace(chosen, command=command, services=())
         arms[arm.value] = structs.replace(chosen, env={**chosen.env, **variables[arm]})
     return structs.replace(settings, **arms), origins
-
-
-def seconds(value: str | float, name: str) -> float:
-    """A duration above zero, in seconds. Raises UsageError."""
-    try:
-        length = parse_duration(value)
-    except ValueError as error:
-        raise UsageError(f"{name}: {error}", hint='write it as "90s", "25m" or "1h30m"') from error
-    if length <= 0:
-        raise UsageError(f"{name} must be more than 0", hint='write it as "90s", "25m" or "1h30m"')
-    return length
 
 
 def _arm(arm: Arm, settings: CorrectnessSettings, specs: Mapping[str, ServiceSpec], loaded: Config) -> ArmPlan:

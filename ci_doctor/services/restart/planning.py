@@ -11,7 +11,6 @@ from ci_doctor import config
 from ci_doctor.config import Config
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import read_requests
-from ci_doctor.model.duration import parse_duration
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
@@ -23,7 +22,6 @@ from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 # Of a budget, what is kept for stopping everything and writing the report.
 _LONGEST_RESERVE_S = 12.0
 _SHORTEST_RESERVE_S = 0.5
-_WRITE_A_DURATION = 'write it as "90s", "25m" or "1h30m"'
 # What these do by default is not to end a process (signal(7)).
 _NO_END = frozenset(
     getattr(signal, name)
@@ -50,7 +48,7 @@ def make_plan(
     order = check_services(specs, names, context)
     if settings.gpu_memory:
         check_gpu_library()
-    budget = _above_zero(settings, "budget")
+    budget = config.seconds_above_zero(settings.budget, "budget")
     reserve = min(_LONGEST_RESERVE_S, _SHORTEST_RESERVE_S + 0.25 * budget)
     plan = Plan(
         specs=specs,
@@ -62,10 +60,10 @@ def make_plan(
         requests=read_requests(_requests_file(settings, origins, loaded)),
         concurrency=settings.concurrency,
         passes=settings.passes,
-        request_timeout_s=_above_zero(settings, "request_timeout"),
-        outage_s=_seconds(settings, "outage"),
-        release_timeout_s=_seconds(settings, "release_timeout"),
-        recovery_timeout_s=_above_zero(settings, "recovery_timeout"),
+        request_timeout_s=config.seconds_above_zero(settings.request_timeout, "request_timeout"),
+        outage_s=config.seconds(settings.outage, "outage"),
+        release_timeout_s=config.seconds(settings.release_timeout, "release_timeout"),
+        recovery_timeout_s=config.seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
         conditions=tuple(_condition(each, names[-1], order) for each in settings.recovered),
         throughput=settings.throughput,
         same_outputs=settings.same_outputs,
@@ -111,20 +109,6 @@ def _requests_file(settings: RestartSettings, origins: Mapping[str, str], loaded
         raise UsageError("no requests file is named", hint='give --requests FILE, or requests = "…" in [restart-check]')
     path = config.path_in(loaded, origins["requests"], settings.requests)
     return Path(os.path.relpath(path))
-
-
-def _seconds(settings: RestartSettings, name: str) -> float:
-    try:
-        return parse_duration(getattr(settings, name))
-    except ValueError as error:
-        raise UsageError(f"{name}: {error}", hint=_WRITE_A_DURATION) from error
-
-
-def _above_zero(settings: RestartSettings, name: str) -> float:
-    length = _seconds(settings, name)
-    if length <= 0:
-        raise UsageError(f"{name} must be more than 0", hint=_WRITE_A_DURATION)
-    return length
 
 
 def _condition(written: str | RecoveredSpec, answering: str, order: tuple[str, ...]) -> Condition:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor import config
-from ci_doctor.correctness.planning import determinism_findings, parse_arm_variables, plan, read_settings, seconds
+from ci_doctor.config import seconds_above_zero
+from ci_doctor.correctness.planning import determinism_findings, parse_arm_variables, plan, read_settings
 from ci_doctor.correctness.settings import Arm, Plan
 from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.load.requests import Request
@@ -66,7 +67,7 @@ def test_ready_is_for_the_service_that_answers_and_start_timeout_for_all(tmp_pat
 @pytest.mark.parametrize("budget", ["1ms", "1s", "3s", "6s", "60s", "25m"])
 def test_the_deadline_leaves_room_for_stopping_and_for_the_report(tmp_path: Path, budget: str) -> None:
     made = planned(tmp_path, budget=budget)
-    end = 100.0 + seconds(budget, "budget")
+    end = 100.0 + seconds_above_zero(budget, "budget")
     assert made.deadline + made.grace_s < end
     assert end - made.deadline <= 12
     assert 0 < made.grace_s <= 5
