@@ -28,6 +28,7 @@ from ci_doctor.services.launch_options import choose
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system.interruption import Interruption
 from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,27 +148,27 @@ def _seconds(timeout: str | None) -> float | None:
 
 def _perform(job: Job, invocation: Invocation, *, events: Path | None, follow: bool, as_json: bool) -> int:
     """Launch, and deliver the report. Once everything has stopped, no signal takes the report away."""
-    interruption = Interruption()
+    open_closed_streams()
+    interruption, logs = Interruption(), set[Path]()
     with interruption.handling():
         warm_up = WarmUp()
-        with contextlib.ExitStack() as stack:
-            live = stack.enter_context(LiveLines(job.plan.order, follow=follow, redact=job.redactor.without_values))
-            listeners: list[Callable[[ServiceEvent], None]] = [live, warm_up]
-            if events is not None:
-                listeners.insert(0, stack.enter_context(EventLog(events, job.redactor, _warn)))
+        try:
+            with contextlib.ExitStack() as stack:
+                live = stack.enter_context(LiveLines(job.plan.order, follow=follow, redact=job.redactor.without_values))
+                listeners: list[Callable[[ServiceEvent], None]] = [live, warm_up]
+                if events is not None:
+                    listeners.insert(0, stack.enter_context(EventLog(events, job.redactor, _warn)))
 
-            def on_event(event: "ServiceEvent") -> None:
-                for listener in listeners:
-                    listener(event)
+                def on_event(event: "ServiceEvent") -> None:
+                    if event.log is not None:
+                        logs.add(Path(event.log))
+                    for listener in listeners:
+                        listener(event)
 
-            launched = run(
-                job.plan,
-                interruption,
-                on_event,
-                lambda group: _tell_ready(job.plan, group, live),
-            )
-        for warning in take_secrets_out(launched, job.redactor):
-            _warn(warning)
+                launched = run(job.plan, interruption, on_event, lambda group: _tell_ready(job, group, live))
+        finally:  # whatever has ended it
+            for warning in take_secrets_out(logs, job.redactor):
+                _warn(warning)
         warm_up.wait()
         return hand_over(described(job, launched, events, invocation), job, as_json=as_json)
 
@@ -177,13 +178,14 @@ def _warn(text: str) -> None:
         click.echo(f"warning: {text}", err=True)
 
 
-def _tell_ready(plan: Plan, group: "RunningGroup", live: LiveLines) -> None:
-    if plan.client:
+def _tell_ready(job: Job, group: "RunningGroup", live: LiveLines) -> None:
+    from ci_doctor.render.safe_text import one_line
+
+    if job.plan.client:
         live.freeze()
-        live.say(f"running {shlex.join(plan.client)}")
+        live.say(one_line(job.redactor.without_values(f"running {shlex.join(job.plan.client)}")))
         return
-    where = [
-        f"{service.name} at {service.base_url}" if service.probe.is_network else service.name
-        for service in group.services.values()
-    ]
-    live.say(f"ready: {', '.join(where)}; running until Ctrl-C")
+    widest = max(map(len, group.services))
+    asked = [service for service in group.services.values() if service.probe.is_network]
+    where = (f"  {service.name.ljust(widest)}  {service.base_url}" for service in asked)
+    live.say("ready: running until Ctrl-C", *where)

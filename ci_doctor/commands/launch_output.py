@@ -2,7 +2,7 @@
 """What `ci-doctor launch` hands over: its report, and logs without secrets."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +28,9 @@ class Job(Struct, frozen=True, kw_only=True):
     redactor: Redactor
 
 
-def take_secrets_out(launched: Launched, redactor: Redactor) -> Iterator[str]:
-    """Of every log; one that they cannot be taken out of is removed, and the reason told."""
-    for log in (Path(service.log) for service in launched.services if service.log is not None):
+def take_secrets_out(logs: Iterable[Path], redactor: Redactor) -> Iterator[str]:
+    """Of each log; one that they cannot be taken out of is removed, and the reason told."""
+    for log in logs:
         try:
             if log.exists():
                 redactor.file(log)

@@ -159,7 +159,8 @@ def _command_problem(command: str, filled: FilledSpec) -> tuple[str, str] | None
     if found := next((path for path in candidates if _is_file(path)), None):
         return f"{found} is not executable", f"chmod +x {found}, or name the interpreter that runs it"
     if "/" in command:
-        return f"there is no {candidates[0]}", "check the path; a relative one begins at cwd"
+        state = f"{candidates[0]} is a directory" if candidates[0].is_dir() else f"there is no {candidates[0]}"
+        return state, "check the path; a relative one begins at cwd"
     return f"command not found: {command}", _nearest_command(command, os.get_exec_path(filled.env))
 
 

@@ -46,10 +46,12 @@ class DeathWatch:
 
     def add(self, instance: Instance) -> None:
         """Watch a start from now on."""
-        if not self._instances:
-            self._descendants.start()
-            self._check_logs()
+        first = not self._instances
+        # Before the first look: what that finds below a service it does not know would belong to nobody.
         self._instances[instance.name] = instance
+        if first:
+            self._check_logs()
+        self._descendants.start()
         self._bounds.append(LogBound(instance.service.log, instance.spec.log_limit_bytes()))
         self._watch_process(instance)
         if instance.spec.fatal is not None:
@@ -127,10 +129,13 @@ class DeathWatch:
 
     def _left_behind(self, pid: int) -> tuple[int, ...]:
         """What lives on of a process that has ended; nobody else's, where several are started at once."""
-        self._descendants.scan_now()
-        found = (*self._descendants.below(pid), *self._descendants.below(None))
-        now = ((kin, look_up(kin.pid)) for kin in found if kin.pid != pid)
-        return tuple(kin.pid for kin, seen in now if seen is not None and not seen.ended)
+        try:
+            self._descendants.scan_now()
+            found = (*self._descendants.below(pid), *self._descendants.below(None))
+            now = ((kin, look_up(kin.pid)) for kin in found if kin.pid != pid)
+            return tuple(kin.pid for kin, seen in now if seen is not None and not seen.ended)
+        except OSError:  # no file descriptor is left to look with: the death itself must be told all the same
+            return ()
 
     async def _follow(self, instance: Instance) -> None:
         """The process has gone into the background: watch the one that its pidfile names."""

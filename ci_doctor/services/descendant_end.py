@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the end of a process below a service means, and how often to look for such processes. Pure."""
 
+import signal
 from typing import Literal, assert_never
 
 from msgspec import Struct
@@ -31,9 +32,10 @@ def is_death(policy: DescendantPolicy, returncode: int | None, *, root_ended: bo
     """Whether the end of a process below a service is a death of the service.
 
     "signal": only when a signal ended it, since compilers come and go; "exit": every exit but 0 too. What is below a
-    service that has itself ended is no cause, and an end that nobody can tell is none.
+    service that has itself ended is no cause, and an end that nobody can tell is none. Nor is SIGPIPE, by which every
+    `yes | head` of a start script ends.
     """
-    if root_ended or returncode is None:
+    if root_ended or returncode is None or returncode == -signal.SIGPIPE:
         return False
     match policy:
         case "signal":

@@ -59,8 +59,10 @@ class DescendantWatch:
         self._closed = False
 
     def start(self) -> None:
-        """Look now, and from now on."""
-        self._tick()
+        """Look now, and from now on; again where a root was added, so that the next looks follow soon."""
+        self._pause_s = SHORTEST_S
+        if self._timer is None:
+            self._tick()
 
     def close(self) -> None:
         """Tell of nothing any more, and give all file descriptors back; may be called again."""

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ci_doctor.services.logs import read_root_lines
+from ci_doctor.services.logs import is_out_of_space, read_root_lines
 from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.ready import Probe
@@ -14,6 +14,8 @@ from ci_doctor.services.roots import Excerpt, outside_cause
 from ci_doctor.system import clock
 from ci_doctor.system.process import describe_exit, signal_name
 from ci_doctor.system.process_table import Kin, look_up
+
+_FULL = "; no space is left on the disk of its log"
 
 
 class Tree(Protocol):
@@ -58,7 +60,7 @@ class Death(Struct, frozen=True, kw_only=True):
 def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     """The service's own process ended."""
     excerpt, counted = read_root_lines(subject.log)
-    outside, reason = _reason(excerpt.lines, subject.port, tree)
+    outside, reason = _reason(excerpt.lines, subject, tree)
     when = "while it was in use" if subject.was_ready else "before it was ready"
     when = subject.when or f"{_seconds(subject.duration_s)} after its start, {when}"
     message = f"{subject.name} died {when}: {death.words()}"
@@ -141,9 +143,11 @@ def _oom(death: Death) -> str:
 def not_ready(subject: Subject, seen: str) -> ServiceFailure:
     """The process lives and its probe has `seen` anything but a good answer until time was up."""
     excerpt, counted = read_root_lines(subject.log)
+    full, process = is_out_of_space(subject.log), look_up(subject.pid)
+    seen += "; its process is stopped (SIGSTOP)" if process is not None and process.state == "T" else ""
     return ServiceFailure(
-        kind=FailureKind.NOT_READY,
-        message=f"{subject.name} was not ready within {_seconds(subject.duration_s)}: {seen}",
+        kind=FailureKind.OUTSIDE if full else FailureKind.NOT_READY,
+        message=f"{subject.name} was not ready within {_seconds(subject.duration_s)}: {seen}{_FULL if full else ''}",
         **_told(subject, excerpt, counted=counted),
     )
 
@@ -180,16 +184,19 @@ def impostor(probe: Probe, pid: int, tree: Tree) -> PortOwner | None:
     return owner if other is not None and other.started < service.started else None
 
 
-def _reason(lines: tuple[str, ...], own_port: int, tree: Tree) -> tuple[bool, str]:
+def _reason(lines: tuple[str, ...], subject: Subject, tree: Tree) -> tuple[bool, str]:
     """Whether the cause lies outside, and the clause that says it."""
     cause = outside_cause(lines)
     if cause is None:
-        return False, ""
+        return (True, _FULL) if is_out_of_space(subject.log) else (False, "")
     if not cause.about_port:
         return True, f"; by its log {cause.reason}"
     # A server that binds its own port twice says the same: only a stranger on the port is an outside cause.
-    owner = owner_of(cause.port or own_port)
-    ours = owner is None or owner.pid in {kin.pid for kin in tree.living()}
+    try:
+        owner = owner_of(cause.port or subject.port)
+        ours = owner is None or owner.pid in {kin.pid for kin in tree.living()}
+    except OSError:  # no file descriptor is left to look with
+        owner, ours = None, True
     return (False, f"; by its log {cause.reason}") if ours or owner is None else (True, f"; {owner.describe()}")
 
 

@@ -68,6 +68,19 @@ def read_root_lines(path: Path) -> tuple[Excerpt, bool]:
     return Excerpt(line=excerpt.line + before, end_line=excerpt.end_line + before, lines=excerpt.lines), counted
 
 
+def is_out_of_space(path: Path) -> bool:
+    """Whether not one byte more fits into the log: its last block is used up, and its disk has none left (statvfs(3)).
+
+    What its process had to say at its end is then not in it.
+    """
+    try:
+        size, disk = path.stat().st_size, os.statvfs(path)
+    except OSError:
+        return False
+    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+    return free == 0 and disk.f_blocks > 0 and size % disk.f_frsize == 0
+
+
 def _after_hole(start: int, tail: bytes) -> tuple[int, bytes]:
     """What follows the last freed block in `tail`, which begins at `start` of the file."""
     _, hole, rest = tail.rpartition(b"\0" * BLOCK_BYTES)

@@ -171,14 +171,14 @@ class RunningGroup:
         now = ((kin, look_up(kin.pid)) for kin in self._before.get(name, ()))
         return tuple(kin for kin, seen in now if seen is not None and seen.identity == kin.identity and not seen.ended)
 
-    async def stop(self, *, grace_s: float = LONGEST_GRACE_S) -> StopResult:
+    async def stop(self, *, grace_s: float = LONGEST_GRACE_S, in_haste: bool = False) -> StopResult:
         """INT, TERM and then KILL to the whole tree, the last after `grace_s` (at most 5) seconds; 8 s at most in all.
 
-        Then what the services' `released` asks for is awaited. May be called again. When cancelled it kills at once, then
-        lets the cancellation through.
+        Then, unless `in_haste`, what the services' `released` asks for is awaited. May be called again. When cancelled it
+        kills at once, then lets the cancellation through.
         """
         if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop(min(grace_s, LONGEST_GRACE_S)))
+            self._stopping = asyncio.create_task(self._stop(min(grace_s, LONGEST_GRACE_S), in_haste=in_haste))
         try:
             return await asyncio.shield(self._stopping)
         except asyncio.CancelledError:
@@ -189,7 +189,7 @@ class RunningGroup:
         """SIGKILL to the whole tree, without the event loop's help: the last resort. May be called again."""
         return self._finish(clock.now())
 
-    async def _stop(self, grace_s: float) -> StopResult:
+    async def _stop(self, grace_s: float, *, in_haste: bool) -> StopResult:
         began = clock.now()
         if self.death.done() and len(self._living()) > 0:
             await asyncio.sleep(_CONSEQUENCES_S)
@@ -197,7 +197,7 @@ class RunningGroup:
             await self._stop_work.ask(tuple(self.instances.values()), grace_s)
         finally:
             result = self._finish(began)
-        return await self._stop_work.await_released(tuple(self.instances.values()), result)
+        return result if in_haste else await self._stop_work.await_released(tuple(self.instances.values()), result)
 
     def _living(self) -> list[Instance]:
         return [instance for instance in self.instances.values() if not instance.ended]

@@ -51,8 +51,8 @@ class RunningClient:
                 environment=client_environment(environment, services),
                 directory=directory,
                 output=output,
-                error=2 if _is_open(2) else None,
-                input=0 if _is_open(0) else None,
+                error=2,
+                input=0,
                 foreground=True,
             )
         except OSError as error:
@@ -111,14 +111,6 @@ class RunningClient:
             asyncio.get_running_loop().remove_reader(self._child.pidfd)
             self._child.close()
         return run
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
 
 
 def _is_readable(descriptor: int) -> bool:

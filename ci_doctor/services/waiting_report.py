@@ -43,10 +43,13 @@ def report_fields(waited: Waited, probe: Probe, codes: Mapping[str, int]) -> dic
 
 def _interrupted(waited: Waited) -> dict[str, Any]:
     seen = f": {waited.seen}" if waited.seen else ""
-    message = f"interrupted by {waited.received.name if waited.received else ''} after {_seconds(waited.waited_s)}"
+    message = (
+        f"interrupted by {waited.received.name if waited.received else ''} after {_seconds(waited.waited_s)}; "
+        f"{waited.name} was not ready yet{seen}"
+    )
     return {
         "verdict": None,
-        "error": Failure(message=f"{message}; {waited.name} was not ready yet{seen}"),
+        "error": Failure(message=message),
         "exit_code": ExitCode.SIGINT if waited.received is signal.SIGINT else ExitCode.SIGTERM,
         "summary": message,
     }

@@ -33,7 +33,14 @@ class OomCause(Struct, frozen=True, kw_only=True):
 
     def describe(self) -> str:
         """`the host`, `its cgroup (limit 8 GiB)`: who ran out of memory."""
-        return "the host" if self.limit is None else f"its cgroup (limit {self.limit / 2**30:.3g} GiB)"
+        if self.limit is None:
+            return "the host"
+        gibibytes = self.limit / 2**30
+        return (
+            f"its cgroup (limit {gibibytes:.3g} GiB)"
+            if gibibytes >= 1
+            else f"its cgroup (limit {self.limit >> 20} MiB)"
+        )
 
 
 class MemoryEvents(Struct, frozen=True, kw_only=True):

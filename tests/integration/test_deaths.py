@@ -3,15 +3,19 @@
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import sys
 import textwrap
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from ci_doctor.services.outcome import EventKind, FailureKind, ServiceFailure
+from ci_doctor.services.group import start_group
+from ci_doctor.services.outcome import EventKind, FailureKind, ServiceEvent, ServiceFailure
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.scene import TCP, Scene
@@ -28,6 +32,7 @@ WORKER = """
     import os, signal, socket, sys
     worker = os.fork()
     if worker == 0:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as a program has it that is not Python
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, lambda *_: os._exit(3))
         while True:
@@ -77,6 +82,44 @@ def test_a_worker_killed_by_a_signal_under_its_living_server_is_a_death(scene: S
 def test_a_worker_that_exits_by_itself_is_none(scene: Scene) -> None:
     assert after(scene, signal.SIGUSR1) is None
     assert EventKind.DESCENDANT_DIED not in [event.kind for event in scene.events]
+
+
+def test_a_worker_that_was_there_before_its_server_was_looked_at_is_its_own(scene: Scene) -> None:
+    ours = "import os, sys, time; pid = os.fork() or time.sleep(60); open(sys.argv[1], 'w').write(f'{pid} '); time.sleep(60)"
+    told = scene.directory / "told"
+
+    async def run() -> ServiceFailure | None:
+        loop = asyncio.get_running_loop()
+        killed = loop.create_future()
+
+        def kill() -> None:
+            os.kill(int(told.read_text()), signal.SIGKILL)
+            killed.set_result(None)
+
+        def on_event(event: ServiceEvent) -> None:
+            if event.kind is EventKind.STARTED:
+                while not (told.exists() and told.read_text().endswith(" ")):  # it forks before anybody has looked
+                    os.sched_yield()
+                loop.call_soon(kill)
+
+        spec = ServiceSpec(command=[sys.executable, "-c", ours, str(told), str(scene.directory)], ready="file:told")
+        group = await start_group({"vllm": spec}, ["vllm"], scene.context, on_event)
+        if isinstance(group, ServiceFailure):
+            return group
+        try:
+            await killed
+            await asyncio.wait({group.death}, timeout=1.5)
+            return group.death.result() if group.death.done() else None
+        finally:
+            await group.stop()
+
+    failure = asyncio.run(run())
+    assert failure is not None
+    assert failure.descendant is not None
+
+
+def test_a_process_that_a_pipeline_ends_is_no_death(scene: Scene) -> None:
+    assert after(scene, signal.SIGPIPE) is None
 
 
 def test_a_service_may_say_that_any_exit_of_a_worker_is_a_death(scene: Scene) -> None:
@@ -255,6 +298,12 @@ def test_a_service_that_cannot_be_started_again_is_a_failure(scene: Scene) -> No
 # --- stopping ---
 
 
+def test_a_stopped_process_is_said_to_be_stopped(scene: Scene) -> None:
+    failure = scene.failed(vllm=scene.service("stops_itself", ready="/health", start_timeout="1s"))
+    assert failure.kind is FailureKind.NOT_READY
+    assert "its process is stopped (SIGSTOP)" in failure.message
+
+
 def test_a_stop_command_is_run_before_the_rest_is_stopped(scene: Scene) -> None:
     told = scene.directory / "told"
 
@@ -315,3 +364,57 @@ def test_a_group_given_up_while_it_starts_is_asked_to_end_before_it_is_killed(sc
 
     asyncio.run(run())
     assert told.read_text() == "SIGINT"
+
+
+def test_a_group_given_up_while_it_starts_does_not_wait_for_what_others_hold(scene: Scene) -> None:
+    async def run() -> float:
+        taken: list[socket.socket] = []
+
+        spec = ServiceSpec(
+            command=["sh", "-c", "sleep 1000", str(scene.directory), "{port}"],
+            ready="log:never",
+            released=["port"],
+            release_timeout="25s",
+        )
+        started = asyncio.get_running_loop().create_future()
+
+        def note(event: ServiceEvent) -> None:
+            if event.kind is EventKind.STARTED and event.pid is not None:
+                port = int(psutil.Process(event.pid).cmdline()[-1])
+                taken.append(socket.create_server(("127.0.0.1", port)))
+                started.set_result(None)
+
+        task = asyncio.create_task(start_group({"vllm": spec}, ["vllm"], scene.context, note))
+        await started
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        taken[0].close()
+        return time.monotonic() - began
+
+    assert asyncio.run(run()) < 5.0, "the agent gives 10 s"
+
+
+def test_a_death_is_told_though_no_file_descriptor_is_left(scene: Scene) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def on_event(event: ServiceEvent) -> None:
+        if event.kind is EventKind.STARTED:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        if event.kind is EventKind.DIED:
+            asyncio.get_running_loop().call_soon(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+
+    async def run() -> RunningGroup | ServiceFailure:
+        asyncio.get_running_loop().call_later(5.0, resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        spec = ServiceSpec(
+            command=["sh", "-c", "sleep 0.1", str(scene.directory)], ready="file:never", start_timeout="4s"
+        )
+        return await start_group({"vllm": spec}, ["vllm"], scene.context, on_event)
+
+    try:
+        failure = asyncio.run(run())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert isinstance(failure, ServiceFailure)
+    assert (failure.kind, failure.exit_code) == (FailureKind.DIED, 0), failure.message

@@ -467,6 +467,67 @@ def test_no_log_keeps_a_secret(site: Site) -> None:
     assert "[redacted]" in (site.out / "logs" / "api-1.log").read_text()
 
 
+def test_the_clients_words_are_told_without_secrets_and_on_one_line(site: Site) -> None:
+    ran = site.launch(
+        "--service", f"api={site.service('answers', '{port}')}", "--", "sh", "-c", f"true\n: {SECRET}",
+        env={"API_TOKEN": SECRET},
+    )  # fmt: skip
+    check(site, ran, "pass", 0)
+    assert SECRET not in ran.err
+    assert [line for line in ran.err.splitlines() if line.startswith("running ")] == [
+        "running sh -c 'true : [redacted]'"
+    ]
+
+
+def test_a_launch_that_cannot_go_on_leaves_no_secret_in_a_log(site: Site) -> None:
+    script = site.directory / "no-interpreter"
+    script.write_text("echo\n")
+    script.chmod(0o755)
+    program = "import os, time; print(os.environ['API_TOKEN'], 'up', flush=True); time.sleep(60)"
+    site.configure(
+        api={"command": [sys.executable, "-c", program, str(site.directory)], "ready": "log:up"},
+        late={"command": [str(script)], "ready": "log:up", "needs": ["api"]},
+    )
+    ran = site.launch("--", "true", env={"API_TOKEN": SECRET})
+    assert ran.code == 2, ran
+    assert (site.out / "logs" / "api-1.log").read_text() == "[redacted] up\n"
+
+
+def test_streams_that_are_closed_are_empty_ones_to_the_client_and_never_files_of_ours(site: Site) -> None:
+    told = site.directory / "told"
+    program = (
+        f"import os; open({str(told)!r}, 'w').write(' '.join(os.readlink(f'/proc/self/fd/{{n}}') for n in (0, 1, 2)))"
+    )
+    command = words("launch", "--report-dir", str(site.out), "--service", f"api={site.service('answers', '{port}')}",
+                    "--", sys.executable, "-c", program)  # fmt: skip
+    closing = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
+    subprocess.run(closing, cwd=site.directory, env=environment(), timeout=LIMIT_S, check=True)
+    assert told.read_text() == "/dev/null /dev/null /dev/null"
+    assert site.report["verdict"] == "pass"
+
+
+@pytest.mark.skipif(
+    subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0, reason="mounts a disk"
+)
+def test_a_service_that_fills_the_disk_with_its_log_is_outside_the_change(site: Site) -> None:
+    disk = site.directory / "disk"
+    disk.mkdir()
+    pour = "import sys\nwhile True: sys.stdout.write('x' * 99 + chr(10)); sys.stdout.flush()"
+    command = words("launch", "--json", "--report-dir", str(disk / "out"),
+                    "--service", f"api={sys.executable} -c {shlex.quote(pour)} {site.directory}", "--ready", "api=log:never",
+                    "--", "true")  # fmt: skip
+    mount = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    script = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
+    ran = subprocess.run(
+        [*mount, script, str(disk), *command],
+        cwd=site.directory, env=environment(), capture_output=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 75, ran
+    report = json.loads(ran.stdout)
+    assert report["verdict"] == "infra"
+    assert "no space is left on the disk of its log" in report["findings"][0]["summary"]
+
+
 def test_what_services_write_can_be_followed(site: Site) -> None:
     ran = site.launch("--follow", "--service", f"api={site.service('exits', '3', 'hello', '{port}')}")
     assert "api | hello" in ran.err

@@ -318,6 +318,7 @@ def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(scene: Scene, num
     report = json.loads((scene.directory / "report" / "report.json").read_text())
     assert report["verdict"] is None
     assert number.name in report["error"]["message"]
+    assert report["summary"] == report["error"]["message"], "the page says it once"
     assert server.poll() is None
 
 

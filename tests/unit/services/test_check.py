@@ -61,6 +61,7 @@ def test_a_sound_service_passes(tmp_path: Path) -> None:
     [
         pytest.param(ServiceSpec(command="pyhton3 {port}"), "command not found: pyhton3", id="not-found"),
         pytest.param(ServiceSpec(command="./serve {port}"), "there is no", id="no-such-path"),
+        pytest.param(ServiceSpec(command="/usr {port}"), "/usr is a directory", id="directory"),
         pytest.param(ServiceSpec(command="A=1 sh {port}"), "env = { A = ... }", id="assignment"),
         pytest.param(ServiceSpec(command="sh {port} | tee log"), 'command = ["bash"', id="shell-words"),
         pytest.param(ServiceSpec(command="sh '{port}"), "close the quotation", id="quotation"),

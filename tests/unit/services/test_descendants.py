@@ -18,6 +18,7 @@ from ci_doctor.system.children import ChildrenLook, NewestPid, children_of
         ("signal", 0, False, False),
         ("signal", -9, True, False),
         ("signal", None, False, False),
+        ("signal", -13, False, False),
         ("exit", -9, False, True),
         ("exit", 1, False, True),
         ("exit", 0, False, False),

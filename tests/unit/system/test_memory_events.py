@@ -151,7 +151,7 @@ def test_a_kill_for_lack_of_memory_is_named_as_one(small_cgroup: Path) -> None:
     inside.communicate()
     cause = oom_cause(before, after)
     assert cause is not None
-    assert (cause.host, cause.describe()) == (False, "its cgroup (limit 0.0466 GiB)")
+    assert (cause.host, cause.describe()) == (False, "its cgroup (limit 47 MiB)")
     assert (after.host_kills or 0) > (before.host_kills or 0)
 
 
