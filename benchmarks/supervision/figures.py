@@ -94,7 +94,7 @@ def _cells(row: Row) -> list[tuple[str, ...]]:
     if not row.figures:
         return []
     ours = row.figures[0].median
-    cells = [("", "median ms", "min", "max", "runs", "to ours")]
+    cells: list[tuple[str, ...]] = [("", "median ms", "min", "max", "runs", "to ours")]
     for figure in row.figures:
         if not figure.seconds:
             cells.append((figure.name, "-", "-", "-", "0", "-"))

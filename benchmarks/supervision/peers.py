@@ -95,4 +95,5 @@ def command_line(peers: Peers, name: str, scene: Scene, server: Sequence[str], p
             procfile = scene.folder / "Procfile"
             procfile.write_text(f"vllm: {shlex.join(server)}\n", encoding="utf-8")
             return [peers.python("honcho"), "-f", str(procfile), "start"]
-    raise ValueError(name)
+        case _:
+            raise ValueError(name)

@@ -20,11 +20,11 @@ from ci_doctor.errors import UsageError
 from ci_doctor.exit_codes import read_exit_codes
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.services.check import check_services
-from ci_doctor.services.client import check_words, problem
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.events import EventLog
-from ci_doctor.services.launch import Plan, run
-from ci_doctor.services.launch_options import choose
+from ci_doctor.services.launch.client import check_words, problem
+from ci_doctor.services.launch.launch import Plan, run
+from ci_doctor.services.launch.options import choose
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system.interruption import Interruption
 from ci_doctor.system.redaction import Redactor

@@ -11,8 +11,8 @@ from msgspec import Struct
 from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.errors import UsageError
-from ci_doctor.services.launch import Plan
-from ci_doctor.services.launched import Launched
+from ci_doctor.services.launch.launch import Plan
+from ci_doctor.services.launch.launched import Launched
 from ci_doctor.system.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def take_secrets_out(logs: Iterable[Path], redactor: Redactor) -> Iterator[str]:
 def described(job: Job, launched: Launched, events: Path | None, invocation: Invocation) -> "Report":
     """What the launch means."""
     from ci_doctor.model.report import Attachment
-    from ci_doctor.services.launch_report import report_fields
-    from ci_doctor.services.launch_verdict import conclude
+    from ci_doctor.services.launch.report import report_fields
+    from ci_doctor.services.launch.verdict import conclude
 
     conclusion = conclude(launched, job.codes)
     fields = report_fields(launched, conclusion, directory=job.directory.absolute(), cwd=Path.cwd())

@@ -17,7 +17,7 @@ from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
-    from ci_doctor.services.log_watch import LogWatch
+    from ci_doctor.services.logs.watch import LogWatch
 
 WORDS = {
     EventKind.STARTED: "started",
@@ -118,7 +118,7 @@ class LiveLines:
 
         from ci_doctor.render.phrases import size
         from ci_doctor.render.safe_text import printable
-        from ci_doctor.services.log_watch import LogWatch
+        from ci_doctor.services.logs.watch import LogWatch
 
         prefix = f"{name.ljust(max(map(len, self._names)))} | "
         if self._colour:

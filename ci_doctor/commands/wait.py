@@ -16,8 +16,8 @@ from ci_doctor.commands.warm_up import WarmUp
 from ci_doctor.errors import UsageError
 from ci_doctor.exit_codes import read_exit_codes
 from ci_doctor.model.duration import parse_duration
-from ci_doctor.services.ready import Probe, Scheme, parse_ready
-from ci_doctor.services.waiting import Waited, WaitProgress, WaitRequest, run
+from ci_doctor.services.probes.ready import Probe, Scheme, parse_ready
+from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
 from ci_doctor.system.interruption import Interruption
 
 _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML table"
@@ -90,7 +90,7 @@ def _hand_over(
     as_json: bool,
 ) -> int:
     """The exit code. What was found stands, whether or not it can be shown: a full disk below stderr is not the change's."""
-    from ci_doctor.services.waiting_report import report_fields
+    from ci_doctor.services.wait.report import report_fields
 
     report = invocation.report(**report_fields(waited, request.probe, codes))
     try:

@@ -10,7 +10,7 @@ from typing import Self
 
 import click
 
-from ci_doctor.services.waiting import WaitProgress
+from ci_doctor.services.wait.waiting import WaitProgress
 
 # A short wait needs no talk, and a log is kept: seconds.
 _QUIET_S = 2.0

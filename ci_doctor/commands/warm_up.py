@@ -33,11 +33,11 @@ class WarmUp:
 
 def _load() -> None:
     """Render a report of every kind of part once: this loads the modules and compiles their patterns."""
+    import ci_doctor.services.launch.report  # noqa: F401 - loaded is all it must be
     from ci_doctor.model.finding import Evidence, Finding, Severity
     from ci_doctor.model.report import Attachment, Attempt, Case, Outcome, Report
     from ci_doctor.model.verdict import Verdict
     from ci_doctor.render import json, junit, markdown, text
-    from ci_doctor.services import launch_report  # noqa: F401 - loaded is all it must be
     from ci_doctor.system.redaction import Redactor
     from ci_doctor.version import tool_version
 

@@ -11,8 +11,8 @@ from ci_doctor.services import failure
 from ci_doctor.services.descendants import DescendantWatch, Ended, is_death
 from ci_doctor.services.following import follow
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.log_bound import LogBound
-from ci_doctor.services.log_watch import FatalLine, LogWatch
+from ci_doctor.services.logs.bound import LogBound
+from ci_doctor.services.logs.watch import FatalLine, LogWatch
 from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, ServiceFailure
 from ci_doctor.system import clock
 from ci_doctor.system.memory_events import MemoryEvents, oom_cause

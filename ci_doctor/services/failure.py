@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ci_doctor.services.logs import is_out_of_space, read_root_lines
+from ci_doctor.services.logs.files import is_out_of_space, read_root_lines
+from ci_doctor.services.logs.roots import Excerpt, outside_cause
 from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.ready import Probe
-from ci_doctor.services.roots import Excerpt, outside_cause
+from ci_doctor.services.probes.ready import Probe
 from ci_doctor.system import clock
 from ci_doctor.system.process import describe_exit, signal_name
 from ci_doctor.system.process_table import Kin, look_up

@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Iterator
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.services.logs.root_line import marked, root_index
 from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure, StopResult
-from ci_doctor.services.root_line import marked, root_index
 
 # As many lines as every renderer shows of one excerpt.
 _SHOWN = 10

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.services.failure import Subject
 from ci_doctor.services.outcome import EventKind, ServiceEvent
-from ci_doctor.services.ready import Probe
+from ci_doctor.services.probes.ready import Probe
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
 from ci_doctor.system.process import signal_name
 

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from ci_doctor.services.local_probe import WatchedFile
+from ci_doctor.services.probes.local_probe import WatchedFile
 from ci_doctor.system import clock
 
 _MOST_BYTES = 4096

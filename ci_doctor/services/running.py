@@ -10,7 +10,7 @@ from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance, RunningService
 from ci_doctor.services.outcome import EventKind, ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.ports import ReservedPort, reserve_port
-from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.stopping import Stopping, settle
 from ci_doctor.system import clock
 from ci_doctor.system.gpu_memory import read_gpu_memory

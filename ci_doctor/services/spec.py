@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.model.size import parse_size
-from ci_doctor.services.ready import Probe, ReadySpec, parse_ready, read_ready
+from ci_doctor.services.probes.ready import Probe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float
 

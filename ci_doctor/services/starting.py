@@ -8,10 +8,10 @@ import os
 from ci_doctor.errors import UsageError
 from ci_doctor.services import failure
 from ci_doctor.services.instance import Instance, RunningService
-from ci_doctor.services.logs import open_log
+from ci_doctor.services.logs.files import open_log
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.ports import is_local, owner_of
-from ci_doctor.services.probe import wait_until_ready
+from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec
 from ci_doctor.system import clock

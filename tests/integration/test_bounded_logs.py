@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.services.log_watch import FatalLine, LogWatch
-from ci_doctor.services.logs import LogBound, open_log, read_root_lines
+from ci_doctor.services.logs.files import LogBound, open_log, read_root_lines
+from ci_doctor.services.logs.watch import FatalLine, LogWatch
 
 pytestmark = pytest.mark.integration
 

@@ -230,16 +230,18 @@ def test_a_port_taken_by_another_stops_a_group_before_anything_is_started(scene:
     assert scene.events == []
 
 
-def test_what_fails_because_of_a_death_is_told_as_its_consequence(scene: Scene) -> None:
-    async def run() -> list[ServiceFailure]:
+def test_what_fails_right_after_a_death_is_known_as_its_consequence(scene: Scene) -> None:
+    async def run() -> tuple[ServiceFailure, list[ServiceFailure]]:
         group = await scene.started(first=scene.service("answers"), second=scene.service("answers", needs=["first"]))
         for name in ("first", "second"):  # before our loop turns again
             os.kill(group.services[name].pid, signal.SIGKILL)
-        await group.death
+        cause = await group.death
         await group.stop()
-        return group.failures
+        return cause, group.failures
 
-    assert [failure.service for failure in asyncio.run(run())] == ["first", "second"]
+    cause, failures = asyncio.run(run())
+    assert failures[0] is cause
+    assert {failure.service for failure in failures} == {"first", "second"}
 
 
 # --- taking down and starting again ---

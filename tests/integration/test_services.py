@@ -18,7 +18,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.services.failure import impostor
 from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import EventKind, FailureKind, ServiceEvent, ServiceFailure, StopResult
-from ci_doctor.services.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import Probe, Scheme
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system.tree import OwnTree

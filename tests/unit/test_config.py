@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from ci_doctor.config import Config, decode, find, load, path_in
-from ci_doctor.services.configured import service_specs
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.environment.determinism import Profile
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import ConfigError
+from ci_doctor.services.configured import service_specs
 
 
 @pytest.fixture(autouse=True)

@@ -98,7 +98,11 @@ def test_every_exit_code_and_every_verdict_is_explained() -> None:
 
 def test_every_rule_that_the_code_names_is_explained() -> None:
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "ci_doctor").rglob("*.py"))
-    named = set(re.findall(r'"((?:correctness|determinism|preload|restart-check|services|setup-env|version)/[a-z0-9-]+)"', source))
+    named = set(
+        re.findall(
+            r'"((?:correctness|determinism|preload|restart-check|services|setup-env|version)/[a-z0-9-]+)"', source
+        )
+    )
 
     assert named <= set(RULES), f"not in ci_doctor/model/rules.py: {sorted(named - set(RULES))}"
 

@@ -5,8 +5,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from ci_doctor.load.metrics import read_metrics
-from ci_doctor.services.probe import wait_until_ready
-from ci_doctor.services.ready import parse_ready
+from ci_doctor.services.probes.probe import wait_until_ready
+from ci_doctor.services.probes.ready import parse_ready
 from ci_doctor.services.restart.observed import Held
 from ci_doctor.services.restart.settings import Condition
 from ci_doctor.services.running import RunningGroup

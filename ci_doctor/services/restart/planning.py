@@ -14,7 +14,7 @@ from ci_doctor.load.requests import read_requests
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
-from ci_doctor.services.ready import ReadySpec, parse_ready
+from ci_doctor.services.probes.ready import ReadySpec, parse_ready
 from ci_doctor.services.released import check_gpu_library
 from ci_doctor.services.restart.settings import Condition, Plan, RecoveredSpec, RestartSettings
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ci_doctor.load.requests import Request
-from ci_doctor.services.ready import ReadySpec
+from ci_doctor.services.probes.ready import ReadySpec
 from ci_doctor.services.spec import Duration, ServiceSpec
 
 Count = Annotated[int, Meta(ge=1)]

@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ci_doctor.services.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import Probe, Scheme
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill, fill_spec
 
 CONTEXT = LaunchContext(

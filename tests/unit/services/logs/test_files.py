@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.services.logs import LogBound, open_log, read_root_lines
+from ci_doctor.services.logs.files import LogBound, open_log, read_root_lines
 from ci_doctor.system.hole import punch_hole
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services.log_search import GrowingLog
-from ci_doctor.services.ready import Probe
+from ci_doctor.services.probes.log_search import GrowingLog
+from ci_doctor.services.probes.ready import Probe
 from ci_doctor.system import clock
 from ci_doctor.system.inotify import FileWatch
 from ci_doctor.system.process import describe_exit

@@ -13,8 +13,8 @@ from ci_doctor.model.report import Case, Failure, Outcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.findings import finding_of
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
-from ci_doctor.services.ready import Probe
-from ci_doctor.services.waiting import Waited
+from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.wait.waiting import Waited
 
 
 def report_fields(waited: Waited, probe: Probe, codes: Mapping[str, int]) -> dict[str, Any]:

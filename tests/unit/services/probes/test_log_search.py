@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.services.log_search import GrowingLog, LogSearch
+from ci_doctor.services.probes.log_search import GrowingLog, LogSearch
 
 
 def found(pattern: str, *pieces: bytes) -> bool:

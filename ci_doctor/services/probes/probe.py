@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services import http_answer
-from ci_doctor.services.ready import Probe, Scheme
+from ci_doctor.services.probes import http_answer
+from ci_doctor.services.probes.ready import Probe, Scheme
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def make_asker(probe: Probe, context: ProbeContext) -> Asker:
     """What asks this kind of probe. Raises UsageError as `wait_until_ready`."""
     if probe.is_network:
         return _NetworkAsker(probe, context)
-    from ci_doctor.services import local_probe
+    from ci_doctor.services.probes import local_probe
 
     if probe.scheme is Scheme.EXEC:
         return local_probe.ExecAsker(probe, context.spawn)

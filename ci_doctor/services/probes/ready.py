@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.services import ready_values
-from ci_doctor.services.json_condition import JsonCondition, parse_condition
+from ci_doctor.services.probes import ready_values
+from ci_doctor.services.probes.json_condition import JsonCondition, parse_condition
 
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _ONLY_HTTP = ("status", "body", "json", "headers", "authorization")

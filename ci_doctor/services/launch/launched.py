@@ -5,7 +5,7 @@ import signal
 
 from msgspec import Struct
 
-from ci_doctor.services.launch_record import ServiceRun
+from ci_doctor.services.launch.record import ServiceRun
 from ci_doctor.services.outcome import ServiceFailure, StopResult
 
 

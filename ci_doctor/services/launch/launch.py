@@ -10,11 +10,11 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ci_doctor.services.group import start_group
-from ci_doctor.services.launch_record import Record
-from ci_doctor.services.launched import ClientRun, Launched
+from ci_doctor.services.launch.launched import ClientRun, Launched
+from ci_doctor.services.launch.record import Record
+from ci_doctor.services.launch.running_client import RunningClient
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.running_client import RunningClient
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system import clock
 from ci_doctor.system.interruption import Interruption

@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from ci_doctor.errors import UsageError
 from ci_doctor.model.report import Outcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.client import check_words, client_environment, filled_words, problem
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.launch_options import choose
-from ci_doctor.services.launch_record import Record, ServiceRun
-from ci_doctor.services.launch_report import report_fields
-from ci_doctor.services.launch_verdict import conclude, status
-from ci_doctor.services.launched import ClientRun, Launched
+from ci_doctor.services.launch.client import check_words, client_environment, filled_words, problem
+from ci_doctor.services.launch.launched import ClientRun, Launched
+from ci_doctor.services.launch.options import choose
+from ci_doctor.services.launch.record import Record, ServiceRun
+from ci_doctor.services.launch.report import report_fields
+from ci_doctor.services.launch.verdict import conclude, status
 from ci_doctor.services.outcome import EventKind, FailureKind, Process, ServiceEvent, ServiceFailure, StopResult
-from ci_doctor.services.ready import parse_ready
+from ci_doctor.services.probes.ready import parse_ready
 from ci_doctor.services.spec import ServiceSpec
 
 CONFIGURED = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.ready import Probe
+from ci_doctor.services.probes.ready import Probe
 from ci_doctor.system.process_table import Kin, descendants, look_up, read_table
 from ci_doctor.system.stranger import Stranger
 

@@ -12,10 +12,10 @@ from msgspec import structs
 
 from ci_doctor.services import failure
 from ci_doctor.services.descendants import DescendantPolicy, DescendantWatch, Ended, is_death
-from ci_doctor.services.family import Family, impostor
 from ci_doctor.services.outcome import Process, ServiceFailure
-from ci_doctor.services.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.ready import Probe, Scheme
+from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.probes.ready import Probe, Scheme
+from ci_doctor.services.wait.family import Family, impostor
 from ci_doctor.system import clock
 from ci_doctor.system.memory_events import MemoryEvents, oom_cause
 from ci_doctor.system.stranger import Stranger

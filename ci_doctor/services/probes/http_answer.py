@@ -11,7 +11,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from ci_doctor.services.ready import Probe
+from ci_doctor.services.probes.ready import Probe
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -10,9 +10,9 @@ from msgspec import structs, to_builtins
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Attachment, Attempt, Case, Outcome
 from ci_doctor.services.findings import finding_of, stop_findings
-from ci_doctor.services.launch_record import ServiceRun
-from ci_doctor.services.launch_verdict import Conclusion, client_end, client_name, seconds, status
-from ci_doctor.services.launched import ClientRun, Launched
+from ci_doctor.services.launch.launched import ClientRun, Launched
+from ci_doctor.services.launch.record import ServiceRun
+from ci_doctor.services.launch.verdict import Conclusion, client_end, client_name, seconds, status
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 

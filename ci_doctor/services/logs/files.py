@@ -7,8 +7,8 @@ from io import RawIOBase
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.services.log_bound import LogBound
-from ci_doctor.services.roots import Excerpt, root_lines
+from ci_doctor.services.logs.bound import LogBound
+from ci_doctor.services.logs.roots import Excerpt, root_lines
 from ci_doctor.system.hole import BLOCK_BYTES, has_hole
 
 __all__ = ["LogBound", "open_log", "read_root_lines"]

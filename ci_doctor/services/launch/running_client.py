@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_doctor.services.client import client_environment, filled_words
-from ci_doctor.services.launched import ClientRun
+from ci_doctor.services.launch.client import client_environment, filled_words
+from ci_doctor.services.launch.launched import ClientRun
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.services.ready import Probe, ReadySpec, Scheme, parse_ready, read_ready
+from ci_doctor.services.probes.ready import Probe, ReadySpec, Scheme, parse_ready, read_ready
 
 HERE = Path("/srv/app")
 

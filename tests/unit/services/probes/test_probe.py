@@ -8,8 +8,8 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.ports import reserve_port
-from ci_doctor.services.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.ready import ReadySpec, parse_ready
+from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.probes.ready import ReadySpec, parse_ready
 from ci_doctor.system import clock
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

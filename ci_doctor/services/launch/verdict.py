@@ -12,8 +12,8 @@ from msgspec import Struct
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Failure
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.client import NOT_EXECUTABLE, NOT_FOUND
-from ci_doctor.services.launched import ClientRun, Launched
+from ci_doctor.services.launch.client import NOT_EXECUTABLE, NOT_FOUND
+from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.system.process import describe_exit
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.services.log_watch import FatalLine, LogWatch
-from ci_doctor.services.logs import LogBound
+from ci_doctor.services.logs.files import LogBound
+from ci_doctor.services.logs.watch import FatalLine, LogWatch
 
 MIB = 1024 * 1024
 

@@ -13,8 +13,8 @@ from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.descendants import DescendantPolicy
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.pidfile import await_pidfile
-from ci_doctor.services.ready import Probe
-from ci_doctor.services.stranger_watch import StrangerWatch, absent
+from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.wait.stranger_watch import StrangerWatch, absent
 from ci_doctor.system import clock
 from ci_doctor.system.interruption import Interruption
 from ci_doctor.system.stranger import Stranger

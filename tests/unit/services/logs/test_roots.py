@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.services.roots import OutsideCause, outside_cause, root_lines
+from ci_doctor.services.logs.roots import OutsideCause, outside_cause, root_lines
 
 TRACEBACK = """\
 loading

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from ci_doctor.services.roots import outside_cause
+from ci_doctor.services.logs.roots import outside_cause
 
 # In a traceback of Python: `  File "serve.py", line 12, in main`, after whatever a logger puts before each line.
 _FRAME = re.compile(r'  File "[^"]*", line \d+')

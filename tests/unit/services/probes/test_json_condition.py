@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.services.json_condition import parse_condition
+from ci_doctor.services.probes.json_condition import parse_condition
 
 DOCUMENT: dict[str, Any] = {
     "data": [{"id": "qwen", "max": 4096}],
