@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import resource  # noqa: F401 - os.wait4 loads it, and that must not be when a death is to be told
 import select
 import signal
 import socket

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HEADER = 5  # four bytes: how long the message is; one: how many file descriptors come with it
 _ROOM = socket.CMSG_SPACE(8 * 4)  # for eight of them
-_CHUNK = 1 << 16
+_CHUNK = 1 << 13  # what recvmsg sets aside each time; most messages are shorter by far
 
 
 class Wire:

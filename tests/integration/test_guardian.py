@@ -312,9 +312,9 @@ def test_killing_leaves_none_of_the_family(scene: Scene, end: list[str]) -> None
 
 def test_each_process_is_asked_by_the_gentlest_signal_that_it_hears(scene: Scene) -> None:
     program = (
-        "import signal, sys\n"
+        "import os, signal, sys\n"
         "for name in sys.argv[1].split(): signal.signal(getattr(signal, name), signal.SIG_IGN)\n"
-        "def told(number, _): print(signal.Signals(number).name, flush=True); sys.exit(0)\n"
+        "def told(number, _): os.write(1, signal.Signals(number).name.encode() + b'\\n'); os._exit(0)\n"
         "for name in sys.argv[2].split(): signal.signal(getattr(signal, name), told)\n"
         "print('ready', flush=True)\n"
         "while True: signal.pause()\n"
