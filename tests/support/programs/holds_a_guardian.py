@@ -33,8 +33,7 @@ while how == "stays":
         break
     except KeyboardInterrupt:
         sys.stdout.write("interrupted\n")
-if how != "stays":
-    sys.stdin.readline()
+sys.stdin.readline()
 if how == "exits":
     os._exit(0)
 sys.stdout.write(f"ended {child.wait()}\n")
