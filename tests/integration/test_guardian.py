@@ -354,16 +354,6 @@ def test_a_stopped_process_is_woken_to_end(scene: Scene) -> None:
     assert child.wait() == -signal.SIGINT
 
 
-def test_what_forks_and_ends_while_it_is_killed_is_killed_too(scene: Scene) -> None:
-    # Eight that are never long the same process; their number stays, so that a failure does not take the machine.
-    hop = "trap '' INT TERM; hop() { sleep 0.02; hop & }; for _ in 1 2 3 4 5 6 7 8; do hop & done; echo ready; wait"
-    scene.spawn("sh", "-c", hop)
-    scene.said.readline()
-    asyncio.run(scene.tree.terminate(0.05))
-    assert scene.tree.kill(8).survivors == ()
-    assert scene.tree.living() == ()
-
-
 def test_a_bystander_and_the_guardian_are_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen(["sh", "-c", "sleep 1000 & wait"]) as bystander:
         guardian = Guardian.start()
