@@ -11,6 +11,21 @@ import pytest
 from tests.support.scene import Scene
 
 
+@pytest.fixture(autouse=True)
+def _adopted_children_are_reaped() -> Iterator[None]:
+    """A test that makes us a subreaper makes the orphans of every later one our children; dead ones would be found there."""
+    yield
+    while _reap_one():
+        pass
+
+
+def _reap_one() -> bool:
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG) is not None
+    except ChildProcessError:
+        return False
+
+
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     before = set(psutil.Process().children(recursive=True))

@@ -94,8 +94,17 @@ def _no_descriptor_is_left() -> Iterator[None]:
     assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
 
 
-def watching(parent: Parent, told: Told, *, adopter: Callable[[], int] | None = None) -> DescendantWatch:
-    watch = DescendantWatch(lambda: [parent.pid], told.add, orphans_below=adopter)
+def watching(
+    told: Callable[[int | None, Ended], None], *roots: int, adopter: Callable[[], int] | None = None
+) -> DescendantWatch:
+    """A watch over `roots` that is closed at the end of the test, however that ends."""
+    return started(DescendantWatch(lambda: roots, told, orphans_below=adopter))
+
+
+def started(watch: DescendantWatch) -> DescendantWatch:
+    task = asyncio.current_task()
+    assert task is not None
+    task.add_done_callback(lambda _: watch.close())
     watch.start()
     return watch
 
@@ -107,12 +116,11 @@ def test_the_end_of_a_process_below_is_told_with_how_it_ended(
 ) -> None:
     async def run() -> None:
         told = Told()
-        watch = watching(parent, told)
+        watch = watching(told.add, parent.pid)
         pid = parent.make(kind)
         await found(watch, parent.pid, pid)
         os.kill(pid, number)
         await told.until(1)
-        watch.close()
         ((root, ended),) = told
         assert (root, ended.kin.pid, ended.returncode, ended.root_ended) == (parent.pid, pid, returncode, False)
 
@@ -122,7 +130,7 @@ def test_the_end_of_a_process_below_is_told_with_how_it_ended(
 def test_an_end_is_told_within_milliseconds(parent: Parent) -> None:
     async def run() -> list[float]:
         told = Told()
-        watch = watching(parent, told)
+        watch = watching(told.add, parent.pid)
         delays = []
         for count in range(1, 11):
             pid = parent.make("child")
@@ -131,7 +139,6 @@ def test_an_end_is_told_within_milliseconds(parent: Parent) -> None:
             os.kill(pid, signal.SIGKILL)
             await told.until(count)
             delays.append(told[-1][1].at - began)
-        watch.close()
         return delays
 
     assert sorted(asyncio.run(run()))[5] < 0.010
@@ -140,7 +147,7 @@ def test_an_end_is_told_within_milliseconds(parent: Parent) -> None:
 def test_the_dead_that_nobody_waits_for_are_told_once(parent: Parent) -> None:
     async def run() -> None:
         told = Told()
-        watch = watching(parent, told)
+        watch = watching(told.add, parent.pid)
         pids = [parent.make("child"), parent.make("brief")]
         watch.scan_now()
         os.kill(pids[0], signal.SIGKILL)
@@ -151,7 +158,6 @@ def test_the_dead_that_nobody_waits_for_are_told_once(parent: Parent) -> None:
         assert sorted((ended.kin.pid, ended.returncode) for _, ended in told) == [(pids[0], -9), (pids[1], 3)]
         parent.make("reap")
         watch.scan_now()
-        watch.close()
 
     asyncio.run(run())
 
@@ -162,13 +168,12 @@ def test_an_orphan_stays_its_root_s(parent: Parent, kind: str) -> None:
 
     async def run() -> None:
         told = Told()
-        watch = watching(parent, told, adopter=os.getpid)
+        watch = watching(told.add, parent.pid, adopter=os.getpid)
         pid = parent.make(kind)
         root = parent.pid if kind == "orphan" else None
         await found(watch, root, pid)
         os.kill(pid, signal.SIGKILL)
         await told.until(1)
-        watch.close()
         assert [(root, ended.kin.pid, ended.returncode) for root, ended in told] == [(root, pid, -9)]
 
     asyncio.run(run())
@@ -177,12 +182,11 @@ def test_an_orphan_stays_its_root_s(parent: Parent, kind: str) -> None:
 def test_children_that_go_with_their_root_are_no_deaths_of_their_own(parent: Parent) -> None:
     async def run() -> None:
         told = Told()
-        watch = watching(parent, told)
+        watch = watching(told.add, parent.pid)
         bound = {parent.make("bound") for _ in range(5)}
         await found(watch, parent.pid, *bound)
         os.kill(parent.pid, signal.SIGKILL)
         await told.until(5)
-        watch.close()
         assert {(ended.kin.pid, ended.returncode, ended.root_ended) for _, ended in told} == {
             (pid, -9, True) for pid in bound
         }
@@ -221,8 +225,7 @@ def test_nothing_is_told_after_closing_even_from_within(parent: Parent) -> None:
             told.add(root, ended)
             watch.close()
 
-        watch = DescendantWatch(lambda: [parent.pid], once)
-        watch.start()
+        watch = watching(once, parent.pid)
         pids = [parent.make("child") for _ in range(3)]
         await found(watch, parent.pid, *pids)
         for pid in pids:
@@ -231,7 +234,6 @@ def test_nothing_is_told_after_closing_even_from_within(parent: Parent) -> None:
         await asyncio.sleep(0.3)  # more than a tick: what must not happen has had its chance
         assert len(told) == 1
         assert watch.below(parent.pid) == ()
-        watch.close()
 
     asyncio.run(run())
 
@@ -240,14 +242,12 @@ def test_the_services_themselves_and_their_neighbours_are_not_descendants(parent
     async def run() -> None:
         other = Parent()
         told = Told()
-        watch = DescendantWatch(lambda: [parent.pid, other.pid], told.add, orphans_below=os.getpid)
-        watch.start()
+        watch = watching(told.add, parent.pid, other.pid, adopter=os.getpid)
         child = parent.make("child")
         await found(watch, parent.pid, child)
         assert [kin.pid for kin in watch.below(parent.pid)] == [child]
         assert parent.pid not in {kin.pid for kin in watch.below(None)}
         assert watch.below(other.pid) == ()
-        watch.close()
         other.close()
 
     asyncio.run(run())
@@ -258,8 +258,7 @@ def test_a_daemon_that_becomes_a_root_itself_is_a_descendant_no_more(parent: Par
     async def run() -> None:
         told = Told()
         roots = [parent.pid]
-        watch = DescendantWatch(lambda: roots, told.add, orphans_below=os.getpid)
-        watch.start()
+        watch = started(DescendantWatch(lambda: roots, told.add, orphans_below=os.getpid))
         daemon, other = parent.make(kind), parent.make("child")
         await found(watch, parent.pid if kind == "child" else None, daemon)
         await found(watch, parent.pid, other)
@@ -271,6 +270,5 @@ def test_a_daemon_that_becomes_a_root_itself_is_a_descendant_no_more(parent: Par
         os.kill(other, signal.SIGKILL)
         await told.until(1)
         assert [(root, ended.kin.pid) for root, ended in told] == [(daemon if kind == "child" else parent.pid, other)]
-        watch.close()
 
     asyncio.run(run())

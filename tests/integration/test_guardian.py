@@ -24,6 +24,7 @@ import pytest
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system import guardian as guardian_module
+from ci_doctor.system.children import children_of
 from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.process import Child
 from ci_doctor.system.tree import OwnTree
@@ -84,9 +85,18 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     assert descriptors() == before_it
 
 
+@pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that was there before the scene."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process
+        process.kill()
+
+
 @contextlib.contextmanager
 def holder(how: str, *command: str, stop: str = "", before: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds a guardian, with COMMAND below; what is left of it is killed."""
+    """A process that holds a guardian, with COMMAND below; what is left of it is killed, and its guardian waited for."""
+    before_it = set(children_of(os.getpid()))
     words = [*before, sys.executable, str(PROGRAMS / "holds_a_guardian.py"), how, stop, *command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     with subprocess.Popen(
@@ -96,6 +106,8 @@ def holder(how: str, *command: str, stop: str = "", before: Sequence[str] = ()) 
             yield process
         finally:
             process.kill()
+    for orphan in set(children_of(os.getpid())) - before_it:  # ours where a test has made us a subreaper
+        os.waitpid(orphan, 0)
 
 
 def lines(process: subprocess.Popen[str]) -> Iterator[Any]:
@@ -354,20 +366,13 @@ def test_a_stopped_process_is_woken_to_end(scene: Scene) -> None:
     assert child.wait() == -signal.SIGINT
 
 
-def test_a_bystander_and_the_guardian_are_left_alone(tmp_path: Path) -> None:
-    with subprocess.Popen(["sh", "-c", "sleep 1000 & wait"]) as bystander:
-        guardian = Guardian.start()
-        tree = OwnTree(guardian)
-        child = guardian.spawn(["sleep", "1000"], environment=os.environ, directory=tmp_path, output=2)
-        assert [kin.pid for kin in tree.living()] == [child.pid]
-        assert [kin.pid for kin in tree.below(child.pid)] == [child.pid]
-        tree.kill(5)
-        assert bystander.poll() is None
-        assert guardian.spawn(["true"], environment=os.environ, directory=tmp_path, output=2).wait() == 0
-        guardian.close()
-        child.close()
-        for process in psutil.Process(bystander.pid).children():
-            process.kill()
+def test_a_bystander_and_the_guardian_are_left_alone(bystander: subprocess.Popen[bytes], scene: Scene) -> None:
+    child = scene.spawn("sleep", "1000")
+    assert [kin.pid for kin in scene.tree.living()] == [child.pid]
+    assert [kin.pid for kin in scene.tree.below(child.pid)] == [child.pid]
+    scene.tree.kill(5)
+    assert bystander.poll() is None
+    assert scene.spawn("true").wait() == 0
 
 
 def test_other_children_of_ours_are_not_reaped(scene: Scene) -> None:
