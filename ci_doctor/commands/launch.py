@@ -18,7 +18,6 @@ from ci_doctor.commands.options import config_option, dry_run_option, output_opt
 from ci_doctor.commands.warm_up import WarmUp
 from ci_doctor.errors import UsageError
 from ci_doctor.exit_codes import read_exit_codes
-from ci_doctor.model.duration import parse_duration
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.events import EventLog
@@ -111,7 +110,7 @@ def _prepare(
         environment=environment,
         directory=loaded.directory.absolute(),
         log_directory=directory.absolute() / "logs",
-        limit_s=_seconds(timeout),
+        limit_s=None if timeout is None else config.seconds_above_zero(timeout, "--timeout"),
     )
     order = check_services(specs, names, context)
     check_words(client, order)
@@ -131,19 +130,6 @@ def _prepare(
         directory=directory,
         redactor=Redactor.from_environment(os.environ, *(specs[name].env for name in order)),
     )
-
-
-def _seconds(timeout: str | None) -> float | None:
-    if timeout is None:
-        return None
-    hint = 'write it as "90s", "25m" or "1h30m"'
-    try:
-        limit_s = parse_duration(timeout)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}", hint=hint) from error
-    if limit_s <= 0:
-        raise UsageError("--timeout must be more than 0", hint=hint)
-    return limit_s
 
 
 def _perform(job: Job, invocation: Invocation, *, events: Path | None, follow: bool, as_json: bool) -> int:

@@ -62,7 +62,7 @@ class Scene:
         return self.spawn(sys.executable, "-c", program, *arguments, **options)
 
     def family(self, *arguments: str) -> tuple[Child, list[int]]:
-        child = self.spawn(sys.executable, str(PROGRAMS / "tells_its_family.py"), *arguments)
+        child = self.spawn(sys.executable, str(PROGRAMS / "leaves_a_family.py"), *arguments)
         return child, json.loads(self.said.readline())
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ def survivors(pids: Sequence[int], limit_s: float = LIMIT_S) -> list[int]:
     return list(left.values())
 
 
-FAMILY = (sys.executable, str(PROGRAMS / "tells_its_family.py"))
+FAMILY = (sys.executable, str(PROGRAMS / "leaves_a_family.py"))
 
 
 # --- starting ---
@@ -292,10 +292,13 @@ def test_a_child_can_be_started_and_awaited_inside_an_event_loop(scene: Scene) -
     assert asyncio.run(run()) == 4
 
 
-def test_many_cycles_leave_nothing(tmp_path: Path) -> None:
+def test_many_cycles_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before_it = descriptors()
     before = psutil.Process().children(recursive=True)
-    temporary = set(Path(tempfile.gettempdir()).iterdir())
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     for _ in range(20):
         guardian = Guardian.start()
         child = guardian.spawn(["true"], environment={"PATH": os.defpath}, directory=tmp_path, output=2)
@@ -305,7 +308,8 @@ def test_many_cycles_leave_nothing(tmp_path: Path) -> None:
         guardian.close()
     assert descriptors() == before_it
     assert psutil.Process().children(recursive=True) == before
-    assert set(Path(tempfile.gettempdir()).iterdir()) <= temporary
+    assert tempfile.gettempdir() == str(temporary)
+    assert not [*temporary.iterdir()]
 
 
 # --- stopping the tree ---

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PORT [--die]: starts four processes that ignore SIGINT and SIGTERM, each harder to find, then listens; or dies and leaves them.
+"""[PORT] [--die] [--polite]: starts four processes, each harder to find, says their pids and its own in a line of JSON, then waits.
 
-One stays in our process group, one calls setsid, one forks twice, one forks twice and clears its environment.
+One stays in our process group, one calls setsid, one forks twice, one forks twice and clears its environment. They
+ignore SIGINT and SIGTERM unless --polite. With --die the program ends with code 3 and leaves them, with PORT it listens.
 """
 
+import json
 import os
 import signal
 import socket
 import sys
 
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, signal.SIG_IGN)
+if "--polite" not in sys.argv:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 reading, writing = os.pipe()
 
 
 def live() -> None:
-    os.write(writing, b".")
+    os.write(writing, f"{os.getpid()}\n".encode())
     while True:
         signal.pause()
 
@@ -28,7 +31,7 @@ def daemonise() -> None:
 
 def forget_everything() -> None:
     os.set_inheritable(writing, True)
-    program = f"import os, signal; os.write({writing}, b'.'); signal.pause()"
+    program = f"import os, signal; os.write({writing}, b'%d\\n' % os.getpid()); signal.pause()"
     os.execve(sys.executable, [sys.executable, "-c", program, *sys.argv[1:]], {})
 
 
@@ -44,10 +47,15 @@ for shape in range(4):
     live()
 
 said = b""
-while len(said) < 4:
-    said += os.read(reading, 4)
+while said.count(b"\n") < 4:
+    said += os.read(reading, 100)
+sys.stdout.write(json.dumps([os.getpid(), *map(int, said.split())]) + "\n")
+sys.stdout.flush()
 if "--die" in sys.argv:
-    sys.exit(3)
-with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
-    while True:
-        server.accept()[0].close()
+    os._exit(3)
+if ports := [word for word in sys.argv[1:] if word.isdigit()]:
+    with socket.create_server(("127.0.0.1", int(ports[0]))) as server:
+        while True:
+            server.accept()[0].close()
+while True:
+    signal.pause()
