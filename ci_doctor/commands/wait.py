@@ -15,7 +15,6 @@ from ci_doctor.commands.wait_progress import WaitLines
 from ci_doctor.commands.warm_up import WarmUp
 from ci_doctor.errors import UsageError
 from ci_doctor.exit_codes import read_exit_codes
-from ci_doctor.model.duration import parse_duration
 from ci_doctor.services.probes.ready import Probe, Scheme, parse_ready
 from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
 from ci_doctor.system.interruption import Interruption
@@ -117,13 +116,9 @@ def _request(
         raise UsageError("exactly one of --pid and --pidfile is needed", hint="name the process, or the file that will")
     if pid is not None:
         _check_pid(pid)
-    try:
-        limit_s = parse_duration(timeout)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}", hint='write it as "90s", "25m" or "1h30m"') from error
     return WaitRequest(
         probe=_probe(ready, log),
-        limit_s=limit_s,
+        limit_s=config.seconds(timeout, "--timeout"),
         pid=pid,
         pidfile=pidfile,
         log=log,
