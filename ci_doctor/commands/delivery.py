@@ -16,6 +16,7 @@ from ci_doctor.system.files import write_atomically
 from ci_doctor.system.redaction import Redactor
 
 WRITTEN = ("report.json", "report.md", "junit.xml")
+PAGE = "report.html"  # where there is something to draw
 
 
 def claim(directory: Path | None) -> None:
@@ -28,7 +29,7 @@ def claim(directory: Path | None) -> None:
     probe = directory / ".ci-doctor"
     write_atomically(probe, b"")
     try:
-        for path in (probe, *(directory / name for name in WRITTEN)):
+        for path in (probe, *(directory / name for name in (*WRITTEN, PAGE))):
             path.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(f"cannot empty {directory}: {error}", hint="name another --report-dir") from error
@@ -66,11 +67,16 @@ def deliver(
 
 
 def write(report: Report, directory: Path) -> None:
-    """report.json, report.md and junit.xml."""
+    """report.json, report.md and junit.xml, and the page where the facts hold a matrix to draw."""
     from ci_doctor.render import json, junit, markdown
 
     for name, text in zip(WRITTEN, (json.render(report), markdown.render(report), junit.render(report)), strict=True):
         write_atomically(directory / name, text.encode())
+    if report.facts.get("matrix"):
+        from ci_doctor.render import html
+
+        # The last: it is the one that nothing else depends on.
+        write_atomically(directory / PAGE, html.render(report).encode())
 
 
 def show(report: Report, stream: TextIO | None) -> None:

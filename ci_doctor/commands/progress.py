@@ -9,7 +9,7 @@ from typing import Self
 import click
 
 from ci_doctor.commands.live import event_line
-from ci_doctor.correctness.experiment import Progress
+from ci_doctor.correctness.attempt import Progress
 from ci_doctor.system import clock
 
 # Plain lines go into a log that is kept: one for the last answer, and for others not more often than this (seconds).
@@ -34,7 +34,9 @@ class ProgressLines:
 
     def __call__(self, progress: Progress) -> None:
         """Show what happened."""
-        if progress.event is not None:
+        if progress.note:
+            self._line(progress.note, keep=True)
+        elif progress.event is not None:
             self._line(f"{progress.start}  {event_line(progress.event)}", keep=True)
         elif self._live or self._due(progress):
             self._line(f"{progress.start}  {progress.answers}/{progress.asked} answers", keep=not self._live)

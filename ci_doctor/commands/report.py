@@ -18,7 +18,11 @@ from ci_doctor.model.report import Report
 @click.command("report")
 @click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--format", "form", type=click.Choice(["text", "markdown", "junit", "json"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "junit", "json", "html"]),
+    default="text",
+    show_default=True,
 )
 @click.option("--publish", is_flag=True, help="On Buildkite: annotate the build, upload the files, set the meta-data.")
 @output_options
@@ -42,8 +46,13 @@ def report(
         raise UsageError(
             f"no report.json below {', '.join(map(str, directories))}", hint="name the --report-dir of a command"
         )
+    form = "json" if as_json else form
+    if form == "html" and len(reports) > 1:
+        raise UsageError(
+            f"{len(reports)} reports lie there, and a page shows one", hint="name the directory of one of them"
+        )
     for _, found in reports:
-        _print(found, "json" if as_json else form)
+        _print(found, form)
     return ExitCode.PASS
 
 

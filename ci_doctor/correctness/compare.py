@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the starts of both arms answered, request by request. Pure."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import assert_never
 
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.load.canonical import encode, text_of
 
 # The outcome of a request in one start: a digest over its passes, or None where any pass has no answer.
 Answer = str | None
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """What one start of an arm answered.
+    """What one start of an arm answered; an `archived` one was made by an earlier build.
 
     `answers` maps every request id to its outcome. `failed` says that a service was of no use (died, never ready) and
     `outside` that the cause lies outside the change. `prompts` holds what the server says of a request's prompt, by the
@@ -32,11 +30,13 @@ class Start(Struct, frozen=True, kw_only=True):
     prompts: Mapping[str, Mapping[str, str]] = {}
     empty: int = 0
     proof_missing: tuple[str, ...] = ()
+    archived: bool = False
 
     @property
     def name(self) -> str:
-        """`A1`, `B2`."""
-        return f"{self.arm.letter}{self.number}"
+        """`A1`, `B2`; `a1` for an archived one."""
+        letter = self.arm.letter.lower() if self.archived else self.arm.letter
+        return f"{letter}{self.number}"
 
     @property
     def answered(self) -> int:
@@ -68,8 +68,24 @@ def classify(requests: Sequence[str], starts: Sequence[Start]) -> dict[str, Kind
 
 
 def counted(starts: Iterable[Start]) -> list[Start]:
-    """The starts whose answers count: not those that never came to be for a reason outside the change."""
-    return [start for start in starts if not start.outside]
+    """The starts whose answers count.
+
+    Not those that never came to be for a reason outside the change; not archived ones where a baseline start of today
+    shares no answer to some request with any of them: then this is another machine, whatever its identity says.
+    """
+    usable = [start for start in starts if not start.outside]
+    archived = [start for start in usable if start.archived]
+    today = [start for start in usable if start.arm is Arm.BASELINE and start.answered and not start.archived]
+    if archived and today and _some_request_apart(archived, today):
+        return [start for start in usable if not start.archived]
+    return usable
+
+
+def _some_request_apart(some: Sequence[Start], others: Sequence[Start]) -> bool:
+    return any(
+        {start.answers.get(request) for start in some}.isdisjoint({start.answers.get(request) for start in others})
+        for request in others[0].answers
+    )
 
 
 def _kind(baseline: set[Answer], candidate: set[Answer]) -> Kind:
@@ -95,66 +111,6 @@ def clusters(starts: Sequence[Start]) -> tuple[tuple[str, ...], ...]:
     for start in counted(starts):
         groups.setdefault(tuple(sorted(start.answers.items())), []).append(start.name)
     return tuple(tuple(names) for names in groups.values())
-
-
-class Divergence(Struct, frozen=True, kw_only=True):
-    """Where two answers to `request` part: at 0-based character `position` of the text, or in `field` where the texts agree.
-
-    `before` is the text that both share, `baseline` and `candidate` what follows in each; all three are cut short.
-    """
-
-    request: str
-    field: str
-    position: int
-    before: str
-    baseline: str
-    candidate: str
-
-
-def first_divergence(
-    request: str, baseline: Mapping[str, Any], candidate: Mapping[str, Any], width: int = 40
-) -> Divergence:
-    """The first place where two outputs differ, with `width` characters around it."""
-    left, right = text_of(dict(baseline)), text_of(dict(candidate))
-    field = "text"
-    if left == right:
-        field, left, right = _first_field(baseline, candidate)
-    at = next(
-        (index for index, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]),
-        min(len(left), len(right)),
-    )
-    return Divergence(
-        request=request,
-        field=field,
-        position=at,
-        before=_encodable(left[max(0, at - width) : at]),
-        baseline=_encodable(left[at : at + width]),
-        candidate=_encodable(right[at : at + width]),
-    )
-
-
-def _encodable(text: str) -> str:
-    """A model may say a lone surrogate, which no file can hold."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _first_field(left: Any, right: Any, path: str = "") -> tuple[str, str, str]:
-    """The path of the first value in which two JSON values differ, and both values as text."""
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        for key in sorted({*left, *right}):
-            if _differ(left.get(key), right.get(key)):
-                return _first_field(left.get(key), right.get(key), f"{path}.{key}" if path else key)
-    if isinstance(left, list) and isinstance(right, list):
-        for index, (one, other) in enumerate(zip(left, right, strict=False)):
-            if _differ(one, other):
-                return _first_field(one, other, f"{path}[{index}]")
-        return f"len({path})", str(len(left)), str(len(right))
-    return path or "output", json.dumps(left, sort_keys=True), json.dumps(right, sort_keys=True)
-
-
-def _differ(left: Any, right: Any) -> bool:
-    """As digests do: 1, 1.0 and True are one to Python, and 0.0 equals -0.0."""
-    return encode(left) != encode(right)
 
 
 def explain(kind: Kind) -> str:

@@ -5,18 +5,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness import describe
-from ci_doctor.correctness.decide import Decision, decide
+from msgspec.structs import replace
+
+from ci_doctor.correctness import describe, figures, picture
+from ci_doctor.correctness.canary import canary_found
+from ci_doctor.correctness.decide import decide
+from ci_doctor.correctness.decision import Decision
 from ci_doctor.correctness.differences import differences
 from ci_doctor.correctness.findings import Context, findings
 from ci_doctor.correctness.results import Ending, Experiment
 from ci_doctor.model.finding import Finding
+from ci_doctor.model.verdict import Verdict
 
 
-def judge(experiment: Experiment, context: Context) -> Decision:
-    """The verdict over the starts that were made."""
+def judge(experiment: Experiment, context: Context, settles: str) -> Decision:
+    """The verdict over the starts that were made; where it is undecided it says what `settles` it."""
     identities = [request.id for request in context.requests]
-    return decide(experiment.starts, identities, complete=experiment.ending is Ending.COMPLETE)
+    complete = experiment.ending is Ending.COMPLETE
+    decision = decide(experiment.starts, identities, experiment.rules, complete=complete)
+    if not canary_found(experiment, identities):
+        reason = "one answer was changed in memory, and the comparison did not find it: it cannot be trusted"
+        return Decision(verdict=Verdict.VOID, reason=reason)
+    return replace(decision, settle=settles) if decision.verdict is Verdict.INCONCLUSIVE else decision
 
 
 def report_fields(
@@ -29,12 +39,12 @@ def report_fields(
     noticed: Sequence[Finding],
 ) -> dict[str, Any]:
     """Everything in a report that the evidence decides; `noticed` are findings from before the first start."""
-    shown = differences(experiment, decision, context.requests)
+    found = differences(experiment, decision, [request.id for request in context.requests])
     errors = {identity: text for result in experiment.results for identity, text in result.errors.items()}
     return {
-        "findings": (*findings(experiment, decision, shown, context), *noticed),
-        "sections": describe.sections(experiment, decision),
-        "facts": describe.facts(experiment, decision, shown),
+        "findings": (*findings(experiment, decision, found, context), *noticed),
+        "sections": picture.sections(experiment, decision, found, context),
+        "facts": figures.facts(experiment, decision, found),
         "cases": describe.cases(decision, context.requests, errors),
         "attempts": describe.attempts(experiment, directory),
         "attachments": describe.attachments(experiment, samples, directory),

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what a person wrote to a plan that can be run. Reads files and PATH, starts nothing."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from ci_doctor import config
 from ci_doctor.config import Config
-from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, CorrectnessSettings, Plan
+from ci_doctor.correctness.estimate import default_budget
+from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, CorrectnessSettings, Plan, Proof, Rules
 from ci_doctor.environment.determinism import differing
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
@@ -18,10 +20,27 @@ from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
+from ci_doctor.system.gpu_memory import gpus_are_told
 
 # Of a budget, what is kept for stopping the last start and writing the report, and for ending the process.
 LONGEST_RESERVE_S = 12.0
 SHORTEST_RESERVE_S = 0.5
+DEFAULT_BUDGET_S = 25 * 60.0
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """`seconds` of wall clock from the monotonic time `began` on, the report included."""
+
+    began: float
+    seconds: float
+
+
+def budget_of(settings: CorrectnessSettings, environment: Mapping[str, str], began: float) -> tuple[Budget, str]:
+    """The budget of a run that began then, and where it comes from if nobody gave it. Raises UsageError."""
+    if settings.budget is not None:
+        return Budget(began=began, seconds=config.seconds_above_zero(settings.budget, "budget")), ""
+    seconds, note = default_budget(environment) or (DEFAULT_BUDGET_S, "")
+    return Budget(began=began, seconds=seconds), note
 
 
 def plan(
@@ -29,22 +48,23 @@ def plan(
     loaded: Config,
     requests: tuple[Request, ...],
     *,
-    started: float,
+    budget: Budget,
     directory: Path,
     environment: Mapping[str, str],
 ) -> Plan:
-    """The plan of an experiment that began at monotonic time `started`. Raises UsageError for what cannot work."""
+    """The plan of an experiment. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
-    budget = config.seconds_above_zero(settings.budget, "budget")
-    reserve = min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + 0.25 * budget)
+    reserve = min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + 0.25 * budget.seconds)
     made = Plan(
         arms={arm: _arm(arm, settings, specs, loaded) for arm in Arm},
         requests=requests,
-        retries=settings.retries,
+        rules=rules(settings),
         concurrency=settings.concurrency,
         passes=settings.passes,
+        caches=settings.caches,
         request_timeout_s=config.seconds_above_zero(settings.request_timeout, "request_timeout"),
-        deadline=started + budget - reserve,
+        started=budget.began,
+        deadline=budget.began + budget.seconds - reserve,
         grace_s=min(5.0, reserve / 3),
         directory=directory,
         services_directory=loaded.directory,
@@ -52,6 +72,16 @@ def plan(
     )
     _check(made)
     return made
+
+
+def rules(settings: CorrectnessSettings) -> Rules:
+    """By which rules a verdict is made; as many candidate starts as must be clean are made at least."""
+    return Rules(
+        retries=max(settings.retries, settings.min_candidate_starts),
+        alpha=settings.alpha,
+        policy=settings.policy,
+        least_candidates=settings.min_candidate_starts,
+    )
 
 
 def _check(made: Plan) -> None:
@@ -110,8 +140,31 @@ def _arm(arm: Arm, settings: CorrectnessSettings, specs: Mapping[str, ServiceSpe
     return ArmPlan(
         specs={name: _over(spec, chosen, settings, last=name == names[-1]) for name, spec in specs.items()},
         names=tuple(names),
-        proof=chosen.proof,
+        proof=_checked_proof(arm, chosen, names, loaded),
+        reset=_path(chosen.reset or settings.reset, loaded.where("correctness", arm.value, "reset")),
     )
+
+
+def _checked_proof(arm: Arm, chosen: ArmSettings, names: Sequence[str], loaded: Config) -> tuple[Proof, ...]:
+    where = loaded.where("correctness", arm.value, "proof")
+    for proof in chosen.proof:
+        if (proof.metric is None) == (proof.log is None):
+            raise UsageError(f"{where}: a proof has either `metric` or `log`", hint='write { metric = "…", above = 0 }')
+        if proof.service is not None and proof.service not in names:
+            raise UsageError(
+                f"{where}: the {arm} starts no service `{proof.service}`", hint=did_you_mean(proof.service, names)
+            )
+        try:
+            re.compile(proof.log or "")
+        except re.error as error:
+            raise UsageError(f"{where}: /{proof.log}/ is no regular expression: {error}") from error
+    return chosen.proof
+
+
+def _path(reset: str | None, where: str) -> str | None:
+    if reset is not None and not re.fullmatch(r"/(?!/)[!-~]*", reset):
+        raise UsageError(f"{where}: `{reset}` is not the path of a URL", hint='write reset = "/reset_prefix_cache"')
+    return reset
 
 
 def _over(spec: ServiceSpec, chosen: ArmSettings, settings: CorrectnessSettings, *, last: bool) -> ServiceSpec:
@@ -121,6 +174,8 @@ def _over(spec: ServiceSpec, chosen: ArmSettings, settings: CorrectnessSettings,
         changes["start_timeout"] = settings.start_timeout
     if settings.ready is not None and last:
         changes["ready"] = settings.ready
+    if "gpu-memory" not in spec.released and gpus_are_told():
+        changes["released"] = [*spec.released, "gpu-memory"]
     return structs.replace(spec, **changes)
 
 

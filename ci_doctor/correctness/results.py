@@ -4,10 +4,12 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from ci_doctor.correctness.compare import Start
+from ci_doctor.correctness.settings import Rules
 from ci_doctor.services.outcome import ServiceFailure
 
 
@@ -25,8 +27,11 @@ class Ending(StrEnum):
 class StartResult(Struct, frozen=True, kw_only=True):
     """One start: what it answered (`start`), what went wrong (`failure`), and how long it took in seconds.
 
-    `digests` leads from a request to its outputs by pass, and `errors` to its first error. `killed` names the processes
-    that needed SIGKILL. One that was `cut_short` by the budget or a signal is no evidence.
+    `digests` leads from a request to its outputs by pass, and `errors` to its first error; `throttled` counts requests
+    that were answered only after an HTTP 429. `killed` names the processes that needed SIGKILL, `held` what was not given
+    back after the stop. `facts` are what was loaded and effective while it ran, and `cached` the number of files that it
+    added to the compile caches (0: they were warm). One that was `cut_short` by the budget or a signal is no evidence,
+    and the `warm_up` is none either.
     """
 
     start: Start
@@ -36,17 +41,37 @@ class StartResult(Struct, frozen=True, kw_only=True):
     digests: Mapping[str, Mapping[int, str]]
     errors: Mapping[str, str]
     killed: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    throttled: int = 0
+    facts: Mapping[str, str] = {}
+    cached: int | None = None
     cut_short: bool = False
+    warm_up: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether what it answered is evidence."""
+        return not self.cut_short and not self.warm_up
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
-    """The starts in the order in which they were made, every output (as canonical JSON) by its digest, and why it ended."""
+    """The starts that were made, in their order; every output by its digest; why it ended; and by which rules.
+
+    `archived` are the baseline starts of earlier builds that stand beside them.
+    """
 
     results: tuple[StartResult, ...]
-    outputs: Mapping[str, bytes]
+    outputs: Mapping[str, Mapping[str, Any]]
     ending: Ending
+    rules: Rules = Rules()
+    archived: tuple[StartResult, ...] = ()
+
+    @property
+    def compared(self) -> tuple[StartResult, ...]:
+        """Every start whose answers are evidence, archived ones first."""
+        return (*self.archived, *(result for result in self.results if result.counts))
 
     @property
     def starts(self) -> tuple[Start, ...]:
-        """What each start answered that was not cut short."""
-        return tuple(result.start for result in self.results if not result.cut_short)
+        """What each of them answered."""
+        return tuple(result.start for result in self.compared)

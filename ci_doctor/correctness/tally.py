@@ -5,12 +5,25 @@ from collections.abc import Mapping, Sequence
 
 from ci_doctor.correctness.compare import Answer, Start
 from ci_doctor.correctness.samples import Sample
-from ci_doctor.correctness.settings import Arm, MetricProof
+from ci_doctor.correctness.settings import Arm
 from ci_doctor.load.canonical import digest
 
 
+def outcome(digests: Mapping[int, str], passes: int) -> Answer:
+    """A request's outcome over its passes; None where a pass has no answer.
+
+    The digest itself for one pass, a digest of the digests for more.
+    """
+    if len(digests) < passes:
+        return None
+    return next(iter(digests.values())) if passes == 1 else digest([digests[key] for key in sorted(digests)])
+
+
 class Tally:
-    """The samples of one start so far. `errors` holds the first error of each request that had one."""
+    """The samples of one start so far.
+
+    `errors` holds the first error of each request that had one, `throttled` those that were told to come again later.
+    """
 
     def __init__(self, *, arm: Arm, number: int, ids: Sequence[str], passes: int) -> None:
         self.arm = arm
@@ -18,6 +31,7 @@ class Tally:
         self.name = f"{arm.letter}{number}"
         self.count = 0
         self.errors: dict[str, str] = {}
+        self.throttled: set[str] = set()
         self.proof_missing: tuple[str, ...] = ()
         # The digests of each request's outputs by pass.
         self.digests: dict[str, dict[int, str]] = {}
@@ -29,6 +43,8 @@ class Tally:
     def add(self, sample: Sample) -> None:
         """One more sample."""
         self.count += 1
+        if sample.meta.get("tries", 1) > 1:
+            self.throttled.add(sample.id)
         if sample.error is not None or sample.digest is None:
             self.errors.setdefault(sample.id, sample.error or "no answer")
             return
@@ -42,7 +58,7 @@ class Tally:
         return Start(
             arm=self.arm,
             number=self.number,
-            answers={identity: self._answer(identity) for identity in self._ids},
+            answers={each: outcome(self.digests.get(each, {}), self._passes) for each in self._ids},
             failed=failed,
             outside=outside,
             prompts=self._prompts,
@@ -50,34 +66,6 @@ class Tally:
             proof_missing=self.proof_missing,
         )
 
-    def _answer(self, identity: str) -> Answer:
-        """The outcome over all passes: the digest itself for one pass, a digest of the digests for more."""
-        digests = self.digests.get(identity, {})
-        if len(digests) < self._passes:
-            return None
-        return next(iter(digests.values())) if self._passes == 1 else digest([digests[key] for key in sorted(digests)])
-
 
 def _in_words(told: object) -> str:
     return str(told) if isinstance(told, int) else f"sha256 {digest(told)[:12]}"
-
-
-def unmet(
-    proof: Sequence[MetricProof], before: Mapping[str, float] | None, after: Mapping[str, float] | None
-) -> tuple[str, ...]:
-    """The conditions that are not met, in words; None stands for a page of metrics that could not be read. Pure.
-
-    A counter `x` may be exported as `x_total` (prometheus_client does). One with labels appears with its first count.
-    """
-    if before is None or after is None:
-        return tuple(f"/metrics could not be read, so `{condition.metric}` is unknown" for condition in proof)
-    missing = []
-    for condition in proof:
-        name = next((name for name in (condition.metric, f"{condition.metric}_total") if name in after), None)
-        if name is None:
-            missing.append(f"/metrics has no `{condition.metric}`")
-        elif not after[name] - before.get(name, 0.0) > condition.above:
-            missing.append(
-                f"`{name}` rose by {after[name] - before.get(name, 0.0):g}, which is not above {condition.above:g}"
-            )
-    return tuple(missing)

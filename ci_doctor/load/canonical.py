@@ -3,14 +3,17 @@
 
 Compared: what the model said, why it stopped, and the numbers it gave. Left out, and kept as `meta`: what differs from
 call to call by design (ids, times, fingerprints, cache statistics). The fields are those of vLLM's protocol
-(vllm/entrypoints/openai/protocol.py) and OpenAI's API reference.
+(vllm/entrypoints/openai/protocol.py) and OpenAI's API reference. Streamed and whole answers must come out the same, so
+what one form says by "" or [] and the other by leaving it out is left out.
 """
 
 import hashlib
 import json
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import Struct
+
+from ci_doctor.load import logprobs, strict_json
 
 CHOICE_KEYS = (
     "index",
@@ -58,43 +61,54 @@ def canonicalise(body: bytes, expected: int | None = None) -> Canonical:
     """The parts of a 200 response to a request that asked for `expected` choices (None: unknown).
 
     Raises NotAnAnswerError where the body is not a whole answer. NaN and Infinity are not JSON (RFC 8259), and a model
-    that gives them is broken, whether or not the other arm is too.
+    that gives them is broken, whether or not the other arm is too. Log-probabilities are taken as float32 (see
+    `logprobs`), every other number as it stands.
     """
+    return canonicalise_value(parse_object(body), expected)
+
+
+def parse_object(text: bytes | str) -> dict[str, Any]:
+    """A JSON object that is no error report. Raises NotAnAnswerError for anything else."""
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        value = strict_json.parse(text)
+    except ValueError as error:
         raise NotAnAnswerError(f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise NotAnAnswerError(f"a JSON {type(value).__name__} instead of an object")
     if value.get("error"):
         raise NotAnAnswerError(f"an error in a 200 response: {json.dumps(value['error'])[:200]}")
+    return value
+
+
+def canonicalise_value(value: dict[str, Any], expected: int | None = None) -> Canonical:
+    """`canonicalise` for an answer that is parsed already."""
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
         raise NotAnAnswerError("no `choices` in the answer")
     if expected is not None and len(choices) != expected:
         raise NotAnAnswerError(f"{len(choices)} choices in the answer, {expected} were asked for")
-    return _split(value, sorted(choices, key=_index))
+    try:
+        return _split(value, sorted(choices, key=index_of))
+    except RecursionError as error:
+        raise NotAnAnswerError("nested too deep") from error
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _index(choice: dict[str, Any]) -> int:
-    index = choice.get("index", 0)
-    if not isinstance(index, int):
+def index_of(part: dict[str, Any]) -> int:
+    """Which choice this is, 0 where it does not say so. Raises NotAnAnswerError where that is no number."""
+    index = part.get("index", 0)
+    if type(index) is not int:
         raise NotAnAnswerError("a choice's `index` is not a number")
     return index
 
 
 def _split(value: dict[str, Any], choices: list[dict[str, Any]]) -> Canonical:
     said = [_choice(choice) for choice in choices]
-    usage = _object(value.get("usage"))
+    usage = _usage(value.get("usage"))
     output: dict[str, Any] = {"choices": said}
     if "completion_tokens" in usage:
         output["completion_tokens"] = usage["completion_tokens"]
     if value.get("prompt_logprobs") is not None:
-        output["prompt_logprobs"] = value["prompt_logprobs"]
+        output["prompt_logprobs"] = logprobs.as_float32(value["prompt_logprobs"])
     meta = {key: value[key] for key in META_KEYS if key in value}
     if usage:
         meta["usage"] = usage
@@ -107,8 +121,17 @@ def _split(value: dict[str, Any], choices: list[dict[str, Any]]) -> Canonical:
     )
 
 
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _usage(value: object) -> dict[str, Any]:
+    """The counts of a `usage`; what is no count would differ from a count, and be taken for another answer."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise NotAnAnswerError("`usage` is not an object")
+    usage = {key: count for key, count in value.items() if count is not None}
+    for key in ("completion_tokens", "prompt_tokens"):
+        if key in usage and (type(usage[key]) is not int or usage[key] < 0):
+            raise NotAnAnswerError(f"`usage.{key}` is no count: {json.dumps(usage[key])[:40]}")
+    return usage
 
 
 def _asked(value: dict[str, Any], usage: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
@@ -121,17 +144,14 @@ def _asked(value: dict[str, Any], usage: dict[str, Any], choices: list[dict[str,
 
 
 def _choice(choice: dict[str, Any]) -> dict[str, Any]:
-    part = {key: choice[key] for key in CHOICE_KEYS if choice.get(key) is not None}
+    part = {key: choice[key] for key in CHOICE_KEYS if choice.get(key) not in (None, [])} | {"index": index_of(choice)}
+    if (numbers := logprobs.told(part.pop("logprobs", None))) is not None:
+        part["logprobs"] = numbers
+    if "prompt_logprobs" in part:
+        part["prompt_logprobs"] = logprobs.as_float32(part["prompt_logprobs"])
     message = choice.get("message")
     if message is not None:
-        if not isinstance(message, dict):
-            raise NotAnAnswerError("a choice's `message` is not an object")
-        part["message"] = {key: message[key] for key in MESSAGE_KEYS if message.get(key) is not None}
-        calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])
-        if not isinstance(calls, list):
-            raise NotAnAnswerError("a message's `tool_calls` are not a list")
-        if calls:
-            part["message"]["tool_calls"] = [_tool_call(call) for call in calls]
+        part["message"] = _message(message)
     elif "text" not in choice:
         raise NotAnAnswerError("a choice holds neither `text` nor `message`")
     if choice.get("finish_reason") in BROKEN_OFF:
@@ -139,12 +159,25 @@ def _choice(choice: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
+def _message(message: Any) -> dict[str, Any]:
+    """What a chat's message says; without a role it is the assistant's, who alone answers."""
+    if not isinstance(message, dict):
+        raise NotAnAnswerError("a choice's `message` is not an object")
+    said = {"role": "assistant"} | {key: message[key] for key in MESSAGE_KEYS if message.get(key) not in (None, "")}
+    calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])
+    if not isinstance(calls, list):
+        raise NotAnAnswerError("a message's `tool_calls` are not a list")
+    if calls:
+        said["tool_calls"] = [_tool_call(call) for call in calls]
+    return said
+
+
 def _tool_call(call: Any) -> dict[str, Any]:
     """Name and raw arguments: the call's id is random."""
     function = call.get("function", call) if isinstance(call, dict) else None
     if not isinstance(function, dict):
         raise NotAnAnswerError("a tool call is not an object")
-    return {"name": function.get("name"), "arguments": function.get("arguments")}
+    return {key: None if function.get(key) == "" else function.get(key) for key in ("name", "arguments")}
 
 
 def _says_something(choice: dict[str, Any]) -> bool:

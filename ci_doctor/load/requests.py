@@ -5,11 +5,12 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import Struct
 
 from ci_doctor.errors import ConfigError, UsageError
+from ci_doctor.load import strict_json
 from ci_doctor.model.suggestion import did_you_mean
 
 DEFAULT_PATH = "/v1/completions"
@@ -76,25 +77,19 @@ def _parse(line: str, number: int, path: Path) -> Request:
         )
     if not isinstance(body, dict):
         raise ConfigError(f"{where}: `body` must be an object", hint='write "body": {"prompt": "…", "max_tokens": 16}')
-    if body.get("stream"):
-        raise ConfigError(f"{where}: streamed answers cannot be compared yet", hint='take "stream" out of the body')
     return Request(id=identity, path=url, body=body, line=number)
 
 
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(line, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        value = strict_json.parse(line)
+    except ValueError as error:
         raise ConfigError(f"{where}: not JSON: {error}", hint="write one JSON object a line") from error
     if not isinstance(value, dict):
         raise ConfigError(
             f"{where}: not a JSON object", hint='write {"id": "r0", "path": "/v1/completions", "body": {…}}'
         )
     return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _check_unique(requests: Sequence[Request], path: Path) -> None:

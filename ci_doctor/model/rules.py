@@ -7,9 +7,10 @@ from ci_doctor.model.service_rules import SERVICE_RULES
 
 RULES: dict[str, Meaning] = {
     "correctness/regression": Meaning(
-        "The baseline always gives the same answer to some request, and the candidate never gives that answer (or never answers).",
-        "Look at the divergence shown, and ask that request alone with `--only ID`: where it then agrees, the other "
-        "requests in the batch or the cache are part of the cause.",
+        "On some requests the candidate never gives an answer of the baseline (or never answers), and an exact test over the "
+        "starts says that chance does not explain it.",
+        "Look at the divergence with `ci-doctor correctness replay`, and ask that request alone with `--only ID`: where it "
+        "then agrees, the other requests in the batch or the cache are part of the cause.",
     ),
     "correctness/flaky": Meaning(
         "Two starts of the baseline itself answer differently, and the candidate shows nothing that the baseline has not shown.",
@@ -17,11 +18,13 @@ RULES: dict[str, Meaning] = {
     ),
     "correctness/inconclusive": Meaning(
         "The starts that were made do not tell a flake of the environment from a fault of the candidate.",
-        "Make more starts (`--retries`, `--budget`), or make the baseline steadier (`setup-env --determinism strict`).",
+        "Do what the report names as settling it: go on with `--resume DIR`, or make more starts (`--retries`, `--budget`); "
+        "or make the baseline steadier (`setup-env --determinism strict`).",
     ),
     "correctness/nondeterministic": Meaning(
         "The baseline never repeats itself where it matters, so equality of bytes cannot be asked of the candidate.",
-        "Make the baseline steadier, or compare something else than bytes.",
+        "Make the baseline steadier (`setup-env --determinism strict`), or let the step pass with "
+        "`soft_fail: [{exit_status: 85}]`: only the requests on which the baseline repeats itself are tested.",
     ),
     "correctness/void": Meaning(
         "The evidence proves nothing: nothing was answered, every answer is empty, the servers were not asked the same, or "
@@ -49,7 +52,16 @@ RULES: dict[str, Meaning] = {
         "See the error beside each request; an answer that is missing on both sides is never taken for equal.",
     ),
     "correctness/budget-spent": Meaning(
-        "The budget ended before every start of the schedule was made.", "Raise `--budget`, or lower `--retries`."
+        "The budget ended before every start of the schedule was made.",
+        "Go on with `--resume DIR` and another `--budget`, or lower `--retries`.",
+    ),
+    "correctness/archive-unreadable": Meaning(
+        "Files of the archive are damaged, or no archived baseline starts; they were not used.",
+        "Remove the files that are named; later builds write new ones.",
+    ),
+    "correctness/throttled": Meaning(
+        "The server told some requests to come again later (HTTP 429), and answered them then.",
+        "Lower `--concurrency`: requests that come again come in another order and in other batches.",
     ),
     "correctness/empty-answers": Meaning(
         "Some answers hold no text at all.",

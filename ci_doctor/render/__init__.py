@@ -15,6 +15,7 @@ class Format(StrEnum):
     JSON = "json"
     MARKDOWN = "markdown"
     JUNIT = "junit"
+    HTML = "html"
 
 
 def render(report: "Report", form: Format) -> str:
@@ -36,5 +37,9 @@ def render(report: "Report", form: Format) -> str:
             from ci_doctor.render import junit
 
             return junit.render(report)
+        case Format.HTML:
+            from ci_doctor.render import html
+
+            return html.render(report)
         case _ as never:
             assert_never(never)

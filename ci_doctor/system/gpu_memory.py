@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.errors import CiDoctorError, InfraError, UsageError
 
 _MIB = 2**20
 
@@ -59,6 +59,14 @@ def read_gpu_memory() -> tuple[GpuMemory, ...]:
             f"the memory of the GPUs cannot be read: {error}",
             hint='see whether `nvidia-smi` works here, or take "gpu-memory" out of `released`',
         ) from error
+
+
+def gpus_are_told() -> bool:
+    """Whether there is a GPU whose memory can be read: the library, a driver that answers, and a device."""
+    try:
+        return bool(read_gpu_memory())
+    except CiDoctorError:
+        return False
 
 
 @contextlib.contextmanager

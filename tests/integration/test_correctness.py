@@ -54,7 +54,7 @@ class Bench:
         """The command line of a comparison."""
         return [
             "correctness", "--baseline", self.server(baseline), "--candidate", self.server(candidate),
-            "--requests", "requests.jsonl", "--report-dir", str(self.reports), "--retries", "2", *more,
+            "--requests", "requests.jsonl", "--report-dir", str(self.reports), "--retries", "3", "--passes", "1", *more,
         ]  # fmt: skip
 
     def compare(
@@ -133,18 +133,20 @@ def test_the_order_of_choices_is_not_compared(bench: Bench) -> None:
 def test_one_byte_that_always_differs_is_a_regression(bench: Bench, trait: str) -> None:
     ran = bench.compare("", trait)
     check(bench, ran, "regression", 1)
-    divergence = bench.report["facts"]["first_divergence"]
-    assert divergence["starts"] == ["A1", "B1"]
-    assert divergence["request"] == ("r1" if trait == "flip" else "r0")
-    assert divergence["field"] == {"finish": "choices[0].finish_reason", "logprobs": "choices[0].logprobs.token_logprobs[1]"}.get(trait, "text")  # fmt: skip
-    assert bench.report["findings"][0]["remedy"].endswith(f"--only {divergence['request']}")
+    shown = bench.report["facts"]["aligned"][0]
+    assert shown["starts"] == ["A1", "B1"]
+    assert shown["request"] == ("r1" if trait == "flip" else "r0")
+    assert shown["field"] == {"finish": "choices[0].finish_reason", "logprobs": "choices[0].logprobs.token_logprobs[1]"}.get(trait, "text")  # fmt: skip
+    assert f"--request {shown['request']}" in bench.report["findings"][0]["remedy"]
+    assert bench.report["facts"]["test"]["p"] == pytest.approx(1 / 56)
+    assert [attempt["name"][0] for attempt in bench.report["attempts"]] == list("ABAABABA")
 
 
 @pytest.mark.parametrize(
     ("baseline", "candidate", "verdict", "code"),
     [
         ("flip@2", "flip", "flaky", 0),
-        ("flip@2", "flip-other", "inconclusive", 86),
+        ("flip@2", "flip-other@1", "inconclusive", 86),
         ("", "flip@1", "inconclusive", 86),
         ("", "dies@1", "inconclusive", 86),
         ("", "prompt-tokens", "void", 86),
@@ -425,7 +427,7 @@ def test_nothing_of_an_earlier_run_is_taken_for_this_ones(bench: Bench) -> None:
     assert not bench.samples
     left = {str(path.relative_to(bench.reports)) for path in bench.reports.rglob("*") if path.is_file()}
     assert left == {
-        "report.json", "report.md", "junit.xml", "samples.jsonl", "logs/A1/baseline-1.log", "logs/A2/baseline-1.log",
+        "report.json", "report.md", "report.html", "junit.xml", "samples.jsonl", "starts.jsonl", "run.json", "logs/A1/baseline-1.log", "logs/A2/baseline-1.log",
         "notes.txt", "logs/A1/notes.txt", "logs/Abc/x-1.log",
     }  # fmt: skip
 

@@ -206,9 +206,7 @@ def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> Non
 
 
 def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
-    program = (
-        "import os, sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept Exception: pass\nos._exit(0)\n"
-    )
+    program = "import os, sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept Exception: pass\nos._exit(0)\n"
     ran = site.launch(
         "--service", f"api={site.service('answers', '{port}')}",
         "--", sys.executable, "-c", program, "http://127.0.0.1:{api.port}/exit/0",

@@ -99,7 +99,7 @@ class Traffic:
     async def _one_after_another(self, client: httpx.AsyncClient) -> None:
         while (request := await self._next()) is not None:
             phase = self.phase
-            reply = await ask(client, self._sender.timeout_s, request)
+            reply = await ask(client, self._sender, request)
             self.done += 1
             self._keep(phase, reply)
             self._look()

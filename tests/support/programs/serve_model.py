@@ -9,6 +9,7 @@ import http.server
 import itertools
 import json
 import os
+import pathlib
 import random
 import signal
 import sys
@@ -23,6 +24,8 @@ answered = itertools.count(1)
 cached = itertools.count(1)
 answered_so_far: list[int] = []
 asked_so_far: list[dict[str, Any]] = []
+remembered: set[str] = set()
+turned_away: set[str] = set()
 
 
 def tell() -> None:
@@ -50,6 +53,10 @@ def leave_a_family() -> None:
 def before_serving() -> None:
     if "tells-secret" in TRAITS:
         print("my key is", os.environ.get("API_KEY"), flush=True)
+    kernel = pathlib.Path(os.environ["TRITON_CACHE_DIR"] if "caches" in TRAITS else "/", "kernel.so")
+    if "caches" in TRAITS and not kernel.exists():
+        kernel.write_text("compiled")
+        print("kernels were compiled", flush=True)
     if "noisy" in TRAITS:
         for _ in range(64):
             sys.stdout.write(("x" * 1023 + "\n") * 64)
@@ -70,13 +77,19 @@ def choice(body: dict[str, Any], index: int) -> dict[str, Any]:
         text += "~"
     if "surrogate" in TRAITS:
         text += "\ud800"
+    if "never-twice" in TRAITS and body.get("prompt") == "p1":
+        text += str(os.getpid())
+    if "noise" in TRAITS and body.get("prompt") == "p1":
+        text += str(random.random())
+    if "remembers" in TRAITS and body["prompt"] in remembered:
+        text += " as I said"
     if "secret-text" in TRAITS:
         text += str(os.environ.get("API_KEY"))
     return {
         "index": index,
         "text": "" if "empty" in TRAITS else text,
         "finish_reason": "length" if "finish" in TRAITS else "stop",
-        "logprobs": {"token_logprobs": [-0.5, -0.25000000000000006 if "logprobs" in TRAITS else -0.25]},
+        "logprobs": {"token_logprobs": [-0.5, -0.25000003 if "logprobs" in TRAITS else -0.25]},
     }
 
 
@@ -116,7 +129,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(503 if ill else 200, b"")
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        content = self.rfile.read(int(self.headers["content-length"]))
+        if self.path == "/reset":
+            remembered.clear()
+            self.reply(404 if "no-reset" in TRAITS else 200, b"")
+            return
+        body = json.loads(content)
+        if "throttles" in TRAITS and body["prompt"] not in turned_away:
+            turned_away.add(body["prompt"])
+            self.reply(429, b"later")
+            return
         asked_so_far.append(body)
         tell()
         if "backwards" in TRAITS:
@@ -129,6 +151,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.reply(500 if "fails" in TRAITS else 200, self.content(body))
+        remembered.add(body["prompt"])
         self.after_an_answer()
 
     def content(self, body: dict[str, Any]) -> bytes:

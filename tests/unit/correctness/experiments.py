@@ -6,14 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.conclude import judge
-from ci_doctor.correctness.decide import Decision
+from ci_doctor.correctness.decide import decide
+from ci_doctor.correctness.decision import Decision
 from ci_doctor.correctness.findings import Context
 from ci_doctor.correctness.results import Ending, Experiment, StartResult
 from ci_doctor.correctness.samples import Sample
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.load.canonical import digest, encode
+from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
@@ -37,7 +37,10 @@ def output(text: str) -> dict[str, Any]:
 
 
 def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResult:
-    """The start `name` ("A1"), which answered r0, r1 … with the words of `texts` (`-`: with an error)."""
+    """The start `name` ("A1"), which answered r0, r1 … with the words of `texts` (`-`: with an error).
+
+    With several passes the words of one request stand together. `changes` are fields of StartResult.
+    """
     arm = Arm.BASELINE if name[0] == "A" else Arm.CANDIDATE
     words = texts.split()
     tally = Tally(
@@ -62,9 +65,7 @@ def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResul
 def experiment(*results: StartResult, ending: Ending = Ending.COMPLETE) -> Experiment:
     """An experiment of these starts; their words are some of those below."""
     words = ("same", "one", "two", "three", "x", "y", "z")
-    return Experiment(
-        results=results, outputs={digest(output(word)): encode(output(word)) for word in words}, ending=ending
-    )
+    return Experiment(results=results, outputs={digest(output(word)): output(word) for word in words}, ending=ending)
 
 
 def context(count: int = 2) -> Context:
@@ -75,4 +76,5 @@ def context(count: int = 2) -> Context:
 
 def decided(made: Experiment, count: int = 2) -> Decision:
     """The decision on an experiment."""
-    return judge(made, context(count))
+    identities = [f"r{index}" for index in range(count)]
+    return decide(made.starts, identities, made.rules, complete=made.ending is Ending.COMPLETE)

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-from typing import Any
-
 import pytest
 
-from ci_doctor.correctness.compare import Kind, Start, classify, clusters, explain, first_divergence
+from ci_doctor.correctness.compare import Kind, Start, classify, clusters, explain
 from ci_doctor.correctness.settings import Arm
 
 A, B = Arm.BASELINE, Arm.CANDIDATE
@@ -54,46 +52,6 @@ def test_a_start_that_failed_for_an_outside_reason_does_not_count() -> None:
 
 def test_clusters_are_the_starts_that_answered_everything_alike() -> None:
     assert clusters(starts(["x", "y"], ["y", None, None])) == (("A1",), ("A2", "B1"), ("B2", "B3"))
-
-
-def output(text: str = "said", **fields: Any) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "text": text, **fields}], "completion_tokens": 3}
-
-
-def test_the_first_differing_character_is_found_with_its_surroundings() -> None:
-    found = first_divergence("r", output("one two three"), output("one two four"), width=5)
-    assert (found.field, found.position) == ("text", 8)
-    assert (found.before, found.baseline, found.candidate) == (" two ", "three", "four")
-
-
-def test_an_answer_that_goes_on_parts_where_the_other_ends() -> None:
-    found = first_divergence("r", output("one"), output("one two"))
-    assert (found.position, found.baseline, found.candidate) == (3, "", " two")
-
-
-@pytest.mark.parametrize(
-    ("baseline", "candidate", "field"),
-    [
-        (output(finish_reason="stop"), output(finish_reason="length"), "choices[0].finish_reason"),
-        (output(logprobs=[1, 2]), output(logprobs=[1, 3]), "choices[0].logprobs[1]"),
-        (output(logprobs=[1, 2]), output(logprobs=[1]), "len(choices[0].logprobs)"),
-        (output(logprobs=[0.0, 1]), output(logprobs=[-0.0, 1]), "choices[0].logprobs[0]"),
-        (output(logprobs=[1, 1]), output(logprobs=[1, 1.0]), "choices[0].logprobs[1]"),
-        (output(), {**output(), "completion_tokens": 4}, "completion_tokens"),
-        (output(), output(stop_reason=2), "choices[0].stop_reason"),
-    ],
-)
-def test_where_the_texts_agree_the_field_is_named(
-    baseline: dict[str, Any], candidate: dict[str, Any], field: str
-) -> None:
-    found = first_divergence("r", baseline, candidate)
-    assert found.field == field
-    assert found.baseline != found.candidate
-
-
-def test_a_lone_surrogate_can_be_shown() -> None:
-    found = first_divergence("r", output("\ud800a"), output("\ud800b"))
-    assert (found.before, found.baseline) == ("\\ud800", "a")
 
 
 def test_every_kind_has_its_words() -> None:

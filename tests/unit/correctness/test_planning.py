@@ -6,7 +6,7 @@ import pytest
 
 from ci_doctor import config
 from ci_doctor.config import seconds_above_zero
-from ci_doctor.correctness.planning import determinism_findings, parse_arm_variables, plan, read_settings
+from ci_doctor.correctness.planning import budget_of, determinism_findings, parse_arm_variables, plan, read_settings
 from ci_doctor.correctness.settings import Arm, Plan
 from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.load.requests import Request
@@ -39,7 +39,8 @@ def planned(
     none: dict[Arm, str | None] = dict.fromkeys(Arm)
     settings, _ = read_settings(loaded, environment, flags, {**none, **(commands or {})}, variables)
     request = Request(id="r0", path="/", body={}, line=1)
-    return plan(settings, loaded, (request,), started=100.0, directory=directory, environment=environment)
+    budget, _ = budget_of(settings, environment, 100.0)
+    return plan(settings, loaded, (request,), budget=budget, directory=directory, environment=environment)
 
 
 def test_an_arm_is_its_services_with_its_own_variables_on_top(tmp_path: Path) -> None:

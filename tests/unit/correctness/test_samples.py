@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_doctor.correctness.samples import Sample, SampleWriter
+from ci_doctor.correctness.samples import Place, Sample, SampleWriter, is_sound, read_line, read_places
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.load.canonical import digest
 from ci_doctor.system.redaction import Redactor
 
 SECRET = "0.123456789"  # looks like a number
@@ -64,3 +66,61 @@ def test_a_place_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
 def test_a_full_disk_is_nobodys_fault() -> None:
     with pytest.raises(InfraError, match="No space left"):
         written(Path("/dev/full"), sample())
+
+
+def test_a_line_can_be_found_again_where_it_was_said_to_stand(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with SampleWriter(path, Redactor(())) as writer:
+        first, second = (writer.write(sample(output={"a": "é" * count})) for count in (1, 9))
+    with SampleWriter(path, Redactor(()), append=True) as writer:
+        third = writer.write(sample(error="no"))
+    assert [place for place, _ in read_places(path)] == [first, second, third]
+    content = path.read_bytes()
+    assert third == Place(offset=second.offset + second.length, length=len(content) - second.offset - second.length)
+    assert read_line(content[second.offset :][: second.length]).output == {"a": "é" * 9}
+
+
+def test_a_disk_that_takes_half_a_line_keeps_none_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with SampleWriter(path, Redactor(())) as writer:
+        writer.write(sample(output={"a": "x"}))
+        size = path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, before[1]))
+        try:
+            with pytest.raises(InfraError, match="File too large"):
+                writer.write(sample(output={"a": "x" * 1000}))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert path.stat().st_size == size
+        assert writer.write(sample(output={"a": "y"})).offset == size
+
+
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    said = sample(
+        status=200, output={"a": "\ud800", "b": [1e-310, 2**70, None]}, digest="d", asked={"prompt_tokens": 1}
+    )
+    written(path, said)
+    ((_, line),) = read_places(path)
+    assert read_line(line) == said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"\n", b"{}", b"{}\n", b"[]\n", b'{"arm": 1}\n', b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"a": 1' + b"0" * 5000 + b"}\n"],
+)  # fmt: skip
+def test_a_line_that_is_no_sample_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_line(line)
+
+
+def test_a_sample_is_sound_by_its_digest_or_its_mark_of_redaction() -> None:
+    said = {"text": "x"}
+    assert is_sound(sample(error="HTTP 500"))
+    assert is_sound(sample(output=said, digest=digest(said)))
+    assert is_sound(sample(output={"text": "a [redacted] b"}, digest=digest(said)))
+    assert not is_sound(sample(output={"text": "y"}, digest=digest(said)))
+    assert not is_sound(sample(output={"text": "[redacted]"}))
+    assert not is_sound(sample(output={"number": float("inf")}, digest=digest(said)))
+    assert not is_sound(sample())

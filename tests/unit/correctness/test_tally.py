@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-import pytest
-
 from ci_doctor.correctness.samples import Sample
-from ci_doctor.correctness.settings import Arm, MetricProof
-from ci_doctor.correctness.tally import Tally, unmet
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.tally import Tally
 
 
 def tally(passes: int = 1) -> Tally:
@@ -65,27 +63,3 @@ def test_empty_answers_are_counted_by_request() -> None:
     gathered.add(sample(empty=True))
     gathered.add(sample(number=2, empty=True))
     assert gathered.start(failed=False, outside=False).empty == 1
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "met"),
-    [
-        ({"hits": 1.0}, {"hits": 2.0}, True),
-        ({}, {"hits": 1.0}, True),
-        ({}, {"hits_total": 1.0}, True),
-        ({"hits": 2.0}, {"hits": 2.0}, False),
-        ({"hits": 2.0}, {"hits": 1.0}, False),
-        ({}, {"hits": float("nan")}, False),
-        ({}, {}, False),
-        (None, {"hits": 9.0}, False),
-        ({}, None, False),
-    ],
-)
-def test_proof_is_a_counter_that_rises(
-    before: dict[str, float] | None, after: dict[str, float] | None, met: bool
-) -> None:
-    assert (unmet([MetricProof(metric="hits")], before, after) == ()) is met
-
-
-def test_where_no_proof_is_asked_for_none_is_missing() -> None:
-    assert unmet([], None, None) == ()

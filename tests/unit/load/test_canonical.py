@@ -59,7 +59,7 @@ def test_what_differs_from_call_to_call_by_design_is_not_compared(body: bytes) -
         with_choice(stop_reason=2),
         with_choice(matched_stop=2),
         with_choice(token_ids=[1]),
-        with_choice(logprobs={"token_logprobs": [-0.10000000000000002]}),
+        with_choice(logprobs={"token_logprobs": [-0.10000001]}),
         with_choice(logprobs={"token_logprobs": [-0]}),
         with_choice(prompt_logprobs=[None]),
         changed(COMPLETION, prompt_logprobs=[None]),
@@ -142,6 +142,14 @@ def test_an_answer_that_says_nothing_is_known_as_empty(body: bytes, empty: bool)
         (b'{"choices": [{"text": "a", "logprobs": [-Infinity]}]}', "-Infinity is no JSON number"),
         (b'{"choices": [{"text": "a", "logprobs": [1e999]}]}', "cannot be written as JSON again"),
         (b'{"choices": [{"text": "a", "finish_reason": "abort"}]}', "broke the answer off"),
+        (b'{"choices": [{"text": "a", "text": "b"}]}', 'the key "text" stands twice'),
+        (b'{"choices": [{"text": "\xff"}]}', "not JSON"),
+        (b'{"choices": [{"text": "a", "index": true}]}', "`index` is not a number"),
+        (b'{"choices": [{"text": "a"}], "usage": 5}', "`usage` is not an object"),
+        (b'{"choices": [{"text": "a"}], "usage": {"completion_tokens": "1"}}', "no count"),
+        (b'{"choices": [{"text": "a"}], "usage": {"prompt_tokens": -1}}', "no count"),
+        (b'{"choices": [{"text": "a"}], "usage": {"completion_tokens": 1.0}}', "no count"),
+        (b'{"choices": [{"text": "a", "logprobs": ' + b"[" * 5000 + b"]" * 5000 + b"}]}", "nested too deep"),
     ],
 )
 def test_what_is_no_whole_answer_is_refused_with_the_reason(body: bytes, why: str) -> None:
@@ -166,3 +174,30 @@ def test_the_text_for_people_holds_all_that_was_said_in_order() -> None:
     ).output
     assert text_of(output) == "hm\nyes\nno"
     assert text_of(canonicalise(changed(CHAT)).output) == '{"arguments": "{\\"a\\": 1}", "name": "f"}'
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"logprobs": {"token_logprobs": [-0.1234567]}}, {"logprobs": {"token_logprobs": [-0.12345670163631439]}}),
+        ({"logprobs": {"token_logprobs": [-1]}}, {"logprobs": {"token_logprobs": [-1.0]}}),
+        (
+            {"prompt_logprobs": [None, {"5": {"logprob": -0.1}}]},
+            {"prompt_logprobs": [None, {"5": {"logprob": -0.10000000149011612}}]},
+        ),
+        ({"logprobs": None}, {"logprobs": {"content": None, "refusal": []}}),
+        ({"token_ids": []}, {}),
+        ({"message": {"role": "assistant", "content": ""}}, {"message": {"content": None}}),
+        ({"message": {"function_call": {"name": "f", "arguments": ""}}}, {"message": {"function_call": {"name": "f"}}}),
+        ({"index": 0}, {}),
+    ],
+)
+def test_what_two_servers_say_differently_and_mean_alike_is_one_answer(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    first, second = (canonicalise(changed({}, choices=[{"text": "x", **choice}])) for choice in (one, other))
+    assert first.digest == second.digest
+
+
+def test_an_empty_text_of_a_completion_is_something_that_was_said() -> None:
+    assert canonicalise(with_choice(text="")).output["choices"][0]["text"] == ""

@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         ('{"id": "a", "path": 3, "body": {}}', "`path` must be"),
         ('{"id": "a", "body": []}', "`body` must be an object"),
         ('{"id": "a"}', "`body` must be an object"),
-        ('{"id": "a", "body": {"stream": true}}', "streamed answers"),
+        ('{"id": "a", "body": {"n": 1, "n": 2}}', "not JSON: the key"),
         ('{"id": "r0", "body": {}}', "id `r0` is already used in line 1"),
     ],
 )
@@ -101,3 +101,8 @@ def test_how_many_choices_an_answer_must_have(body: dict[str, Any], choices: int
 def test_a_prompt_with_a_lone_surrogate_can_be_sent() -> None:
     content = Request(id="a", path="/", body={"prompt": "\ud800"}, line=1).content()
     assert json.loads(content) == {"prompt": "\ud800"}
+
+
+def test_an_answer_may_be_asked_for_as_a_stream(tmp_path: Path) -> None:
+    body = {"prompt": "x", "stream": True, "stream_options": {"include_usage": True}}
+    assert read_requests(written(tmp_path, json.dumps({"id": "a", "body": body})))[0].body == body

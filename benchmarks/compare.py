@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What comparing two files of samples costs, against `cmp` of identical copies and against `jq -S` of both and `cmp`.
+
+    python benchmarks/compare.py            prints the ratios for both forms, and whether each is within its target
+    python benchmarks/compare.py --record   also appends them to benchmarks/RESULTS.md
+
+The files hold 200 MB each, our samples and vLLM's responses, and differ only in ids and times. The whole process counts,
+start-up included. The contenders take turns; each figure is a median. jq takes long, so it has fewer runs.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from startup import RESULTS, environment
+
+TARGET_CMP, TARGET_JQ = 10.0, 10.0
+WORDS = [
+    "the",
+    " model",
+    " says",
+    " of",
+    "\n",
+    " warm",
+    " cache",
+    " token",
+    " and",
+    " Paris",
+    " é",
+    " 42",
+    " it's",
+    " then",
+]
+
+
+class Row(NamedTuple):
+    """Medians in seconds of wall clock; `jq` is None where there is none."""
+
+    title: str
+    ours: float
+    cmp: float
+    jq: float | None
+
+    @property
+    def within(self) -> bool:
+        return self.ours <= TARGET_CMP * self.cmp and (self.jq is None or self.jq >= TARGET_JQ * self.ours)
+
+
+def choice(body: random.Random) -> dict[str, Any]:
+    """A completion of 10 to 40 tokens with log-probabilities: lines of about 1 to 4 KB."""
+    tokens = [body.choice(WORDS) for _ in range(body.randrange(10, 40))]
+    numbers = [-body.random() for _ in tokens]
+    logprobs = {
+        "text_offset": list(range(0, 5 * len(tokens), 5)),
+        "token_logprobs": numbers,
+        "tokens": tokens,
+        "top_logprobs": [{token: number} for token, number in zip(tokens, numbers, strict=True)],
+    }
+    return {"index": 0, "text": "".join(tokens), "finish_reason": "length", "logprobs": logprobs}
+
+
+def responses(seed: int) -> Iterator[bytes]:
+    """Lines as vLLM answers; only ids and times depend on `seed`."""
+    body, own = random.Random(1), random.Random(seed)
+    while True:
+        said = choice(body)
+        count = len(said["logprobs"]["tokens"])
+        yield (
+            json.dumps(
+                {
+                    "id": f"cmpl-{own.getrandbits(128):032x}",
+                    "object": "text_completion",
+                    "created": 1_790_000_000 + own.randrange(1_000_000),
+                    "model": "Qwen/Qwen2.5-14B-Instruct",
+                    "choices": [{**said, "stop_reason": None, "prompt_logprobs": None}],
+                    "service_tier": None,
+                    "system_fingerprint": None,
+                    "usage": {"prompt_tokens": 30, "total_tokens": 30 + count, "completion_tokens": count},
+                    "kv_transfer_params": None,
+                },
+                separators=(",", ":"),
+                ensure_ascii=False,
+            ).encode()
+            + b"\n"
+        )
+
+
+def samples(seed: int) -> Iterator[bytes]:
+    """Lines as our own SampleWriter writes them; seed 1 is the baseline, any other the candidate."""
+    body, own, number = random.Random(1), random.Random(seed), 0
+    while True:
+        said = choice(body)
+        output = {"choices": [said], "completion_tokens": len(said["logprobs"]["tokens"])}
+        canonical = json.dumps(output, sort_keys=True, separators=(",", ":")).encode()
+        line = {
+            "arm": "baseline" if seed == 1 else "candidate",
+            "start": 1,
+            "pass": 1,
+            "id": f"r{number}",
+            "status": 200,
+            "error": None,
+            "output": output,
+            "digest": sha256(canonical).hexdigest(),
+            "asked": {"model": "Qwen/Qwen2.5-14B-Instruct", "prompt_tokens": 30},
+            "empty": False,
+            "meta": {"id": f"cmpl-{own.getrandbits(128):032x}", "created": 1_790_000_000 + own.randrange(1_000_000)},
+        }
+        yield json.dumps(line).encode() + b"\n"
+        number += 1
+
+
+def write(folder: Path, make: Callable[[int], Iterator[bytes]], size: int) -> None:
+    """`a` of at least `size` bytes, and `b` with as many lines."""
+    with (folder / "a").open("wb") as left, (folder / "b").open("wb") as right:
+        for one, other in zip(make(1), make(2), strict=True):
+            left.write(one)
+            right.write(other)
+            if left.tell() >= size:
+                return
+
+
+def clock(words: Sequence[str] | str, cwd: Path) -> float:
+    """Seconds of wall clock of a command that must end with 0; a text is given to the shell."""
+    started = time.perf_counter()
+    ended = subprocess.run(
+        words, cwd=cwd, shell=isinstance(words, str), env=environment(), stdout=subprocess.DEVNULL, check=False
+    )
+    took = time.perf_counter() - started
+    if ended.returncode:
+        raise SystemExit(f"{words} ended with {ended.returncode}")
+    return took
+
+
+def measure(title: str, make: Callable[[int], Iterator[bytes]], arguments: argparse.Namespace) -> Row:
+    with tempfile.TemporaryDirectory(prefix="ci-doctor-benchmark-", dir=arguments.directory) as folder:
+        cwd = Path(folder)
+        write(cwd, make, arguments.megabytes * 1_000_000)
+        shutil.copy(cwd / "a", cwd / "copy")
+        script = Path(sys.executable).with_name("ci-doctor")
+        ours = (str(script), "correctness", "compare", "a", "b")
+        clock(ours, cwd)  # bytecode and the page cache
+        pairs = [(clock(ours, cwd), clock(("cmp", "a", "copy"), cwd)) for _ in range(arguments.runs)]
+        # cmp ends with 1: sorted keys do not take the ids away, which is why nobody should compare so.
+        jq = "jq -S -c . a > sorted-a; jq -S -c . b > sorted-b; cmp sorted-a sorted-b > /dev/null; true"
+        slow = [clock(jq, cwd) for _ in range(arguments.jq_runs)] if shutil.which("jq") else []
+    took, reference = (statistics.median(values) for values in zip(*pairs, strict=True))
+    return Row(title, took, reference, statistics.median(slow) if slow else None)
+
+
+def install_jq() -> None:
+    """By apt, where it is missing and we may."""
+    if shutil.which("jq") is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "install", "-y", "-q", "jq"], stdout=subprocess.DEVNULL, check=False)
+    if shutil.which("jq") is None:
+        print("jq is not here and could not be installed: that row is left out", file=sys.stderr)
+
+
+def as_markdown(row: Row) -> str:
+    jq = ("-", "-") if row.jq is None else (f"{row.jq:.2f}", f"{row.jq / row.ours:.1f}")
+    cells = (row.title, f"{row.ours:.2f}", f"{row.cmp:.3f}", f"{row.ours / row.cmp:.1f}", *jq)
+    return f"| {' | '.join(cells)} | {'PASS' if row.within else 'FAIL'} |"
+
+
+HEAD = (
+    f"| 2 x 200 MB | ours, s | cmp, s | ours / cmp (<= {TARGET_CMP:g}) | jq and cmp, s | jq / ours (>= {TARGET_JQ:g}) | |\n"
+    "|---|--:|--:|--:|--:|--:|---|"
+)
+
+
+def record(rows: Sequence[str], runs: int, load: str) -> None:
+    title = f"## {datetime.now(UTC):%Y-%m-%d}: comparing collected samples, {runs} alternating runs, medians"
+    processor = platform.processor() or platform.machine()
+    machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs, load {load}"
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write("\n".join([f"\n{title}", "", machine, "", HEAD, *rows]) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=9, help="counted runs of ours and of cmp")
+    parser.add_argument("--jq-runs", type=int, default=1)
+    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--directory", type=Path, help="where the files are made; about five times their size")
+    parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
+    arguments = parser.parse_args()
+    install_jq()
+    load = "{:.2f}, {:.2f}".format(*os.getloadavg()[:2])
+    rows = []
+    print(f"{HEAD}", flush=True)
+    for title, make in (("response objects", responses), ("our samples", samples)):
+        rows.append(measure(title, make, arguments))
+        print(as_markdown(rows[-1]), flush=True)
+    if arguments.record:
+        record([as_markdown(row) for row in rows], arguments.runs, load)
+    return 0 if all(row.within for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often `correctness` blames a change that is innocent, and misses one that is not, over simulated servers.
+
+    python benchmarks/verdicts.py                    every scenario, 4,000 runs of every design, and its targets
+    python benchmarks/verdicts.py --scenario S1      one scenario, may be repeated; also tells the verdicts by name
+    python benchmarks/verdicts.py --record           also appends the table to benchmarks/RESULTS.md
+
+The schedule and the verdicts are those of `ci_doctor.correctness`, not a model of them. Beside them: `once` (one A, one
+B), `any of 3` (pairs until one is equal), and `any of N` with the N whose mean number of starts is nearest to the
+default's. The exit status is 1 where a target is missed.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from simulation.harness import SEED, Measured, measure
+from simulation.level import CASES, against_brute_force, levels
+from simulation.scenarios import SCENARIOS, Scenario, Target
+from simulation.table import as_markdown, as_text, cells, held, verdicts
+from startup import RESULTS
+
+LEGEND = {
+    False: "No regression, in percent: red / amber / green @ mean server starts",
+    True: "A regression, in percent: green (missed) / red / amber @ mean server starts",
+}
+
+
+def chosen(names: Sequence[str]) -> list[Scenario]:
+    if unknown := set(names) - {scenario.name for scenario in SCENARIOS}:
+        known = ", ".join(scenario.name for scenario in SCENARIOS)
+        raise SystemExit(f"no scenario is named {', '.join(sorted(unknown))}; there are: {known}")
+    return [scenario for scenario in SCENARIOS if not names or scenario.name in names]
+
+
+def exactness(runs: int) -> tuple[list[str], bool]:
+    """The lines about the test itself, and whether it is exact and within its level."""
+    wrong, measured = against_brute_force(), levels(runs)
+    shown = ", ".join(f"{each.scenario} {100 * each.rejected / each.runs:.2f}" for each in measured)
+    exact, within = not wrong, all(each.within for each in measured)
+    return [
+        f"{grade(exact)}  permutation test against brute force: {CASES - len(wrong)} of {CASES} random cells agree",
+        *wrong[:5],
+        f"{grade(within)}  rejected at .05 with 5 + 3 exchangeable starts, in %, <= 5: {shown}",
+    ], exact and within
+
+
+def grade(within: bool) -> str:
+    return "PASS" if within else "FAIL"
+
+
+def targets(done: Sequence[Measured]) -> tuple[list[str], bool]:
+    told = [each for each in map(held, done) if each]
+    lines = [f"{grade(each.within)}  {each.scenario:<5} {each.target}: {each.cells}" for each in told]
+    kinds = {target: [each.within for each in told if each.target is target] for target in Target}
+    lines += [f"{grade(all(all_))}  {target}: {sum(all_)} of {len(all_)}" for target, all_ in kinds.items() if all_]
+    return lines, all(each.within for each in told)
+
+
+def record(runs: int, done: Sequence[Measured], lines: Sequence[str], seconds: float) -> None:
+    processor = platform.processor() or platform.machine()
+    machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs"
+    text = [
+        f"\n## {datetime.now(UTC):%Y-%m-%d}: verdicts, {runs} runs a cell, seed {SEED}, {seconds:.0f} s",
+        "",
+        machine,
+    ]
+    for regression, legend in LEGEND.items():
+        if rows := [cells(each) for each in done if each.scenario.regression is regression]:
+            text += ["", f"{legend}.", "", as_markdown(rows)]
+    text += ["", *(f"- {line}" for line in lines)]
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write("\n".join(text) + "\n")
+
+
+def show(done: Sequence[Measured], details: bool) -> None:
+    for regression, legend in LEGEND.items():
+        if rows := [cells(each) for each in done if each.scenario.regression is regression]:
+            print(f"\n{legend}\n{as_text(rows)}")
+    if details:
+        print("", *(line for each in done for line in verdicts(each)), sep="\n")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=4000, help="runs of each design in each scenario")
+    parser.add_argument("--scenario", action="append", default=[], metavar="NAME", help="one scenario, may be repeated")
+    parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments, began, done = parse(), time.perf_counter(), []
+    scenarios = chosen(arguments.scenario)
+    for each in measure(scenarios, arguments.runs):
+        done.append(each)
+        print(f"{len(done)}/{len(scenarios)} {each.scenario.name}", end="\r", file=sys.stderr, flush=True)
+    show(done, details=bool(arguments.scenario))
+    lines, within = targets(done)
+    more, exact = exactness(arguments.runs)
+    seconds = time.perf_counter() - began
+    print("", *lines, *more, f"{seconds:.0f} s", sep="\n")
+    if arguments.record:
+        record(arguments.runs, done, [*lines, *more], seconds)
+    return 0 if within and exact else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

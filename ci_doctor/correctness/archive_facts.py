@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads its own source (`comparison` only): the facts of an identity that lie in the experiment itself."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from ci_doctor.load import canonical
+from ci_doctor.load.requests import Request
+from ci_doctor.version import tool_version
+
+
+def requests_digest(requests: Sequence[Request]) -> str:
+    """SHA-256 in hex over id, path and body of every request, in the order in which they are sent."""
+    content = hashlib.sha256()
+    for request in requests:
+        line = json.dumps([request.id, request.path, request.body], sort_keys=True)
+        content.update(line.encode("ascii") + b"\n")
+    return content.hexdigest()
+
+
+def schedule_facts(
+    requests: Sequence[Request], *, passes: int, concurrency: int, caches: str, reset: str | None = None
+) -> Mapping[str, str]:
+    """What was asked, and how: the requests, passes, concurrency, the setting of `caches`, the request between passes.
+
+    The form in which answers are compared is one of them: the digests of another form are other digests.
+    """
+    return {
+        "requests": f"{len(requests)}, sha256 {requests_digest(requests)[:16]}",
+        "schedule.passes": str(passes),
+        "schedule.concurrency": str(concurrency),
+        "schedule.caches": caches,
+        "schedule.reset": reset or "none",
+        "comparison": comparison(),
+    }
+
+
+@cache
+def comparison() -> str:
+    """A digest of the rules by which answers become comparable: those of another version make other digests."""
+    try:
+        return hashlib.sha256(Path(canonical.__file__).read_bytes()).hexdigest()[:12]
+    except OSError:
+        return tool_version()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on directories: puts every compile cache of a start into one place, and counts what lies in it.
+
+Only caches that are made again by compiling. XDG_CACHE_HOME and HF_HOME would take them too, and the models with them;
+SGLANG_CACHE_DIR holds models beside SGLang's own compile cache, and AITER_JIT_DIR hides the kernels that AITER was
+installed with: these stay where they are. PyTorch's precompiled headers have no variable of their own (they lie in
+/tmp/torchinductor_USER), and decide no bit.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class CacheRow(Struct, frozen=True):
+    """One cache: `variable` says where it lies, and `default` where it lies without (`~` is the home directory).
+
+    None: a temporary directory, the directory of another row, or none at all. `source` is where the name is written.
+    """
+
+    variable: str
+    library: str
+    directory: str
+    source: str
+    default: str | None = None
+
+
+TABLE: tuple[CacheRow, ...] = (
+    CacheRow("TRITON_CACHE_DIR", "Triton", "triton", "triton python/triton/knobs.py, cache_knobs", "~/.triton/cache"),
+    CacheRow(
+        "TORCHINDUCTOR_CACHE_DIR", "PyTorch", "inductor", "https://docs.pytorch.org/tutorials, compile-time caching"
+    ),
+    CacheRow(
+        "TORCH_EXTENSIONS_DIR",
+        "PyTorch",
+        "torch_extensions",
+        "https://docs.pytorch.org/docs/stable/cpp_extension.html",
+        "~/.cache/torch_extensions",
+    ),
+    CacheRow(
+        "PYTORCH_KERNEL_CACHE_PATH",
+        "PyTorch",
+        "torch_kernels",
+        "pytorch aten/src/ATen/native/cuda/jit_utils.cpp",
+        "~/.cache/torch/kernels",
+    ),
+    CacheRow("VLLM_CACHE_ROOT", "vLLM", "vllm", "vllm/envs.py; torch_compile_cache lies in it", "~/.cache/vllm"),
+    CacheRow("VLLM_XLA_CACHE_PATH", "vLLM", "vllm_xla", "vllm/envs.py"),
+    CacheRow(
+        "FLASHINFER_WORKSPACE_BASE",
+        "FlashInfer",
+        "flashinfer",
+        "flashinfer/jit/env.py; .cache/flashinfer is added to it",
+    ),
+    CacheRow("SGLANG_JIT_CACHE_ROOT", "SGLang", "sglang", "sglang docs/references/torch_compile_cache.md"),
+    CacheRow(
+        "SGLANG_DG_CACHE_DIR",
+        "SGLang, DeepGEMM",
+        "sglang_deep_gemm",
+        "sglang docs/references/environment_variables.md",
+        "~/.cache/deep_gemm",
+    ),
+    CacheRow("DG_JIT_CACHE_DIR", "DeepGEMM", "deep_gemm", "DeepGEMM README, environment variables", "~/.deep_gemm"),
+    CacheRow("TRTLLM_DG_CACHE_DIR", "TensorRT-LLM's DeepGEMM", "trtllm_deep_gemm", "TensorRT-LLM deep_gemm runtime"),
+    CacheRow(
+        "CUDA_CACHE_PATH",
+        "CUDA driver",
+        "cuda",
+        "CUDA C++ Programming Guide, environment variables",
+        "~/.nv/ComputeCache",
+    ),
+    CacheRow("TILELANG_CACHE_DIR", "TileLang", "tilelang", "tilelang/env.py", "~/.tilelang/cache"),
+    CacheRow("TVM_FFI_CACHE_DIR", "TVM FFI", "tvm_ffi", "tvm-ffi python/tvm_ffi/cpp", "~/.cache/tvm-ffi"),
+    CacheRow("CUTE_DSL_CACHE_DIR", "CUTLASS DSL", "cute_dsl", "CUTLASS documentation, CuTe DSL JIT caching"),
+    CacheRow("FLASH_ATTENTION_CUTE_DSL_CACHE_DIR", "flash-attn", "flash_attn", "flash-attention flash_attn/cute"),
+    CacheRow("NUMBA_CACHE_DIR", "Numba", "numba", "Numba documentation, environment variables"),
+    CacheRow("CUPY_CACHE_DIR", "CuPy", "cupy", "CuPy documentation, environment variables", "~/.cupy/kernel_cache"),
+    CacheRow("MIOPEN_CUSTOM_CACHE_DIR", "MIOpen", "miopen", "MIOpen src/binary_cache.cpp", "~/.cache/miopen"),
+    CacheRow(
+        "MIOPEN_USER_DB_PATH",
+        "MIOpen",
+        "miopen_db",
+        "MIOpen documentation, find and perf databases",
+        "~/.config/miopen",
+    ),
+)
+
+VARIABLES = frozenset(row.variable for row in TABLE)
+
+
+def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that put every compile cache of a start into `directory`, which gets an empty one for each.
+
+    They are made, because some libraries use theirs only where it is there. FlashInfer keeps kernels that it downloads
+    beside those that it compiles: with the start's `environ` given they stay where they are, or a start without a network
+    would fail. Raises OSError where a directory cannot be made.
+    """
+    variables = {row.variable: str(directory.absolute() / row.directory) for row in TABLE}
+    for path in variables.values():
+        Path(path).mkdir(parents=True, exist_ok=True)
+    environ = environ or {}
+    base = environ.get("FLASHINFER_WORKSPACE_BASE") or environ.get("HOME")
+    if base and not environ.get("FLASHINFER_CUBIN_DIR"):
+        variables["FLASHINFER_CUBIN_DIR"] = str(Path(base) / ".cache" / "flashinfer" / "cubins")
+    return variables
+
+
+def cache_places(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where the compile caches of a process with this environment lie, those not in it by default left out."""
+    home = environ.get("HOME")
+    places = {Path(environ[row.variable]) for row in TABLE if environ.get(row.variable)}
+    if home:
+        unset = [row.default for row in TABLE if row.default and not environ.get(row.variable)]
+        places |= {Path(home, default.removeprefix("~/")) for default in unset}
+        places |= set() if environ.get("FLASHINFER_WORKSPACE_BASE") else {Path(home, ".cache", "flashinfer")}
+    return tuple(sorted(places))
+
+
+def count_files(*directories: Path) -> int:
+    """The files in and below `directories`: locks and what nobody may read left out, one that lies in two counted once."""
+    return len(set(_files(directories)))
+
+
+def added(before: int, after: int) -> int:
+    """How many files a start added: 0 means that it found the caches warm. Some may have been taken away meanwhile."""
+    return max(0, after - before)
+
+
+def _files(directories: Iterable[Path]) -> Iterable[str]:
+    for top in {os.path.realpath(directory) for directory in directories}:
+        for directory, _, names in os.walk(top):  # what cannot be read is left out, as os.walk does
+            yield from (os.path.join(directory, name) for name in names if not name.endswith(".lock"))  # noqa: PTH118

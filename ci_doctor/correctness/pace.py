@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an experiment stands to its time, from the starts that it has made. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ci_doctor.correctness.estimate import Estimate, Schedule, corrected, outlook, settles
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.schedule import sequence
+from ci_doctor.correctness.settings import Arm, Rules
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """What was thought of a start's length before the first (`prior`), what is to be made, and when time is up (monotonic)."""
+
+    prior: Estimate
+    rules: Rules
+    archived: int
+    deadline: float
+
+    @property
+    def order(self) -> tuple[Arm, ...]:
+        """All starts, should none of them decide before the last."""
+        return sequence(self.rules, self.archived)
+
+    def outlook(self, results: Sequence[StartResult], now: float) -> str:
+        """How many starts still fit, and what that leaves undecided."""
+        return outlook(self._estimate(results), self._schedule(results), self.deadline - now)
+
+    def settles(self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float) -> str:
+        """What would decide an undecided experiment, in starts and minutes."""
+        return settles(self._estimate(results), self._schedule(results), argv, directory, reserve_s)
+
+    def _estimate(self, results: Sequence[StartResult]) -> Estimate:
+        # A start that died took less time than one that answers everything.
+        whole = [result for result in results if result.failure is None and not result.cut_short]
+        return corrected(self.prior, [(result.start.arm, result.duration_s) for result in whole])
+
+    def _schedule(self, results: Sequence[StartResult]) -> Schedule:
+        return Schedule(
+            order=self.order,
+            made=tuple(Arm(result.start.arm) for result in results if result.counts),
+            archived=self.archived,
+            least_candidates=self.rules.least_candidates,
+            alpha=self.rules.alpha,
+        )

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads ELF files: the build id that a linker gave them."""
+
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+_MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian: every machine that serves models
+_NOTE = 4
+_BUILD_ID = 3
+_LIMIT = 1 << 16
+
+
+def build_id(path: Path) -> str | None:
+    """The build id in hex (NT_GNU_BUILD_ID, elf(5)); None where the file has none, or is damaged. Raises OSError."""
+    try:
+        return _build_id(path)
+    except (ValueError, OverflowError, struct.error):  # offsets that no file has
+        return None
+
+
+def _build_id(path: Path) -> str | None:
+    with path.open("rb") as file:
+        head = file.read(64)
+        if not head.startswith(_MAGIC) or len(head) < 64:
+            return None
+        (offset,) = struct.unpack_from("<Q", head, 32)
+        size, count = struct.unpack_from("<HH", head, 54)
+        file.seek(offset)
+        headers = file.read(size * count)
+        if size < 56 or len(headers) < size * count:
+            return None
+        for at in range(0, len(headers), size):
+            if struct.unpack_from("<I", headers, at)[0] == _NOTE and (found := _note(file, headers, at)):
+                return found
+    return None
+
+
+def _note(file: BinaryIO, headers: bytes, at: int) -> str | None:
+    (offset,) = struct.unpack_from("<Q", headers, at + 8)
+    (length,) = struct.unpack_from("<Q", headers, at + 32)
+    file.seek(offset)
+    notes = file.read(min(length, _LIMIT))
+    here = 0
+    while here + 12 <= len(notes):
+        name, size, kind = struct.unpack_from("<III", notes, here)
+        body = here + 12 + (name + 3 & ~3)
+        if kind == _BUILD_ID and notes[here + 12 : here + 16] == b"GNU\0":
+            return notes[body : body + size].hex() or None
+        here = body + (size + 3 & ~3)
+    return None

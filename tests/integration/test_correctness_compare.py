@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor correctness compare`, as a process, on files of every form."""
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from ci_doctor.load.canonical import digest
+from tests.support.cli import Ran, doctor
+
+pytestmark = pytest.mark.integration
+
+
+def compare(cwd: Path, *words: str) -> Ran:
+    return doctor("correctness", "compare", *words, cwd=cwd)
+
+
+def verdict(cwd: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    ran = compare(cwd, *words, "--json")
+    return ran.code, json.loads(ran.out)
+
+
+def write(path: Path, lines: Iterable[object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines))
+
+
+def response(number: int, text: str, identity: str | None = None) -> dict[str, Any]:
+    return {
+        "id": identity or f"cmpl-{number}",
+        "object": "text_completion",
+        "created": 1000 + number,
+        "model": "m",
+        "choices": [{"index": 0, "text": text, "finish_reason": "length"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+    }
+
+
+def responses(texts: Sequence[str], prefix: str = "cmpl") -> list[dict[str, Any]]:
+    return [response(number, text, f"{prefix}-{number}") for number, text in enumerate(texts)]
+
+
+def sample(arm: str, start: int, number: int, text: str, pass_: int = 1) -> dict[str, Any]:
+    output = {"choices": [{"index": 0, "text": text}]}
+    head = {"arm": arm, "start": start, "pass": pass_, "id": f"r{number}", "status": 200, "error": None}
+    meta = {"id": f"{arm}-{start}-{number}"}
+    return {**head, "output": output, "digest": digest(output), "asked": {}, "empty": False, "meta": meta}
+
+
+def samples(arm: str, starts: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    return [
+        sample(arm, start, number, text)
+        for start, texts in enumerate(starts, start=1)
+        for number, text in enumerate(texts)
+    ]
+
+
+SAME = ["Paris is nice", "Rome is old", "Oslo is cold"]
+OTHER = ["Paris is nice", "Rome is new", "Oslo is cold"]
+
+
+def test_responses_with_other_ids_and_times_are_a_pass_by_line(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", responses(SAME, "x"))
+    write(tmp_path / "b.jsonl", [{**each, "created": 9} for each in responses(SAME, "y")])
+
+    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
+
+    assert (code, report["verdict"], report["facts"]["aligned_by"]) == (0, "pass", "line")
+    assert report["facts"]["kinds"]["equal"] == 3
+
+
+def test_the_same_ids_in_another_order_are_aligned_by_id(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", responses(SAME))
+    write(tmp_path / "b.jsonl", reversed(responses(SAME)))
+
+    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
+
+    assert (code, report["facts"]["aligned_by"]) == (0, "id")
+
+
+def test_reordered_keys_are_the_same_answer(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", responses(SAME))
+    write(tmp_path / "b.jsonl", [json.dumps(each, sort_keys=True) for each in responses(SAME)])
+
+    assert verdict(tmp_path, "a.jsonl", "b.jsonl")[0] == 0
+
+
+def test_one_start_a_side_that_differs_is_inconclusive_and_says_where_and_what_would_settle_it(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", responses(SAME))
+    write(tmp_path / "b.jsonl", responses(OTHER))
+
+    ran = compare(tmp_path, "a.jsonl", "b.jsonl")
+
+    assert ran.code == 86, ran
+    assert "request cmpl-1, character 8, A1 against B1" in ran.out
+    assert "[old]" in ran.out
+    assert "[new]" in ran.out
+    assert "5 baseline and 3 candidate starts: collect 4 and 2" in " ".join(ran.out.split())
+
+
+def test_enough_starts_in_directories_are_a_regression(tmp_path: Path) -> None:
+    for number in range(5):
+        write(tmp_path / "A" / f"{number}.jsonl", responses(SAME))
+    for number in range(3):
+        write(tmp_path / "B" / f"{number}.jsonl", responses(OTHER))
+
+    code, report = verdict(tmp_path, "A", "B")
+
+    assert (code, report["verdict"]) == (1, "regression")
+    assert report["facts"]["test"]["disputed"] == ["cmpl-1"]
+    assert report["facts"]["clusters"] == [["A1", "A2", "A3", "A4", "A5"], ["B1", "B2", "B3"]]
+
+
+def test_a_baseline_that_differs_from_itself_is_flaky(tmp_path: Path) -> None:
+    write(tmp_path / "A" / "1.jsonl", responses(SAME))
+    write(tmp_path / "A" / "2.jsonl", responses(OTHER))
+    write(tmp_path / "B" / "1.jsonl", responses(SAME))
+
+    code, report = verdict(tmp_path, "A", "B")
+
+    assert (code, report["verdict"]) == (0, "flaky")
+    assert verdict(tmp_path, "A", "B", "--fail-on-flaky")[0] == 7
+
+
+def test_one_run_of_ours_holds_both_arms(tmp_path: Path) -> None:
+    write(tmp_path / "run" / "samples.jsonl", [*samples("baseline", [SAME] * 5), *samples("candidate", [OTHER] * 3)])
+    write(tmp_path / "run" / "events.jsonl", [{"event": "ready"}])
+
+    code, report = verdict(tmp_path, "run", "run/samples.jsonl")
+
+    assert (code, report["verdict"]) == (1, "regression")
+    assert report["facts"]["starts"] == {"baseline": 5, "candidate": 3}
+
+
+def test_a_file_of_baseline_samples_given_as_the_candidate_is_all_taken(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", samples("baseline", [SAME]))
+    write(tmp_path / "b.jsonl", samples("baseline", [OTHER, SAME]))
+
+    ran = compare(tmp_path, "a.jsonl", "b.jsonl")
+
+    assert "b.jsonl holds only samples of the other arm" in " ".join(ran.out.split())
+    assert "A1 | B1 B2" in ran.out
+
+
+def test_samples_in_the_order_of_completion_are_aligned_by_id(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", samples("baseline", [SAME]))
+    write(tmp_path / "b.jsonl", reversed(samples("candidate", [SAME])))
+
+    assert verdict(tmp_path, "a.jsonl", "b.jsonl")[0] == 0
+
+
+def test_a_stored_digest_is_not_believed(tmp_path: Path) -> None:
+    other = samples("candidate", [OTHER])
+    write(tmp_path / "a.jsonl", samples("baseline", [SAME]))
+    write(tmp_path / "b.jsonl", [{**other[1], "digest": samples("candidate", [SAME])[1]["digest"]}, other[0], other[2]])
+
+    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
+
+    assert (code, report["facts"]["kinds"]["changed"]) == (86, 1)
+
+
+def test_passes_that_differ_inside_a_start_are_counted(tmp_path: Path) -> None:
+    twice = [sample("baseline", 1, 0, "a"), sample("baseline", 1, 0, "b", pass_=2)]
+    write(tmp_path / "a.jsonl", twice)
+    write(tmp_path / "b.jsonl", [{**each, "arm": "candidate"} for each in twice])
+
+    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
+
+    assert (code, report["facts"]["within"]) == (0, {"A1": 1, "B1": 1})
+
+
+def test_text_blocks_in_another_order_are_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("chatcmpl-WJidmXp_0:\nParis\nNote: old\n\nchatcmpl-WJidmXp_1:\nRome\n")
+    (tmp_path / "b.txt").write_text("chatcmpl-WJidmXp_1:\nRome\nchatcmpl-WJidmXp_0:\nParis\nNote: old\n\n")
+
+    code, report = verdict(tmp_path, "a.txt", "b.txt")
+
+    assert (code, report["facts"]["files"]["A1"]["format"]) == (0, "lmcache")
+
+
+def test_one_character_in_a_text_block_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hRPPgZT_0:\nParis\nis\nhRPPgZT_1:\nRome\n")
+    (tmp_path / "b.txt").write_text("hRPPgZT_0:\nParis\nis\n\nhRPPgZT_1:\nRome\n")
+
+    code, report = verdict(tmp_path, "a.txt", "b.txt")
+
+    assert (code, report["facts"]["kinds"]["changed"]) == (86, 1)
+
+
+def test_batch_output_and_rows_are_compared(tmp_path: Path) -> None:
+    for name, seed in (("a", "x"), ("b", "y")):
+        batch = [
+            {"id": seed, "custom_id": f"r{n}", "response": {"status_code": 200, "body": body}, "error": None}
+            for n, body in enumerate(responses(SAME, seed))
+        ]
+        write(tmp_path / f"{name}.jsonl", batch)
+        write(tmp_path / f"{name}-rows.jsonl", [{"prompt": "p", "generated_text": text} for text in SAME])
+
+    assert verdict(tmp_path, "a.jsonl", "b.jsonl")[0] == 0
+    assert verdict(tmp_path, "a-rows.jsonl", "b-rows.jsonl")[0] == 0
+
+
+ERROR = {"id": "cmpl-1", "error": {"message": "no"}}
+GOOD = responses(SAME)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [GOOD[0], ERROR, GOOD[2]],
+        [GOOD[0], "{broken", GOOD[2]],
+        [GOOD[0], GOOD[0], GOOD[2]],
+        [{**each, "choices": []} for each in GOOD],
+        responses(["", "", ""]),
+        [],
+        ["what is this"],
+        ["", ""],
+    ],
+    ids=["error", "unparsable", "twice", "no-choices", "empty-texts", "empty-file", "unknown", "blank"],
+)
+def test_what_proves_nothing_is_void_even_where_both_sides_are_alike(tmp_path: Path, lines: list[object]) -> None:
+    write(tmp_path / "a.jsonl", lines)
+    shutil.copy(tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+
+    ran = compare(tmp_path, "a.jsonl", "b.jsonl", "--report-dir", "report")
+
+    assert ran.code == 86, ran
+    assert json.loads((tmp_path / "report" / "report.json").read_text())["verdict"] == "void"
+
+
+@pytest.mark.parametrize("ids", [["cmpl-0", "cmpl-1"], ["cmpl-0", "cmpl-1", "cmpl-9"]], ids=["fewer", "another"])
+def test_a_missing_answer_is_never_agreement(tmp_path: Path, ids: list[str]) -> None:
+    write(tmp_path / "a.jsonl", GOOD)
+    write(tmp_path / "b.jsonl", [{**each, "id": identity} for each, identity in zip(GOOD, ids, strict=False)])
+
+    assert verdict(tmp_path, "a.jsonl", "b.jsonl")[0] == 86
+    assert verdict(tmp_path, "b.jsonl", "a.jsonl")[0] == 86
+
+
+def test_no_common_id_and_other_counts_is_void(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", responses(SAME, "x"))
+    write(tmp_path / "b.jsonl", responses(SAME[:2], "y"))
+
+    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
+
+    assert (code, report["verdict"]) == (86, "void")
+    assert "no request id in common" in report["summary"]
+
+
+def test_servers_that_were_not_asked_the_same_are_void(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", GOOD)
+    write(tmp_path / "b.jsonl", [{**each, "usage": {"prompt_tokens": 4, "completion_tokens": 2}} for each in GOOD])
+
+    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
+
+    assert (code, report["verdict"]) == (86, "void")
+    assert "not asked the same" in report["summary"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("a.jsonl", "gone.jsonl"), "no such file: gone.jsonl"),
+        (("a.jsonl", "-"), "`-` is not supported"),
+        (("a.jsonl", "nothing"), "no *.jsonl or *.txt in nothing"),
+        (("a.jsonl", "a.jsonl"), "both sides name a.jsonl"),
+        (("a.jsonl", "b.txt"), "do not compare"),
+        (("a.jsonl", "a2.jsonl", "--format", "respones"), "did you mean `responses`?"),
+    ],
+)
+def test_a_wrong_command_line_is_an_error_of_usage(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "nothing").mkdir()
+    write(tmp_path / "a.jsonl", GOOD)
+    write(tmp_path / "a2.jsonl", GOOD)
+    (tmp_path / "b.txt").write_text("a_0:\nx\n")
+
+    ran = compare(tmp_path, *words)
+
+    assert ran.code == 2, ran
+    assert said in " ".join(ran.err.split())
+
+
+def test_the_report_directory_holds_a_case_for_each_request(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", GOOD)
+    write(tmp_path / "b.jsonl", responses(OTHER))
+
+    compare(tmp_path, "a.jsonl", "b.jsonl", "--report-dir", "report")
+
+    tests = ET.parse(tmp_path / "report" / "junit.xml").getroot().findall(".//testcase")
+    failed = {case.get("name") for case in tests if case.find("error") is not None}
+    assert {case.get("name") for case in tests} == {"verdict", "cmpl-0", "cmpl-1", "cmpl-2"}
+    assert failed == {"verdict", "cmpl-1"}

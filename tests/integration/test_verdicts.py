@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ci-doctor correctness` makes of its starts: the schedule, early ends, what it costs, and how it goes on."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.test_correctness import LIMIT_S, Bench, bench, check
+from tests.support.cli import doctor
+
+pytestmark = pytest.mark.integration
+__all__ = ["bench"]
+
+
+def order(bench: Bench) -> str:
+    """The arms in the order in which their starts were made."""
+    return "".join(attempt["name"][0] for attempt in bench.report["attempts"])
+
+
+def arms(bench: Bench, baseline: str, candidate: str, more: str = "", of_candidate: str = "") -> None:
+    """Write a configuration with both arms."""
+    (bench.directory / "ci-doctor.toml").write_text(f"""
+        [correctness]
+        requests = "requests.jsonl"
+        {more}
+        [correctness.baseline]
+        command = {json.dumps(bench.server(baseline))}
+        [correctness.candidate]
+        command = {json.dumps(bench.server(candidate))}
+        {of_candidate}
+    """)
+
+
+def run(bench: Bench, *more: str, env: dict[str, str | None] | None = None) -> Any:
+    return doctor("correctness", "--report-dir", bench.reports, *more, cwd=bench.directory, env=env, timeout=LIMIT_S)
+
+
+# --- verdicts ---
+
+
+def test_a_baseline_that_never_answers_twice_alike_cannot_be_compared(bench: Bench) -> None:
+    check(bench, bench.compare("never-twice", "never-twice"), "nondeterministic", 85)
+    assert order(bench) == "ABAABABA"
+    assert "the baseline repeats itself on 3" in bench.report["summary"]
+
+
+def test_beside_answers_that_are_never_the_same_a_regression_is_found(bench: Bench) -> None:
+    check(bench, bench.compare("never-twice", "never-twice flip-other"), "regression", 1)
+
+
+def test_a_pass_says_what_it_cannot_exclude(bench: Bench) -> None:
+    ran = bench.compare("", "")
+    check(bench, ran, "pass", 0)
+    assert "a bug that shows in less than 95% of starts" in " ".join(ran.out.split())
+    assert bench.report["facts"]["rare_bug_bound"] == pytest.approx(0.95)
+
+
+def test_more_candidate_starts_can_be_asked_for_before_a_pass(bench: Bench) -> None:
+    check(bench, bench.compare("", "", "--min-candidate-starts", "4"), "pass", 0)
+    assert order(bench) == "ABBABAAB"
+    assert "53%" in bench.report["facts"]["risk"]
+
+
+def test_the_policy_any_passes_what_it_names(bench: Bench) -> None:
+    check(bench, bench.compare("", "flip@1", "--policy", "any"), "pass", 0)
+    assert order(bench) == "ABAB"
+    assert "87.5%" in bench.report["facts"]["risk"]
+    check(bench, bench.compare("", "flip", "--policy", "any"), "inconclusive", 86)
+
+
+def test_what_is_undecided_can_be_let_through_and_keeps_its_name(bench: Bench) -> None:
+    check(bench, bench.compare("", "flip@1", "--on-inconclusive", "pass"), "inconclusive", 0)
+    assert "let through" in bench.report["summary"]
+    check(bench, bench.compare("empty", "", "--on-inconclusive", "pass"), "void", 86)
+
+
+# --- passes, resets, caches, proof ---
+
+
+def test_two_passes_are_the_default_and_a_difference_between_them_is_told(bench: Bench) -> None:
+    arms(bench, "remembers", "remembers")
+    check(bench, run(bench), "pass", 0)
+    assert len(bench.samples) == 2 * 2 * 4
+    assert bench.report["facts"]["within"] == {"A1": 4, "B1": 4}
+
+
+def test_a_server_can_be_told_to_forget_between_two_passes(bench: Bench) -> None:
+    arms(bench, "remembers", "remembers", 'reset = "/reset"')
+    check(bench, run(bench), "pass", 0)
+    assert bench.report["facts"]["within"] == {"A1": 0, "B1": 0}
+
+
+def test_a_server_that_cannot_forget_makes_all_void(bench: Bench) -> None:
+    arms(bench, "", "no-reset", 'reset = "/reset"')
+    check(bench, run(bench), "void", 86)
+    assert "/reset was answered with HTTP 404" in bench.report["summary"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "compiling"), [("fresh", ["A1", "B1"]), ("warm-up", ["A0"])], ids=["fresh", "warm-up"]
+)
+def test_no_start_is_compared_that_finds_other_caches(bench: Bench, setting: str, compiling: list[str]) -> None:
+    arms(bench, "caches", "caches", f'caches = "{setting}"')
+    check(bench, run(bench), "pass", 0)
+    logs = sorted(bench.reports.glob("logs/*/*.log"))
+    assert [log.parent.name for log in logs if "kernels were compiled" in log.read_text()] == compiling
+    assert bench.report["facts"]["caches"] == setting
+    assert not (bench.reports / ".ci-doctor-caches").exists()
+
+
+@pytest.mark.parametrize(("line", "verdict", "code"), [("my key is .+", "pass", 0), ("no such line", "void", 86)])
+def test_a_line_of_the_log_can_be_the_proof(bench: Bench, line: str, verdict: str, code: int) -> None:
+    arms(bench, "", "tells-secret", of_candidate=f'proof = [{{ log = "{line}" }}]')
+    check(bench, run(bench), verdict, code)
+
+
+@pytest.mark.parametrize(
+    ("proof", "said"),
+    [
+        ("{}", "either `metric` or `log`"),
+        ('{ metric = "x", log = "y" }', "either `metric` or `log`"),
+        ('{ log = "(" }', "no regular expression"),
+        ('{ metric = "x", service = "candidat" }', "did you mean `candidate`"),
+    ],
+)
+def test_a_proof_that_cannot_be_is_found_before_anything_is_started(bench: Bench, proof: str, said: str) -> None:
+    arms(bench, "", "", of_candidate=f"proof = [{proof}]")
+    ran = run(bench)
+    assert ran.code == 2, ran
+    assert said in " ".join(ran.err.split())
+
+
+def test_a_request_that_is_turned_away_is_asked_again(bench: Bench) -> None:
+    check(bench, bench.compare("", "throttles"), "pass", 0)
+    assert {sample["meta"].get("tries") for sample in bench.samples} == {None, 2}
+    assert "correctness/throttled" in bench.rules()
+
+
+# --- time ---
+
+
+def test_a_budget_that_is_too_short_for_the_schedule_says_what_is_left_open(bench: Bench) -> None:
+    ran = bench.compare("slow", "slow flip", "--budget", "5s", "--concurrency", "1")
+    check(bench, ran, "inconclusive", 86)
+    report = bench.report
+    assert "correctness/budget-spent" in bench.rules()
+    assert len(order(bench)) < 8
+    assert "--resume" in report["facts"]["settle"]
+    assert "a regression cannot be decided" in ran.err or "nothing can be decided" in ran.err
+    again = doctor(*words_of(report["facts"]["settle"]), cwd=bench.directory, timeout=LIMIT_S)
+    check(bench, again, "regression", 1)
+    assert len(order(bench)) == 8
+
+
+def words_of(settle: str) -> list[str]:
+    """The command that a sentence ends with, but for `ci-doctor`."""
+    import shlex
+
+    return shlex.split(settle[settle.index("ci-doctor ") + len("ci-doctor ") :])
+
+
+def test_the_budget_is_the_step_s_own_time_out_less_a_margin(bench: Bench) -> None:
+    arms(bench, "", "")
+    ran = run(bench, env={"BUILDKITE_TIMEOUT": "10"})
+    assert "the step's timeout of 10 min" in ran.err
+    assert "left: about" in ran.err
+
+
+# --- going on ---
+
+
+def started(process: Any, name: str) -> None:
+    """Read what it tells until the start `name` has begun."""
+    assert process.stderr
+    while line := process.stderr.readline():
+        if line.startswith(f"{name}  ".encode()) and b" ready " in line:
+            return
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(bench: Bench, number: int) -> None:
+    process = bench.begin("slow", "slow flip", "--concurrency", "1")
+    started(process, "A2")
+    process.send_signal(number)
+    process.communicate()
+    before = [json.loads(line) for line in (bench.reports / "starts.jsonl").read_text().splitlines()]
+    assert [(record["arm"], record["number"]) for record in before] == [("baseline", 1), ("candidate", 1)]
+    ran = doctor(*again(bench, "slow", "slow flip", "--concurrency", "1"), cwd=bench.directory, timeout=LIMIT_S)
+    check(bench, ran, "regression", 1)
+    assert "going on with A1 B1" in ran.err
+    assert ran.err.count(" ready after ") == 6
+    assert len(bench.samples) == 8 * 4
+    assert len({(sample["arm"], sample["start"], sample["id"]) for sample in bench.samples}) == 8 * 4
+
+
+def again(bench: Bench, *arguments: str) -> list[str]:
+    """The command line of a comparison that goes on."""
+    line = bench.words(*arguments)
+    place = line.index("--report-dir")
+    return [*line[:place], "--resume", *line[place + 1 :]]
+
+
+def test_a_run_that_is_complete_is_only_decided_again(bench: Bench) -> None:
+    check(bench, bench.compare("", ""), "pass", 0)
+    ran = doctor(*again(bench, "", ""), cwd=bench.directory, timeout=LIMIT_S)
+    check(bench, ran, "pass", 0)
+    assert "ready after" not in ran.err
+
+
+def test_another_run_is_not_gone_on_with(bench: Bench) -> None:
+    check(bench, bench.compare("", ""), "pass", 0)
+    samples = bench.samples
+    for change, said in (
+        (("", "flip"), "the command of the candidate changed"),
+        (("", "", "--passes", "2"), "passes 1 -> 2"),
+    ):
+        ran = doctor(*again(bench, *change), cwd=bench.directory, timeout=LIMIT_S)
+        assert ran.code == 2, ran
+        assert said in " ".join(ran.err.split())
+    assert bench.samples == samples
+
+
+def test_where_there_is_no_run_there_is_nothing_to_go_on_with(bench: Bench) -> None:
+    ran = doctor(*again(bench, "", ""), cwd=bench.directory, timeout=LIMIT_S)
+    assert ran.code == 2, ran
+    assert "no run to go on with" in ran.err
+
+
+# --- the archive ---
+
+
+def archived(bench: Bench, baseline: str, candidate: str, *more: str, trusted: bool = True) -> Any:
+    env = {
+        "BUILDKITE": "true", "BUILDKITE_JOB_ID": "0190", "BUILDKITE_BRANCH": "main", "BUILDKITE_PULL_REQUEST": "false" if trusted else "7",
+        "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
+    }  # fmt: skip
+    return bench.compare(baseline, candidate, "--archive", "archive", *more, env=dict(env))
+
+
+def test_a_baseline_that_a_trusted_build_has_archived_needs_no_start(bench: Bench) -> None:
+    check(bench, archived(bench, "", ""), "pass", 0)
+    assert order(bench) == "AB"
+    ran = archived(bench, "", "", trusted=False)
+    check(bench, ran, "pass", 0)
+    assert order(bench) == "B"
+    assert "1 archived baseline starts match" in ran.err
+
+
+def test_an_archived_baseline_finds_a_regression_and_today_s_baseline_stands_beside_it(bench: Bench) -> None:
+    check(bench, archived(bench, "", "", "--min-candidate-starts", "4"), "pass", 0)
+    check(bench, archived(bench, "", "flip", trusted=False), "regression", 1)
+    assert order(bench)[0] == "B"
+    assert "A" in order(bench)
+
+
+def test_an_untrusted_build_leaves_nothing_in_the_archive(bench: Bench) -> None:
+    check(bench, archived(bench, "", "", trusted=False), "pass", 0)
+    assert not [path for path in (bench.directory / "archive").rglob("*") if path.is_file()]
+    assert "pull request 7" in json.dumps(bench.report["facts"]["archive"])
+
+
+def test_a_near_miss_is_told_as_what_differs(bench: Bench) -> None:
+    check(bench, archived(bench, "", ""), "pass", 0)
+    ran = archived(bench, "slow", "")
+    check(bench, ran, "pass", 0)
+    assert "closest archived baseline" in ran.err
+    assert "argv" in ran.err
+    assert order(bench) == "AB"
+
+
+def test_a_damaged_archive_is_never_believed(bench: Bench) -> None:
+    check(bench, archived(bench, "", ""), "pass", 0)
+    (kept,) = Path(bench.directory, "archive").rglob("*.jsonl.gz")
+    kept.write_bytes(kept.read_bytes()[:-9])
+    check(bench, archived(bench, "", ""), "pass", 0)
+    assert order(bench) == "AB"
+    assert "correctness/archive-unreadable" in bench.rules()

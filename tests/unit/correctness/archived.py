@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts and their samples as a run leaves them, for tests of the archive."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.samples import Sample, SampleWriter, read_places
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.tally import Tally
+from ci_doctor.load.canonical import digest
+from ci_doctor.model.identity import Identity
+from ci_doctor.system.redaction import Redactor
+
+IDS = ("r0", "r1", "r2")
+IDENTITY = Identity.of({"driver": "550.54", "vllm": "0.9.1"}, {"model.revision": "no cache"})
+
+
+def output(text: str) -> dict[str, object]:
+    return {"choices": [{"index": 0, "text": text}], "completion_tokens": 1}
+
+
+def made(
+    path: Path, texts: Sequence[str] = ("a", "b", "c"), *, number: int = 1, passes: int = 2, secrets: Sequence[str] = ()
+) -> tuple[StartResult, list[bytes]]:
+    """A baseline start that answered IDS with `texts` in each pass, and the lines of its samples file."""
+    tally = Tally(arm=Arm.BASELINE, number=number, ids=IDS, passes=passes)
+    with SampleWriter(path, Redactor(secrets)) as writer:
+        for each in range(1, passes + 1):
+            for identity, text in zip(IDS, texts, strict=True):
+                said = output(text)
+                sample = Sample(
+                    arm="baseline",
+                    start=number,
+                    pass_=each,
+                    id=identity,
+                    status=200,
+                    output=said,
+                    digest=digest(said),
+                    asked={"prompt_tokens": 7},
+                )
+                writer.write(sample)
+                tally.add(sample)
+    result = StartResult(
+        start=tally.start(failed=False, outside=False),
+        failure=None,
+        duration_s=1.5,
+        logs=(),
+        digests=tally.digests,
+        errors={},
+        facts={"libcublas.so.12": "12.4.5.8"},
+    )
+    return result, [line for _, line in read_places(path)]
+
+
+def texts_of(line: bytes) -> str:
+    return str(json.loads(line)["output"]["choices"][0]["text"])

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that misbehave, over real sockets: an answer is whole or it is an error, and never somebody else's."""
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci_doctor.load.requests import Request
+from ci_doctor.load.sending import Reply, Sender, send_all
+from ci_doctor.system import clock
+from tests.support.canned_server import http
+from tests.unit.load.streams import completions, stream
+
+WHOLE: dict[str, Any] = {
+    "id": "cmpl-1",
+    "model": "tiny",
+    "choices": [{"index": 0, "text": "hé", "finish_reason": "stop", "prompt_token_ids": [1, 2]}],
+    "usage": {"prompt_tokens": 2, "completion_tokens": 1},
+}
+CHUNKS = [{**WHOLE, "usage": None}, {"id": "cmpl-1", "choices": [], "usage": WHOLE["usage"]}]
+STREAM = "Content-Type: text/event-stream\r\n"
+SSE = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def body(**changes: Any) -> bytes:
+    return json.dumps({**WHOLE, **changes}).encode()
+
+
+def choice(**changes: Any) -> bytes:
+    return body(choices=[{**WHOLE["choices"][0], **changes}])
+
+
+def ask(*replies: Sequence[bytes], limit_s: float = 20.0, n: int = 1, comes_again: bool = True) -> Reply:
+    """Ask a server whose connections give `replies` in turn, each in the pieces given; the last one again and again."""
+    kept: list[Reply] = []
+    turns = iter(replies)
+    last = replies[-1]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+        await reader.readexactly(int(length.partition(b":")[2]))
+        try:
+            for piece in next(turns, last):
+                writer.write(piece)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        writer.close()
+
+    async def run() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            request = Request(id="r0", path="/v1/completions", body={"prompt": "x", "n": n}, line=1)
+            await send_all(Sender(base_url=url, timeout_s=limit_s, comes_again=comes_again), [request], kept.append)
+
+    asyncio.run(run())
+    (reply,) = kept
+    return reply
+
+
+def digest(reply: Reply) -> str:
+    assert reply.answer is not None, reply.error
+    return reply.answer.digest
+
+
+def chunked(content: bytes, cuts: Sequence[int], *, end: bytes = b"0\r\n\r\n") -> list[bytes]:
+    """An event stream in HTTP chunks that end at `cuts`, each written on its own."""
+    places = sorted({0, len(content), *(cut for cut in cuts if cut < len(content))})
+    parts = [content[start:stop] for start, stop in pairwise(places)]
+    return [SSE.encode(), *(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in parts), end]
+
+
+@settings(max_examples=25, deadline=None)
+@given(completions(), st.lists(st.integers(1, 3000), max_size=12))
+def test_a_stream_is_the_same_answer_wherever_it_is_cut_into_chunks(
+    answer: tuple[dict[str, Any], list[dict[str, Any]]], cuts: list[int]
+) -> None:
+    whole, chunks = answer
+    count = len(whole["choices"])
+    assert digest(ask(chunked(stream(chunks), cuts), n=count)) == digest(
+        ask([http(json.dumps(whole).encode())], n=count)
+    )
+
+
+def test_a_stream_byte_by_byte_is_the_same_answer() -> None:
+    content = stream(CHUNKS)
+    assert digest(ask(chunked(content, range(len(content))))) == digest(ask([http(body())]))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        body(id="cmpl-2", created=5, system_fingerprint="z"),
+        json.dumps(dict(reversed(WHOLE.items())), indent=3).encode(),
+        choice(logprobs=None, stop_reason=None, token_ids=[]),
+    ],
+    ids=["other ids", "keys in another order", "empty parts"],
+)
+def test_what_means_the_same_is_the_same(other: bytes) -> None:
+    assert digest(ask([http(other)])) == digest(ask([http(body())]))
+
+
+@pytest.mark.parametrize("first", ["429 Too Many Requests", "503 Busy"])
+def test_a_server_that_asks_to_wait_is_asked_again_and_the_tries_are_told(first: str) -> None:
+    date = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
+    busy = [[http(b"busy", first, f"Retry-After: {value}\r\n")] for value in ("0", date)]
+    reply = ask(*busy, [http(body())])
+    assert (reply.tries, reply.status, reply.error) == (3, 200, None)
+    assert reply.answer is not None
+    assert reply.answer.meta["tries"] == 3
+    assert reply.ended_at - reply.sent_at >= 0.2
+    once = ask([http(body())])
+    assert digest(reply) == digest(once)
+    assert once.tries == 1
+    assert once.answer is not None
+    assert "tries" not in once.answer.meta
+
+
+def test_where_it_is_asked_how_fast_a_server_refuses_later_is_no() -> None:
+    reply = ask([http(b"busy", "429 Too Many Requests")], [http(body())], comes_again=False)
+    assert (reply.status, reply.error, reply.tries) == (429, "HTTP 429: busy", 1)
+
+
+def test_an_endless_429_is_an_error_within_the_limit() -> None:
+    reply = ask([http(b"busy", "429 Too Many Requests")], limit_s=1.0)
+    assert reply.error == f"HTTP 429: busy ({reply.tries} tries)"
+    assert 2 <= reply.tries <= 4  # at 0, 0.1, 0.3 and 0.7 s
+    assert not reply.hung
+    assert reply.ended_at - reply.sent_at < 1.0
+
+
+def test_a_wait_beyond_the_limit_is_not_begun() -> None:
+    reply = ask([http(b"", "429 Too Many Requests", "Retry-After: 3600\r\n")], limit_s=60.0)
+    assert (reply.error, reply.tries) == ("HTTP 429: ", 1)
+    assert reply.ended_at - reply.sent_at < 10.0
+
+
+@pytest.mark.parametrize("status", ["500 Broken", "502 Gone", "503 Busy", "404 None", "301 Moved"])
+def test_every_other_status_is_the_answer(status: str) -> None:
+    reply = ask([http(b"no", status)], [http(body())])
+    assert (reply.error, reply.tries, reply.answer) == (f"HTTP {status[:3]}: no", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("replies", "why"),
+    [
+        ([http(body()[:-20])], "not JSON"),
+        ([http(body())[:-20]], "RemoteProtocolError"),
+        ([http(b"")], "not JSON"),
+        ([b""], "RemoteProtocolError"),
+        ([b"HTTP/1.1 200 OK\r\n\r\n" + body()[:-20]], "not JSON"),
+        ([http(stream(CHUNKS)[:-20], headers=STREAM)], "the stream breaks off"),
+        ([http(stream(CHUNKS)[:-1], headers=STREAM)], "the stream breaks off"),
+        ([http(stream(CHUNKS, done=False), headers=STREAM)], "the stream breaks off"),
+        (chunked(stream(CHUNKS), [10], end=b""), "RemoteProtocolError"),
+        ([http(body(), headers=STREAM)], "the stream breaks off"),
+        ([http(stream(CHUNKS))], "not JSON"),
+        ([http(body(choices=[]))], "no `choices`"),
+        ([http(body(choices=WHOLE["choices"] * 2))], "2 choices in the answer, 1 were asked for"),
+        ([http(body(usage={"completion_tokens": "1"}))], "no count"),
+        ([http(body(usage=[1]))], "`usage` is not an object"),
+        ([http(body()[:-1] + b', "choices": []}')], "stands twice"),
+        ([http(b'{"choices": [{"text": "\xff"}]}')], "not JSON"),
+        ([http(b"[" * 1_000_000)], "not JSON"),
+        ([http(b'{"a":' * 100_000)], "not JSON"),
+        ([http(body(error={"message": "out of memory"}))], "out of memory"),
+        ([b"\x00\x01\x02 nonsense\r\n\r\n"], "RemoteProtocolError"),
+    ],
+)
+def test_what_is_no_whole_answer_is_an_error_and_never_an_answer(replies: list[bytes], why: str) -> None:
+    reply = ask(replies)
+    assert reply.answer is None
+    assert why in str(reply.error)
+    assert not reply.hung
+
+
+def test_an_empty_text_is_an_answer_that_is_known_as_empty() -> None:
+    reply = ask([http(choice(text=""))])
+    assert reply.answer is not None
+    assert reply.answer.empty
+    assert digest(reply) != digest(ask([http(body())]))
+
+
+def test_another_prompts_answer_tells_it_by_its_prompt() -> None:
+    mine, other = (ask([http(choice(prompt_token_ids=ids))]).answer for ids in ([1, 2], [1, 3]))
+    assert mine is not None
+    assert other is not None
+    assert mine.digest == other.digest
+    assert mine.asked != other.asked
+
+
+def test_a_wrong_count_is_another_answer() -> None:
+    assert digest(ask([http(body(usage={"prompt_tokens": 2, "completion_tokens": 9}))])) != digest(ask([http(body())]))
+
+
+def large() -> dict[str, Any]:
+    tokens = [f"token {number}" for number in range(72_000)]
+    entries = [
+        {"token": token, "logprob": -0.123456789, "bytes": [1, 2], "top_logprobs": [{"token": token, "logprob": -1e-9}]}
+        for token in tokens
+    ]
+    return {"choices": [{"index": 0, "message": {"content": " ".join(tokens)}, "logprobs": {"content": entries}}]}
+
+
+def test_an_answer_of_ten_megabytes_is_an_answer_in_bounded_time_and_memory() -> None:
+    content = json.dumps(large()).encode()
+    assert len(content) > 10_000_000
+    began = clock.now()
+    tracemalloc.start()
+    reply = ask([http(content)])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert reply.answer is not None
+    assert most < 25 * len(content)
+    assert clock.now() - began < 60
+
+
+def test_an_answer_without_end_is_given_up_at_the_bound() -> None:
+    reply = ask([b"HTTP/1.1 200 OK\r\n\r\n", *[b" " * 1_000_000] * 100])
+    assert reply.error == "ReadError: an answer of more than 64 MiB"
+
+
+def test_a_body_that_never_stops_coming_does_not_outlast_the_limit() -> None:
+    began = clock.now()
+    reply = ask(
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\n \r\n" * 10_000] * 2000], limit_s=0.5
+    )
+    assert reply.hung
+    assert clock.now() - began < 10
+
+
+def test_headers_without_end_are_an_error() -> None:
+    reply = ask([b"HTTP/1.1 200 OK\r\n", *[b"X: " + b"y" * 60_000 + b"\r\n"] * 50])
+    assert str(reply.error).startswith("RemoteProtocolError")

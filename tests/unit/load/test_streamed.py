@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise
+from ci_doctor.load.streamed import canonicalise_stream
+from tests.unit.load.streams import HEAD, USAGE, chats, completions, event, stream
+
+Answer = tuple[dict[str, Any], list[dict[str, Any]]]
+LAST: dict[str, Any] = {"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]}
+
+
+def folded(*chunks: Any, expected: int | None = None) -> Canonical:
+    return canonicalise_stream(stream(chunks), expected)
+
+
+def delta(**part: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": part}]}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(completions(), chats()), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_an_answer_is_the_same_streamed_and_in_one_piece(answer: Answer, end: str) -> None:
+    whole, chunks = answer
+    one = canonicalise(json.dumps(whole).encode(), len(whole["choices"]))
+    other = canonicalise_stream(stream(chunks, end=end), len(whole["choices"]))
+    assert one.output == other.output
+    assert one.digest == other.digest
+    assert (one.asked, one.empty, one.meta) == (other.asked, other.empty, other.meta)
+
+
+@settings(max_examples=60, deadline=None)
+@given(completions(), st.data())
+def test_no_beginning_of_a_stream_is_an_answer(answer: Answer, data: st.DataObject) -> None:
+    body = stream(answer[1])
+    cut = data.draw(st.integers(0, len(body) - 1))
+    with pytest.raises(NotAnAnswerError):
+        canonicalise_stream(body[:cut])
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "the stream breaks off"),
+        (b"data: [DONE]\n\n", "no `choices`"),
+        (stream([LAST], done=False), "the stream breaks off"),
+        (stream([LAST]) + event(LAST), "goes on after"),
+        (stream([LAST, {"error": {"message": "gone", "code": 500}}]), "an error in a 200 response"),
+        (stream([LAST])[:-14] + b"event: error\ndata: gone\n\ndata: [DONE]\n\n", "an error in the stream: gone"),
+        (b"data: {\n\ndata: [DONE]\n\n", "not JSON"),
+        (b"data: \xff\n\ndata: [DONE]\n\n", "not UTF-8"),
+        (stream([[1]]), "a JSON list"),
+        (stream([{"choices": [5]}]), "not a list of objects"),
+        (stream([{"choices": {}}]), "not a list of objects"),
+        (stream([{"choices": [{}]}]), "neither `text` nor `delta`"),
+        (stream([{"choices": [{"text": 5}]}]), "`text` is not a text"),
+        (stream([{"choices": [{"text": "", "index": "0"}]}]), "`index` is not a number"),
+        (stream([{"choices": [{"delta": "x"}]}]), "`delta` is not an object"),
+        (stream([{"choices": [{"text": "x"}]}, {"choices": [{"delta": {}}]}]), "as `text` and as `delta`"),
+        (stream([{"choices": [{"text": "x", "logprobs": [1]}]}]), "`logprobs` is not an object"),
+        (stream([delta(tool_calls=[{"function": {"name": "f"}}])]), "no `index`"),
+        (stream([delta(tool_calls=[{"index": 0, "function": "f"}])]), "`function` is not an object"),
+        (stream([delta(content=["x"])]), "`content` is not a text"),
+        (stream([delta(audio={"data": "AA=="})]), "audio in a stream"),
+        (stream([{"choices": [{"text": "", "finish_reason": "abort"}]}]), "broke the answer off"),
+        (stream([{"choices": [{"text": "", "text2": [[]]}], "usage": 5}]), "`usage` is not an object"),
+        (b'data: {"choices": [], "choices": []}\n\ndata: [DONE]\n\n', "stands twice"),
+        (b'data: {"choices": [{"text": "a", "logprobs": {"x": [NaN]}}]}\n\ndata: [DONE]\n\n', "NaN"),
+    ],
+)
+def test_what_is_no_whole_stream_is_refused_with_the_reason(body: bytes, why: str) -> None:
+    with pytest.raises(NotAnAnswerError, match=why):
+        canonicalise_stream(body)
+
+
+def test_the_count_of_choices_must_be_what_was_asked_for() -> None:
+    with pytest.raises(NotAnAnswerError, match="1 choices in the answer, 2 were asked for"):
+        folded(LAST, expected=2)
+
+
+def test_usage_is_the_last_that_was_told() -> None:
+    answer = folded({**LAST, "usage": {"completion_tokens": 1}}, {**HEAD, "choices": [], "usage": USAGE})
+    assert answer.output["completion_tokens"] == 4
+    assert answer.asked["prompt_tokens"] == 3
+
+
+def test_without_usage_the_tokens_are_counted_where_all_are_told() -> None:
+    one = {"index": 0, "text": "a", "token_ids": [5, 6]}
+    assert folded({"choices": [one]}, {"choices": [one]}).output["completion_tokens"] == 4
+    assert "completion_tokens" not in folded({"choices": [one, {"index": 1, "text": "b"}]}).output
+
+
+def test_a_legacy_function_call_is_put_together() -> None:
+    chunks = [delta(function_call={"name": "f", "arguments": "{"}), delta(function_call={"arguments": "}"})]
+    call = {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}
+    assert folded(*chunks).digest == canonicalise(json.dumps({"choices": [{"message": call}]}).encode()).digest
+
+
+def test_a_stream_of_ten_megabytes_costs_time_in_proportion() -> None:
+    chunk = {"choices": [{"index": 0, "text": "x" * 1000, "token_ids": [1]}]}
+    assert len(folded(*[chunk] * 10_000).output["choices"][0]["text"]) == 10_000_000

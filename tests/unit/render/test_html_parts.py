@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page draws of a matrix, of positions and of two texts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import convert
+
+from ci_doctor.render.html.facts import Divergence, Matrix
+from ci_doctor.render.html.histogram import Histogram, histogram
+from ci_doctor.render.html.matrix import View, view
+from ci_doctor.render.html.texts import clipped, day, prose, value
+from ci_doctor.render.html.visible import Run, differing, look_alike, loose_spaces, runs, segment_runs
+from tests.support.pictures import Classes, matrix
+from tests.unit.render.strategies import TEXT, patient
+
+
+def _view(starts: list[str], requests: dict[str, tuple[str, Classes]], disputed: tuple[str, ...] = ()) -> View:
+    seen = view(convert(matrix(starts, requests), Matrix), disputed)
+    assert seen is not None
+    return seen
+
+
+def test_baseline_starts_stand_before_candidate_starts_and_archived_ones_first() -> None:
+    seen = _view(["A1", "B1", "a1", "A2", "B2"], {"r0": ("own", [0, 1, 2, 3, 4])})
+
+    assert [column.name for column in seen.columns] == ["a1", "A1", "A2", "B1", "B2"]
+    assert [cell.text for cell in seen.groups[0].rows[0].cells] == ["3", "1", "4", "2", "5"]
+    assert seen.baseline == 3
+
+
+def test_disputed_requests_come_first_then_the_kinds_from_the_worst_and_equal_ones_last() -> None:
+    rows: dict[str, tuple[str, Classes]] = {
+        "e": ("equal", [0, 0]),
+        "f": ("flaky", [0, 1]),
+        "u": ("unanswered", [None, None]),
+        "s": ("sometimes", [0, 1]),
+        "o": ("own", [0, 1]),
+        "c": ("changed", [0, 1]),
+        "d": ("changed", [0, 1]),
+    }
+    seen = _view(["A1", "B1"], rows, ("d",))
+
+    assert [row.id for group in seen.groups for row in group.rows] == ["d", "c", "o", "s", "f", "u"]
+    assert (seen.equal, seen.differing, seen.total) == (("e",), 6, 7)
+    assert seen.kinds == "1 disputed, 1 changed, 1 own, 1 sometimes, 1 flaky, 1 unanswered, 1 the same in every start"
+
+
+def test_requests_that_vary_together_stand_together() -> None:
+    rows: dict[str, tuple[str, Classes]] = {f"r{n}": ("flaky", [0, n % 2, 1 - n % 2]) for n in range(6)}
+
+    assert [row.id for row in _view(["A1", "A2", "B1"], rows).groups[0].rows] == ["r0", "r2", "r4", "r1", "r3", "r5"]
+
+
+def test_an_equal_request_with_an_answer_that_does_not_count_keeps_its_own_row() -> None:
+    rows: dict[str, tuple[str, Classes]] = {
+        "r0": ("equal", [0, 1]),
+        "r1": ("equal", [0, None]),
+        "r2": ("equal", [0, 0]),
+    }
+    seen = _view(["a1", "A1"], rows)
+
+    assert [row.id for row in seen.groups[0].rows] == ["r1", "r0"]
+    assert seen.equal == ("r2",)
+
+
+def test_no_answer_is_no_colour_of_an_answer_and_later_answers_share_colours_but_no_number() -> None:
+    cells = _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])}).groups[0].rows[0].cells
+
+    assert [cell.style for cell in cells] == ["none", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c1"]
+    assert [cell.text for cell in cells] == ["–", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
+
+
+def test_missing_entries_of_a_row_are_no_answers() -> None:
+    assert [cell.text for cell in _view(["A1", "B1"], {"r": ("own", [0, 0])}).groups[0].rows[0].cells] == ["1", "1"]
+    short = convert(
+        {"starts": [{"name": "A1"}, {"name": "A2"}], "requests": [{"id": "r", "kind": "equal", "classes": [0]}]}, Matrix
+    )
+    seen = view(short)
+    assert seen is not None
+    assert [cell.text for cell in seen.groups[0].rows[0].cells] == ["1", "–"]
+
+
+@pytest.mark.parametrize("empty", [{}, {"starts": [{"name": "A1"}]}, {"requests": [{"id": "r"}]}])
+def test_a_matrix_without_starts_or_requests_is_not_drawn(empty: dict[str, object]) -> None:
+    assert view(convert(empty, Matrix)) is None
+
+
+def test_a_strip_covers_every_request_once_and_joins_neighbours_of_one_colour() -> None:
+    rows: dict[str, tuple[str, Classes]] = {f"r{n}": ("flaky", [0, 1]) for n in range(3)}
+    rows |= {f"e{n}": ("equal", [0, 0]) for n in range(5)}
+    first, second = _view(["A1", "B1"], rows).strips
+
+    assert first.paths == (("c0", "M0 0h8v10h-8z"),)
+    assert second.paths == (("c0", "M3 0h5v10h-5z"), ("c1", "M0 0h3v10h-3z"))
+
+
+def _histogram(*positions: float | None, unit: str = "token") -> Histogram:
+    drawn = histogram(Divergence(positions=positions, unit=unit))
+    assert drawn is not None
+    return drawn
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60))
+@patient
+def test_every_position_is_in_one_bar_and_everything_lies_inside_the_picture(positions: list[int]) -> None:
+    drawn = _histogram(*positions)
+
+    for bar in drawn.bars:
+        assert bar.count == sum(bar.first <= position <= bar.last for position in positions)
+        assert 0 <= bar.x < bar.x + bar.width <= 100.01
+        assert 0 < bar.height <= 100
+    assert sum(bar.count for bar in drawn.bars) == drawn.count == len(positions)
+    assert 0 <= drawn.median_at <= 100
+    assert 1 <= len(drawn.across) <= 6
+    assert all(0 <= tick.at <= 100 for tick in (*drawn.across, *drawn.up))
+
+
+def test_median_least_and_most_are_those_of_the_positions_that_are_known() -> None:
+    drawn = _histogram(4, None, 37, 212, 38, unit="character")
+
+    assert (drawn.least, drawn.median, drawn.most, drawn.unit, drawn.count) == ("4", "37.5", "212", "character", 4)
+
+
+def test_bins_have_round_widths() -> None:
+    assert {bar.last - bar.first + 1 for bar in _histogram(0, 212).bars} == {10}
+    assert {bar.last - bar.first + 1 for bar in _histogram(3, 5).bars} == {1}
+
+
+@pytest.mark.parametrize("positions", [(), (None,), (float("inf"),), (-1,)])
+def test_without_positions_nothing_is_drawn(positions: tuple[float | None, ...]) -> None:
+    assert histogram(Divergence(positions=positions)) is None
+
+
+def test_what_cannot_be_seen_becomes_a_mark() -> None:
+    found = list(runs("a\u200b\x00\n\t\u00a0\ud800\u202eb", ()))
+
+    assert [(run.mark, run.text) for run in found] == [
+        ("", "a"), ("cp", "U+200B"), ("cp", "U+0000"), ("nl", "\n"), ("tab", "\t"), ("cp", "U+00A0"),
+        ("cp", "U+D800"), ("cp", "U+202E"), ("", "b"),
+    ]  # fmt: skip
+    assert found[1].title == "zero width space"
+
+
+@given(TEXT)
+@patient
+def test_runs_lose_nothing(text: str) -> None:
+    assert "".join(_character(run) if run.mark == "cp" else run.text for run in runs(text, range(99))) == text
+
+
+def _character(run: Run) -> str:
+    return chr(int(run.text.replace("U+", "0x"), 0))
+
+
+def test_only_spaces_that_are_easily_overlooked_are_marked() -> None:
+    assert loose_spaces(" a b  c \nd") == {0, 4, 5, 7}
+
+
+def test_a_space_between_two_segments_is_not_at_the_end_of_a_line() -> None:
+    left, _ = differing("one two three", "one 2 three")
+
+    assert [(differs, [run.text for run in found]) for differs, found in segment_runs(left)] == [
+        (False, ["one "]), (True, ["two"]), (False, [" three"]),
+    ]  # fmt: skip
+
+
+@given(TEXT, TEXT)
+@patient
+def test_segments_make_up_both_sides_and_what_does_not_differ_is_the_same(left: str, right: str) -> None:
+    ours, theirs = differing(left, right)
+
+    assert "".join(segment.text for segment in ours) == left
+    assert "".join(segment.text for segment in theirs) == right
+    assert [each.text for each in ours if not each.differs] == [each.text for each in theirs if not each.differs]
+
+
+def test_texts_that_look_the_same_are_told_from_those_that_are() -> None:
+    assert look_alike("caf\u00e9", "cafe\u0301")
+    assert not look_alike("cat", "cat")
+    assert not look_alike("cat", "dog")
+
+
+def test_words_for_a_page() -> None:
+    assert [(piece.text, piece.code) for piece in prose("set `A=1` and `B`")] == [
+        ("set ", False), ("A=1", True), (" and ", False), ("B", True),
+    ]  # fmt: skip
+    assert [piece.text for piece in prose("an odd ` one")] == ["an odd ` one"]
+    assert day("2026-11-03T09:30:00.000Z") == "2026-11-03 09:30:00 UTC"
+    assert day("yesterday") == "yesterday"
+    assert clipped("abc", 3) == "abc"
+    assert clipped("abcd", 3) == "abc… (1 more characters)"
+    assert [value(found) for found in (None, "x", 3, True, {"b": 1, "a": [2]})] == [
+        "unknown",
+        "x",
+        "3",
+        "true",
+        '{"a": [2], "b": 1}',
+    ]
