@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ci_doctor.correctness.compare import Start
-from ci_doctor.correctness.decide import decide
-from ci_doctor.correctness.schedule import next_arm
 from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.model.verdict import Verdict
 from simulation.worlds import REQUESTS, Answers
 

@@ -6,7 +6,7 @@ from itertools import combinations
 from random import Random
 from typing import NamedTuple
 
-from ci_doctor.correctness.permutation import partition, permutation_test
+from ci_doctor.correctness.verdict.permutation import partition, permutation_test
 from simulation.harness import SEED, asker
 from simulation.scenarios import QUIET, Scenario
 from simulation.worlds import BOTH, Answers

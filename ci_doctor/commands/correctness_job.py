@@ -12,16 +12,16 @@ from msgspec import Struct
 from ci_doctor import config
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.config import Config
-from ci_doctor.correctness.archive import Archive
-from ci_doctor.correctness.archiving import Shelf, identity_of
+from ci_doctor.correctness.archive.archive import Archive
+from ci_doctor.correctness.archive.use import Shelf, identity_of
 from ci_doctor.correctness.estimate import assumed, earlier
-from ci_doctor.correctness.findings import Context
-from ci_doctor.correctness.outputs import Outputs
+from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.evidence.record import earlier_durations
+from ci_doctor.correctness.evidence.runs import Identity, identify
 from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.planning import budget_of, determinism_findings, parse_arm_variables, plan, read_settings
-from ci_doctor.correctness.record import earlier_durations
+from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.runs import Identity, identify
 from ci_doctor.correctness.sampling import sampling_findings
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Plan
 from ci_doctor.errors import UsageError

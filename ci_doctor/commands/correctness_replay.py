@@ -14,12 +14,11 @@ from msgspec import to_builtins
 from ci_doctor.commands.delivery import claim, deliver, write
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import output_options
-from ci_doctor.correctness.alignment import rows_around, visible
-from ci_doctor.correctness.compare import explain
-from ci_doctor.correctness.differences import Pair
-from ci_doctor.correctness.figures import row_facts
-from ci_doctor.correctness.recorded import Recorded, choose_pair, read_request
-from ci_doctor.correctness.replay_lines import (
+from ci_doctor.correctness.report.alignment import rows_around, visible
+from ci_doctor.correctness.report.differences import Pair
+from ci_doctor.correctness.report.figures import row_facts
+from ci_doctor.correctness.report.recorded import Recorded, choose_pair, read_request
+from ci_doctor.correctness.report.replay_lines import (
     Block,
     Line,
     Mark,
@@ -31,6 +30,7 @@ from ci_doctor.correctness.replay_lines import (
     outputs_of,
     plain,
 )
+from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.errors import UsageError
 from ci_doctor.model.report import Report, Section
 from ci_doctor.model.verdict import Verdict

@@ -11,12 +11,12 @@ from msgspec import to_builtins
 
 from ci_doctor.commands.correctness_job import Job
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.correctness.archiving import keep_baseline
+from ci_doctor.correctness.archive.use import keep_baseline
 from ci_doctor.correctness.conclude import judge, report_fields
-from ci_doctor.correctness.decision import Decision
-from ci_doctor.correctness.evidence import SAMPLES
+from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.results import Ending, Experiment
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, OnInconclusive
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.identity import differences
 from ci_doctor.model.report import Failure, Report, Section

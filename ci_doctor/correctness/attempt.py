@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from ci_doctor.correctness.caches import added, count_files
 from ci_doctor.correctness.collect import collect
+from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.proof import Witness
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.samples import Sample
 from ci_doctor.correctness.settings import Plan
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.environment.identity_loaded import loaded
+from ci_doctor.environment.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import RunningService

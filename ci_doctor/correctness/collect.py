@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ci_doctor.correctness.samples import Sample
+from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.load.requests import Request
 from ci_doctor.load.sending import Reply, Sender, send_all
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness import describe, figures, picture
-from ci_doctor.correctness.canary import canary_found
-from ci_doctor.correctness.decide import decide
-from ci_doctor.correctness.decision import Decision
-from ci_doctor.correctness.differences import differences
-from ci_doctor.correctness.findings import Context, findings
+from ci_doctor.correctness.report import describe, figures, picture
+from ci_doctor.correctness.report.differences import differences
+from ci_doctor.correctness.report.findings import Context, findings
 from ci_doctor.correctness.results import Ending, Experiment
+from ci_doctor.correctness.verdict.canary import canary_found
+from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.verdict import Verdict
 

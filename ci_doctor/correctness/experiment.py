@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from ci_doctor.correctness.attempt import Attempt, Progress, Tools
 from ci_doctor.correctness.caches import cache_places, fresh_caches
-from ci_doctor.correctness.outputs import Outputs
+from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.evidence.record import StartWriter
+from ci_doctor.correctness.evidence.resume import free_number
+from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.pace import Pace
-from ci_doctor.correctness.record import StartWriter
 from ci_doctor.correctness.results import Ending, Experiment, StartResult
-from ci_doctor.correctness.resume import free_number
-from ci_doctor.correctness.samples import Sample, SampleWriter
-from ci_doctor.correctness.schedule import next_arm
 from ci_doctor.correctness.settings import Arm, Caches, Plan
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
 from ci_doctor.system.interruption import Interruption

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from ci_doctor.correctness.estimate import Estimate, Schedule, corrected, outlook, settles
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.schedule import sequence
 from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.schedule import sequence
 
 
 class Pace(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.correctness.compare import Start
 from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.verdict.compare import Start
 from ci_doctor.services.outcome import ServiceFailure
 
 

@@ -3,9 +3,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from ci_doctor.correctness.compare import Answer, Start
-from ci_doctor.correctness.samples import Sample
+from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import Answer, Start
 from ci_doctor.load.canonical import digest
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.archive import Archive
+from ci_doctor.correctness.archive.archive import Archive
 from tests.unit.correctness.archived import IDENTITY, IDS, made
 
 pytestmark = pytest.mark.integration
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
 from pathlib import Path
-from ci_doctor.correctness.archive import Archive
+from ci_doctor.correctness.archive.archive import Archive
 from tests.unit.correctness.archived import IDENTITY, IDS, made
 archive = Archive(Path(sys.argv[1]), days=30, limit=int(sys.argv[3]))
 result, lines = made(Path(sys.argv[2]))
@@ -32,7 +32,7 @@ for _ in range(25):
 STOPPED = """
 import os, signal, sys
 from pathlib import Path
-from ci_doctor.correctness.archive import Archive
+from ci_doctor.correctness.archive.archive import Archive
 from tests.unit.correctness.archived import IDENTITY, made
 result, lines = made(Path(sys.argv[2]))
 def slowly():

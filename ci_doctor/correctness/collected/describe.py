@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.collected.parting import EXAMINED, SHOWN, TELLING, Parting, parting_lines
 from ci_doctor.correctness.collected.settle import Collected
-from ci_doctor.correctness.compare import Kind, clusters, explain
-from ci_doctor.correctness.decision import Decision, of_arm
-from ci_doctor.correctness.hardness import Hardness
+from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import Kind, clusters, explain
+from ci_doctor.correctness.verdict.decision import Decision, of_arm
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.report import Case, Outcome, Section
 from ci_doctor.model.verdict import Verdict

@@ -5,16 +5,16 @@ import re
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.canary import canary
 from ci_doctor.correctness.collected.entries import Entry, read
 from ci_doctor.correctness.collected.formats import Format
 from ci_doctor.correctness.collected.pieces import alike, head, token
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.collected.sources import content, places
-from ci_doctor.correctness.decide import decide
-from ci_doctor.correctness.decision import Decision, of_arm
-from ci_doctor.correctness.schedule import baseline_starts
 from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.canary import canary
+from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.schedule import baseline_starts
 from ci_doctor.load.canonical import text_of
 from ci_doctor.model.verdict import Verdict
 

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.collected.sources import Place
-from ci_doctor.correctness.compare import Kind, Start
-from ci_doctor.correctness.decision import Decision, of_arm
-from ci_doctor.correctness.divergence import Divergence, first_divergence, no_answer
-from ci_doctor.correctness.hardness import Hardness
+from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
+from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import Kind, Start
+from ci_doctor.correctness.verdict.decision import Decision, of_arm
 
 # What tells most comes first.
 TELLING = (Kind.CHANGED, Kind.OWN, Kind.SOMETIMES, Kind.FLAKY)

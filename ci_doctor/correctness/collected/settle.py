@@ -9,7 +9,7 @@ from msgspec import Struct
 from ci_doctor.correctness.collected.entries import Entry
 from ci_doctor.correctness.collected.sources import Place, entry
 from ci_doctor.correctness.collected.survey import Heard, Survey
-from ci_doctor.correctness.compare import Answer, Start
+from ci_doctor.correctness.verdict.compare import Answer, Start
 from ci_doctor.load.canonical import digest
 
 # The outcome of a request whose answers are the same bytes in every start and pass: no digest, which is longer.

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ci_doctor.correctness.collected.blocks import AmbiguousError, blocks
 from ci_doctor.correctness.collected.entries import Entry, read
 from ci_doctor.correctness.collected.formats import Format, recognise
-from ci_doctor.correctness.evidence import SAMPLES
+from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import InfraError, UsageError
 

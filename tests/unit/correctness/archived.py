@@ -5,8 +5,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from ci_doctor.correctness.evidence.samples import Sample, SampleWriter, read_places
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.samples import Sample, SampleWriter, read_places
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest

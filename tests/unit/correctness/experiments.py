@@ -6,13 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.decide import decide
-from ci_doctor.correctness.decision import Decision
-from ci_doctor.correctness.findings import Context
+from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.results import Ending, Experiment, StartResult
-from ci_doctor.correctness.samples import Sample
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
 from ci_doctor.services.outcome import FailureKind, ServiceFailure

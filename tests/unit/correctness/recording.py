@@ -8,11 +8,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.record import StartWriter
+from ci_doctor.correctness.evidence.record import StartWriter
+from ci_doctor.correctness.evidence.resume import Resumed, resume
+from ci_doctor.correctness.evidence.runs import Identity, write_run
+from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.resume import Resumed, resume
-from ci_doctor.correctness.runs import Identity, write_run
-from ci_doctor.correctness.samples import Sample, SampleWriter
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest

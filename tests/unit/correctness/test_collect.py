@@ -6,7 +6,7 @@ import json
 import pytest
 
 from ci_doctor.correctness.collect import collect
-from ci_doctor.correctness.samples import Sample
+from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.errors import InfraError
 from ci_doctor.load.sending import Sender
 from tests.support.canned_server import CannedServer, http, requests

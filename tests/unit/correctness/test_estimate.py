@@ -12,8 +12,8 @@ from ci_doctor.correctness.estimate import (
     outlook,
     settles,
 )
-from ci_doctor.correctness.schedule import order
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.schedule import order
 
 A, B = Arm.BASELINE, Arm.CANDIDATE
 EIGHT = order(3, 0.05)

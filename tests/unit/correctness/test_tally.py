@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.correctness.samples import Sample
+from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 

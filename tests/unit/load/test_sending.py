@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import json
+from typing import Any
 
 from ci_doctor.load.sending import Reply, Sender, send_all
 from tests.support.canned_server import CannedServer, http, requests
@@ -8,7 +9,7 @@ from tests.support.canned_server import CannedServer, http, requests
 ANSWER = http(json.dumps({"choices": [{"text": "hi"}]}).encode())
 
 
-def replies(server: CannedServer, count: int, **how: float) -> list[Reply]:
+def replies(server: CannedServer, count: int, **how: Any) -> list[Reply]:
     kept: list[Reply] = []
 
     async def run() -> None:

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An experiment and its decision as a report's cases, attempts and attachments. Pure."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.verdict.compare import Kind, explain
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.load.requests import Request
+from ci_doctor.model.report import Attachment, Attempt, Case, Outcome
+from ci_doctor.model.verdict import Verdict
+
+
+def cases(decision: Decision, requests: Sequence[Request], reasons: Mapping[str, str]) -> tuple[Case, ...]:
+    """One case a request; `reasons` holds an error by request id."""
+    return tuple(_case(request, decision, reasons.get(request.id)) for request in requests)
+
+
+def _case(request: Request, decision: Decision, reason: str | None) -> Case:
+    kind = decision.kinds.get(request.id, Kind.UNANSWERED)
+    message = explain(kind)
+    if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
+        # Answers that prove nothing must not look like passed tests to a reader that only counts.
+        outcome, message = Outcome.ERROR, decision.reason
+    elif kind in {Kind.EQUAL, Kind.FLAKY}:
+        outcome = Outcome.PASSED
+    elif decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not Kind.UNANSWERED:
+        outcome = Outcome.PASSED  # it differs as noise does, or the policy lets it
+    else:
+        outcome = Outcome.FAILED if decision.verdict is Verdict.REGRESSION else Outcome.ERROR
+    return Case(group="requests", name=request.id, outcome=outcome, message=message, detail=reason)
+
+
+def attempts(experiment: Experiment, directory: Path) -> tuple[Attempt, ...]:
+    """One attempt a start, in the order in which they were made."""
+    return tuple(
+        Attempt(
+            name="warm-up" if result.warm_up else f"{result.start.name} {result.start.arm}",
+            outcome=_outcome(result),
+            ok=result.failure is None and not result.cut_short and result.start.answered == len(result.start.answers),
+            duration_s=round(result.duration_s, 2),
+            log=_relative(result.logs[-1], directory) if result.logs else None,
+            facts={
+                "answered": result.start.answered,
+                "asked": len(result.start.answers),
+                "cut_short": result.cut_short,
+            },
+        )
+        for result in experiment.results
+    )
+
+
+def _outcome(result: StartResult) -> str:
+    answered = f"answered {result.start.answered}/{len(result.start.answers)}"
+    if result.cut_short:
+        return f"cut short, {answered}"
+    if result.failure is not None:
+        return f"{result.failure.message}; {answered}" if result.start.answered else result.failure.message
+    return f"{answered}; not compared" if result.warm_up else answered
+
+
+def attachments(experiment: Experiment, samples: Path, directory: Path) -> tuple[Attachment, ...]:
+    """The samples, and the logs of what failed; every other log is named by its attempt."""
+    logs = [
+        Attachment(
+            path=_relative(log, directory),
+            title="log of the warm-up" if result.warm_up else f"log of {result.start.name}",
+        )
+        for result in experiment.results
+        if result.failure is not None
+        for log in result.logs
+    ]
+    return (Attachment(path=_relative(samples, directory), title="samples", media_type="application/jsonl"), *logs)
+
+
+def _relative(path: Path, directory: Path) -> str:
+    return str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path)

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import multiprocessing
+import random
+import shutil
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ci_doctor.correctness.evidence.files import PARTIAL
+from ci_doctor.correctness.evidence.resume import Resumed, free_number, resume
+from ci_doctor.correctness.evidence.runs import write_run
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.errors import UsageError
+from ci_doctor.load.canonical import digest
+from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from tests.unit.correctness.recording import (
+    END,
+    IDENTITY,
+    IDS,
+    ORDER,
+    PASSES,
+    Recording,
+    output,
+    report,
+    sample,
+    take_up,
+)
+
+KILLS = 104
+SIZE = 60_000
+
+
+def names(resumed: Resumed) -> list[str]:
+    return [each.start.name for each in resumed.results]
+
+
+def lines(directory: Path, name: str = "samples.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / name).read_bytes().splitlines()]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Recording:
+    write_run(tmp_path, IDENTITY)
+    return Recording(tmp_path)
+
+
+def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
+    failure = ServiceFailure(
+        kind=FailureKind.DIED,
+        service="vllm",
+        message="vllm died",
+        signal="SIGSEGV",
+        log=str(run.directory / "logs/B1/vllm-1.log"),
+        tail=("a \ufffd", "b"),
+        tail_line=7,
+        duration_s=2.0,
+    )
+    made = [
+        run.start("A1", facts={"gpu": "H100"}, cached=3, killed=("python (7)",), held=("8.0 GB",)),
+        run.start("B1", sample("B1", "r0", 1), sample("B1", "r1", 1, output=None, digest=None, error="HTTP 500"), failure=failure),
+    ]  # fmt: skip
+    before = (run.directory / "samples.jsonl").read_bytes()
+    resumed = take_up(run.directory)
+    assert resumed.results == tuple(made)
+    assert resumed.again == ()
+    assert (run.directory / "samples.jsonl").read_bytes() == before
+    assert resumed.results[0].start.answers["r2"] is not None
+
+
+def test_what_the_proof_missed_is_still_missing(run: Recording) -> None:
+    tally_start = run.start("A1", finished=False).start
+    other = Recording(run.directory)
+    other.start("B1", start=replace(tally_start, arm=Arm.CANDIDATE, proof_missing=("no counter",)))
+    assert take_up(run.directory).results[0].start.proof_missing == ("no counter",)
+
+
+def test_every_output_can_be_looked_up(run: Recording) -> None:
+    run.start("A1", finished=False)
+    run.start("B1")
+    outputs = take_up(run.directory).outputs
+    assert outputs[digest(output("B1", "r1", 2))] == output("B1", "r1", 2)
+    assert len(outputs) == len(IDS) * PASSES
+    assert digest(output("A1", "r1", 2)) not in outputs
+
+
+def test_an_unfinished_start_leaves_neither_samples_nor_logs_nor_a_page(run: Recording) -> None:
+    for name in ("A1", "B1"):
+        log = run.directory / "logs" / name / "vllm-1.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(name)
+    (run.directory / "report.html").write_text('<html><meta name="generator" content="ci-doctor">')
+    run.start("A1")
+    run.start("B1", finished=False)
+    assert names(take_up(run.directory)) == ["A1"]
+    assert {line["arm"] for line in lines(run.directory)} == {"baseline"}
+    assert [str(path.relative_to(run.directory)) for path in sorted(run.directory.rglob("*")) if path.is_file()] == [
+        "logs/A1/vllm-1.log",
+        "run.json",
+        "samples.jsonl",
+        "starts.jsonl",
+    ]
+
+
+@pytest.mark.parametrize("file", ["samples.jsonl", "starts.jsonl"])
+def test_a_torn_last_line_goes_with_its_start(run: Recording, file: str) -> None:
+    run.start("A1")
+    run.start("B1")
+    path = run.directory / file
+    path.write_bytes(path.read_bytes()[:-5])
+    assert names(take_up(run.directory)) == ["A1"]
+    assert len(lines(run.directory)) == len(IDS) * PASSES
+    assert len(lines(run.directory, "starts.jsonl")) == 1
+
+
+def test_a_start_that_was_cut_short_is_not_finished(run: Recording) -> None:
+    run.start("A1", cut_short=True)
+    run.start("A2", warm_up=True)
+    assert names(take_up(run.directory)) == []
+    assert lines(run.directory) == []
+
+
+def changed(run: Recording, number: int, **changes: Any) -> None:
+    """Change the fields of one line of the samples."""
+    held = lines(run.directory)
+    held[number] |= changes
+    (run.directory / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in held))
+
+
+def test_a_start_whose_answer_was_changed_is_made_again(run: Recording) -> None:
+    run.start("A1")
+    run.start("B1")
+    changed(run, 0, output=output("A1", "r0", 2))
+    resumed = take_up(run.directory)
+    assert names(resumed) == ["B1"]
+    assert resumed.again == ("A1 is made again: the answer to r0 in pass 1 is not what it was",)
+    assert free_number(Arm.BASELINE, [each.start for each in resumed.results]) == 1
+
+
+def test_a_redacted_answer_is_trusted_by_its_mark(run: Recording) -> None:
+    secret = "sk-123456789"
+    said = {"choices": [{"index": 0, "text": f"the key is {secret}"}]}
+    given = [sample("A1", request, number, output=said, digest=digest(said)) for request in IDS for number in (1, 2)]
+    made = Recording(run.directory, secrets=(secret,)).start("A1", *given)
+    assert secret not in (run.directory / "samples.jsonl").read_text()
+    resumed = take_up(run.directory)
+    assert resumed.results == (made,)
+    assert resumed.outputs[digest(said)]["choices"][0]["text"] == "the key is [redacted]"
+
+
+def test_a_line_that_is_gone_makes_its_start_again(run: Recording) -> None:
+    run.start("A1")
+    held = lines(run.directory)[1:]
+    (run.directory / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in held))
+    assert take_up(run.directory).again == ("A1 is made again: only 5 of its answers are in samples.jsonl",)
+
+
+def test_a_start_that_failed_must_have_all_that_it_had_answered(run: Recording) -> None:
+    failure = ServiceFailure(kind=FailureKind.DIED, service="vllm", message="vllm died", duration_s=1.0)
+    run.start("A1", sample("A1", "r0", 1), sample("A1", "r1", 1), failure=failure)
+    (run.directory / "samples.jsonl").write_text(json.dumps(lines(run.directory)[0]) + "\n")
+    assert take_up(run.directory).again == ("A1 is made again: only 1 of its answers are in samples.jsonl",)
+
+
+def test_an_answer_that_stands_twice_makes_its_start_again(run: Recording) -> None:
+    run.start("A1")
+    changed(run, 1, id="r0")
+    assert "stands twice" in take_up(run.directory).again[0]
+
+
+def test_a_start_that_failed_for_a_reason_outside_gets_another_chance(run: Recording) -> None:
+    failure = ServiceFailure(kind=FailureKind.OUTSIDE, service="vllm", message="no disk", duration_s=1.0)
+    run.start("A1", sample("A1", "r0", 1), failure=failure, outside=True)
+    assert names(take_up(run.directory)) == []
+
+
+def test_a_run_without_any_start_can_be_taken_up(tmp_path: Path) -> None:
+    write_run(tmp_path, IDENTITY)
+    assert names(take_up(tmp_path)) == []
+
+
+def test_another_run_is_not_taken_up_and_is_told_apart(run: Recording) -> None:
+    run.start("A1", finished=False)
+    before = (run.directory / "samples.jsonl").read_bytes()
+    other = replace(
+        IDENTITY, requests="2" * 64, marks={"the command of the candidate": "ffff"}, settings={"passes": 3, "reset": "/r"}
+    )  # fmt: skip
+    with pytest.raises(UsageError) as caught:
+        resume(run.directory, other, ids=IDS, passes=PASSES)
+    assert caught.value.message.endswith(
+        "is another one than this: the requests changed; the command of the candidate changed; passes 2 -> 3; "
+        "reset unset -> /r"
+    )
+    assert (run.directory / "samples.jsonl").read_bytes() == before
+
+
+def test_another_version_of_ci_doctor_does_not_go_on(run: Recording) -> None:
+    path = run.directory / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": "0.0.1"}))
+    with pytest.raises(UsageError, match=r"ci-doctor 0\.0\.1 -> "):
+        take_up(run.directory)
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", '{"schema": "ci-doctor/run/2"}'])
+def test_a_directory_without_a_run_is_a_mistake(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "run.json").write_text(content)
+    with pytest.raises(UsageError, match=r"run\.json"):
+        take_up(tmp_path)
+
+
+def test_samples_that_cannot_be_read_are_a_mistake(run: Recording) -> None:
+    (run.directory / "samples.jsonl").mkdir()
+    with pytest.raises(UsageError, match="cannot go on"):
+        take_up(run.directory)
+
+
+def test_the_lowest_free_number_is_next() -> None:
+    starts = [
+        Start(arm=Arm.BASELINE, number=1),
+        Start(arm=Arm.BASELINE, number=3),
+        Start(arm=Arm.CANDIDATE, number=2),
+        Start(arm=Arm.BASELINE, number=2, archived=True),
+    ]
+    assert free_number(Arm.BASELINE, starts) == 2
+    assert free_number(Arm.CANDIDATE, starts) == 1
+    assert free_number(Arm.CANDIDATE, []) == 1
+
+
+def killed_after(context: ForkServerContext, directory: Path, steps: int, later_s: float) -> list[str]:
+    """The steps that a run in a process of its own told of until it was killed, `later_s` seconds after `steps` of them."""
+    ours, theirs = context.Pipe(duplex=False)
+    with ours:
+        process = context.Process(target=report, args=(directory, SIZE, theirs))
+        process.start()
+        theirs.close()
+        told = heard(ours, steps)
+        process.join(timeout=later_s)
+        process.kill()
+        told += heard(ours)
+        process.join()
+        process.close()
+    return told
+
+
+def heard(connection: Connection, most: int | None = None) -> list[str]:
+    told: list[str] = []
+    try:
+        while most is None or len(told) < most:
+            told.append(connection.recv())
+    except (EOFError, OSError):  # the kill may tear a message too
+        pass
+    return told
+
+
+def check(directory: Path, acknowledged: set[str], copy: Path) -> None:
+    """Whoever takes it up now has exactly the finished starts, each whole and with its own evidence alone."""
+    shutil.copytree(directory, copy)
+    held = (copy / "starts.jsonl").read_bytes() if (copy / "starts.jsonl").exists() else b""
+    finished = [json.loads(line) for line in held.split(b"\n")[:-1]]
+    expected = [f"{'A' if each['arm'] == 'baseline' else 'B'}{each['number']}" for each in finished]
+    resumed = take_up(copy)
+    assert names(resumed) == expected
+    assert acknowledged <= set(expected)
+    assert resumed.again == ()
+    assert len(resumed.outputs) == len(expected) * len(IDS) * PASSES
+    for each in resumed.results:
+        name = each.start.name
+        wanted = {(i, n): digest(output(name, i, n, SIZE)) for i in IDS for n in (1, 2)}
+        assert {(i, n): found for i, passes in each.digests.items() for n, found in passes.items()} == wanted
+        assert resumed.outputs[wanted["r2", 2]] == output(name, "r2", 2, SIZE)
+        assert [path.name for path in (copy / "logs" / name).iterdir()] == ["vllm-1.log"]
+        assert set((copy / "logs" / name / "vllm-1.log").read_text().split()) == {name}
+    logs = {path.parent.name for path in copy.glob("logs/*/*.log")}
+    assert logs == set(expected)
+    shutil.rmtree(copy)
+
+
+@pytest.mark.integration
+def test_whenever_a_run_is_killed_it_goes_on_with_exactly_its_finished_starts(tmp_path: Path) -> None:
+    """Each process takes up what the killed one before has left, until all is done; then the next run begins."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.unit.correctness.recording"])
+    source = random.Random(20)
+    acknowledged: set[str] = set()
+    kills = runs = 0
+    directory = tmp_path / "0"
+    while kills < KILLS:
+        # After one step it is taking up what is there, after more it is making starts.
+        steps = source.choice((1, source.randrange(2, 20)))
+        told = killed_after(context, directory, steps, source.uniform(0.0, 0.02))
+        kills += 1
+        acknowledged |= set(told) & set(ORDER)
+        if (directory / "run.json").exists():
+            check(directory, acknowledged, tmp_path / "copy")
+        if END in told:
+            # Not `acknowledged`: a kill may come between a start's line and the word of it.
+            assert set(names(take_up(directory))) == set(ORDER)
+            shutil.rmtree(directory)
+            runs += 1
+            directory, acknowledged = tmp_path / str(runs), set()
+    assert runs
+
+
+@pytest.mark.integration
+def test_a_kill_while_samples_are_rewritten_costs_no_finished_start(run: Recording) -> None:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.unit.correctness.recording"])
+    size = 4_000_000
+    answers = [sample("A1", request, number, size=size) for request in IDS for number in (1, 2)]
+    made = run.start("A1", *answers)
+    partial = run.directory / PARTIAL
+    hits = 0
+    for _ in range(20):
+        run.start("B1", sample("B1", "r0", 1), finished=False)
+        process = context.Process(target=take_up, args=(run.directory,))
+        process.start()
+        while not partial.exists() and process.is_alive():
+            pass
+        process.kill()
+        process.join()
+        process.close()
+        hits += partial.exists()
+    assert hits
+    resumed = take_up(run.directory)
+    assert resumed.results == (made,)
+    assert resumed.outputs[digest(output("A1", "r2", 2, size))] == output("A1", "r2", 2, size)
+    assert not partial.exists()

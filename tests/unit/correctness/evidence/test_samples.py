@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_doctor.correctness.evidence.samples import Place, Sample, SampleWriter, is_sound, read_line, read_places
+from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.load.canonical import digest
+from ci_doctor.system.redaction import Redactor
+
+SECRET = "0.123456789"  # looks like a number
+
+
+def written(path: Path, *samples: Sample, secrets: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    with SampleWriter(path, Redactor(secrets)) as writer:
+        for sample in samples:
+            writer.write(sample)
+    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def sample(**fields: Any) -> Sample:
+    return Sample(arm="baseline", start=1, pass_=2, id="r0", **fields)
+
+
+def test_a_sample_is_one_line_of_json(tmp_path: Path) -> None:
+    (line,) = written(
+        tmp_path / "new" / "samples.jsonl", sample(status=200, output={"a": "b\n\ud800\u2028"}, digest="d")
+    )
+    assert (line["pass"], line["id"], line["output"]) == (2, "r0", {"a": "b\n\ud800\u2028"})
+
+
+def test_samples_of_an_earlier_run_are_gone(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    written(path, sample(), sample())
+    assert len(written(path, sample())) == 1
+
+
+def test_a_line_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
+    with SampleWriter(tmp_path / "samples.jsonl", Redactor(())) as writer:
+        writer.write(sample())
+        assert (tmp_path / "samples.jsonl").read_bytes().endswith(b"}\n")
+
+
+def test_secrets_are_taken_out_of_texts_and_numbers_stay_numbers(tmp_path: Path) -> None:
+    said = {"text": f"the key is {SECRET}", "logprob": float(SECRET)}
+    (line,) = written(tmp_path / "samples.jsonl", sample(output=said), secrets=(SECRET,))
+    assert line["output"] == {"text": "the key is [redacted]", "logprob": float(SECRET)}
+
+
+def test_a_token_is_evidence_and_no_secret(tmp_path: Path) -> None:
+    said = {"content": [{"token": " Paris", "logprob": -0.1}], "text": "password: 'abc'"}
+    (line,) = written(tmp_path / "samples.jsonl", sample(output=said), secrets=("something-else",))
+    assert line["output"] == said
+
+
+def test_a_place_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "samples.jsonl").mkdir()
+    with pytest.raises(UsageError, match="cannot write"):
+        written(tmp_path / "samples.jsonl")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_nobodys_fault() -> None:
+    with pytest.raises(InfraError, match="No space left"):
+        written(Path("/dev/full"), sample())
+
+
+def test_a_line_can_be_found_again_where_it_was_said_to_stand(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with SampleWriter(path, Redactor(())) as writer:
+        first, second = (writer.write(sample(output={"a": "é" * count})) for count in (1, 9))
+    with SampleWriter(path, Redactor(()), append=True) as writer:
+        third = writer.write(sample(error="no"))
+    assert [place for place, _ in read_places(path)] == [first, second, third]
+    content = path.read_bytes()
+    assert third == Place(offset=second.offset + second.length, length=len(content) - second.offset - second.length)
+    assert read_line(content[second.offset :][: second.length]).output == {"a": "é" * 9}
+
+
+def test_a_disk_that_takes_half_a_line_keeps_none_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with SampleWriter(path, Redactor(())) as writer:
+        writer.write(sample(output={"a": "x"}))
+        size = path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, before[1]))
+        try:
+            with pytest.raises(InfraError, match="File too large"):
+                writer.write(sample(output={"a": "x" * 1000}))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert path.stat().st_size == size
+        assert writer.write(sample(output={"a": "y"})).offset == size
+
+
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    said = sample(
+        status=200, output={"a": "\ud800", "b": [1e-310, 2**70, None]}, digest="d", asked={"prompt_tokens": 1}
+    )
+    written(path, said)
+    ((_, line),) = read_places(path)
+    assert read_line(line) == said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"\n", b"{}", b"{}\n", b"[]\n", b'{"arm": 1}\n', b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"a": 1' + b"0" * 5000 + b"}\n"],
+)  # fmt: skip
+def test_a_line_that_is_no_sample_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_line(line)
+
+
+def test_a_sample_is_sound_by_its_digest_or_its_mark_of_redaction() -> None:
+    said = {"text": "x"}
+    assert is_sound(sample(error="HTTP 500"))
+    assert is_sound(sample(output=said, digest=digest(said)))
+    assert is_sound(sample(output={"text": "a [redacted] b"}, digest=digest(said)))
+    assert not is_sound(sample(output={"text": "y"}, digest=digest(said)))
+    assert not is_sound(sample(output={"text": "[redacted]"}))
+    assert not is_sound(sample(output={"number": float("inf")}, digest=digest(said)))
+    assert not is_sound(sample())

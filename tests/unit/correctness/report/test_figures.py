@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
+from ci_doctor.correctness.report.differences import differences
+from ci_doctor.correctness.report.figures import answer_classes, facts
+from ci_doctor.correctness.report.picture import sections
+from ci_doctor.correctness.results import Ending, Experiment, StartResult
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.tally import Tally
+from ci_doctor.load.canonical import digest
+from ci_doctor.system.redaction import Redactor
+from tests.unit.correctness.experiments import context, decided, experiment, result
+
+
+def figures(*results: StartResult) -> dict[str, Any]:
+    made = experiment(*results)
+    count = len(results[0].start.answers)
+    decision = decided(made, count)
+    return facts(made, decision, differences(made, decision, [f"r{index}" for index in range(count)]))
+
+
+def test_the_facts_are_figures_that_json_can_hold() -> None:
+    told = figures(result("A1", "x same"), result("B1", "y same"))
+
+    assert json.loads(json.dumps(told)) == told
+    assert told["starts"] == {"baseline": 1, "candidate": 1}
+    assert told["differing"] == {"A1/B1": 1}
+    assert told["differences_by"] == {"near-tie": 0, "unknown": 1, "length": 0, "missing": 0, "hard": 0}
+    assert told["divergence"] == {"unit": "character", "positions": [0], "min": 0, "median": 0, "max": 0}
+    assert told["test"] is None or told["test"]["alpha"] == 0.05
+
+
+def test_where_nothing_differs_there_is_no_divergence() -> None:
+    told = figures(result("A1", "x same"), result("B1", "x same"))
+
+    assert (told["divergence"], told["aligned"], told["suspects"]) == (None, [], [])
+    assert told["rare_bug_bound"] == pytest.approx(0.95)
+
+
+def test_the_matrix_numbers_answers_in_order_of_appearance() -> None:
+    told = figures(result("A1", "x one"), result("B1", "y one"), result("A2", "y -"))["matrix"]
+
+    assert told["starts"][0] == {"name": "A1", "arm": "baseline", "archived": False, "ok": True, "answered": 2}
+    assert told["requests"] == [
+        {"id": "r0", "kind": "flaky", "classes": [0, 1, 1]},
+        {"id": "r1", "kind": "flaky", "classes": [0, 0, None]},
+    ]
+    assert answer_classes([None, "b", "a", "b"]) == [None, 0, 1, 0]
+
+
+def test_the_hardest_three_are_aligned() -> None:
+    told = figures(result("A1", "one one one one"), result("B1", "two two two two"))["aligned"]
+
+    assert [each["request"] for each in told] == ["r0", "r1", "r2"]
+    assert told[0] == {
+        "request": "r0", "kind": "changed", "starts": ["A1", "B1"], "pass": 1, "field": "text", "unit": "character",
+        "position": 0, "hardness": "unknown", "gap": None, "before": "", "left": "one", "right": "two", "logprobs": [],
+    }  # fmt: skip
+
+
+def test_facts_of_starts_are_split_into_what_is_the_same_and_what_is_not() -> None:
+    told = figures(
+        result("A1", "x", facts={"gpu": "0", "cublas": "1"}), result("B1", "x", facts={"gpu": "0", "cublas": "2"})
+    )
+
+    assert told["identity"] == {
+        "facts": {"gpu": "0"},
+        "unknown": [],
+        "differences": [{"fact": "cublas", "values": {"A1": "1", "B1": "2"}}],
+    }
+
+
+def test_programs_too_are_told_nothing_of_starts_that_answered_nothing() -> None:
+    told = figures(result("A1", "x same"), result("B1", "- -"), result("A2", "x same"))
+
+    assert told["clusters"] == [["A1", "A2"]]
+    assert told["differing"] == {"A1/A2": 0}
+
+
+def test_a_log_probability_of_the_aligned_ones_is_told_token_by_token() -> None:
+    def said(token: str, other: str) -> dict[str, Any]:
+        top = [{"a": -0.5, "c": -2.0}, {token: -0.70, other: -0.75}]
+        logprobs = {"tokens": ["a", token], "token_logprobs": [-0.5, -0.70], "top_logprobs": top}
+        return {"choices": [{"index": 0, "text": f"a{token}", "logprobs": logprobs}]}
+
+    outputs = [said("x", "y"), said("y", "x")]
+    results = [
+        replace(result(name, name[0].lower()), digests={"r0": {1: digest(each)}})
+        for name, each in zip(("A1", "B1"), outputs, strict=True)
+    ]
+    made = Experiment(results=tuple(results), outputs={digest(each): each for each in outputs}, ending=Ending.COMPLETE)
+    decision = decided(made, 1)
+    (told,) = facts(made, decision, differences(made, decision, ["r0"]))["aligned"]
+
+    assert (told["hardness"], told["position"]) == ("near-tie", 1)
+    assert told["logprobs"] == [
+        {"at": 0, "left": [["a", -0.5], ["c", -2.0]], "right": [["a", -0.5], ["c", -2.0]], "ulp": 0},
+        {"at": 1, "left": [["x", -0.7], ["y", -0.75]], "right": [["y", -0.7], ["x", -0.75]], "ulp": None},
+    ]
+
+
+REQUESTS = 1000
+
+
+def thousand(path: Path) -> Experiment:
+    """1,000 requests, 8 starts, 2 passes, 10 KB an answer, on disk; every start has an answer of its own to each."""
+    ids = [f"r{index}" for index in range(REQUESTS)]
+    outputs, results = Outputs(), []
+    with SampleWriter(path, Redactor(())) as writer:
+        for index, name in enumerate(("A1", "B1", "A2", "A3", "B2", "A4", "B3", "A5")):
+            arm = Arm.BASELINE if name[0] == "A" else Arm.CANDIDATE
+            tally = Tally(arm=arm, number=int(name[1:]), ids=ids, passes=2)
+            for identity in ids:
+                said = {"choices": [{"index": 0, "text": f"{identity} {'w' * 5000}{index}{'v' * 5000}"}]}
+                for number in (1, 2):
+                    sample = Sample(
+                        arm=arm.value, start=tally.number, pass_=number, id=identity, digest=digest(said), output=said
+                    )
+                    outputs.note(digest(said), path, writer.write(sample))
+                    tally.add(sample)
+            made = StartResult(
+                start=tally.start(failed=False, outside=False), failure=None, duration_s=1.0, logs=(),
+                digests=tally.digests, errors={},
+            )  # fmt: skip
+            results.append(made)
+    return Experiment(results=tuple(results), outputs=outputs, ending=Ending.COMPLETE)
+
+
+def test_a_thousand_requests_are_described_in_three_seconds_and_little_memory(tmp_path: Path) -> None:
+    made = thousand(tmp_path / "samples.jsonl")
+    ids = [f"r{index}" for index in range(REQUESTS)]
+    decision = decided(made, REQUESTS)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+
+    found = differences(made, decision, ids)
+    told = facts(made, decision, found)
+    sections(made, decision, found, context(REQUESTS))
+
+    assert time.process_time() - began < 3.0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # kB: no more than a few outputs
+    assert (told["divergence"]["min"], told["divergence"]["max"]) == (5003, 5005)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ci_doctor.correctness.report.differences import differences
+from ci_doctor.correctness.report.picture import sections
+from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.verdict import decision as decisions
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.load.canonical import digest
+from ci_doctor.model.report import Report, Section
+from ci_doctor.render import text
+from tests.unit.correctness.experiments import context, decided, experiment, output, result
+
+
+def picture(made: Experiment, **changes: Any) -> Section:
+    count = len(made.starts[0].answers)
+    decision = replace(decided(made, count), risk=None, **changes)
+    found = differences(made, decision, [f"r{index}" for index in range(count)])
+    (section,) = sections(made, decision, found, context(count))
+    return section
+
+
+def lines(*results: StartResult, **changes: Any) -> tuple[str, ...]:
+    return picture(experiment(*results), **changes).lines
+
+
+def test_the_evidence_answers_a_persons_questions_in_their_order() -> None:
+    assert lines(result("A1", "one same"), result("B1", "two same"), result("A2", "two same"), test=None) == (
+        "starts     A1 A2 | B1",
+        "answered   2/2 each",
+        "clusters   {A1}  {A2 B1}",
+        "differing  A/A 1   A/B 0 to 1   of 2 requests",
+        "requests   1 stable (1 equal), 1 varying (1 flaky)",
+        "kind       1 unknown: with `logprobs` a request tells rounding from a fault",
+        "first at   character 0",
+        "next       `ci-doctor correctness replay --run ci-doctor-report --request r0 --starts A1,A2`",
+    )
+
+
+def test_starts_that_answered_less_are_told_one_by_one() -> None:
+    assert lines(result("A1", "x x"), result("B1", "x -"))[1] == "answered   B1 1/2, the others all"
+    assert lines(result("A1", "x -"), result("B1", "x -"))[1] == "answered   1/2 each"
+
+
+def test_archived_starts_are_marked() -> None:
+    archived = [
+        replace(each, start=replace(each.start, archived=True)) for each in (result("A1", "x"), result("A2", "x"))
+    ]
+    made = replace(experiment(result("B1", "x")), archived=tuple(archived))
+
+    assert picture(made).lines[0] == "starts     none | B1   archived a1 a2"
+    today = replace(experiment(result("A1", "y"), result("B1", "y")), archived=tuple(archived))
+    assert picture(today).lines[0] == (
+        "starts     A1 | B1   archived a1 a2, set aside: today's baseline answers otherwise"
+    )
+
+
+def test_a_pass_is_quiet() -> None:
+    assert [line.split()[0] for line in lines(result("A1", "x x"), result("B1", "x x"))] == [
+        "starts", "answered", "clusters", "differing", "requests",
+    ]  # fmt: skip
+
+
+def test_what_would_settle_it_comes_before_a_replay() -> None:
+    (last,) = lines(result("A1", "x"), result("B1", "y"), settle="2 more starts")[-1:]
+    assert last == "to settle  2 more starts"
+
+
+def test_where_no_start_is_evidence_there_is_no_section() -> None:
+    made = experiment(result("A1", "x x", cut_short=True))
+    assert sections(made, decided(made), (), context()) == ()
+
+
+def test_starts_that_answered_nothing_are_said_to_agree_on_nothing() -> None:
+    told = lines(result("A1", "- -"), result("A2", "- -"))
+
+    assert [line.split()[0] for line in told] == ["starts", "answered", "requests"]
+
+
+def crowded() -> tuple[Experiment, Decision]:
+    """Everything there is to say at once: many starts of long differing identity, passes that differ, missing answers."""
+    words = ["same", "one", "two", "three", "x", "y", "z"]
+    made = []
+    for index, name in enumerate([f"A{number}" for number in range(1, 9)] + [f"B{number}" for number in range(1, 9)]):
+        said = " ".join(words[(index // 2 + each) % 7] for each in range(40))
+        facts = {f"lib{each}.so": f"{index // 2}.0" for each in range(9)}
+        made.append(result(name, said if index else f"- {said[5:]}", passes=2, facts=facts, cached=index // 8))
+    whole = Experiment(
+        results=tuple(made), outputs={digest(output(word)): output(word) for word in words}, ending=experiment().ending
+    )
+    decision = decided(whole, 20)
+    return whole, replace(
+        decision,
+        test=decisions.Test(disputed=tuple(f"r{each}" for each in range(20)), p=0.0178571, smallest_p=0.0178571, labelings=12870, alpha=0.05),
+        risk="a bug that shows in less than 31% of starts can hide behind 8 clean candidate starts (at 95% confidence)",
+        settle="7 more starts, which take about 1 h 20 min: raise --budget to 3h, or go on with --resume ci-doctor-report",
+    )  # fmt: skip
+
+
+def test_the_picture_is_at_most_20_lines_of_80_cells_however_much_there_is_to_say() -> None:
+    made, decision = crowded()
+    found = differences(made, decision, [f"r{index}" for index in range(20)])
+    (section,) = sections(made, decision, found, context(20))
+    report = Report(
+        tool_version="1", command="correctness", argv=(), started_at="", duration_s=1.0, verdict=decision.verdict,
+        exit_code=0, summary="s", sections=(section,),
+    )  # fmt: skip
+
+    shown = text.render(report, width=80).split("\n\n")[1].split("\n")
+
+    assert shown[0] == "Evidence"
+    assert len(shown) <= 20
+    assert max(map(len, shown)) <= 80
+    assert [line.split()[0] for line in section.lines[-3:]] == ["test", "risk", "to"]
+    assert any(line.startswith("suspects") for line in section.lines)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_passes_that_differ_are_counted_by_start(passes: int) -> None:
+    told = lines(result("A1", "x y same same"[: 9 * passes], passes=passes), result("B1", "x x same same"[: 9 * passes], passes=passes))  # fmt: skip
+
+    found = [line for line in told if line.startswith("passes")]
+    assert found == (["passes     requests that differ inside a start: A1 1"] if passes == 2 else [])

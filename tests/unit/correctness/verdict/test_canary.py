@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+import pytest
+
+from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.verdict import canary as canary_module
+from ci_doctor.correctness.verdict.canary import canary, canary_found
+from ci_doctor.correctness.verdict.compare import Kind
+from tests.unit.correctness.experiments import experiment, output, result
+
+
+def test_a_changed_answer_is_found_in_equal_starts() -> None:
+    assert canary_found(experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"])
+
+
+def test_a_comparison_that_calls_everything_equal_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canary_module, "classify", lambda requests, _: dict.fromkeys(requests, Kind.EQUAL))
+    assert not canary_found(experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"])
+
+
+def test_a_digest_that_ignores_its_input_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canary_module, "digest", lambda _: "00")
+    assert not canary_found(experiment(result("A1", "one"), result("B1", "one")), ["r0"])
+
+
+def test_without_a_candidate_answer_there_is_nothing_to_change() -> None:
+    assert canary_found(experiment(result("A1", "one"), result("B1", "-")), ["r0"])
+    assert canary_found(experiment(result("A1", "one")), ["r0"])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        output("one"),
+        {"choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}}]},
+        {"choices": [{"index": 0, "text": "", "token_ids": [1, 2]}]},
+        {"choices": [{"index": 0, "message": {"role": "assistant", "tool_calls": [{"name": "f", "arguments": ""}]}}]},
+    ],
+)
+def test_every_shape_of_answer_can_be_changed(said: dict[str, Any]) -> None:
+    made = experiment(result("A1", "one"), result("B1", "one"))
+    assert canary(made.starts, ["r0"], Rules(), made.starts[1], "r0", said)

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.verdict.compare import Answer, Kind, Start
+from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.model.verdict import Verdict
+
+A, B = Arm.BASELINE, Arm.CANDIDATE
+RULES = Rules()
+
+
+def start(arm: Arm, answers: str, number: int = 1, **fields: object) -> Start:
+    """A start that answered r0, r1 … with the letters of `answers`; `-` is no answer."""
+    given = {f"r{index}": None if letter == "-" else letter for index, letter in enumerate(answers)}
+    return replace(Start(arm=arm, number=number, answers=given), **fields)
+
+
+def starts(baseline: str = "", candidate: str = "") -> list[Start]:
+    """A start a word: its answers, then `!` where it failed, `^` where the cause lay outside, `0` where all is empty.
+
+    `5*xy` are five of them.
+    """
+    made = []
+    for arm, words in ((A, baseline.split()), (B, candidate.split())):
+        for number, word in enumerate(_repeated(words), start=1):
+            answers = word.rstrip("!^0")
+            made.append(
+                start(
+                    arm,
+                    answers,
+                    number,
+                    failed="!" in word or "^" in word,
+                    outside="^" in word,
+                    empty=len(answers) if "0" in word else 0,
+                )
+            )
+    return made
+
+
+def _repeated(words: list[str]) -> list[str]:
+    return [
+        each
+        for word in words
+        for each in [word.partition("*")[2] or word] * int(word.partition("*")[0] if "*" in word else 1)
+    ]
+
+
+def verdict(baseline: str, candidate: str, rules: Rules = RULES, *, complete: bool = True) -> Verdict:
+    made = starts(baseline, candidate)
+    return decide(made, [*made[0].answers], rules, complete=complete).verdict
+
+
+# --- the table ---
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "expected"),
+    [
+        # equal
+        ("xy", "xy", Verdict.PASS),
+        ("xy xy xy", "xy xy", Verdict.PASS),
+        # never the baseline's answer on some request: a regression where chance does not explain it
+        ("5*xy", "3*xz", Verdict.REGRESSION),
+        ("5*xy", "xz zy", Verdict.INCONCLUSIVE),
+        ("5*xy", "xz zz xw", Verdict.REGRESSION),
+        ("5*xy", "3*x-", Verdict.REGRESSION),
+        ("5*xy", "x- xz x-", Verdict.REGRESSION),
+        ("2*xy", "2*xz", Verdict.INCONCLUSIVE),
+        ("4*xy", "3*xz", Verdict.REGRESSION),
+        ("3*xy", "3*xz", Verdict.INCONCLUSIVE),
+        # ... also beside requests on which the baseline is not stable, and within them
+        ("2*xy 3*xz", "3*xw", Verdict.REGRESSION),
+        ("2*ay 3*az", "by bz bz", Verdict.REGRESSION),
+        # the baseline never answers twice alike: there nothing can be compared
+        ("xa xb xc xd xe", "xf xg xh", Verdict.NONDETERMINISTIC),
+        ("xa xb xc xd xe", "yf yg yh", Verdict.REGRESSION),
+        ("xa xb xc xd xe", "xf xg xa", Verdict.FLAKY),
+        # the baseline differs from itself, the candidate shows nothing that it has not shown
+        ("xy xz", "xz", Verdict.FLAKY),
+        ("xy xz", "xy xz", Verdict.FLAKY),
+        # ... or shows outputs of its own
+        ("xy xz", "xw", Verdict.INCONCLUSIVE),
+        ("xy xz", "wy wz", Verdict.INCONCLUSIVE),
+        ("xy xz", "x- xz", Verdict.INCONCLUSIVE),
+        # the baseline is always the same, the candidate sometimes
+        ("xy xy", "xy xz", Verdict.INCONCLUSIVE),
+        ("xy xy", "xy x-", Verdict.INCONCLUSIVE),
+        # the baseline starts and answers, the candidate dies or answers with errors in every start
+        ("xy xy", "--! --!", Verdict.REGRESSION),
+        ("xy xy", "x-! x-!", Verdict.REGRESSION),
+        ("xy xy", "xy! xy!", Verdict.REGRESSION),
+        ("xy xz", "xy! xy!", Verdict.REGRESSION),
+        ("xy xy", "-- --", Verdict.REGRESSION),
+        ("xy xy", "xy xy!", Verdict.INCONCLUSIVE),
+        ("xy xz", "xy xy!", Verdict.INCONCLUSIVE),
+        # the baseline fails too, or the cause lies outside
+        ("--! --!", "xy", Verdict.INFRA),
+        ("xy! xy!", "xy", Verdict.INFRA),
+        ("--^ --^", "xy", Verdict.INFRA),
+        ("xy xy", "--^ --^", Verdict.INFRA),
+        ("xy --!", "--! --!", Verdict.INFRA),
+        ("xy xy!", "xy! xy!", Verdict.INFRA),
+        ("xy --!", "xy", Verdict.FLAKY),
+        ("xy --!", "xz xz", Verdict.INCONCLUSIVE),
+        # an outside cause is not held against an arm that also worked
+        ("--^ xy", "xy", Verdict.PASS),
+        ("5*xy", "--^ 3*xz", Verdict.REGRESSION),
+        # ... but "never" is not said of the only start that is left of those that were wanted
+        ("xy xy", "--^ --^ xz", Verdict.INCONCLUSIVE),
+        ("xy xy", "--^ --^ --!", Verdict.INCONCLUSIVE),
+        # nothing answered, missing ids
+        ("-- --", "xy", Verdict.VOID),
+        ("x- x-", "x- x-", Verdict.VOID),
+        ("x- x-", "xy xy", Verdict.VOID),
+        # nothing said
+        ("xy0", "xy0", Verdict.VOID),
+        ("5*xy", "3*zz0", Verdict.REGRESSION),
+    ],
+)
+def test_the_verdict_table(baseline: str, candidate: str, expected: Verdict) -> None:
+    assert verdict(baseline, candidate) is expected
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "expected"),
+    [
+        ("xy", "", Verdict.INCONCLUSIVE),
+        ("--", "", Verdict.VOID),
+        ("xy", "xz", Verdict.INCONCLUSIVE),
+        ("xy xy", "xz", Verdict.INCONCLUSIVE),
+        ("xy", "--!", Verdict.INCONCLUSIVE),
+        ("xy xy", "--!", Verdict.INCONCLUSIVE),
+        ("xy", "xy", Verdict.PASS),
+        ("5*xy", "3*xz", Verdict.INCONCLUSIVE),
+    ],
+)
+def test_a_spent_budget_leaves_open_what_too_few_starts_cannot_say(
+    baseline: str, candidate: str, expected: Verdict
+) -> None:
+    assert verdict(baseline, candidate, complete=False) is expected
+
+
+def test_proof_that_is_missing_in_one_start_makes_all_void() -> None:
+    unproven = start(B, "xy", proof_missing=("/metrics has no `hits`",))
+    decision = decide([start(A, "xy"), unproven], ["r0", "r1"], RULES, complete=True)
+    assert decision.verdict is Verdict.VOID
+    assert "nothing proves that the candidate's path ran in B1: /metrics has no `hits`" in decision.reason
+
+
+def test_servers_that_were_not_asked_the_same_cannot_be_compared() -> None:
+    first = start(A, "x", prompts={"r0": {"prompt_tokens": "7", "prompt_token_ids": "sha256 aa"}})
+    less = start(B, "x", prompts={"r0": {"prompt_tokens": "7"}})
+    other = start(B, "x", prompts={"r0": {"prompt_tokens": "8"}})
+    assert decide([first, less], ["r0"], RULES, complete=True).verdict is Verdict.PASS
+    decision = decide([first, other], ["r0"], RULES, complete=True)
+    assert decision.verdict is Verdict.VOID
+    assert "prompt_tokens of request r0 is 7 in A1 and 8 in B1" in decision.reason
+
+
+def test_kinds_are_told_for_every_request() -> None:
+    decision = decide(starts("xyz xyw", "xyw xvw"), ["r0", "r1", "r2"], RULES, complete=True)
+    assert decision.kinds == {"r0": Kind.EQUAL, "r1": Kind.SOMETIMES, "r2": Kind.FLAKY}
+    assert decision.count(Kind.SOMETIMES, Kind.FLAKY) == 2
+
+
+# --- what holds whatever the starts are ---
+
+REQUESTS = ["r0", "r1", "r2"]
+ANSWERS: st.SearchStrategy[Mapping[str, Answer]] = st.fixed_dictionaries(
+    {request: st.sampled_from(["x", "y", None]) for request in REQUESTS}
+)
+
+
+@st.composite
+def any_start(draw: st.DrawFn, arm: Arm | None = None) -> Start:
+    failed = draw(st.sampled_from([False, False, False, True]))
+    return Start(
+        arm=arm or draw(st.sampled_from(list(Arm))),
+        number=draw(st.integers(1, 9)),
+        answers=draw(ANSWERS),
+        failed=failed,
+        outside=failed and draw(st.booleans()),
+        empty=draw(st.sampled_from([0, 0, 1, 3])),
+        proof_missing=draw(st.sampled_from([(), (), (), ("no metric",)])),
+    )
+
+
+@st.composite
+def healthy(draw: st.DrawFn, arm: Arm, choices: str = "xy") -> Start:
+    answers = {request: draw(st.sampled_from(choices)) for request in REQUESTS}
+    return Start(arm=arm, number=1, answers=answers)
+
+
+@given(st.lists(any_start(), max_size=7), st.booleans(), st.randoms(use_true_random=False))
+def test_the_order_of_starts_never_matters(made: list[Start], complete: bool, random: Random) -> None:
+    shuffled = [*made]
+    random.shuffle(shuffled)
+    one, other = (decide(each, REQUESTS, RULES, complete=complete) for each in (made, shuffled))
+    assert (one.verdict, one.kinds) == (other.verdict, other.kinds)
+
+
+@given(st.lists(any_start(), max_size=7), st.booleans())
+def test_a_pass_is_made_of_answers_that_are_all_there_and_all_the_same(made: list[Start], complete: bool) -> None:
+    if decide(made, REQUESTS, RULES, complete=complete).verdict is Verdict.PASS:
+        counted = [start for start in made if not start.outside]
+        assert {start.arm for start in counted} == set(Arm)
+        assert not any(start.failed or start.proof_missing for start in counted)
+        for request in REQUESTS:
+            answers = {start.answers[request] for start in counted}
+            assert len(answers) == 1
+            assert None not in answers
+        assert not any(start.empty >= len(REQUESTS) for start in counted if start.arm is A)
+
+
+@given(st.lists(any_start(), max_size=7), st.booleans())
+def test_flaky_lets_through_no_request_that_a_candidate_start_left_open(made: list[Start], complete: bool) -> None:
+    if decide(made, REQUESTS, RULES, complete=complete).verdict is Verdict.FLAKY:
+        candidate = [start for start in made if start.arm is B and not start.outside]
+        assert candidate
+        assert all(start.answered == len(REQUESTS) and not start.failed for start in candidate)
+
+
+@given(st.lists(any_start(), max_size=5), st.booleans())
+def test_without_requests_or_without_starts_nothing_is_decided(made: list[Start], complete: bool) -> None:
+    assert decide(made, [], RULES, complete=complete).verdict in {Verdict.VOID, Verdict.INFRA}
+    assert decide([], REQUESTS, RULES, complete=complete).verdict is Verdict.VOID
+
+
+@given(st.lists(any_start(), min_size=1, max_size=6), st.data())
+def test_another_candidate_start_that_equals_the_baseline_never_makes_a_pass_a_regression(
+    made: list[Start], data: st.DataObject
+) -> None:
+    if decide(made, REQUESTS, RULES, complete=True).verdict is Verdict.PASS:
+        baseline = data.draw(st.sampled_from([each for each in made if each.arm is A and not each.outside]))
+        more = [*made, replace(baseline, arm=B)]
+        assert decide(more, REQUESTS, RULES, complete=True).verdict is Verdict.PASS
+
+
+@given(healthy(A), st.lists(healthy(B, "xyz"), min_size=3, max_size=4), st.integers(5, 7))
+def test_never_the_answer_of_a_stable_baseline_is_a_regression(
+    baseline: Start, candidates: list[Start], copies: int
+) -> None:
+    others = [replace(each, answers={**each.answers, "r0": "w"}) for each in candidates]
+    assert decide([baseline] * copies + others, REQUESTS, RULES, complete=True).verdict is Verdict.REGRESSION
+
+
+@given(st.lists(healthy(A), min_size=1, max_size=4), st.data(), st.booleans())
+def test_within_what_the_baseline_has_shown_there_is_no_regression(
+    baseline: list[Start], data: st.DataObject, complete: bool
+) -> None:
+    candidates = [
+        Start(arm=B, number=number, answers={
+            request: data.draw(st.sampled_from(sorted({str(each.answers[request]) for each in baseline})))
+            for request in REQUESTS
+        })
+        for number in range(data.draw(st.integers(1, 4)))
+    ]  # fmt: skip
+    assert decide([*baseline, *candidates], REQUESTS, RULES, complete=complete).verdict in {Verdict.PASS, Verdict.FLAKY}
+
+
+# --- what a verdict says beside itself ---
+
+
+def test_a_pass_says_how_rare_a_bug_it_cannot_see() -> None:
+    decision = decide(starts("xy", "xy"), ["r0", "r1"], RULES, complete=False)
+    assert (
+        decision.risk
+        == "a bug that shows in less than 95% of starts can hide behind 1 clean candidate start (at 95% confidence)"
+    )
+    assert "63%" in (decide(starts("xy", "3*xy"), ["r0", "r1"], RULES, complete=False).risk or "")
+
+
+def test_a_regression_says_its_p_value_and_what_was_attainable() -> None:
+    test = decide(starts("5*xy", "3*xz"), ["r0", "r1"], RULES, complete=True).test
+    assert test is not None
+    assert (test.disputed, test.p, test.smallest_p, test.labelings) == (("r1",), 1 / 56, 1 / 56, 56)
+
+
+def test_as_many_clean_candidate_starts_are_made_as_are_asked_for() -> None:
+    rules = replace(RULES, least_candidates=4)
+    assert verdict("xy", "3*xy", rules) is Verdict.INCONCLUSIVE
+    assert verdict("xy", "4*xy", rules) is Verdict.PASS
+    assert verdict("xy xz", "3*xy", rules) is Verdict.INCONCLUSIVE
+
+
+def test_any_pair_that_agrees_is_enough_for_the_policy_any_which_says_what_that_lets_through() -> None:
+    rules = replace(RULES, policy=Policy.ANY)
+    decision = decide(starts("xy xy", "xz xy"), ["r0", "r1"], rules, complete=False)
+    assert decision.verdict is Verdict.PASS
+    assert "87.5%" in (decision.risk or "")
+    assert verdict("3*xy", "3*xz", rules) is Verdict.INCONCLUSIVE
+    assert verdict("xy xy", "x- x-", rules) is Verdict.INCONCLUSIVE
+
+
+# --- noise ---
+
+
+def test_noise_that_falls_on_every_start_alike_is_not_the_candidate_s() -> None:
+    noisy = "axxxx xbxxx xxcxx"
+    assert verdict(noisy, "xxxdx xxxxx") is Verdict.FLAKY
+    assert verdict(noisy, "ddddd xxxxx") is Verdict.INCONCLUSIVE, "more than twice what a baseline start shows"
+    assert verdict(noisy, "xxxdx xxxdx xxxxx") is Verdict.INCONCLUSIVE, "noise does not come back"
+    assert verdict(noisy, "xxx-x xxxxx") is Verdict.INCONCLUSIVE, "no answer is no noise"
+
+
+def test_a_mode_that_one_baseline_start_took_alone_excuses_nothing() -> None:
+    assert verdict("xxxxx yyyyx xxxxx", "xxxxw yyyyx xxxxx") is Verdict.INCONCLUSIVE
