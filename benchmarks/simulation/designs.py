@@ -61,8 +61,10 @@ class Ours(NamedTuple):
 
     def run(self, ask: Ask, known: "Known") -> Outcome:
         place = known.root
-        for _ in range(self.archived):
-            place = place.after(Arm.BASELINE, ask(Arm.BASELINE), archived=True)
+        # An archive is a set: in one order, the same one is decided once.
+        archive = sorted((ask(Arm.BASELINE) for _ in range(self.archived)), key=str)
+        for answers in archive:
+            place = place.after(Arm.BASELINE, answers, archived=True)
         for made in range(MOST_STARTS):
             arm = place.next_arm(self.rules)
             if arm is None:
