@@ -111,14 +111,14 @@ class Schedule(Struct, frozen=True, kw_only=True):
 
     @property
     def fewest(self) -> int:
-        """How many more starts a pass takes at best."""
+        """How many more starts a verdict takes at best: one at least, if any more are made."""
         counts = Counter(self.made)
         counts[Arm.BASELINE] += self.archived
         for count, arm in enumerate(("", *self.remaining)):
             if arm:
                 counts[Arm(arm)] += 1
             if counts[Arm.BASELINE] and counts[Arm.CANDIDATE] >= self.least_candidates:
-                return count
+                return max(count, min(1, len(self.remaining)))
         return len(self.remaining)
 
     def smallest_p(self, more: int) -> float:

@@ -55,9 +55,9 @@ def test_starts_fit_one_after_the_other(left_s: float, count: int) -> None:
 
 @pytest.mark.parametrize(
     ("made", "archived", "least", "fewest"),
-    [((), 0, 1, 2), ((A,), 0, 1, 1), ((), 0, 2, 5), ((A, B), 0, 2, 3), ((), 3, 1, 2), ((A, B), 0, 1, 0)],
+    [((), 0, 1, 2), ((A,), 0, 1, 1), ((), 0, 2, 5), ((A, B), 0, 2, 3), ((), 3, 1, 2), ((A, B), 0, 1, 1)],
 )
-def test_the_fewest_starts_that_a_pass_takes(made: tuple[Arm, ...], archived: int, least: int, fewest: int) -> None:
+def test_the_fewest_starts_that_a_verdict_takes(made: tuple[Arm, ...], archived: int, least: int, fewest: int) -> None:
     schedule = Schedule(order=EIGHT, made=made, archived=archived, least_candidates=least)
     assert schedule.fewest == fewest
 
