@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from ci_doctor.commands.correctness_job import Job
 from ci_doctor.commands.invocation import Invocation
@@ -32,6 +33,10 @@ def report_of(job: Job, experiment: Experiment, invocation: Invocation) -> Repor
     """What the experiment means."""
     directory = job.plan.directory
     decision = judge(experiment, job.context, _settles(job, experiment, invocation))
+    if _is_let_through(decision.verdict, job.settings):
+        decision = replace(
+            decision, risk="on_inconclusive = pass lets through any regression that was not yet told apart"
+        )
     fields = report_fields(
         experiment, decision, job.context, samples=directory / SAMPLES, directory=directory, noticed=job.noticed
     )
@@ -74,14 +79,16 @@ def _settles(job: Job, experiment: Experiment, invocation: Invocation) -> str:
 
 
 def _summary(decision: Decision, job: Job) -> str:
-    if decision.verdict is Verdict.INCONCLUSIVE and job.settings.on_inconclusive is OnInconclusive.PASS:
-        return f"{decision.reason}; let through by on_inconclusive = pass, whatever the candidate does"
-    return decision.reason
+    return f"{decision.reason}; let through" if _is_let_through(decision.verdict, job.settings) else decision.reason
+
+
+def _is_let_through(verdict: Verdict, settings: CorrectnessSettings) -> bool:
+    return verdict is Verdict.INCONCLUSIVE and settings.on_inconclusive is OnInconclusive.PASS
 
 
 def _code(verdict: Verdict, codes: Mapping[str, int], settings: CorrectnessSettings) -> int:
     """The exit code, in the repository's own numbers; what passes stays 0."""
-    if verdict is Verdict.INCONCLUSIVE and settings.on_inconclusive is OnInconclusive.PASS:
+    if _is_let_through(verdict, settings):
         return int(ExitCode.PASS)
     own = exit_code(verdict, fail_on_flaky=settings.fail_on_flaky)
     return own if own == ExitCode.PASS else codes.get(verdict.value, own)

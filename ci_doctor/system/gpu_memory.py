@@ -2,6 +2,7 @@
 """Reads how much memory of each GPU is in use, through NVIDIA's own library (nvidia-ml-py, the extra `gpu`)."""
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Iterator
 from typing import Any
@@ -61,8 +62,12 @@ def read_gpu_memory() -> tuple[GpuMemory, ...]:
         ) from error
 
 
+@functools.cache
 def gpus_are_told() -> bool:
-    """Whether there is a GPU whose memory can be read: the library, a driver that answers, and a device."""
+    """Whether there is a GPU whose memory can be read: the library, a driver that answers, and a device.
+
+    Asked once: waking the driver may take a second.
+    """
     try:
         return bool(read_gpu_memory())
     except CiDoctorError:
