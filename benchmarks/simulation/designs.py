@@ -52,6 +52,16 @@ def any_of(attempts: int, needed: int) -> Outcome:
     return Outcome(Colour.RED, Verdict.REGRESSION, 2 * attempts)
 
 
+class Simulated(Start, frozen=True, kw_only=True):
+    """A start whose answers are counted once, not at every look."""
+
+    number_answered: int
+
+    @property
+    def answered(self) -> int:
+        return self.number_answered
+
+
 class Ours(NamedTuple):
     """The project's rules; `archived` baseline starts were made before the run, and cost nothing."""
 
@@ -88,7 +98,13 @@ class Place:
         child = self.children.get((arm, answers))
         if child is None:
             number = 1 + sum(start.arm is arm and start.archived == archived for start in self.starts)
-            start = Start(arm=arm, number=number, answers=dict(zip(REQUESTS, answers, strict=True)), archived=archived)
+            start = Simulated(
+                arm=arm,
+                number=number,
+                answers=dict(zip(REQUESTS, answers, strict=True)),
+                archived=archived,
+                number_answered=len(answers) - answers.count(None),
+            )
             child = Place((*self.starts, start), self.known)
             if self.known.room > 0:
                 self.known.room -= 1

@@ -66,7 +66,7 @@ def against_brute_force(cases: int = CASES) -> list[str]:
         labeled = rng.sample(range(total), candidate)
         mask = sum(1 << start for start in labeled)
         partitions = [partition([answers[start][n] for start in range(total)]) for n in range(requests)]
-        test = permutation_test(partitions, mask, total)
+        test = permutation_test(Counter(partitions), mask, total)
         if (test.extreme, test.labelings) != (expected := brute(answers, labeled)):
             wrong.append(f"case {case}: {test.extreme}/{test.labelings}, by brute force {expected[0]}/{expected[1]}")
     return wrong
@@ -81,7 +81,7 @@ def level(scenario: Scenario, runs: int, baseline: int = 5, candidate: int = 3) 
         ask = asker(scenario, rng)
         starts = tuple(ask(BOTH[0]) for _ in range(total))
         if starts not in known:
-            test = permutation_test([partition(each) for each in zip(*starts, strict=True)], mask, total)
+            test = permutation_test(Counter(partition(each) for each in zip(*starts, strict=True)), mask, total)
             known[starts] = test.p <= ALPHA
         rejected += known[starts]
     return Level(scenario.name, rejected, runs)

@@ -77,6 +77,10 @@ QUIET = (
     quiet("Q8", "2 % of requests fail, both arms", Unanswered(EVERY, 0.02)),
     quiet("Q9", "one prompt differs in every start", Fresh(range(1))),
     quiet("Q10", "ten prompts, each with its own .5/.5", *(Modes(range(n, n + 1), EVEN) for n in range(10))),
+    quiet("Q18", "five modes, even", Modes(MOST, (1,) * 5)),
+    quiet("Q19", "three independent groups, each .5/.5", *(Modes(range(n, n + 20), EVEN) for n in (0, 20, 40))),
+    quiet("Q20", "two independent groups of three modes", *(Modes(range(n, n + 25), (1, 1, 1)) for n in (0, 25))),
+    # Not exchangeable: here the order of the starts has to protect.
     quiet("Q11", "two modes that stick with .8", Sticky(HALF, 0.8)),
     quiet("Q12", "two modes that alternate with .8", Sticky(HALF, 0.2)),
     quiet("Q13", "every second start is different", Turns(HALF, 2)),
@@ -107,7 +111,8 @@ WORSE = (
     worse("W8", "1 prompt is never answered", Unanswered(ONE, 1.0, CANDIDATE)),
     worse("W9", "2 % of the candidate's requests fail", Unanswered(EVERY, 0.02, CANDIDATE), target=Target.SHOWN),
     worse("W10", "all prompts", Bug(EVERY)),
-    worse("W11", "inside what differs in every start (undetectable)", Fresh(MOST), Bug(INSIDE)),
+    # Only that the wrong answer repeats itself tells; where it does not, this is S1d, and nothing can.
+    worse("W11", "5 prompts inside 55 that differ in every start", Fresh(MOST), Bug(INSIDE)),
     worse("S3a", "in .1 of starts", Bug(THIRTY, 0.1), target=Target.SHOWN),
     worse("S3b", "in .3 of starts", Bug(THIRTY, 0.3), target=Target.SHOWN),
     worse("S3c", "in .5 of starts", Bug(THIRTY, 0.5), target=Target.BEATS),

@@ -2,6 +2,7 @@
 """Tells on stderr how an experiment goes: one live line on a terminal, plain lines elsewhere."""
 
 import contextlib
+import shutil
 import sys
 from types import TracebackType
 from typing import Self
@@ -10,6 +11,7 @@ import click
 
 from ci_doctor.commands.live import event_line
 from ci_doctor.correctness.attempt import Progress
+from ci_doctor.render.layout import wrap
 from ci_doctor.system import clock
 
 # Plain lines go into a log that is kept: one for the last answer, and for others not more often than this (seconds).
@@ -35,11 +37,15 @@ class ProgressLines:
     def __call__(self, progress: Progress) -> None:
         """Show what happened."""
         if progress.note:
-            self._line(progress.note, keep=True)
+            self._line(self._wrapped(progress.note), keep=True)
         elif progress.event is not None:
             self._line(f"{progress.start}  {event_line(progress.event)}", keep=True)
         elif self._live or self._due(progress):
             self._line(f"{progress.start}  {progress.answers}/{progress.asked} answers", keep=not self._live)
+
+    def _wrapped(self, note: str) -> str:
+        """A sentence between whose words a terminal breaks; a log breaks none."""
+        return "\n".join(wrap(note, shutil.get_terminal_size().columns, rest="  ")) if self._live else note
 
     def _due(self, progress: Progress) -> bool:
         return progress.answers == progress.asked or clock.now() - self._last > QUIET_S

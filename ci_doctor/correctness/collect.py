@@ -26,5 +26,5 @@ def _fields(reply: Reply) -> dict[str, object]:
         return {"status": reply.status, "error": reply.error}
     return {
         "status": reply.status,
-        **{name: getattr(answer, name) for name in ("output", "digest", "asked", "empty", "meta")},
+        **{name: getattr(answer, name) for name in ("output", "digest", "said", "asked", "empty", "meta")},
     }

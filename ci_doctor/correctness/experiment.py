@@ -43,34 +43,42 @@ def run(plan: Plan, records: Records, on_progress: Callable[[Progress], None], p
     """
     interruption = Interruption()
     with interruption.handling(), asyncio.Runner() as runner:
-        return runner.run(_Run(plan, records, on_progress, pace).to_the_end(interruption))
+        return runner.run(_Run(plan, records, on_progress, pace, interruption).to_the_end())
 
 
 class _Run:
     """An experiment under way."""
 
-    def __init__(self, plan: Plan, records: Records, on_progress: Callable[[Progress], None], pace: Pace) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        records: Records,
+        on_progress: Callable[[Progress], None],
+        pace: Pace,
+        interruption: Interruption,
+    ) -> None:
         self.plan = plan
         self.records = records
         self.on_progress = on_progress
         self.pace = pace
+        self.interruption = interruption
         self.ids = tuple(request.id for request in plan.requests)
         self.results = list(records.finished)
 
-    async def to_the_end(self, interruption: Interruption) -> Experiment:
+    async def to_the_end(self) -> Experiment:
         shutil.rmtree(self._caches, ignore_errors=True)  # of a run that was killed: nothing in it is fresh
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - we are in one
         try:
-            with interruption.watch(task):
+            with self.interruption.watch(task):
                 async with asyncio.timeout(self.plan.deadline - clock.now()):
                     await self._starts()
         except (TimeoutError, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and interruption.received is None:
+            if isinstance(error, asyncio.CancelledError) and self.interruption.received is None:
                 raise
         finally:
             shutil.rmtree(self._caches, ignore_errors=True)
-        return self._experiment(self._ending(interruption))
+        return self._experiment(self._ending())
 
     def _experiment(self, ending: Ending) -> Experiment:
         return Experiment(
@@ -81,9 +89,9 @@ class _Run:
             archived=self.records.archived,
         )
 
-    def _ending(self, interruption: Interruption) -> Ending:
-        if interruption.received is not None:
-            return Ending(interruption.received.name)
+    def _ending(self) -> Ending:
+        if self.interruption.received is not None:
+            return Ending(self.interruption.received.name)
         return Ending.COMPLETE if self._next() is None else Ending.BUDGET
 
     async def _starts(self) -> None:
@@ -125,6 +133,9 @@ class _Run:
         try:
             await attempt.run()
         finally:
+            if attempt.failure and self.interruption.received:
+                # Whoever signals a whole job ends its services too, and their deaths may be heard of first.
+                attempt.whole = False
             result = attempt.result()
             self.results.append(result)
             self.records.starts.write(result, tally.count)

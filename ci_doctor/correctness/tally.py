@@ -35,6 +35,7 @@ class Tally:
         self.proof_missing: tuple[str, ...] = ()
         # The digests of each request's outputs by pass.
         self.digests: dict[str, dict[int, str]] = {}
+        self._said: dict[str, dict[int, str]] = {}
         self._ids = ids
         self._passes = passes
         self._prompts: dict[str, dict[str, str]] = {}
@@ -49,9 +50,22 @@ class Tally:
             self.errors.setdefault(sample.id, sample.error or "no answer")
             return
         self.digests.setdefault(sample.id, {})[sample.pass_] = sample.digest
-        self._prompts[sample.id] = {key: _in_words(value) for key, value in sample.asked.items() if key != "model"}
+        self._said.setdefault(sample.id, {})[sample.pass_] = sample.said or sample.digest
+        self._hear(self._prompts.setdefault(sample.id, {}), sample.asked)
         if sample.empty:
             self._empty.add(sample.id)
+
+    @property
+    def _numbers(self) -> bool:
+        """Whether any answer holds more than its words."""
+        return self._said != self.digests
+
+    def _hear(self, told: dict[str, str], asked: Mapping[str, object]) -> None:
+        """What the server says of a prompt; two passes that were not asked the same are no agreement."""
+        for key, value in asked.items():
+            said, before = _in_words(value), told.get(key)
+            if key != "model" and said != before:
+                told[key] = said if before is None else f"{before}, then {said}"
 
     def start(self, *, failed: bool, outside: bool) -> Start:
         """What this start answered."""
@@ -59,6 +73,9 @@ class Tally:
             arm=self.arm,
             number=self.number,
             answers={each: outcome(self.digests.get(each, {}), self._passes) for each in self._ids},
+            said={each: outcome(digests, self._passes) for each, digests in self._said.items()}
+            if self._numbers
+            else {},
             failed=failed,
             outside=outside,
             prompts=self._prompts,

@@ -42,12 +42,13 @@ META_KEYS = (
 class Canonical(Struct, frozen=True, kw_only=True):
     """`output` is compared, `digest` is the SHA-256 of it as canonical JSON, `meta` is the rest.
 
-    `asked` is what the server says it was asked (model, prompt tokens): arms that differ here were not asked the same.
-    `empty` says that no choice holds any text, reasoning or tool call.
+    `said` is the digest without log-probabilities: of the words alone. `asked` is what the server says it was asked
+    (model, prompt tokens): arms that differ here were not asked the same. `empty` says that no choice holds any text, reasoning or tool call.
     """
 
     output: dict[str, Any]
     digest: str
+    said: str
     meta: dict[str, Any]
     asked: dict[str, Any]
     empty: bool
@@ -114,11 +115,23 @@ def _split(value: dict[str, Any], choices: list[dict[str, Any]]) -> Canonical:
         meta["usage"] = usage
     return Canonical(
         output=output,
-        digest=digest(output),
+        digest=(whole := digest(output)),
+        said=_said(output, whole),
         meta=meta,
         asked=_asked(value, usage, choices),
         empty=not any(_says_something(each) for each in said),
     )
+
+
+def _said(output: dict[str, Any], whole: str) -> str:
+    numbers = {"logprobs", "prompt_logprobs"}
+    if not numbers & output.keys() and not any(numbers & choice.keys() for choice in output["choices"]):
+        return whole
+    words = {key: value for key, value in output.items() if key not in numbers}
+    words["choices"] = [
+        {key: value for key, value in choice.items() if key not in numbers} for choice in output["choices"]
+    ]
+    return digest(words)
 
 
 def _usage(value: object) -> dict[str, Any]:

@@ -152,6 +152,8 @@ def _extend(lists: dict[str, Any], key: str, value: Any) -> None:
             raise NotAnAnswerError(f"`{key}` is a list in one chunk and none in another")
         known.extend(value)
     elif value is not None:
+        if isinstance(lists.get(key), list):
+            raise NotAnAnswerError(f"`{key}` is a list in one chunk and none in another")
         lists[key] = value
 
 

@@ -4,15 +4,17 @@
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-sh "$here/../../bootstrap.sh" example
-PATH="$here/../../.venv/bin:$PATH"
+# From the root of the clone, so that the commands in a report can be pasted there.
+cd "$here/../.."
+sh bootstrap.sh example
+PATH="$PWD/.venv/bin:$PATH"
 export PATH
-cd "$here"
 
-config=${1:-ci-doctor}.toml
-exports=$(ci-doctor setup-env --config ci-doctor.toml)
+own=examples/tiny-llm
+config=$own/${1:-ci-doctor}.toml
+exports=$(ci-doctor setup-env --config "$own/ci-doctor.toml")
 eval "$exports"
-case $config in
-restart*) exec ci-doctor restart-check --config "$config" --report-dir ../../ci-doctor-report ;;
-*) exec ci-doctor correctness --retries 3 --config "$config" --report-dir ../../ci-doctor-report ;;
+case ${1:-} in
+restart*) exec ci-doctor restart-check --config "$config" --report-dir ci-doctor-report ;;
+*) exec ci-doctor correctness --retries 3 --config "$config" --report-dir ci-doctor-report ;;
 esac

@@ -2,14 +2,16 @@
 """What `ci-doctor correctness` makes of its starts: the schedule, early ends, what it costs, and how it goes on."""
 
 import json
+import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.test_correctness import LIMIT_S, Bench, bench, check
-from tests.support.cli import doctor
+from tests.integration.test_correctness import KV, LIMIT_S, Bench, bench, check, until
+from tests.support.cli import begin, doctor
 
 pytestmark = pytest.mark.integration
 __all__ = ["bench"]
@@ -195,6 +197,30 @@ def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(bench
     assert ran.err.count(" ready after ") == 6
     assert len(bench.samples) == 8 * 4
     assert len({(sample["arm"], sample["start"], sample["id"]) for sample in bench.samples}) == 8 * 4
+
+
+def test_a_death_in_a_run_that_a_signal_ends_is_no_evidence(bench: Bench) -> None:
+    (bench.directory / "ci-doctor.toml").write_text(f"""
+        [services.kv]
+        command = {json.dumps([sys.executable, "-c", KV, "{port}"])}
+        ready = "tcp://127.0.0.1:{{port}}"
+        [services.plain]
+        command = {json.dumps(bench.server())}
+        [services.vllm]
+        command = {json.dumps(bench.server("silent deaf tell=1"))}
+        [correctness]
+        requests = "requests.jsonl"
+        baseline = {{ services = ["plain"] }}
+        candidate = {{ services = ["kv", "vllm"] }}
+    """)
+    os.mkfifo(bench.directory / "told")
+    env = {"TOLD": str(bench.directory / "told")}
+    process = begin("correctness", "--report-dir", bench.reports, cwd=bench.directory, env=env)
+    until(bench, process, "vllm stopping")  # kv is dead, and vllm takes its time
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=LIMIT_S)
+    records = [json.loads(line) for line in (bench.reports / "starts.jsonl").read_text().splitlines()]
+    assert [(record["arm"], record["number"]) for record in records] == [("baseline", 1)]
 
 
 def again(bench: Bench, *arguments: str) -> list[str]:

@@ -220,4 +220,5 @@ def _head(identity: Identity, result: StartResult, when: str, build: str) -> Hea
         places={},
         bytes=0,
         crc=0,
+        said=dict(result.start.said),
     )

@@ -7,9 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from ci_doctor.load import canonical
+from ci_doctor.correctness import tally
+from ci_doctor.load import canonical, event_stream, float32, logprobs, streamed, strict_json
 from ci_doctor.load.requests import Request
 from ci_doctor.version import tool_version
+
+# What an answer goes through until it is an outcome.
+_RULES = (canonical, logprobs, float32, streamed, event_stream, strict_json, tally)
 
 
 def requests_digest(requests: Sequence[Request]) -> str:
@@ -42,6 +46,7 @@ def schedule_facts(
 def comparison() -> str:
     """A digest of the rules by which answers become comparable: those of another version make other digests."""
     try:
-        return hashlib.sha256(Path(canonical.__file__).read_bytes()).hexdigest()[:12]
+        sources = [Path(str(module.__file__)).read_bytes() for module in _RULES]
+        return hashlib.sha256(b"".join(sources)).hexdigest()[:12]
     except OSError:
         return tool_version()

@@ -54,6 +54,7 @@ class Head(Struct, frozen=True, kw_only=True):
     places: dict[str, tuple[int, int]]
     bytes: int
     crc: int
+    said: dict[str, Answer] = {}
 
 
 class ArchivedStart(Struct, frozen=True, kw_only=True):
@@ -72,6 +73,7 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
     build: str
     duration_s: float
     facts: Mapping[str, str]
+    said: Mapping[str, Answer] = {}
     path: Path
     places: Mapping[str, Place]
 
@@ -81,6 +83,7 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
             arm=Arm.BASELINE,
             number=self.number,
             answers=self.answers,
+            said=self.said,
             prompts=self.prompts,
             empty=self.empty,
             archived=True,

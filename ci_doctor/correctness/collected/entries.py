@@ -3,11 +3,12 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import Struct
 
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, Format
+from ci_doctor.load import strict_json
 from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise, digest, text_of
 
 
@@ -33,8 +34,8 @@ def read(form: Format, content: bytes) -> Entry:
     if form is Format.LMCACHE:
         return _text_entry(None, [content.decode("utf-8", "surrogateescape")])
     try:
-        value = json.loads(content, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
+        value = strict_json.parse(content)
+    except ValueError as error:
         return Entry(error=f"not JSON: {error}")
     if not isinstance(value, dict):
         return Entry(error=f"a JSON {type(value).__name__} instead of an object")
@@ -42,10 +43,6 @@ def read(form: Format, content: bytes) -> Entry:
         return _READERS[form](value, content)
     except NotAnAnswerError as error:
         return Entry(id=_identity(value), error=str(error), group=_group(value) if form is Format.OURS else None)
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _identity(value: dict[str, Any]) -> str | None:

@@ -5,7 +5,8 @@ It may say "I do not know" at any time, and the slow way (`entries.read`) then d
 lines are alike byte for byte but for whole values of top-level keys that are never compared. What stands inside an answer
 is never masked: a token's text, such as `"id"`, may be a key there (legacy `top_logprobs`).
 
-One thing it does not see: a number beyond all doubles (1e999), which the slow way refuses, and which is alike on both sides.
+Two things it does not see, which the slow way refuses, and which are alike on both sides: a number beyond all doubles
+(1e999), and a key that stands twice.
 """
 
 import re

@@ -25,7 +25,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """`pass_` (`pass` in JSON) and `start` count from 1; `status` is HTTP's; exactly one of `error` and `output` is set.
 
-    `digest` is the SHA-256 of the canonical `output`; `meta` holds what was left out of the comparison;
+    `digest` is the SHA-256 of the canonical `output`, `said` that of its words without log-probabilities; `meta` holds what was left out of the comparison;
     `asked` what the server says it was asked.
     """
 
@@ -37,6 +37,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     output: dict[str, Any] | None = None
     digest: str | None = None
+    said: str | None = None
     asked: dict[str, Any] = {}
     empty: bool = False
     meta: dict[str, Any] = {}

@@ -4,14 +4,15 @@
 A gate whose comparison is broken passes everything; so the very functions that decide are shown a difference that is known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from ci_doctor.correctness.results import Experiment
-from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.verdict.compare import Kind, Start, classify
+from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.tally import outcome
+from ci_doctor.correctness.verdict.compare import Answer, Kind, Start, classify
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.verdict import Verdict
@@ -26,35 +27,43 @@ def canary_found(experiment: Experiment, requests: Sequence[str]) -> bool:
     if result is None:
         return True
     request = next(request for request, answer in result.start.answers.items() if answer is not None)
-    output = experiment.outputs[next(iter(result.digests[request].values()))]
-    return canary(experiment.starts, requests, experiment.rules, result.start, request, output)
+    digests = result.digests[request]
+    number, first = next(iter(digests.items()))
+
+    def over_passes(changed: str) -> Answer:
+        return outcome({**digests, number: changed}, len(digests))
+
+    output = experiment.outputs[first]
+    return canary(experiment.starts, requests, experiment.rules, result.start, request, output, over_passes)
 
 
 def _is_answered(start: Start) -> bool:
     return start.arm is Arm.CANDIDATE and not start.outside and start.answered > 0
 
 
-def canary(
+def canary(  # noqa: PLR0913, PLR0917 - what a start said, and beside what
     starts: Sequence[Start],
     requests: Sequence[str],
     rules: Rules,
     start: Start,
     request: str,
     output: Mapping[str, Any],
+    over_passes: Callable[[str], Answer] = str,
 ) -> bool:
     """Whether `output`, the answer of `start` to `request`, is told from itself with one character changed.
 
-    The changed digest must differ, the request must be of a kind that says "not equal", and the verdict must not be
-    `pass`.
+    `over_passes` makes the start's outcome of the changed digest. That must differ, the request must be of a kind that
+    says "not equal", and the verdict must not be `pass`.
     """
-    taken = {start.answers.get(request) for start in starts} | {digest(dict(output))}
-    changed = next((made for mark in _MARKS if (made := digest(_changed(dict(output), mark))) not in taken), None)
+    taken = {start.answers.get(request) for start in starts} | {over_passes(digest(dict(output)))}
+    made = (over_passes(digest(_changed(dict(output), mark))) for mark in _MARKS)
+    changed = next((each for each in made if each not in taken), None)
     if changed is None:
         return False
     flipped = replace(start, answers={**start.answers, request: changed})
     shown = [flipped if each is start else each for each in starts]
     kind = classify([request], shown)[request]
-    verdict = decide(shown, requests, replace(rules, policy=type(rules.policy).CONTROL), complete=True).verdict
+    verdict = decide(shown, requests, replace(rules, policy=Policy.CONTROL), complete=True).verdict
     return kind is not Kind.EQUAL and verdict is not Verdict.PASS
 
 

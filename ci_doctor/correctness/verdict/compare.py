@@ -16,7 +16,8 @@ Answer = str | None
 class Start(Struct, frozen=True, kw_only=True):
     """What one start of an arm answered; an `archived` one was made by an earlier build.
 
-    `answers` maps every request id to its outcome. `failed` says that a service was of no use (died, never ready) and
+    `answers` maps every request id to its outcome, and `said` to the outcome of its words alone where answers hold
+    log-probabilities too. `failed` says that a service was of no use (died, never ready) and
     `outside` that the cause lies outside the change. `prompts` holds what the server says of a request's prompt, by the
     name of the fact (`prompt_tokens`: "7"); facts that it does not tell are not there. `empty` counts answers without
     any text. `proof_missing` holds the conditions that were not met.
@@ -25,6 +26,7 @@ class Start(Struct, frozen=True, kw_only=True):
     arm: Arm
     number: int
     answers: Mapping[str, Answer] = {}
+    said: Mapping[str, Answer] = {}
     failed: bool = False
     outside: bool = False
     prompts: Mapping[str, Mapping[str, str]] = {}

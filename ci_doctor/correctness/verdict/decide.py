@@ -99,6 +99,20 @@ def _partition(evidence: Evidence, request: str) -> Partition:
     return partition([start.answers.get(request) for start in evidence.starts])
 
 
+def _weighed(evidence: Evidence) -> Counter[Partition]:
+    """The partitions of all requests. Words weigh more than all numbers together.
+
+    Log-probabilities may differ from start to start on every request: by themselves they would hide what the candidate
+    says from a test that counts them alike. A test may have any statistic, as long as no label goes into it.
+    """
+    weighed = Counter(_partition(evidence, request) for request in evidence.requests)
+    if any(start.said for start in evidence.starts):
+        for request in evidence.requests:
+            words = [start.said.get(request, start.answers.get(request)) for start in evidence.starts]
+            weighed[partition(words)] += evidence.total + 1
+    return weighed
+
+
 def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], rules: Rules) -> Decision:
     """Regression where chance does not explain it; else why nothing is decided."""
     test = _test(evidence, disputed, rules)
@@ -108,7 +122,7 @@ def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], rules: Rule
     if not evidence.complete or not evidence.enough:
         verdict, reason = Verdict.INCONCLUSIVE, f"{told} in {starts}, and the starts that would tell why were not made"
     elif test.p <= rules.alpha:
-        verdict, reason = Verdict.REGRESSION, f"{told} in {starts}: chance alone does so in {test.p:.1%} of cases"
+        verdict, reason = Verdict.REGRESSION, f"{told} in {starts}: chance alone does so in {_share(test.p)} of cases"
     elif len(never) == len(disputed) and len(evidence.baseline) > FEWEST:
         stable = evidence.total - len(_varying(evidence))
         verdict = Verdict.NONDETERMINISTIC
@@ -118,20 +132,24 @@ def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], rules: Rule
         )
     else:
         verdict = Verdict.INCONCLUSIVE
-        reason = f"{told} in {starts}, but chance alone does so in {test.p:.0%} of cases, more than {rules.alpha:.0%}"
+        reason = f"{told} in {starts}, but chance alone does so in {_share(test.p)} of cases, more than {_share(rules.alpha)}"
     risk = false_alarm_risk(test) if verdict is Verdict.REGRESSION else None
     return Decision(verdict=verdict, reason=reason, test=test, risk=risk)
 
 
 def _test(evidence: Evidence, disputed: tuple[str, ...], rules: Rules) -> Test:
     starts = evidence.starts
-    partitions = [_partition(evidence, request) for request in evidence.requests]
-    result = permutation_test(partitions, _candidate_mask(evidence), len(starts))
+    result = permutation_test(_weighed(evidence), _candidate_mask(evidence), len(starts))
     labelings = math.comb(len(starts), len(evidence.candidate))
     best = 2 if len(evidence.baseline) == len(evidence.candidate) else 1
     return Test(
         disputed=disputed, p=result.p, smallest_p=best / labelings, labelings=result.labelings, alpha=rules.alpha
     )
+
+
+def _share(value: float) -> str:
+    """`5.4%`: with a digit more than the level it is held against."""
+    return f"{value:.2g}" if value < 0.001 else f"{100 * value:.3g}%"
 
 
 def _repeats(baseline: Sequence[Start], request: str) -> bool:

@@ -10,7 +10,7 @@ requests depend on one another, nor of how many modes the environment has.
 import math
 import random
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -47,15 +47,14 @@ def disputes(classes: Partition, candidates: int) -> bool:
     return all(each & candidates in {0, each} for each in classes)
 
 
-def permutation_test(partitions: Sequence[Partition], candidates: int, starts: int) -> Permutation:
+def permutation_test(kinds: Mapping[Partition, int], candidates: int, starts: int) -> Permutation:
     """The test over all labelings of `starts` starts with as many candidates as the mask `candidates` has bits.
 
-    `partitions` holds one partition a request. Exact; only where that would take more than some seconds (dozens of
+    `kinds` holds the partitions of all requests, each with its weight: how many requests have it. Exact; only where that would take more than some seconds (dozens of
     starts that answer in ever other groups) it is estimated from 50,000 random labelings, with the "+1" of Phipson &
     Smyth, by which it stays valid.
     """
     size = candidates.bit_count()
-    kinds = Counter(partitions)
     observed = sum(count for classes, count in kinds.items() if disputes(classes, candidates))
     labelings = math.comb(starts, size)
     # Where all starts differ every labeling disputes, and where all agree none does.

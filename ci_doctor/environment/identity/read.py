@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the machine: the identity of a server before it is started. Nothing is started, imported or downloaded."""
 
+import errno
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -83,7 +84,9 @@ def _files(served: Served) -> Identity:
             size = path.stat().st_size
             content = path.read_bytes() if size <= _SMALL else None
         except (OSError, ValueError) as error:
-            unknown[name] = f"it cannot be read: {error}"
+            # Too long for a name: a key, or JSON, which is in `argv` without its secrets.
+            if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
+                unknown[name] = f"it cannot be read: {error}"
             continue
         facts[name] = hashlib.sha256(content).hexdigest()[:12] if content is not None else f"{size} bytes"
     return Identity.of({**facts, **_module(served)}, unknown)

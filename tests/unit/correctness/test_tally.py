@@ -58,6 +58,13 @@ def test_what_the_server_says_of_the_prompt_is_kept_fact_by_fact() -> None:
     assert prompts["r1"] == {}
 
 
+def test_what_two_passes_say_of_the_prompt_differently_is_kept() -> None:
+    gathered = tally(passes=2)
+    for number, count in ((1, 8), (2, 7)):
+        gathered.add(sample(number=number, asked={"prompt_tokens": count}))
+    assert gathered.start(failed=False, outside=False).prompts["r0"] == {"prompt_tokens": "8, then 7"}
+
+
 def test_empty_answers_are_counted_by_request() -> None:
     gathered = tally(passes=2)
     gathered.add(sample(empty=True))

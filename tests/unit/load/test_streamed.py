@@ -60,6 +60,10 @@ def test_no_beginning_of_a_stream_is_an_answer(answer: Answer, data: st.DataObje
         (stream([{"choices": [{"text": 5}]}]), "`text` is not a text"),
         (stream([{"choices": [{"text": "", "index": "0"}]}]), "`index` is not a number"),
         (stream([{"choices": [{"delta": "x"}]}]), "`delta` is not an object"),
+        (
+            stream([{"choices": [{"text": "a", "token_ids": [1]}]}, {"choices": [{"text": "b", "token_ids": 5}]}]),
+            "a list in",
+        ),
         (stream([{"choices": [{"text": "x"}]}, {"choices": [{"delta": {}}]}]), "as `text` and as `delta`"),
         (stream([{"choices": [{"text": "x", "logprobs": [1]}]}]), "`logprobs` is not an object"),
         (stream([delta(tool_calls=[{"function": {"name": "f"}}])]), "no `index`"),

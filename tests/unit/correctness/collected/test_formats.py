@@ -56,6 +56,8 @@ def test_a_row_is_read_under_every_key_of_the_table(identity: str, key: str) -> 
         (Format.BATCH, '{"custom_id": "x", "response": null, "error": {"code": "expired"}}'),
         (Format.ROWS, '{"id": "x", "success": false, "generated_text": ""}'),
         (Format.ROWS, '{"id": "x", "output": {"no": "text"}}'),
+        (Format.ROWS, '{"id": "x", "output": "Paris", "output": "Rome"}'),
+        (Format.BATCH, '{"custom_id": "x", "response": {"body": {"choices": [{"text": "a", "text": "b"}]}}}'),
         (Format.OURS, '{"arm": "baseline", "start": 1, "pass": 1, "id": "x", "error": "HTTP 500", "output": null}'),
         (Format.OURS, '{"arm": "neither", "start": 1, "pass": 1, "id": "x", "output": {"choices": []}}'),
     ],

@@ -24,6 +24,13 @@ def test_a_digest_that_ignores_its_input_is_found_out(monkeypatch: pytest.Monkey
     assert not canary_found(experiment(result("A1", "one"), result("B1", "one")), ["r0"])
 
 
+def test_an_outcome_over_passes_that_ignores_them_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = experiment(result("A1", "one one", passes=2), result("B1", "one one", passes=2))
+    assert canary_found(made, ["r0"])
+    monkeypatch.setattr(canary_module, "outcome", lambda *_: made.starts[0].answers["r0"])
+    assert not canary_found(made, ["r0"])
+
+
 def test_without_a_candidate_answer_there_is_nothing_to_change() -> None:
     assert canary_found(experiment(result("A1", "one"), result("B1", "-")), ["r0"])
     assert canary_found(experiment(result("A1", "one")), ["r0"])

@@ -312,3 +312,30 @@ def test_noise_that_falls_on_every_start_alike_is_not_the_candidate_s() -> None:
 
 def test_a_mode_that_one_baseline_start_took_alone_excuses_nothing() -> None:
     assert verdict("xxxxx yyyyx xxxxx", "xxxxw yyyyx xxxxx") is Verdict.INCONCLUSIVE
+
+
+# --- words and numbers ---
+
+
+def numbered(arm: Arm, number: int, mode: str, words: str) -> Start:
+    """A start whose log-probabilities are of `mode` in every answer."""
+    answers = {f"r{index}": f"{word} {mode}" for index, word in enumerate(words)}
+    return Start(arm=arm, number=number, answers=answers, said={f"r{index}": word for index, word in enumerate(words)})
+
+
+def test_numbers_that_differ_from_start_to_start_do_not_hide_other_words() -> None:
+    modes = "abcab", "aba"
+    made = [numbered(A, number, mode, "xyz") for number, mode in enumerate(modes[0], start=1)]
+    made += [numbered(B, number, mode, "xyw") for number, mode in enumerate(modes[1], start=1)]
+    decision = decide(made, ["r0", "r1", "r2"], RULES, complete=True)
+    assert decision.verdict is Verdict.REGRESSION
+    assert decision.test is not None
+    assert decision.test.p == 1 / 56
+    without = [replace(start, said={}) for start in made]
+    assert decide(without, ["r0", "r1", "r2"], RULES, complete=True).verdict is Verdict.INCONCLUSIVE
+
+
+def test_numbers_alone_are_a_regression_too() -> None:
+    made = [numbered(A, number, "a", "xyz") for number in range(1, 6)]
+    made += [numbered(B, number, "b", "xyz") for number in range(1, 4)]
+    assert decide(made, ["r0", "r1", "r2"], RULES, complete=True).verdict is Verdict.REGRESSION

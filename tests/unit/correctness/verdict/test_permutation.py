@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -15,7 +16,7 @@ Outcomes = list[list[str | None]]
 
 def run(requests: Outcomes, candidates: Sequence[int]) -> Permutation:
     mask = sum(1 << index for index in candidates)
-    return permutation_test([partition(outcomes) for outcomes in requests], mask, len(requests[0]))
+    return permutation_test(Counter(partition(outcomes) for outcomes in requests), mask, len(requests[0]))
 
 
 def brute_force(requests: Outcomes, candidates: Sequence[int]) -> Permutation:

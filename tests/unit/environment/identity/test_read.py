@@ -68,6 +68,14 @@ def test_secrets_are_in_no_fact(tmp_path: Path) -> None:
     assert "sesame" not in text
 
 
+def test_a_word_that_is_too_long_for_a_file_s_name_is_none(tmp_path: Path) -> None:
+    key = "eyJhbGciOiJIUzI1NiJ9." + "Zq9" * 120
+    found = read(tmp_path, "s", "--api-key", key)
+
+    assert key not in str(found)
+    assert not [name for name in found.unknown if name.startswith("file ")]
+
+
 def test_what_is_ignored_is_noted_only(tmp_path: Path) -> None:
     found = read(tmp_path, sys.executable, ignore=("num*", "model"))
 
