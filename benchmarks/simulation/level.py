@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the permutation test is exact: against brute force, and how often it rejects where there is nothing to find."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 from random import Random

@@ -3,7 +3,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ci_doctor.correctness.results import Ending, Experiment
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, OnInconclusive
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.identity import differences
 from ci_doctor.model.report import Failure, Report, Section
 from ci_doctor.model.verdict import Verdict, exit_code
@@ -44,6 +45,8 @@ def report_of(job: Job, experiment: Experiment, invocation: Invocation) -> Repor
         return _interrupted(experiment, invocation, fields)
     fields["facts"] |= {"repository": to_builtins(checkout(Path.cwd())), **_more_facts(job, experiment, decision)}
     fields["facts"]["identity"] = _identity(fields["facts"]["identity"], job)
+    fields["sections"] = (*fields["sections"], *_archive_section(job, fields["facts"]))
+    fields["findings"] = (*fields["findings"], *_different_arms(decision, fields["facts"]["identity"]))
     code = _code(decision.verdict, job.codes, job.settings)
     return invocation.report(verdict=decision.verdict, exit_code=code, summary=_summary(decision, job), **fields)
 
@@ -72,6 +75,26 @@ def _identity(seen: dict[str, Any], job: Job) -> dict[str, Any]:
         "differences": seen["differences"],
         "arms": {each.fact: [each.left, each.right] for each in differences(baseline, candidate)},
     }
+
+
+def _archive_section(job: Job, facts: dict[str, Any]) -> Iterator[Section]:
+    """What was found in the archive, and what was put there."""
+    if job.shelf:
+        yield Section(title="Archive", lines=(*job.shelf.notes(), *facts.get("archive", ())))
+
+
+def _different_arms(decision: Decision, identity: dict[str, Any]) -> Iterator[Finding]:
+    """What the arms do not have in common, where they differ in what they say."""
+    arms: dict[str, list[str | None]] = identity["arms"]
+    if decision.verdict in {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMINISTIC} and arms:
+        lines = [f"{fact}: {left or 'absent'} -> {right or 'absent'}" for fact, (left, right) in arms.items()]
+        yield Finding(
+            rule="correctness/different-arms",
+            severity=Severity.NOTE,
+            summary=f"the arms differ in {', '.join(list(arms)[:4])}" + (" and more" if len(arms) > 4 else ""),
+            evidence=(Evidence(excerpt="\n".join(lines)),),
+            remedy="whatever is not the change under test should be the same in both",
+        )
 
 
 def _settles(job: Job, experiment: Experiment, invocation: Invocation) -> str:

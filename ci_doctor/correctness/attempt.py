@@ -85,7 +85,12 @@ class Attempt:
         stopped = self._group.kill_now() if self._group else self._stopped
         outside = self.failure is not None and self.failure.kind is FailureKind.OUTSIDE
         return StartResult(
-            start=self.tally.start(failed=self.failure is not None, outside=outside),
+            # A process that was never started has the machine's word, not its own.
+            start=self.tally.start(
+                failed=self.failure is not None,
+                outside=outside,
+                claimed=outside and self.failure is not None and self.failure.log is not None,
+            ),
             failure=self.failure,
             duration_s=clock.now() - self.began,
             logs=tuple(self.logs),

@@ -143,6 +143,8 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
         needs = str(fitting) if fewest == fitting else f"{fewest} to {fitting}"
         return f"{time}: about {room} of {estimate} fit ({estimate.basis}); the schedule needs {needs}{_more(schedule)}"
     fit = "fits" if fitting == 1 else "fit"
+    if estimate.source is Source.ASSUMED and not fitting:
+        return f"{time}: whether a start fits is not known before the first ({estimate.basis})"
     return (
         f"{time}: about {fitting} of {len(remaining)}{_more(schedule)} starts of {estimate} {fit} ({estimate.basis}): "
         f"{_undecided(schedule, fitting, fewest)}"
@@ -177,29 +179,42 @@ def settles(estimate: Estimate, schedule: Schedule, argv: Sequence[str], directo
     `argv` are the words behind `ci-doctor` of the run that is to go on, `directory` its report directory, `reserve_s`
     what a budget keeps back for the report.
     """
-    remaining = schedule.remaining
-    if not remaining:
-        return "every start of the schedule was made: only a new run with more of them (--retries) can tell more"
-    seconds = estimate.total(remaining)
-    minutes = math.ceil((seconds * (1 + _SLACK_SHARE) + _SLACK_S + reserve_s) / 60)
-    count = phrases.amount(len(remaining), "more start")
-    return (
-        f"{count}, about {phrases.duration(seconds)} at {estimate} a start ({estimate.basis}): "
-        f"{_going_on(argv, directory, f'{minutes}m')}"
-    )
+    more = ["--resume", directory, "--budget", _budget(estimate, schedule.remaining, reserve_s)]
+    return f"{_cost(estimate, schedule.remaining, 'more start')}: {_command(argv, more)}"
 
 
-def _going_on(argv: Sequence[str], directory: str, budget: str) -> str:
-    """The command line that goes on with a run, under another budget."""
+def settles_anew(
+    estimate: Estimate, order: Sequence[Arm], argv: Sequence[str], retries: int, reserve_s: float = 0.0
+) -> str:
+    """The same where every start was made: a new run in the schedule `order`, which `retries` asks for.
+
+    Not by going on with this one: to look again after more starts would be a second chance to call chance a regression.
+    """
+    more = ["--retries", str(retries), "--budget", _budget(estimate, order, reserve_s)]
+    return f"a new run of up to {_cost(estimate, order, 'start')}: {_command(argv, more)}"
+
+
+def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
+    seconds = phrases.duration(estimate.total(arms))
+    return f"{phrases.amount(len(arms), what)}, about {seconds} at {estimate} a start ({estimate.basis})"
+
+
+def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
+    return f"{math.ceil((estimate.total(arms) * (1 + _SLACK_SHARE) + _SLACK_S + reserve_s) / 60)}m"
+
+
+def _command(argv: Sequence[str], more: Sequence[str]) -> str:
+    """The command line with `more` in the place of what it says on the same things."""
+    replaced = _REPLACED | set(more)
     words: list[str] = []
     skip = False
     for word in argv:
         option = word.partition("=")[0]
-        if not skip and option not in _REPLACED:
+        if not skip and option not in replaced:
             words.append(word)
         # `--budget 25m` is two words, `--budget=25m` is one.
-        skip = not skip and word in _REPLACED
-    return shlex.join(["ci-doctor", *words, "--resume", directory, "--budget", budget])
+        skip = not skip and word in replaced
+    return shlex.join(["ci-doctor", *words, *more])
 
 
 def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:

@@ -4,11 +4,15 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.correctness.estimate import Estimate, Schedule, corrected, outlook, settles
+from ci_doctor.correctness.estimate import Estimate, Schedule, corrected, outlook, settles, settles_anew
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.schedule import sequence
+
+# Candidate starts that a new run is proposed to have beyond those that did not decide.
+_MORE = 2
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -30,7 +34,12 @@ class Pace(Struct, frozen=True, kw_only=True):
 
     def settles(self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float) -> str:
         """What would decide an undecided experiment, in starts and minutes."""
-        return settles(self._estimate(results), self._schedule(results), argv, directory, reserve_s)
+        estimate, schedule = self._estimate(results), self._schedule(results)
+        if schedule.remaining:
+            return settles(estimate, schedule, argv, directory, reserve_s)
+        retries = self.rules.retries + _MORE
+        anew = sequence(replace(self.rules, retries=retries), self.archived)
+        return settles_anew(estimate, anew, argv, retries, reserve_s)
 
     def _estimate(self, results: Sequence[StartResult]) -> Estimate:
         # A start that died took less time than one that answers everything.

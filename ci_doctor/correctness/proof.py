@@ -33,7 +33,7 @@ class Witness:
                 told = not_risen(condition, self._before.get(service), after[service])
             else:
                 told = _not_logged(condition, self._group.services[service].log)
-            sentences += [told] if told else []
+            sentences += [f"nothing proves that its path ran: {told}"] if told else []
         return tuple(sentences)
 
     async def _pages(self) -> dict[str, Page | None]:

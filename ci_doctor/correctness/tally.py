@@ -67,7 +67,7 @@ class Tally:
             if key != "model" and said != before:
                 told[key] = said if before is None else f"{before}, then {said}"
 
-    def start(self, *, failed: bool, outside: bool) -> Start:
+    def start(self, *, failed: bool, outside: bool, claimed: bool = False) -> Start:
         """What this start answered."""
         return Start(
             arm=self.arm,
@@ -78,6 +78,7 @@ class Tally:
             else {},
             failed=failed,
             outside=outside,
+            claimed=claimed,
             prompts=self._prompts,
             empty=len(self._empty),
             proof_missing=self.proof_missing,

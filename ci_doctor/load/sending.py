@@ -2,6 +2,7 @@
 """Acts on the network: sends requests to a running server, each within a time of its own."""
 
 import asyncio
+import contextlib
 import errno
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -27,6 +28,9 @@ _HEADERS = (
 )
 # An answer of a model is kilobytes, with logprobs of a long prompt some megabytes; what is larger must not fill our memory.
 LARGEST_ANSWER = 64 * 1024 * 1024
+# Forty such answers at once would take gigabytes until they are compared: a few are read at a time.
+_LARGE = 2 * 1024 * 1024
+_LARGE_AT_ONCE = 2
 
 
 class Sender(Struct, frozen=True, kw_only=True):
@@ -69,10 +73,11 @@ async def send_all(sender: Sender, requests: Sequence[Request], keep: Callable[[
     What `keep` raises ends it, and is raised. Raises InfraError as `ask`.
     """
     waiting = iter(requests)
+    large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def one_after_another() -> None:
         for request in waiting:
-            keep(await ask(client, sender, request))
+            keep(await ask(client, sender, request, large))
 
     try:
         async with sender.client() as client, asyncio.TaskGroup() as group:
@@ -83,13 +88,17 @@ async def send_all(sender: Sender, requests: Sequence[Request], keep: Callable[[
         raise errors.exceptions[0] from errors
 
 
-async def ask(client: httpx.AsyncClient, sender: Sender, request: Request) -> Reply:
+async def ask(
+    client: httpx.AsyncClient, sender: Sender, request: Request, large: asyncio.Semaphore | None = None
+) -> Reply:
     """Send one request and wait at most the sender's `timeout_s` for its whole answer, all tries and waits included.
+
+    Of answers that are `large` only as many are held at once as the semaphore allows.
 
     Raises InfraError where we ourselves run out of file descriptors: no server is to blame for that.
     """
     await asyncio.sleep(0)  # a server that is always faster than we are would leave no turn to anything else
-    asking, timeout_s = _Asking(request), sender.timeout_s
+    asking, timeout_s = _Asking(request, large), sender.timeout_s
     deadline = asking.sent_at + timeout_s if sender.comes_again else None
     try:
         # httpx's own limits are per read: a server that trickles bytes would never end.
@@ -116,9 +125,10 @@ async def ask(client: httpx.AsyncClient, sender: Sender, request: Request) -> Re
 class _Asking:
     """One request on its way, and what is known of it so far."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, large: asyncio.Semaphore | None) -> None:
         self.sent_at = clock.now()
         self._request = request
+        self._large = large
         self._status: int | None = None
         self._tries = 0
 
@@ -157,7 +167,7 @@ class _Asking:
             response = await client.send(request, stream=True)
             try:
                 self._status = response.status_code
-                body = await read_body(response)
+                body = await read_body(response, self._large)
             finally:
                 await response.aclose()
             if deadline is None:
@@ -185,11 +195,18 @@ def _out_of_descriptors(error: BaseException | None) -> bool:
     return False
 
 
-async def read_body(response: httpx.Response) -> bytes:
-    """The whole body. Raises httpx.ReadError where it is larger than LARGEST_ANSWER."""
+async def read_body(response: httpx.Response, large: asyncio.Semaphore | None = None) -> bytes:
+    """The whole body; a `large` one is read on when it is its turn.
+
+    Raises httpx.ReadError where it is larger than LARGEST_ANSWER.
+    """
     body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > LARGEST_ANSWER:
-            raise httpx.ReadError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
+    async with contextlib.AsyncExitStack() as turn:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if large is not None and len(body) > _LARGE:
+                await turn.enter_async_context(large)
+                large = None
+            if len(body) > LARGEST_ANSWER:
+                raise httpx.ReadError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
     return bytes(body)

@@ -55,6 +55,10 @@ RULES: dict[str, Meaning] = {
         "The budget ended before every start of the schedule was made.",
         "Go on with `--resume DIR` and another `--budget`, or lower `--retries`.",
     ),
+    "correctness/different-arms": Meaning(
+        "The two arms differ in facts that may decide bits: their command lines, variables, libraries.",
+        "Give both arms the same, but for the change under test.",
+    ),
     "correctness/archive-unreadable": Meaning(
         "Files of the archive are damaged, or no archived baseline starts; they were not used.",
         "Remove the files that are named; later builds write new ones.",

@@ -273,7 +273,7 @@ def test_a_baseline_that_a_trusted_build_has_archived_needs_no_start(bench: Benc
     ran = archived(bench, "", "", trusted=False)
     check(bench, ran, "pass", 0)
     assert order(bench) == "B"
-    assert "1 archived baseline starts match" in ran.err
+    assert "1 archived baseline start found under the same identity" in ran.err
 
 
 def test_an_archived_baseline_finds_a_regression_and_today_s_baseline_stands_beside_it(bench: Bench) -> None:

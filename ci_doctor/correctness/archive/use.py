@@ -18,6 +18,7 @@ from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.identity import Identity
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render import phrases
 from ci_doctor.services.check import start_order
 from ci_doctor.system.redaction import Redactor
 
@@ -44,7 +45,8 @@ class Shelf(Struct, frozen=True, kw_only=True):
         """What a person should know before the first start."""
         if self.found.starts:
             newest = self.found.starts[0]
-            yield f"{len(self.found.starts)} archived baseline starts match; the newest is of {newest.build}"
+            count = phrases.amount(len(self.found.starts), "archived baseline start")
+            yield f"{count} found under the same identity; the newest is of {newest.build}"
             if self.found.unknown:
                 yield f"assumed to match, since nobody knows: {', '.join(self.found.unknown)}"
         elif self.found.near:
@@ -101,7 +103,7 @@ def keep_baseline(
     except (CiDoctorError, ValueError) as error:
         # The verdict stands, whether or not a later build profits from it.
         return (f"the baseline could not be archived: {error}",)
-    return (f"{len(kept)} baseline starts were archived in {shelf.archive.directory}",)
+    return (f"{phrases.amount(len(kept), 'baseline start')} archived in {shelf.archive.directory}",)
 
 
 def _lines(samples: Path) -> Iterable[bytes]:

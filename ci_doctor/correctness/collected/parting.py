@@ -69,7 +69,7 @@ def _of_pair(collected: Collected, request: str, kind: Kind, first: Start, secon
                 kind=kind,
                 first=first.name,
                 second=second.name,
-                divergence=no_answer() if left is None or right is None else first_divergence(left, right),
+                divergence=no_answer(left, right) if left is None or right is None else first_divergence(left, right),
                 place=collected.place(second.name, request, number),
             )
     raise AssertionError

@@ -68,6 +68,8 @@ def manner(at: Divergence) -> str:
     """How two answers part: `near-tie, 0.031 nat apart`; empty where nothing tells it."""
     if at.hardness is Hardness.UNKNOWN:
         return ""
+    if at.hardness is Hardness.NUMBERS:
+        return "the same words, other numbers" + ("" if at.gap is None else f", at most {at.gap:.2g} nat apart")
     return str(at.hardness) if at.gap is None else f"{at.hardness}, {at.gap:.2g} nat apart"
 
 
@@ -102,7 +104,7 @@ def sides(at: Divergence, first: str, second: str, *, before: int = 30, after: i
         shared = f"…{shared}"
     left, right = (visible(text[:after], spaces=True) for text in (at.left, at.right))
     if at.hardness is Hardness.MISSING:
-        left, right = left or "(missing on one side)", right or "(missing on one side)"
+        left, right = left or "no answer", right or "no answer"
     return Side(name=first, before=shared, own=left), Side(name=second, before=shared, own=right)
 
 

@@ -160,7 +160,7 @@ def _latest(outputs: Mapping[str, Mapping[str, Any]], pairs: Sequence[Pair]) -> 
 
 def _diverge(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, pair: Pair) -> Divergence:
     if pair.left is None or pair.right is None:
-        return no_answer()
+        return no_answer(left, right)
     return _unread() if left is None or right is None else first_divergence(left, right)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.correctness.report.fields import differ, first_field
-from ci_doctor.correctness.report.hardness import NEAR_NAT, Hardness, compare_steps, ulp_between
+from ci_doctor.correctness.report.hardness import Hardness, compare_steps, ulp_between
 from ci_doctor.correctness.report.tokens import Choice, chat_entries, common, step, token_lists
+from ci_doctor.load.canonical import text_of
 
 _BEFORE = 8  # tokens before the divergence that are searched for a difference of log-probabilities
 _STOPS = ("finish_reason", "stop_reason", "matched_stop")
@@ -71,9 +72,10 @@ def first_divergence(left: Mapping[str, Any], right: Mapping[str, Any], width: i
     return _field(path, one, other, width)
 
 
-def no_answer(choice: int = 0) -> Divergence:
-    """One side has no answer at all."""
-    return Divergence(field="answer", hardness=Hardness.MISSING, choice=choice)
+def no_answer(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, width: int = 40) -> Divergence:
+    """At least one side has no answer at all; what the other says is shown from its beginning."""
+    said = [_encodable(text_of(dict(each))[:width]) if each is not None else "" for each in (left, right)]
+    return Divergence(field="answer", hardness=Hardness.MISSING, left=said[0], right=said[1])
 
 
 def choice_of(output: Mapping[str, Any], index: int) -> Choice:
@@ -170,7 +172,7 @@ def _in_numbers(left: Choice, right: Choice, index: int, width: int) -> Divergen
     text = "".join(each.token for number in range(max(0, at - 20), at) if (each := step(left, number)))
     return Divergence(
         field="logprobs",
-        hardness=Hardness.NEAR_TIE if max(gaps) < NEAR_NAT else Hardness.HARD,
+        hardness=Hardness.NUMBERS,
         unit=Unit.TOKEN,
         position=at,
         choice=index,

@@ -4,7 +4,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from statistics import median
+from statistics import median_low
 from typing import Any
 
 import msgspec
@@ -95,7 +95,7 @@ def _divergence(found: Sequence[Difference]) -> dict[str, Any] | None:
         "unit": str(unit),
         "positions": positions,
         "min": positions[0],
-        "median": median(positions),
+        "median": median_low(positions),
         "max": positions[-1],
     }
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 REMEDIES = {
-    Verdict.FLAKY: "the change may go in; `ci-doctor setup-env --determinism strict` makes starts of the baseline differ less",
+    Verdict.FLAKY: "nothing here speaks against the change; `ci-doctor setup-env --determinism strict` makes starts of the baseline differ less",
     Verdict.NONDETERMINISTIC: "make the baseline steadier with `ci-doctor setup-env --determinism strict`; where it cannot be, "
     "let the step pass with `soft_fail: [{exit_status: 85}]`, since only the requests that repeat themselves are tested",
     Verdict.INCONCLUSIVE: "make more starts: raise `--retries` (and `--budget`)",
@@ -79,7 +79,10 @@ def _verdict_finding(decision: Decision, found: Sequence[Difference], context: C
     lines = {request.id: request.line for request in context.requests}
     # Where the candidate said nothing at all, its end is the story, and not where answers part.
     spoken = [each for each in found if each.divergence.hardness is not Hardness.MISSING]
-    shown = found[:_SHOWN] if decision.verdict in _ABOUT_ANSWERS and spoken else ()
+    # Those that the verdict rests on come first; among them the hardest.
+    disputed = set(decision.test.disputed) if decision.test else set()
+    first = sorted(found, key=lambda each: each.request not in disputed)
+    shown = first[:_SHOWN] if decision.verdict in _ABOUT_ANSWERS and spoken else ()
     evidence = tuple(
         Evidence(
             file=context.requests_file,
@@ -108,10 +111,16 @@ def _which(decision: Decision, found: Sequence[Difference]) -> str:
     """The requests that differ, the most telling kind first."""
     if decision.verdict is Verdict.NONDETERMINISTIC:
         return decision.reason
+    if decision.test:
+        disputed = [each.request for each in found if each.request in decision.test.disputed]
+        return f"{_few(disputed or decision.test.disputed)}: no candidate start gives an answer of the baseline"
     kind = next((kind for kind in TELLING if decision.count(kind)), found[0].kind)
-    names = [each.request for each in found if each.kind is kind]
+    return f"{_few([each.request for each in found if each.kind is kind])}: {explain(kind)}"
+
+
+def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}: {explain(kind)}"
+    return f"{', '.join(names[:3])}{more}"
 
 
 def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:

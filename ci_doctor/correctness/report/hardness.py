@@ -15,9 +15,10 @@ class Hardness(StrEnum):
     """What kind of difference it is."""
 
     HARD = "hard"  # the other side's token is outside the most probable ones, or NEAR_NAT or more away
-    MISSING = "missing"  # one side has no answer, or not this choice
     LENGTH = "length"  # one is the beginning of the other, or they stopped for different reasons
     UNKNOWN = "unknown"  # no log-probabilities there
+    MISSING = "missing"  # one side has no answer, or not this choice
+    NUMBERS = "numbers"  # the same words; only log-probabilities differ
     NEAR_TIE = "near-tie"  # each side's token is among the other's most probable ones, less than NEAR_NAT away
 
 

@@ -138,7 +138,11 @@ def _how(experiment: Experiment, found: Sequence[Difference]) -> Iterator[tuple[
     if positions:
         spread = f"{positions[0]} to {positions[-1]}, median {median_low(positions)}"
         where = spread if positions[0] != positions[-1] else str(positions[0])
-        ulps = [each.divergence.ulp for each in found if each.divergence.ulp is not None]
+        ulps = [
+            each.divergence.ulp
+            for each in found
+            if each.divergence.ulp is not None and each.divergence.hardness is not Hardness.NUMBERS
+        ]
         before = f"; log-probabilities up to {_steps(max(ulps))} ULP apart before" if ulps else ""
         yield "first at", f"{unit} {where}{before}"
     inside = within(experiment)
@@ -182,5 +186,5 @@ def _sure(decision: Decision) -> Iterator[tuple[str, str]]:
 def _next(decision: Decision, found: Sequence[Difference], context: Context) -> Iterator[tuple[str, str]]:
     if decision.settle:
         yield "to settle", decision.settle
-    elif found:
+    if found:
         yield "next", f"`{replay_command(found[0], context)}`"

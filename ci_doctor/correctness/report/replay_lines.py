@@ -53,7 +53,7 @@ def plain(line: Line) -> str:
 def divergence_of(recorded: Recorded, pair: Pair, width: int) -> Divergence:
     """Where the two answers of `pair` part, with `width` characters around it."""
     left, right = outputs_of(recorded, pair)
-    return no_answer() if left is None or right is None else first_divergence(left, right, width)
+    return no_answer(left, right, width) if left is None or right is None else first_divergence(left, right, width)
 
 
 def outputs_of(recorded: Recorded, pair: Pair) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:

@@ -17,10 +17,10 @@ class Start(Struct, frozen=True, kw_only=True):
     """What one start of an arm answered; an `archived` one was made by an earlier build.
 
     `answers` maps every request id to its outcome, and `said` to the outcome of its words alone where answers hold
-    log-probabilities too. `failed` says that a service was of no use (died, never ready) and
-    `outside` that the cause lies outside the change. `prompts` holds what the server says of a request's prompt, by the
+    log-probabilities too. `failed` says that a service was of no use (died, never ready),
+    `outside` that the cause lies outside the change, and `claimed` that only its own log says so. `prompts` holds what the server says of a request's prompt, by the
     name of the fact (`prompt_tokens`: "7"); facts that it does not tell are not there. `empty` counts answers without
-    any text. `proof_missing` holds the conditions that were not met.
+    any text. `proof_missing` says, a sentence each, what was asked of the start and is not shown.
     """
 
     arm: Arm
@@ -29,6 +29,7 @@ class Start(Struct, frozen=True, kw_only=True):
     said: Mapping[str, Answer] = {}
     failed: bool = False
     outside: bool = False
+    claimed: bool = False
     prompts: Mapping[str, Mapping[str, str]] = {}
     empty: int = 0
     proof_missing: tuple[str, ...] = ()
@@ -69,25 +70,33 @@ def classify(requests: Sequence[str], starts: Sequence[Start]) -> dict[str, Kind
     }
 
 
+# One could be noise.
+_FEWEST_TODAY = 2
+
+
 def counted(starts: Iterable[Start]) -> list[Start]:
     """The starts whose answers count.
 
-    Not those that never came to be for a reason outside the change; not archived ones where a baseline start of today
-    shares no answer to some request with any of them: then this is another machine, whatever its identity says.
+    Not those that never came to be for a reason outside the change. Not archived ones where two baseline starts of today
+    share no answer with any of them, to a request on which the archived ones repeat themselves: then this is another
+    machine, whatever its identity says. (Given that choice the test over what is left is not exact; it leaves out
+    evidence against the candidate as well as for it.)
     """
     usable = [start for start in starts if not start.outside]
     archived = [start for start in usable if start.archived]
     today = [start for start in usable if start.arm is Arm.BASELINE and start.answered and not start.archived]
-    if archived and today and _some_request_apart(archived, today):
+    if archived and len(today) >= _FEWEST_TODAY and _some_request_apart(archived, today):
         return [start for start in usable if not start.archived]
     return usable
 
 
-def _some_request_apart(some: Sequence[Start], others: Sequence[Start]) -> bool:
-    return any(
-        {start.answers.get(request) for start in some}.isdisjoint({start.answers.get(request) for start in others})
-        for request in others[0].answers
-    )
+def _some_request_apart(archived: Sequence[Start], today: Sequence[Start]) -> bool:
+    for request in today[0].answers:
+        before = [start.answers.get(request) for start in archived]
+        now = {start.answers.get(request) for start in today} - {None}
+        if now and now.isdisjoint(before) and len({*before}) <= len(before) // 2 + 1:
+            return True
+    return False
 
 
 def _kind(baseline: set[Answer], candidate: set[Answer]) -> Kind:

@@ -30,11 +30,24 @@ def decide(starts: Sequence[Start], requests: Sequence[str], rules: Rules, *, co
         requests=requests,
         complete=complete,
         lost=any(start.outside for start in of_arm(starts, Arm.CANDIDATE)),
+        claimed=_claimed(starts),
     )
-    told = missing(evidence, {start.arm for start in starts}) or void(evidence) or failing_candidate(evidence)
+    told = (
+        missing(evidence, {start.arm for start in starts}) or void(evidence) or failing_candidate(evidence, rules.alpha)
+    )
     if told:
         return Decision(verdict=told[0], reason=told[1], kinds=kinds)
     return replace(_compare(evidence, kinds, rules), kinds=kinds)
+
+
+def _claimed(starts: Sequence[Start]) -> int:
+    """Candidate starts that failed for a reason outside by their own word, where no baseline start says the like.
+
+    A change that leaks memory or fills the disk says just that.
+    """
+    if any(start.claimed for start in of_arm(starts, Arm.BASELINE)):
+        return 0
+    return sum(start.claimed for start in of_arm(starts, Arm.CANDIDATE))
 
 
 def _compare(evidence: Evidence, kinds: Mapping[str, Kind], rules: Rules) -> Decision:
@@ -72,6 +85,12 @@ def _all_equal(evidence: Evidence, rules: Rules) -> Decision:
 def _green(verdict: Verdict, reason: str, evidence: Evidence, rules: Rules) -> Decision:
     """`pass` or `flaky`, once as many candidate starts were made as were asked for; with what that leaves open."""
     clean = len(evidence.candidate)
+    if evidence.claimed:
+        return Decision(
+            verdict=Verdict.INCONCLUSIVE,
+            reason=f"{reason}; but {evidence.claimed} candidate starts failed, by their own logs for a reason outside the "
+            "change, and no baseline start did",
+        )
     if clean < rules.least_candidates:
         return Decision(
             verdict=Verdict.INCONCLUSIVE,

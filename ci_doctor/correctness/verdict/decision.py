@@ -47,7 +47,8 @@ class Decision(Struct, frozen=True, kw_only=True):
 class Evidence(Struct, frozen=True, kw_only=True):
     """The starts that count, by arm, and what was asked of them.
 
-    `complete` says that every start of the schedule was made, `lost` that some candidate starts do not count.
+    `complete` says that every start of the schedule was made, `lost` that some candidate starts do not count;
+    `claimed` is how many of these have nothing but their own word for it.
     """
 
     baseline: Sequence[Start]
@@ -55,6 +56,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     requests: Sequence[str]
     complete: bool
     lost: bool
+    claimed: int = 0
 
     @property
     def total(self) -> int:

@@ -10,6 +10,7 @@ from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.verdict.compare import Start, counted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import FEWEST, of_arm
+from ci_doctor.correctness.verdict.validity import is_no_chance
 from ci_doctor.model.verdict import Verdict
 
 # Fresh baseline starts that stand beside archived ones before a regression may be said: the machine may have changed.
@@ -69,7 +70,7 @@ def next_arm(starts: Sequence[Start], requests: Sequence[str], rules: Rules) -> 
         return Arm.BASELINE if made[Arm.BASELINE] < FEWEST else None
     if made[Arm.CANDIDATE] and decide(starts, requests, rules, complete=False).verdict in _EARLY:
         return None
-    enough = _enough_for_a_failure(usable)
+    enough = _enough_for_a_failure(usable, rules)
     for arm in sequence(rules, sum(start.archived for start in usable)):
         made[arm] -= 1
         if made[arm] < 0 and not (enough and arm is Arm.BASELINE):
@@ -82,9 +83,9 @@ def sequence(rules: Rules, archived: int) -> tuple[Arm, ...]:
     return pairs(rules.retries) if rules.policy is Policy.ANY else order(rules.retries, rules.alpha, archived)
 
 
-def _enough_for_a_failure(usable: Sequence[Start]) -> bool:
-    """Whether the baseline works often enough to blame a candidate that never does: no test is needed for that."""
+def _enough_for_a_failure(usable: Sequence[Start], rules: Rules) -> bool:
+    """Whether the baseline works often enough to blame a candidate that never does."""
     candidate = of_arm(usable, Arm.CANDIDATE)
     never = bool(candidate) and not any(start.answered and not start.failed for start in candidate)
     working = [start for start in of_arm(usable, Arm.BASELINE) if start.answered and not start.failed]
-    return never and len(working) >= FEWEST
+    return never and len(working) >= FEWEST and is_no_chance(len(working), rules.retries, rules.alpha)

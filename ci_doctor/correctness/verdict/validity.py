@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the evidence can mean anything at all: what is missing, what is void, an arm that never works. Pure."""
 
+import math
+
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Evidence
 from ci_doctor.model.verdict import Verdict
@@ -29,8 +31,7 @@ def void(evidence: Evidence) -> tuple[Verdict, str] | None:
             return Verdict.VOID, f"every answer of {start.name} is empty: nothing was said, so nothing was compared"
     for start in evidence.starts:
         if start.proof_missing and not start.failed:
-            missing = start.proof_missing[0]
-            return Verdict.VOID, f"nothing proves that the {start.arm}'s path ran in {start.name}: {missing}"
+            return Verdict.VOID, f"{start.arm} {start.name}: {start.proof_missing[0]}"
     if not any(start.answered for start in evidence.baseline):
         return Verdict.VOID, f"the baseline answered 0 of {evidence.total} requests"
     return _not_asked_the_same(evidence)
@@ -53,7 +54,7 @@ def _not_asked_the_same(evidence: Evidence) -> tuple[Verdict, str] | None:
     return None
 
 
-def failing_candidate(evidence: Evidence) -> tuple[Verdict, str] | None:
+def failing_candidate(evidence: Evidence, alpha: float) -> tuple[Verdict, str] | None:
     """A candidate that dies, or answers nothing, in every start."""
     if any(start.answered and not start.failed for start in evidence.candidate):
         return None
@@ -68,6 +69,15 @@ def failing_candidate(evidence: Evidence) -> tuple[Verdict, str] | None:
     if not evidence.enough:
         return Verdict.INCONCLUSIVE, f"the candidate {what} in the only start that counts; no other could be made"
     baseline = len(evidence.baseline)
-    return Verdict.REGRESSION, (
-        f"the candidate {what} in {starts} of {starts} starts, and the baseline answered in {baseline} of {baseline}"
-    )
+    told = f"the candidate {what} in {starts} of {starts} starts, and the baseline answered in {baseline} of {baseline}"
+    if not is_no_chance(baseline, starts, alpha):
+        return Verdict.INCONCLUSIVE, f"{told}: too few to tell it from starts that fail at random in both arms"
+    return Verdict.REGRESSION, told
+
+
+def is_no_chance(working: int, failing: int, alpha: float) -> bool:
+    """Whether starts that fail at random would hardly put all failures on one side.
+
+    Of all ways to choose as many of these starts only one does (Fisher's exact test at its extreme).
+    """
+    return math.comb(working + failing, failing) * alpha >= 1

@@ -19,7 +19,8 @@ _POSITIONS = 12
 _CHOICES = 5
 _MEANINGS = {
     "near-tie": "the two likeliest tokens were almost equally likely: rounding is enough to swap them",
-    "hard": "the likeliest token was clearly ahead: rounding alone does not explain it",
+    "hard": "the likeliest token was clearly ahead: rounding alone rarely explains it",
+    "numbers": "both say the same; only log-probabilities differ",
     "length": "one answer ends where the other goes on, or ends for another reason",
     "missing": "one side gave no answer",
     "unknown": "there are no log-probabilities to tell by",

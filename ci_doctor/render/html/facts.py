@@ -95,11 +95,15 @@ class IdentityDifference(Struct, frozen=True, kw_only=True):
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """What was installed, loaded and effective, what is not known of it, and what differs between starts."""
+    """What was installed, loaded and effective, what is not known of it, and what differs between starts.
+
+    `arms` leads from a fact to its value in the baseline and in the candidate, where these are not the same.
+    """
 
     facts: dict[str, Any] = {}
     unknown: tuple[str, ...] = ()
     differences: tuple[IdentityDifference, ...] = ()
+    arms: dict[str, tuple[str | None, str | None]] = {}
 
 
 def part(facts: Mapping[str, Any], name: str, form: type[Part]) -> Part | None:

@@ -11,6 +11,7 @@ from ci_doctor.correctness.estimate import (
     earlier,
     outlook,
     settles,
+    settles_anew,
 )
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.schedule import order
@@ -118,7 +119,12 @@ def test_a_p_value_is_never_told_smaller_than_it_is() -> None:
 
 
 def test_no_time_at_all_is_told_as_none() -> None:
-    assert outlook(SLOW, Schedule(order=EIGHT), -3.0).startswith("0.0 s left: about 0 of 8 starts")
+    assert outlook(SLOW, Schedule(order=EIGHT), -3.0).startswith(
+        "0.0 s left: whether a start fits is not known before the first"
+    )
+    assert outlook(corrected(SLOW, [(A, 80.0)]), Schedule(order=EIGHT), -3.0).startswith(
+        "0.0 s left: about 0 of 8 starts"
+    )
 
 
 def test_what_would_settle_it_is_a_command_to_paste() -> None:
@@ -144,8 +150,12 @@ def test_the_value_of_another_option_is_not_taken_for_an_option() -> None:
     assert told.endswith("ci-doctor correctness -v --resume d --budget 2m")
 
 
-def test_a_complete_schedule_cannot_be_settled_by_going_on() -> None:
-    assert "--retries" in settles(SLOW, Schedule(order=(A, B), made=(A, B)), [], "d")
+def test_a_complete_schedule_is_settled_by_a_new_run_that_makes_more() -> None:
+    argv = ["correctness", "--retries", "3", "--resume=old", "--budget", "9m"]
+    assert settles_anew(SLOW, EIGHT, argv, 5) == (
+        "a new run of up to 8 starts, about 10 min 40 s at 1 min 20 s a start (assumed: 30 s to be ready, 1 s an answer): "
+        "ci-doctor correctness --retries 5 --budget 14m"
+    )
 
 
 @pytest.mark.parametrize(

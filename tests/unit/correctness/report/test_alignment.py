@@ -34,7 +34,7 @@ def test_what_is_cut_off_before_is_said_to_be() -> None:
 def test_a_missing_answer_is_said_to_be_missing() -> None:
     at = Divergence(field="answer", hardness=Hardness.MISSING)
 
-    assert [side.own for side in sides(at, "A1", "B1")] == ["(missing on one side)"] * 2
+    assert [side.own for side in sides(at, "A1", "B1")] == ["no answer"] * 2
 
 
 def test_the_numbers_around_a_divergence_are_put_side_by_side() -> None:

@@ -30,7 +30,7 @@ def test_a_pass_has_nothing_to_tell() -> None:
 def test_a_regression_names_its_requests_and_the_command_that_shows_one() -> None:
     (finding,) = found(experiment(*regression("same two", "same three")))
     assert (finding.rule, finding.severity) == ("correctness/regression", Severity.ERROR)
-    assert finding.summary == "r1: the baseline is always the same; the candidate is never the same as it"
+    assert finding.summary == "r1: no candidate start gives an answer of the baseline"
     assert finding.remedy == ("ci-doctor correctness replay --run ci-doctor-report --request r1 --starts A1,B1")
     (evidence,) = finding.evidence
     assert (evidence.file, evidence.line) == ("prompts.jsonl", 2)
@@ -47,10 +47,11 @@ def test_many_requests_are_not_all_named() -> None:
 def test_a_candidate_that_dies_every_time_is_to_blame_with_its_logs_lines() -> None:
     results = [result("A1", "x x"), result("B1", "- -", failure=DEATH, errors={})]
     results += [result("A2", "x x"), result("B2", "- -", failure=DEATH, errors={})]
+    results += [result("A3", "x x"), result("B3", "- -", failure=DEATH, errors={})]
     verdict, death = found(experiment(*results))
     assert verdict.remedy == "ci-doctor correctness --only ID"
     assert (death.rule, death.severity) == ("correctness/service-died", Severity.ERROR)
-    assert death.summary == f"candidate (B1, B2): {DEATH.message}"
+    assert death.summary == f"candidate (B1, B2, B3): {DEATH.message}"
     assert (death.evidence[0].line, death.evidence[0].excerpt) == (7, "RuntimeError: no")
 
 

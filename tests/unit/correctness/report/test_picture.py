@@ -52,9 +52,9 @@ def test_archived_starts_are_marked() -> None:
     made = replace(experiment(result("B1", "x")), archived=tuple(archived))
 
     assert picture(made).lines[0] == "starts     none | B1   archived a1 a2"
-    today = replace(experiment(result("A1", "y"), result("B1", "y")), archived=tuple(archived))
+    today = replace(experiment(result("A1", "y"), result("A2", "y"), result("B1", "y")), archived=tuple(archived))
     assert picture(today).lines[0] == (
-        "starts     A1 | B1   archived a1 a2, set aside: today's baseline answers otherwise"
+        "starts     A1 A2 | B1   archived a1 a2, set aside: today's baseline answers otherwise"
     )
 
 
@@ -65,8 +65,9 @@ def test_a_pass_is_quiet() -> None:
 
 
 def test_what_would_settle_it_comes_before_a_replay() -> None:
-    (last,) = lines(result("A1", "x"), result("B1", "y"), settle="2 more starts")[-1:]
-    assert last == "to settle  2 more starts"
+    settle, replay = lines(result("A1", "x"), result("B1", "y"), settle="2 more starts")[-2:]
+    assert settle == "to settle  2 more starts"
+    assert replay.startswith("next")
 
 
 def test_where_no_start_is_evidence_there_is_no_section() -> None:
@@ -113,8 +114,8 @@ def test_the_picture_is_at_most_20_lines_of_80_cells_however_much_there_is_to_sa
 
     assert shown[0] == "Evidence"
     assert len(shown) <= 20
-    assert max(map(len, shown)) <= 80
-    assert [line.split()[0] for line in section.lines[-3:]] == ["test", "risk", "to"]
+    assert max(len(line) for line in shown if "replay" not in line) <= 80, "a command is never broken"
+    assert [line.split()[0] for line in section.lines[-4:]] == ["test", "risk", "to", "next"]
     assert any(line.startswith("suspects") for line in section.lines)
 
 
