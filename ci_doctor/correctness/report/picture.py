@@ -177,7 +177,7 @@ def _sure(decision: Decision) -> Iterator[tuple[str, str]]:
     if test := decision.test:
         yield (
             "test",
-            f"p {test.p:.3g}, at best {test.smallest_p:.3g} with {test.labelings} labelings; alpha {test.alpha:g}",
+            f"p {test.p:.3g}, at best {test.smallest_p:.3g} with {test.labelings} labelings; told from {test.level:.3g} down",
         )
     if decision.risk:
         yield "risk", decision.risk

@@ -84,8 +84,10 @@ def counted(starts: Iterable[Start]) -> list[Start]:
     """
     usable = [start for start in starts if not start.outside]
     archived = [start for start in usable if start.archived]
+    if not archived:
+        return usable
     today = [start for start in usable if start.arm is Arm.BASELINE and start.answered and not start.archived]
-    if archived and len(today) >= _FEWEST_TODAY and _some_request_apart(archived, today):
+    if len(today) >= _FEWEST_TODAY and _some_request_apart(archived, today):
         return [start for start in usable if not start.archived]
     return usable
 

@@ -12,7 +12,7 @@ from ci_doctor.correctness.verdict.compare import Kind, Start, classify, counted
 from ci_doctor.correctness.verdict.decision import FEWEST, Decision, Evidence, Test, of_arm
 from ci_doctor.correctness.verdict.noise import explained_by_noise
 from ci_doctor.correctness.verdict.permutation import Partition, disputes, partition, permutation_test
-from ci_doctor.correctness.verdict.risk import any_pair_risk, false_alarm_risk, rare_bug_risk
+from ci_doctor.correctness.verdict.risk import any_pair_risk, false_alarm_risk, level, rare_bug_risk
 from ci_doctor.correctness.verdict.validity import failing_candidate, missing, void
 from ci_doctor.model.verdict import Verdict
 
@@ -52,10 +52,15 @@ def _claimed(starts: Sequence[Start]) -> int:
 
 def _compare(evidence: Evidence, kinds: Mapping[str, Kind], rules: Rules) -> Decision:
     number = Counter(kinds.values())
-    if number[Kind.UNANSWERED]:
+    if number[Kind.UNANSWERED] and (evidence.complete or len(evidence.baseline) > FEWEST):
         return Decision(
             verdict=Verdict.VOID,
             reason=f"{number[Kind.UNANSWERED]} of {evidence.total} requests were answered by no baseline start",
+        )
+    if number[Kind.UNANSWERED]:
+        return Decision(
+            verdict=Verdict.INCONCLUSIVE,
+            reason=f"{number[Kind.UNANSWERED]} of {evidence.total} requests were not yet answered by a baseline start",
         )
     if number[Kind.EQUAL] == evidence.total:
         return _all_equal(evidence, rules)
@@ -140,7 +145,7 @@ def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], rules: Rule
     starts = f"{len(evidence.baseline)} baseline and {len(evidence.candidate)} candidate starts"
     if not evidence.complete or not evidence.enough:
         verdict, reason = Verdict.INCONCLUSIVE, f"{told} in {starts}, and the starts that would tell why were not made"
-    elif test.p <= rules.alpha:
+    elif test.p <= test.level:
         verdict, reason = Verdict.REGRESSION, f"{told} in {starts}: chance alone does so in {_share(test.p)} of cases"
     elif len(never) == len(disputed) and len(evidence.baseline) > FEWEST:
         stable = evidence.total - len(_varying(evidence))
@@ -151,7 +156,9 @@ def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], rules: Rule
         )
     else:
         verdict = Verdict.INCONCLUSIVE
-        reason = f"{told} in {starts}, but chance alone does so in {_share(test.p)} of cases, more than {_share(rules.alpha)}"
+        reason = (
+            f"{told} in {starts}, but chance alone does so in {_share(test.p)} of cases, more than {_share(test.level)}"
+        )
     risk = false_alarm_risk(test) if verdict is Verdict.REGRESSION else None
     return Decision(verdict=verdict, reason=reason, test=test, risk=risk)
 
@@ -159,10 +166,15 @@ def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], rules: Rule
 def _test(evidence: Evidence, disputed: tuple[str, ...], rules: Rules) -> Test:
     starts = evidence.starts
     result = permutation_test(_weighed(evidence), _candidate_mask(evidence), len(starts))
-    labelings = math.comb(len(starts), len(evidence.candidate))
     best = 2 if len(evidence.baseline) == len(evidence.candidate) else 1
+    smallest = best / math.comb(len(starts), len(evidence.candidate))
     return Test(
-        disputed=disputed, p=result.p, smallest_p=best / labelings, labelings=result.labelings, alpha=rules.alpha
+        disputed=disputed,
+        p=result.p,
+        smallest_p=smallest,
+        labelings=result.labelings,
+        alpha=rules.alpha,
+        level=level(rules.alpha, smallest, result.patterns),
     )
 
 

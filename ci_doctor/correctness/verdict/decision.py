@@ -17,6 +17,7 @@ class Test(Struct, frozen=True, kw_only=True):
     """The permutation test: `disputed` requests are those where no candidate start shares its answer with a baseline start.
 
     `p` is the share of all `labelings` that dispute as many; `smallest_p` is what this many starts could reach at best.
+    A regression is told at `level` and below, which is at most `alpha` (see `risk.level`).
     """
 
     disputed: tuple[str, ...]
@@ -24,6 +25,7 @@ class Test(Struct, frozen=True, kw_only=True):
     smallest_p: float
     labelings: int
     alpha: float
+    level: float
 
 
 class Decision(Struct, frozen=True, kw_only=True):

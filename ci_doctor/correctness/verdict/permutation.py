@@ -22,10 +22,14 @@ _DRAWS = 50_000
 
 
 class Permutation(Struct, frozen=True, kw_only=True):
-    """`extreme` of `labelings` dispute at least as many requests as the observed one, which is among them."""
+    """`extreme` of `labelings` dispute at least as many requests as the observed one, which is among them.
+
+    `patterns` counts the different partitions that some labeling disputes, and others do not.
+    """
 
     extreme: int
     labelings: int
+    patterns: int = 0
 
     @property
     def p(self) -> float:
@@ -65,11 +69,14 @@ def permutation_test(kinds: Mapping[Partition, int], candidates: int, starts: in
     if sum(min(2 ** len(classes), labelings) for classes in telling) > _MOST_UNIONS:
         return _estimate(telling, candidates, starts, observed - always)
     disputed: Counter[int] = Counter()
+    patterns = 0
     for classes, count in telling.items():
+        before = disputed.total()
         for labeling in _unions(classes, size):
             disputed[labeling] += count
+        patterns += disputed.total() > before
     extreme = sum(count >= observed - always for count in disputed.values())
-    return Permutation(extreme=extreme, labelings=labelings)
+    return Permutation(extreme=extreme, labelings=labelings, patterns=patterns)
 
 
 def _unions(classes: Partition, size: int) -> Iterator[int]:
@@ -93,4 +100,4 @@ def _estimate(telling: dict[Partition, int], candidates: int, starts: int, obser
     for _ in range(_DRAWS):
         labeling = sum(1 << index for index in source.sample(range(starts), size))
         extreme += sum(count for classes, count in telling.items() if disputes(classes, labeling)) >= observed
-    return Permutation(extreme=extreme, labelings=_DRAWS + 1)
+    return Permutation(extreme=extreme, labelings=_DRAWS + 1, patterns=len(telling))

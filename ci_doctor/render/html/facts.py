@@ -78,10 +78,11 @@ class Aligned(Struct, frozen=True, kw_only=True):
 
 
 class Test(Struct, frozen=True, kw_only=True):
-    """The exact test of the decision: see correctness/decide.py."""
+    """The exact test of the decision (correctness/verdict/decide.py); `level` is where it is told, `alpha` at most."""
 
     p: float
     alpha: float
+    level: float | None = None
     smallest_p: float | None = None
     labelings: int | None = None
     disputed: tuple[str, ...] = ()

@@ -40,6 +40,8 @@ def test_the_arms_take_turns() -> None:
     assert letters(order(3, 0.05)) == "ABAABABA"
     assert letters(order(4, 0.05)) == "ABBABAABA", "not every second one"
     assert letters(order(2, 0.05)) == "ABAAAAABAA"
+    assert letters(order(4, 0.05, eager=True)) == "ABBABBAAA"
+    assert letters(order(3, 0.05, archived=6, eager=True)) == "BBABA"
     assert letters(order(3, 0.05, archived=6)) == "BABAB"
     assert letters(order(3, 0.05, archived=1)) == "BAABABA"
 
@@ -61,7 +63,7 @@ def test_a_difference_is_decided_at_the_end() -> None:
 def test_equal_answers_end_it_after_a_start_of_each_arm() -> None:
     assert made_by({A: "x", B: "x"}) == "AB"
     assert made_by({A: "x", B: "x"}, archived="6*x") == "B"
-    assert made_by({A: "x", B: "x"}, replace(RULES, retries=4, least_candidates=4)) == "ABBABAAB"
+    assert made_by({A: "x", B: "x"}, replace(RULES, retries=4, least_candidates=4)) == "ABBABB"
 
 
 def test_a_candidate_that_never_works_needs_no_further_baseline_start() -> None:
