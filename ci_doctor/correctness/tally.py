@@ -19,6 +19,14 @@ def outcome(digests: Mapping[int, str], passes: int) -> Answer:
     return next(iter(digests.values())) if passes == 1 else digest([digests[key] for key in sorted(digests)])
 
 
+def hear(told: dict[str, str], asked: Mapping[str, object]) -> None:
+    """Add to `told` what the server says of a prompt; two passes that were not asked the same are no agreement."""
+    for key, value in asked.items():
+        said, before = _in_words(value), told.get(key)
+        if key != "model" and said != before:
+            told[key] = said if before is None else f"{before}, then {said}"
+
+
 class Tally:
     """The samples of one start so far.
 
@@ -51,7 +59,7 @@ class Tally:
             return
         self.digests.setdefault(sample.id, {})[sample.pass_] = sample.digest
         self._said.setdefault(sample.id, {})[sample.pass_] = sample.said or sample.digest
-        self._hear(self._prompts.setdefault(sample.id, {}), sample.asked)
+        hear(self._prompts.setdefault(sample.id, {}), sample.asked)
         if sample.empty:
             self._empty.add(sample.id)
 
@@ -59,13 +67,6 @@ class Tally:
     def _numbers(self) -> bool:
         """Whether any answer holds more than its words."""
         return self._said != self.digests
-
-    def _hear(self, told: dict[str, str], asked: Mapping[str, object]) -> None:
-        """What the server says of a prompt; two passes that were not asked the same are no agreement."""
-        for key, value in asked.items():
-            said, before = _in_words(value), told.get(key)
-            if key != "model" and said != before:
-                told[key] = said if before is None else f"{before}, then {said}"
 
     def start(self, *, failed: bool, outside: bool, claimed: bool = False) -> Start:
         """What this start answered."""

@@ -8,6 +8,7 @@ the checksum of the second, so that a file that was cut short or changed is foun
 
 import gzip
 import os
+import re
 import shutil
 import tempfile
 import zlib
@@ -30,6 +31,7 @@ FORMAT = "ci-doctor archived start, 1"
 _GZIP = 31
 _LEVEL = 1
 _CHUNK = 1 << 20
+_DIGEST = re.compile("[0-9a-f]{64}")
 # 1,000 requests in two passes take half a megabyte.
 _HEAD_LIMIT = 256 << 20
 
@@ -173,6 +175,9 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
         raise NotOursError("its samples are cut short" if size < head.bytes else "its samples were changed")
     if not head.digests or any(set(told) != set(range(1, head.passes + 1)) for told in head.digests.values()):
         raise NotOursError("it does not hold an answer to every request in every pass")
+    named = {digest for told in head.digests.values() for digest in told.values()} | head.places.keys()
+    if not all(_DIGEST.fullmatch(digest) for digest in named):
+        raise NotOursError("what names its answers is no digest")
     return Identity.of(head.identity.facts, head.identity.unknown, head.identity.noted), _start(
         head, path, number, len(line)
     )

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ci_doctor.correctness.collected.entries import Entry
 from ci_doctor.correctness.collected.sources import Place, entry
 from ci_doctor.correctness.collected.survey import Heard, Survey
+from ci_doctor.correctness.tally import hear
 from ci_doctor.correctness.verdict.compare import Answer, Start
 from ci_doctor.load.canonical import digest
 
@@ -66,7 +67,7 @@ class _Start:
                 self.errors.setdefault(request, read.error or "no answer")
             else:
                 digests.append(read.digest)
-                self.prompts[request] = _asked(read.asked)
+                hear(self.prompts.setdefault(request, {}), read.asked)
                 self.empty += read.empty and number == 1
         self.within += len(set(digests)) > 1
         self.answers[request] = self._outcome(digests)
@@ -100,12 +101,3 @@ def settle(survey: Survey) -> Collected:
         errors={start.heard.name: start.errors for start in starts if start.errors},
         within={start.heard.name: start.within for start in starts},
     )
-
-
-def _asked(told: Mapping[str, Any]) -> dict[str, str]:
-    """What the server says it was asked, in words. The model's name may differ: it is how the arm calls it."""
-    return {
-        key: str(value) if isinstance(value, int) else f"sha256 {digest(value)[:12]}"
-        for key, value in told.items()
-        if key != "model"
-    }
