@@ -24,7 +24,7 @@ def judge(experiment: Experiment, context: Context, settles: str) -> Decision:
     complete = experiment.ending is Ending.COMPLETE
     decision = decide(experiment.starts, identities, experiment.rules, complete=complete)
     if not canary_found(experiment, identities):
-        reason = "one answer was changed in memory, and the comparison did not find it: it cannot be trusted"
+        reason = "the comparison is not proven: one answer changed in memory was not found, or could not be read again"
         return Decision(verdict=Verdict.VOID, reason=reason)
     return replace(decision, settle=settles) if decision.verdict is Verdict.INCONCLUSIVE else decision
 

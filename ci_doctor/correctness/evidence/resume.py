@@ -43,7 +43,7 @@ def resume(directory: Path, identity: Identity, *, ids: Sequence[str], passes: i
     """Take up the run in `directory`, of the requests `ids`, and leave only its finished starts there.
 
     A finished start whose samples are not all there, or not sound, is not trusted; one that failed for a reason outside
-    the change deserves another chance. Memory is bounded by the longest answer. May itself be killed at any moment.
+    the change, by more than its own word, deserves another chance. Memory is bounded by the longest answer. May itself be killed at any moment.
     Raises UsageError where there is no run, or another one: then nothing is touched.
     """
     run = read_run(directory)
@@ -108,9 +108,15 @@ class _Recorded:
         self._open.discard((sample.id, sample.pass_))
         self.tally.add(sample)
 
+    @property
+    def _claimed(self) -> bool:
+        """Whether only its own log says that the cause lies outside: that must not go away by going on."""
+        failure = self.record.failure
+        return self.record.outside and failure is not None and failure.log is not None
+
     def distrust(self) -> str | None:
         """Why it must be made again; None where it need not."""
-        if self.record.outside:
+        if self.record.outside and not self._claimed:
             return "it failed for a reason outside the change"
         if self._unsound:
             return self._unsound
@@ -124,7 +130,7 @@ class _Recorded:
         if failure is not None and failure.log is not None:
             failure = structs.replace(failure, log=str(directory / failure.log))
         return StartResult(
-            start=self.tally.start(failed=record.failed, outside=record.outside),
+            start=self.tally.start(failed=record.failed, outside=record.outside, claimed=self._claimed),
             failure=failure,
             duration_s=record.duration_s,
             logs=tuple(directory / log for log in record.logs),

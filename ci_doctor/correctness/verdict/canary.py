@@ -14,6 +14,7 @@ from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.tally import outcome
 from ci_doctor.correctness.verdict.compare import Answer, Kind, Start, classify
 from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.verdict import Verdict
 
@@ -22,7 +23,10 @@ _MARKS = tuple(map(chr, range(0x2600, 0x2640)))
 
 
 def canary_found(experiment: Experiment, requests: Sequence[str]) -> bool:
-    """Whether a candidate answer that is changed by one character is found; True where there is none to change."""
+    """Whether a candidate answer that is changed by one character is found; True where there is none to change.
+
+    One that can no longer be read proves nothing: False.
+    """
     result = next((each for each in experiment.compared if _is_answered(each.start)), None)
     if result is None:
         return True
@@ -33,7 +37,10 @@ def canary_found(experiment: Experiment, requests: Sequence[str]) -> bool:
     def over_passes(changed: str) -> Answer:
         return outcome({**digests, number: changed}, len(digests))
 
-    output = experiment.outputs[first]
+    try:
+        output = experiment.outputs[first]
+    except (KeyError, InfraError):
+        return False
     return canary(experiment.starts, requests, experiment.rules, result.start, request, output, over_passes)
 
 

@@ -71,7 +71,7 @@ def _compare(evidence: Evidence, kinds: Mapping[str, Kind], rules: Rules) -> Dec
             risk=any_pair_risk(rules.retries),
         )
     if disputed := _disputed(evidence, kinds):
-        return _disputed_verdict(evidence, disputed, rules)
+        return _disputed_verdict(evidence, disputed, number[Kind.SOMETIMES], rules)
     return _shared(evidence, kinds, rules)
 
 
@@ -137,8 +137,11 @@ def _weighed(evidence: Evidence) -> Counter[Partition]:
     return weighed
 
 
-def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], rules: Rules) -> Decision:
-    """Regression where chance does not explain it; else why nothing is decided."""
+def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], sometimes: int, rules: Rules) -> Decision:
+    """Regression where chance does not explain it; else why nothing is decided.
+
+    On `sometimes` requests a stable baseline is only sometimes met: then not only the environment differs from itself.
+    """
     test = _test(evidence, disputed, rules)
     never = [request for request in disputed if not _repeats(evidence.baseline, request)]
     told = f"{len(disputed)} of {evidence.total} answers are never the baseline's"
@@ -147,7 +150,7 @@ def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], rules: Rule
         verdict, reason = Verdict.INCONCLUSIVE, f"{told} in {starts}, and the starts that would tell why were not made"
     elif test.p <= test.level:
         verdict, reason = Verdict.REGRESSION, f"{told} in {starts}: chance alone does so in {_share(test.p)} of cases"
-    elif len(never) == len(disputed) and len(evidence.baseline) > FEWEST:
+    elif len(never) == len(disputed) and len(evidence.baseline) > FEWEST and not sometimes:
         stable = evidence.total - len(_varying(evidence))
         verdict = Verdict.NONDETERMINISTIC
         reason = (

@@ -4,7 +4,7 @@
 from ci_doctor.correctness.verdict.decision import Test
 
 # Shares of alpha that are used. With one pattern the test is far from its level, and every further one fills it up:
-# benchmarks/verdicts.py shows 3 to 5 % of false alarms at alpha itself in worlds of many patterns, and at most 2 % so.
+# benchmarks/verdicts.py shows 3 to 5 % of false alarms at alpha itself in worlds of many patterns, and some 2 % at most so.
 _FEW_PATTERNS = 2
 _OF_FEW = 0.72
 _OF_MANY = 0.4

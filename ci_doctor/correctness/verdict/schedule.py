@@ -38,8 +38,8 @@ def order(retries: int, alpha: float, archived: int = 0, *, eager: bool = False)
     A B A A B A B A for three candidate starts: they are spread evenly. Where that would be strict alternation, a machine
     that alternates too (every second start is warm) would look like a regression, and the Thue-Morse sequence is taken
     instead: A B B A B A A B. An `eager` schedule has candidate starts earlier, two after each of the baseline's, for those
-    who want several before a pass: A B B A B B A A A. The candidate comes second, or first where `archived` baseline starts are there already, since
-    that may be all it takes.
+    who want several before a pass: A B B A B B A A A. The candidate comes second, or first where `archived` baseline
+    starts are there already, since that may be all it takes.
     """
     baseline = baseline_starts(retries, alpha)
     if archived:

@@ -179,6 +179,15 @@ def test_a_start_that_failed_for_a_reason_outside_gets_another_chance(run: Recor
     assert names(take_up(run.directory)) == []
 
 
+def test_going_on_does_not_make_a_start_s_own_excuse_go_away(run: Recording) -> None:
+    failure = ServiceFailure(
+        kind=FailureKind.OUTSIDE, service="vllm", message="no memory", duration_s=1.0, log="logs/B1/vllm-1.log"
+    )
+    run.start("B1", sample("B1", "r0", 1), failure=failure, outside=True)
+    (result,) = take_up(run.directory).results
+    assert (result.start.outside, result.start.claimed) == (True, True)
+
+
 def test_a_run_without_any_start_can_be_taken_up(tmp_path: Path) -> None:
     write_run(tmp_path, IDENTITY)
     assert names(take_up(tmp_path)) == []

@@ -2,6 +2,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict import canary as canary_module
@@ -48,3 +49,8 @@ def test_without_a_candidate_answer_there_is_nothing_to_change() -> None:
 def test_every_shape_of_answer_can_be_changed(said: dict[str, Any]) -> None:
     made = experiment(result("A1", "one"), result("B1", "one"))
     assert canary(made.starts, ["r0"], Rules(), made.starts[1], "r0", said)
+
+
+def test_an_answer_that_can_no_longer_be_read_proves_nothing() -> None:
+    made = replace(experiment(result("A1", "one"), result("B1", "one")), outputs={})
+    assert not canary_found(made, ["r0"])

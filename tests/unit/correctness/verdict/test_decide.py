@@ -354,3 +354,9 @@ def test_a_candidate_that_says_itself_that_the_machine_is_full_does_not_pass_by_
     assert decide([*rest, taken], ["r0", "r1"], RULES, complete=True).verdict is Verdict.PASS
     both = [*rest, full, start(A, "--", 3, failed=True, outside=True, claimed=True)]
     assert decide(both, ["r0", "r1"], RULES, complete=True).verdict is Verdict.PASS
+
+
+def test_a_candidate_that_wavers_where_the_baseline_is_steady_is_no_fault_of_the_environment() -> None:
+    baseline = "xa xb xc xd xe"
+    assert verdict(baseline, "xf xg xh") is Verdict.NONDETERMINISTIC
+    assert verdict(baseline, "xf yg xh") is Verdict.INCONCLUSIVE
