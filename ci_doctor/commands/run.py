@@ -5,17 +5,21 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import config_option, dry_run_option, environment_options, output_options
-from ci_doctor.commands.preparation import prepare, read_settings
+from ci_doctor.commands.preparation import Preparation, prepare, read_settings
 from ci_doctor.commands.setup_env import describe
 from ci_doctor.errors import UsageError
+from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.report import Section
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -36,18 +40,58 @@ def run(
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
     **flags: Any,
 ) -> int:
-    """Prepare the same environment as setup-env, then become CMD: its status and its signals are CMD's own."""
+    """Prepare the same environment as setup-env, then become CMD: its status and its signals are CMD's own.
+
+    Preload rules hold for CMD and what it starts; nothing is installed.
+    """
     if "--" not in invocation.argv:
         # Without it a reader could not tell whose option `--json` is.
         words = shlex.join(["ci-doctor", *invocation.argv[: -len(command)], "--", *command])
         raise UsageError("`--` is missing before the command", hint=f"write: {words}")
     directory = invocation.report_directory
     claim(directory)
-    preparation = prepare(read_settings(config_path, os.environ, flags), os.environ, dry_run=dry_run)
+    settings = read_settings(config_path, os.environ, flags)
+    preparation = prepare(replace(settings, preload=()), os.environ, dry_run=dry_run)
+    environ = {**os.environ, **preparation.exports}
+    if settings.preload:
+        environ, preparation = injected(settings.preload, command, environ, preparation)
     code = deliver(describe(preparation, invocation, dry_run=dry_run), as_json=as_json, directory=directory)
     if dry_run or code:
         return code
-    return become(command, {**os.environ, **preparation.exports})
+    return become(command, environ)
+
+
+def injected(
+    texts: Sequence[str], command: Sequence[str], environ: Mapping[str, str], preparation: Preparation
+) -> tuple[dict[str, str], Preparation]:
+    """The environment in which CMD and its children preload, with nothing installed, and the preparation that says so.
+
+    Raises UsageError for a bad rule.
+    """
+    from ci_doctor.preload.injection import isolation, with_rules
+    from ci_doctor.preload.presets import rules_of
+    from ci_doctor.preload.rules import format_rule
+
+    rules = rules_of(texts)
+    lines = (
+        *(f"rule {format_rule(rule)}" for rule in rules),
+        "for this command and what it starts, by PYTHONPATH; a Python with -I, -E or -S is not reached",
+    )
+    why = isolation(command, environ)
+    escaped = Finding(
+        rule="preload/not-reached",
+        severity=Severity.WARNING,
+        summary=f"{command[0]} starts a Python with {why}: it will not preload",
+        remedy="install the shim, which works there: ci-doctor preload install",
+    )
+    told = replace(
+        preparation,
+        sections=(*preparation.sections, Section(title="Preload", lines=lines)),
+        findings=(*preparation.findings, *((escaped,) if why else ())),
+        changed=(*preparation.changed, "PYTHONPATH"),
+        facts={**preparation.facts, "preload": [format_rule(rule) for rule in rules]},
+    )
+    return with_rules(environ, rules), told
 
 
 def become(command: tuple[str, ...], environ: dict[str, str]) -> int:

@@ -23,12 +23,14 @@ class Shims(Struct, frozen=True, kw_only=True):
 
 
 def install(rules: Sequence[str], targets: Sequence[TargetInterpreter], *, dry_run: bool) -> Shims:
-    """Install `rules` into each of `targets`. Raises UsageError for a bad rule, PreparationError where it is refused."""
-    from ci_doctor.preload.install import install_shims
-    from ci_doctor.preload.rules import parse_rule
+    """Install `rules`, presets among them, into each of `targets`.
 
-    parsed = [parse_rule(rule) for rule in rules]
-    return describe(install_shims([target.python for target in targets], parsed, dry_run=dry_run))
+    Raises UsageError for a bad rule, UsageError or PreparationError where a target is refused.
+    """
+    from ci_doctor.preload.install import install_shims
+    from ci_doctor.preload.presets import rules_of
+
+    return describe(install_shims([target.python for target in targets], rules_of(rules), dry_run=dry_run))
 
 
 def describe(results: "Sequence[InstallResult]") -> Shims:

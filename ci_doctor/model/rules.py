@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every rule that a finding may name: what it means and what to do. docs/findings.md says the same, rule by rule."""
 
+from ci_doctor.model.import_rules import IMPORT_RULES
 from ci_doctor.model.meaning import Meaning
+from ci_doctor.model.preload_rules import PRELOAD_RULES
 from ci_doctor.model.restart_rules import RESTART_RULES
 from ci_doctor.model.service_rules import SERVICE_RULES
 
@@ -102,35 +104,6 @@ RULES: dict[str, Meaning] = {
         "The strict profile changes the product under test: the shipped configuration is not what is compared.",
         "Use it to find a cause, and the default profile for the verdict.",
     ),
-    "preload/not-installed": Meaning(
-        "The module to preload is not installed in the target yet.",
-        "Nothing: the shim waits, and does nothing until it is.",
-    ),
-    "preload/fails-now": Meaning(
-        "The module to preload raises when it is imported in the target now.",
-        "Mend that import; the shim itself never ends an interpreter, and shows the error again where the program imports it.",
-    ),
-    "preload/crashes": Meaning(
-        "Importing the module to preload ends the interpreter by a signal, which no shim can catch.",
-        "Mend the installation of that module first; nothing was installed.",
-    ),
-    "preload/hangs": Meaning(
-        "Importing the module to preload does not end in time.", "Mend that import first; nothing was installed."
-    ),
-    "preload/breaks-start": Meaning(
-        "The interpreter does not start cleanly with the shim, which was taken out again.",
-        "Read what the interpreter printed; another .pth file may be at odds with it.",
-    ),
-    "preload/foreign-file": Meaning(
-        "A file that is not ours stands where a file of the shim would.", "Move it away; ci-doctor never overwrites it."
-    ),
-    "preload/edited-file": Meaning(
-        "A file of the shim was changed after it was written.",
-        "Restore or delete it by hand; ci-doctor does not overwrite it.",
-    ),
-    "preload/not-a-file": Meaning(
-        "A link or a directory stands where a file of the shim would.", "Remove it; ci-doctor follows no links here."
-    ),
     "setup-env/agent": Meaning(
         "`buildkite-agent env set` did not take the exports.",
         'Nothing, where the step evaluates them itself: `eval "$(ci-doctor setup-env)"`.',
@@ -210,4 +183,6 @@ RULES: dict[str, Meaning] = {
     ),
     **SERVICE_RULES,
     **RESTART_RULES,
+    **PRELOAD_RULES,
+    **IMPORT_RULES,
 }

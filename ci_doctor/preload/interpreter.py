@@ -61,7 +61,8 @@ def clean_environment(environment: Mapping[str, str], *, keep: tuple[str, ...] =
     return {
         name: value
         for name, value in environment.items()
-        if name in keep or not name.startswith(("PYTHON", "CI_DOCTOR_PRELOAD"))
+        if name in keep
+        or not name.startswith(("PYTHON", "CI_DOCTOR_PRELOAD", "CI_DOCTOR_INJECT", "CI_DOCTOR_IMPORT_RACE"))
     }
 
 

@@ -1,32 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """What installing or removing a shim would do to a site directory: reads it, decides, changes nothing."""
 
+import contextlib
+import os
 import shlex
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-
-from msgspec import Struct
 
 from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.model.action import FileState, WriteFile
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.preload.rules import Rule, merge, parse_rule
+from ci_doctor.preload.bytecode import CACHE, compiled_path, is_fresh
+from ci_doctor.preload.rules import Rule, merge
 from ci_doctor.preload.shim_files import (
     FILES,
     FINDER,
     MANIFEST,
-    OWNER_LINE,
+    MODULES,
     PATH_FILE,
     RUNTIME,
-    Manifest,
-    decode_manifest,
-    digest,
     encode_manifest,
     make_manifest,
     shim_files,
 )
+from ci_doctor.preload.site import FileCondition, SiteState, read_site
 from ci_doctor.preload.target import Target
+
+__all__ = ["FileCondition", "SiteState", "plan_drop", "plan_install", "plan_remove", "read_site"]
 
 _WHY = {
     MANIFEST: "names the rules and the files, so that they can be recognised and removed",
@@ -35,17 +36,6 @@ _WHY = {
     PATH_FILE: "arms the shim at every start of this interpreter",
 }
 
-
-class FileCondition(StrEnum):
-    """What lies where a file of the shim belongs."""
-
-    ABSENT = "absent"
-    OURS = "ours"
-    EDITED = "edited"  # it says it is ours, but is not what the manifest says
-    FOREIGN = "foreign"
-    NOT_A_FILE = "not-a-file"  # a symbolic link, a directory
-
-
 _REFUSED = {
     FileCondition.EDITED: ("preload/edited-file", "is not as ci-doctor wrote it"),
     FileCondition.FOREIGN: ("preload/foreign-file", "was not written by this version of ci-doctor"),
@@ -53,70 +43,65 @@ _REFUSED = {
 }
 
 
-class SiteState(Struct, frozen=True, kw_only=True):
-    """The shim's part of a site directory, by file name; `contents` has the regular files only."""
+def plan_install(
+    target: Target, rules: Sequence[Rule], *, replace: bool = False, compile_anew: bool = False
+) -> tuple[WriteFile, ...]:
+    """The files that arm `rules`, in the order in which it is safe to write them; with `replace` no other stays armed.
 
-    manifest: Manifest | None
-    contents: dict[str, bytes]
-    conditions: dict[str, FileCondition]
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules that the manifest names; none where there is no manifest."""
-        return tuple(parse_rule(text) for text in self.manifest.rules) if self.manifest else ()
-
-
-def read_site(site_dir: Path) -> SiteState:
-    """Read what lies where the files of a shim belong. Raises UsageError where a file cannot be read."""
-    paths = {name: site_dir / name for name in FILES}
-    contents = {name: _read(path) for name, path in paths.items() if path.is_file() and not path.is_symlink()}
-    manifest = decode_manifest(contents.get(MANIFEST, b""))
-    conditions = {}
-    for name, path in paths.items():
-        if name in contents:
-            conditions[name] = _condition(name, contents[name], manifest)
-        else:
-            there = path.is_symlink() or path.exists()
-            conditions[name] = FileCondition.NOT_A_FILE if there else FileCondition.ABSENT
-    return SiteState(manifest=manifest, contents=contents, conditions=conditions)
-
-
-def plan_install(target: Target, rules: Sequence[Rule]) -> tuple[WriteFile, ...]:
-    """The files that arm `rules` besides those armed before, in the order in which it is safe to write them.
-
+    Bytecode has no content yet: only the interpreter itself can make it, once its source is there. `compile_anew`: what
+    there is of it is not to be trusted.
     Raises UsageError where the target must not or cannot be written, PreparationError for files that are not ours.
     """
     state = read_site(target.site_dir)
-    merged = merge(state.rules, rules)
-    files = shim_files(merged)
+    armed = merge(() if replace else state.rules, rules)
+    files = shim_files(armed)
     # What is already as it should be needs no owner: so a lost manifest is made again.
     right = {name for name, content in files.items() if state.contents.get(name) == content}
     _refuse_what_is_not_ours(target, {name: there for name, there in state.conditions.items() if name not in right})
-    manifest = make_manifest(merged, files, state.contents, state.manifest)
+    made_cache = state.manifest.made_cache if state.manifest else not state.shared_cache
+    manifest = make_manifest(armed, files, state.contents, state.manifest, made_cache=made_cache)
     wanted = {MANIFEST: encode_manifest(manifest), **files}
-    actions = tuple(_write(target.site_dir / name, wanted[name], state.contents.get(name)) for name in FILES)
+    actions = [_write(target.site_dir / name, wanted[name], state.contents.get(name)) for name in FILES]
     if any(action.state is not FileState.UNCHANGED for action in actions):
         _refuse_unwritable(target)
-    return actions
+    elif target.externally_managed or not target.writable:
+        return tuple(actions)
+    *sources, path_file = actions
+    stale = {action.path.name for action in sources if compile_anew or action.state is not FileState.UNCHANGED}
+    compiled = _compile(target, stale)
+    return (*_clear(state.cut_off), *sources, *compiled, path_file)
+
+
+def plan_drop(target: Target, trigger: str) -> tuple[WriteFile, ...]:
+    """What takes one rule away and leaves the others; nothing where it is not armed. Raises as `plan_install` does."""
+    armed = read_site(target.site_dir).rules
+    rest = [rule for rule in armed if rule.trigger != trigger]
+    if len(rest) == len(armed):
+        return ()
+    return plan_install(target, rest, replace=True) if rest else plan_remove(target)
 
 
 def plan_remove(target: Target) -> tuple[WriteFile, ...]:
-    """The removal of the shim's files that are there, in the order in which it is safe. Raises as `plan_install` does."""
+    """The removal of all that is ours there, in the order in which it is safe. Raises as `plan_install` does.
+
+    The manifest goes last: while anything else is left, it says that it is ours.
+    """
     state = read_site(target.site_dir)
     _refuse_what_is_not_ours(target, state.conditions)
-    there = [target.site_dir / name for name in reversed(FILES) if name in state.contents]
-    if there:
-        _refuse_unwritable(target)
-    return tuple(WriteFile(path=path, content=b"", state=FileState.REMOVE, why="a file of the shim") for path in there)
-
-
-def _condition(name: str, content: bytes, manifest: Manifest | None) -> FileCondition:
-    if name == MANIFEST:
-        return FileCondition.OURS if manifest else FileCondition.FOREIGN
-    if OWNER_LINE.encode() not in content.splitlines()[:2]:
-        return FileCondition.FOREIGN
-    known = manifest.sha256.get(name, ()) if manifest else ()
-    return FileCondition.OURS if digest(content) in known else FileCondition.EDITED
+    if state.is_empty:
+        return ()
+    _refuse_unwritable(target)
+    there = [target.site_dir / name for name in reversed(FILES) if name in state.contents and name != MANIFEST]
+    made_cache = state.manifest.made_cache if state.manifest else True
+    cache = [target.site_dir / CACHE] if state.has_cache and made_cache and not state.shared_cache else []
+    manifest = [target.site_dir / MANIFEST] if MANIFEST in state.contents else []
+    return (
+        *(_remove(path, "a file of the shim") for path in there),
+        *(_remove(path, "its bytecode") for path in state.compiled),
+        *_clear(state.cut_off),
+        *(_remove(path, "was made for its bytecode") for path in cache),
+        *(_remove(path, "a file of the shim") for path in manifest),
+    )
 
 
 def _write(path: Path, content: bytes, there: bytes | None) -> WriteFile:
@@ -124,6 +109,29 @@ def _write(path: Path, content: bytes, there: bytes | None) -> WriteFile:
     return WriteFile(
         path=path, content=content, state=FileState.CREATE if there is None else replaced, why=_WHY[path.name]
     )
+
+
+def _remove(path: Path, why: str) -> WriteFile:
+    return WriteFile(path=path, content=b"", state=FileState.REMOVE, why=why)
+
+
+def _clear(cut_off: Sequence[Path]) -> Iterator[WriteFile]:
+    return (_remove(path, "was left by a write that was cut off") for path in cut_off)
+
+
+def _compile(target: Target, stale: set[str]) -> Iterator[WriteFile]:
+    """The bytecode of the modules, where the target can have it; that of `stale` ones is no longer right."""
+    cache = target.site_dir / CACHE
+    if cache.is_symlink() or (cache.exists() and not (cache.is_dir() and os.access(cache, os.W_OK | os.X_OK))):
+        return
+    for name in MODULES:
+        path = compiled_path(target, name)
+        if path is None or path.is_symlink() or path.is_dir():
+            continue
+        state = FileState.REPLACE if path.exists() else FileState.CREATE
+        if name not in stale and is_fresh(path, target.site_dir / name, target.magic):
+            state = FileState.UNCHANGED
+        yield WriteFile(path=path, content=b"", state=state, why="saves every start the time to compile it")
 
 
 def _refuse_unwritable(target: Target) -> None:
@@ -134,9 +142,18 @@ def _refuse_unwritable(target: Target) -> None:
         )
     if not target.writable:
         raise UsageError(
-            f"cannot write in {target.site_dir}, the site directory of {target.python}",
+            f"cannot write in {target.site_dir}, the site directory of {target.python}: {_why_not(target.site_dir)}",
             hint="run as the user who owns it, or make a virtual environment and name that",
         )
+
+
+def _why_not(site_dir: Path) -> str:
+    with contextlib.suppress(OSError):
+        if os.statvfs(site_dir).f_flag & os.ST_RDONLY:
+            return "its file system is read-only"
+        if not site_dir.stat().st_mode & 0o222:
+            return f"it is marked read-only (mode {stat.S_IMODE(site_dir.stat().st_mode):04o})"
+    return "this user may not"
 
 
 def _refuse_what_is_not_ours(target: Target, conditions: Mapping[str, FileCondition]) -> None:
@@ -159,12 +176,3 @@ def _refusal(path: Path, rule: str, said: str) -> Finding:
         evidence=(Evidence(file=str(path)),),
         remedy=f"look at it, move it away (mv {shlex.quote(str(path))} /tmp/) and run this again",
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {path}: {error.strerror or error}", hint="run as the user who owns it"
-        ) from error

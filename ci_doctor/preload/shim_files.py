@@ -11,8 +11,9 @@ from msgspec import Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.rules import Rule, format_rule, parse_rule
 
-# History: 1 = first form (2026-11).
-SCHEMA = "ci-doctor/preload/1"
+# History: 1 = first form (2026-11); 2 = `made_cache` (2026-11). A form that is older is read, and written anew.
+SCHEMA = "ci-doctor/preload/2"
+_READ = {SCHEMA, "ci-doctor/preload/1"}
 OWNER = "ci-doctor preload"
 OWNER_LINE = f"# managed-by: {OWNER}"
 
@@ -34,13 +35,15 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What ci-doctor has put into a site directory.
 
     `rules` are in `parse_rule` form. `sha256` has, by file name, the digests that a file of ours may have: what this
-    manifest came with, and what it replaced, which may still lie there when an installation was cut off.
+    manifest came with, and what it replaced, which may still lie there when an installation was cut off. `made_cache`:
+    the directory of the bytecode is there because of the shim.
     """
 
     schema: str = SCHEMA
     managed_by: str = OWNER
     rules: tuple[str, ...]
     sha256: dict[str, tuple[str, ...]]
+    made_cache: bool = True
 
 
 def shim_files(rules: Iterable[Rule]) -> dict[str, bytes]:
@@ -53,7 +56,12 @@ def shim_files(rules: Iterable[Rule]) -> dict[str, bytes]:
 
 
 def make_manifest(
-    rules: Iterable[Rule], files: Mapping[str, bytes], previous: Mapping[str, bytes], before: Manifest | None
+    rules: Iterable[Rule],
+    files: Mapping[str, bytes],
+    previous: Mapping[str, bytes],
+    before: Manifest | None,
+    *,
+    made_cache: bool = True,
 ) -> Manifest:
     """The manifest for `files`, where files of ours with the contents `previous` lie there and `before` describes them."""
     digests: dict[str, tuple[str, ...]] = {}
@@ -65,7 +73,7 @@ def make_manifest(
             digests[name] = (current, there)
         else:  # nothing will change, so the manifest must not change either
             digests[name] = known if known[:1] == (current,) else (current,)
-    return Manifest(rules=tuple(format_rule(rule) for rule in rules), sha256=digests)
+    return Manifest(rules=tuple(format_rule(rule) for rule in rules), sha256=digests, made_cache=made_cache)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -81,7 +89,7 @@ def decode_manifest(content: bytes) -> Manifest | None:
             parse_rule(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, UsageError):
         return None
-    return manifest if (manifest.schema, manifest.managed_by) == (SCHEMA, OWNER) else None
+    return manifest if manifest.schema in _READ and manifest.managed_by == OWNER else None
 
 
 def digest(content: bytes) -> str:

@@ -22,13 +22,13 @@ EXCERPT_LINES = 40
 _TRIAL = """
 import json, os, sys, traceback
 from importlib.util import find_spec
-module, attributes = sys.argv[1], sys.argv[2:]
+preloads = [(module, names.split(",") if names else []) for module, _, names in (text.partition(":") for text in sys.argv[1:])]
 del sys.argv[1:]
 sys.path[:] = [entry for entry in sys.path if entry]
 stdout = os.dup(1)
 os.dup2(2, 1)
-found, error = find_spec(module.partition(".")[0]) is not None, None
-if found:
+found, error = all(find_spec(module.partition(".")[0]) for module, _ in preloads), None
+for module, attributes in preloads if found else ():
     try:
         __import__(module)
         for attribute in attributes:
@@ -36,9 +36,9 @@ if found:
     except BaseException as caught:
         traceback.print_exc()
         try:
-            error = "%s: %s" % (type(caught).__name__, " ".join(str(caught).split()))
+            error = error or "%s: %s" % (type(caught).__name__, " ".join(str(caught).split()))
         except Exception:
-            error = type(caught).__name__
+            error = error or type(caught).__name__
 sys.stderr.flush()
 os.write(stdout, b"\\n" + json.dumps({"found": found, "error": error}).encode() + b"\\n")
 os._exit(0)
@@ -56,24 +56,28 @@ def try_preloads(target: Target, rules: Sequence[Rule], *, timeout_s: float = TR
     An error where a preload would end or hang every process that imports the trigger; a warning where it raises, which
     the shim survives; a note where the package is not installed yet. Nothing where all is well.
     """
-    preloads = {preload.module: preload for rule in merge((), rules) for preload in rule.preloads}
-    findings = (_try(target, preload, timeout_s) for preload in preloads.values())
+    armed = merge((), rules)
+    alone = {preload.module: preload for rule in armed for preload in rule.preloads}
+    findings = [_try(target, (preload,), timeout_s) for preload in alone.values()]
+    if not any(finding and finding.severity is Severity.ERROR for finding in findings):
+        # What each survives alone, they may not survive together: one process gets all of a rule.
+        together = (_try(target, rule.preloads, timeout_s) for rule in armed if len(rule.preloads) > 1)
+        findings += [finding for finding in together if finding and finding.severity is Severity.ERROR]
     return tuple(finding for finding in findings if finding)
 
 
-def _try(target: Target, preload: Preload, timeout_s: float) -> Finding | None:
+def _try(target: Target, preloads: Sequence[Preload], timeout_s: float) -> Finding | None:
     # PYTHONPATH stays: the job's modules may come from there.
     environment = clean_environment(os.environ, keep=("PYTHONPATH",))
     environment |= {"CI_DOCTOR_PRELOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1"}
-    arguments = ("-c", _TRIAL, preload.module, *preload.attributes)
-    return judge(
-        target, preload, ask(target.python, *arguments, timeout_s=timeout_s, environment=environment), timeout_s
-    )
+    specs = [f"{preload.module}:{','.join(preload.attributes)}" for preload in preloads]
+    answer = ask(target.python, "-c", _TRIAL, *specs, timeout_s=timeout_s, environment=environment)
+    return judge(target, preloads, answer, timeout_s)
 
 
-def judge(target: Target, preload: Preload, answer: Answer, timeout_s: float) -> Finding | None:
-    """The finding about the trial of `preload` that gave `answer`, or None where it went well."""
-    module, python = preload.module, target.python
+def judge(target: Target, preloads: Sequence[Preload], answer: Answer, timeout_s: float) -> Finding | None:
+    """The finding about the trial of `preloads`, one after the other, that gave `answer`; None where it went well."""
+    module, python = ", ".join(preload.module for preload in preloads), target.python
     see = f"see it with `{python} -X faulthandler -c 'import {module}'`"
     if answer.exit_code is None:
         summary = f"importing {module} with {python} took longer than {timeout_s:.0f} s and was stopped"

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.shim_files import shim_files
+
 PYENV = Path("/root/.pyenv/versions")
 
 # Stands for transformers: replaces itself in sys.modules at the end. When another thread than the main one imports it,
@@ -87,6 +90,11 @@ class Venv:
             path = self.site_dir / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(textwrap.dedent(text))
+
+    def put_shim(self, *rules: str) -> None:
+        """Write the files of a shim without an installation: no trial of the modules, no bytecode."""
+        for name, content in shim_files([parse_rule(text) for text in rules]).items():
+            (self.site_dir / name).write_bytes(content)
 
     def run(self, *arguments: str, timeout_s: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the venv's Python with nothing in its environment but PATH and `environment`."""

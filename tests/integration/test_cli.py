@@ -17,7 +17,7 @@ from tests.support.cli import Ran, doctor, environment, words
 pytestmark = pytest.mark.integration
 
 # What changes something on the machine or starts something.
-CHANGING = {"setup-env", "run", "correctness", "preload remove"}
+CHANGING = {"setup-env", "run", "correctness", "preload install", "preload remove"}
 HEAVY = {"msgspec", "git", "vcs_versioning", "rich", "httpx", "asyncio", "psutil"}
 
 

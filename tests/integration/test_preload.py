@@ -214,13 +214,6 @@ def test_attribute_that_cannot_be_had_does_no_harm(venv: Venv) -> None:
     assert (ran.stdout.strip(), ran.stderr) == ("json", "")
 
 
-def test_keyboard_interrupt_passes(venv: Venv) -> None:
-    venv.put({"interrupted.py": "raise KeyboardInterrupt", "serve.py": ""})
-    arm(venv, "serve=interrupted")
-    ran = venv.run("-c", "try:\n    import serve\nexcept KeyboardInterrupt:\n    print('interrupted')")
-    assert ran.stdout.strip() == "interrupted"
-
-
 def test_preload_that_takes_too_long_dumps_its_stack_and_goes_on(venv: Venv, tmp_path: Path) -> None:
     slow = """
         import os, time

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installing preload shims into real interpreters and taking them out again."""
 
+import json
 import os
+import shutil
 import signal
 import stat
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,17 +14,27 @@ import pytest
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
 from ci_doctor.model.action import FileState
-from ci_doctor.preload.install import install_shims, remove_shims, status
+from ci_doctor.preload.install import (
+    InstallResult,
+    Refused,
+    install_each,
+    install_shims,
+    remove_each,
+    remove_shims,
+    status,
+    status_each,
+)
 from ci_doctor.preload.interpreter import ask
-from ci_doctor.preload.plan import FileCondition, plan_install, plan_remove
+from ci_doctor.preload.plan import FileCondition, plan_install
 from ci_doctor.preload.rules import parse_rule
-from ci_doctor.preload.shim_files import FINDER, PATH_FILE
+from ci_doctor.preload.shim_files import FINDER, MANIFEST, PATH_FILE, RUNTIME, digest
 from ci_doctor.preload.target import inspect_interpreter
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
 
 pytestmark = pytest.mark.integration
 
 RULE = parse_rule("serve=json:dumps")
+CACHE_TAG = sys.implementation.cache_tag
 OTHER_RULE = parse_rule("serve=json:loads")
 
 
@@ -98,17 +111,6 @@ def test_bad_second_target_leaves_the_first_untouched(venv: Venv, tmp_path: Path
     assert venv.files() == before
 
 
-def test_interpreter_starts_cleanly_wherever_the_writing_stops(venv: Venv) -> None:
-    target = inspect_interpreter(venv.python)
-    for rule in (RULE, OTHER_RULE):
-        for action in plan_install(target, [rule]):
-            action.path.write_bytes(action.content)
-            assert venv.run("-c", "import json").stderr == ""
-    for action in plan_remove(target):
-        action.path.unlink()
-        assert venv.run("-c", "import json").stderr == ""
-
-
 def test_installation_that_was_cut_off_is_finished_by_the_next(venv: Venv) -> None:
     install_shims([venv.python], [RULE], dry_run=False)
     manifest = plan_install(inspect_interpreter(venv.python), [OTHER_RULE])[0]
@@ -136,9 +138,7 @@ def test_symbolic_link_is_refused_and_what_it_leads_to_kept(venv: Venv, tmp_path
     assert (tmp_path / "precious").read_text() == "precious"
 
 
-def test_site_directory_that_may_not_be_written_is_refused(venv: Venv) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
+def test_site_directory_that_may_not_be_written_is_refused_also_for_root(venv: Venv) -> None:
     venv.site_dir.chmod(0o555)
     with pytest.raises(UsageError, match="cannot write in"):
         install_shims([venv.python], [RULE], dry_run=False)
@@ -175,6 +175,14 @@ def test_module_that_would_end_or_hang_every_process_is_refused(
     with pytest.raises(PreparationError) as caught:
         install_shims([venv.python], [parse_rule("serve=deadly")], dry_run=False, trial_timeout_s=trial_timeout_s)
     assert [finding.rule for finding in caught.value.findings] == [rule]
+    assert venv.files() == before
+
+
+def test_modules_that_end_the_process_only_together_are_refused_too(venv: Venv) -> None:
+    venv.put({"first.py": "", "second.py": "import os, sys; 'first' in sys.modules and os.abort()"})
+    before = venv.files()
+    with pytest.raises(PreparationError, match="first, second"):
+        install_shims([venv.python], [parse_rule("serve=first;second")], dry_run=False)
     assert venv.files() == before
 
 
@@ -239,3 +247,142 @@ def test_interpreter_that_does_not_answer_is_infra(tmp_path: Path) -> None:
     path.chmod(0o755)
     with pytest.raises(InfraError, match="did not answer"):
         inspect_interpreter(path, timeout_s=0.2)
+
+
+def test_where_one_target_is_refused_none_is_changed_and_each_is_told(venv: Venv, tmp_path: Path) -> None:
+    other = Venv(interpreters()["own"], tmp_path / "other")
+    other.put({FINDER: "mine = True\n"})
+    before = venv.files()
+    good, bad, missing = install_each([venv.python, other.python, tmp_path / "nothing"], [RULE], dry_run=False)
+    assert isinstance(good, InstallResult)
+    assert isinstance(bad, Refused)
+    assert isinstance(missing, Refused)
+    assert (bad.python, int(bad.error.code), int(missing.error.code)) == (other.python, 1, 2)
+    assert venv.files() == before
+
+
+def test_target_that_fails_last_takes_the_others_back(venv: Venv, tmp_path: Path) -> None:
+    other = Venv(interpreters()["own"], tmp_path / "other")
+    install_shims([venv.python], [RULE], dry_run=False)
+    other.put({"theirs.pth": "import sys; '_ci_doctor_preload' in sys.modules and sys.exit(3)\n"})
+    before = venv.files(), other.files()
+    times = {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*.p*")}
+    first, second = install_each([venv.python, other.python], [OTHER_RULE], dry_run=False)
+    assert isinstance(first, InstallResult)
+    assert isinstance(second, Refused)
+    assert (venv.files(), other.files()) == before
+    assert {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*.p*")} == times, "its bytecode still counts"
+    assert status(venv.python).rules == (RULE,)
+
+
+def test_replacing_rules_and_dropping_one(venv: Venv) -> None:
+    before = venv.files()
+    second = parse_rule("second=json")
+    install_shims([venv.python], [RULE], dry_run=False)
+    install_each([venv.python], [OTHER_RULE, second], dry_run=False, replace=True)
+    assert set(status(venv.python).rules) == {OTHER_RULE, second}
+    (unknown,) = remove_each([venv.python], dry_run=False, trigger="nothing")
+    assert isinstance(unknown, InstallResult)
+    assert (unknown.actions, len(unknown.rules)) == ((), 2)
+    remove_each([venv.python], dry_run=False, trigger="serve")
+    assert status(venv.python).rules == (second,)
+    remove_each([venv.python], dry_run=False, trigger="second")
+    assert venv.files() == before
+
+
+def test_shim_of_the_first_manifest_form_is_brought_up_to_date(venv: Venv) -> None:
+    before = venv.files()
+    install_shims([venv.python], [RULE], dry_run=False)
+    # As that version left it: another runtime, and a manifest that does not say who made the cache.
+    runtime, manifest = venv.site_dir / RUNTIME, venv.site_dir / MANIFEST
+    runtime.write_bytes(runtime.read_bytes() + b"# older\n")
+    told = json.loads(manifest.read_text())
+    told |= {"schema": "ci-doctor/preload/1", "sha256": {**told["sha256"], RUNTIME: [digest(runtime.read_bytes())]}}
+    del told["made_cache"]
+    manifest.write_text(json.dumps(told))
+    assert (status(venv.python).installed, status(venv.python).outdated) == (True, True)
+    install_shims([venv.python], [RULE], dry_run=False)
+    assert (status(venv.python).installed, status(venv.python).outdated) == (True, False)
+    remove_shims([venv.python], dry_run=False)
+    assert venv.files() == before
+
+
+def test_what_killed_writes_left_is_cleared_and_nothing_else(venv: Venv) -> None:
+    before = venv.files()
+    install_shims([venv.python], [RULE], dry_run=False)
+    ours = [f".{PATH_FILE}.abc_1234", f"__pycache__/{FINDER[:-3]}.cpython-311.pyc.140234"]
+    theirs = [f".{PATH_FILE}.bak", f"{PATH_FILE}.orig", f"__pycache__/{FINDER[:-3]}x.cpython-311.pyc"]
+    venv.put(dict.fromkeys([*ours, *theirs], "half"))
+    assert len(status(venv.python).cut_off) == 2
+    install_shims([venv.python], [RULE], dry_run=False)
+    assert status(venv.python).cut_off == ()
+    venv.put(dict.fromkeys(ours, "half"))
+    remove_shims([venv.python], dry_run=False)
+    assert set(venv.files()) - set(before) == {*theirs, "__pycache__"}
+
+
+@pytest.mark.parametrize("module", [FINDER, RUNTIME])
+def test_half_written_bytecode_is_made_again(venv: Venv, module: str) -> None:
+    install_shims([venv.python], [RULE], dry_run=False)
+    (compiled,) = venv.site_dir.glob(f"__pycache__/{Path(module).stem}.*")
+    compiled.write_bytes(compiled.read_bytes()[:100])
+    install_shims([venv.python], [RULE], dry_run=False)
+    ran = venv.run("-W", "error", "-c", "import _ci_doctor_preload, _ci_doctor_preload_rt")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("there", [None, "empty", "link"])
+def test_directory_for_bytecode_that_was_there_stays(venv: Venv, tmp_path: Path, there: str | None) -> None:
+    cache = venv.site_dir / "__pycache__"
+    if there == "empty":
+        cache.mkdir()
+    elif there == "link":
+        (tmp_path / "elsewhere").mkdir()
+        cache.symlink_to(tmp_path / "elsewhere")
+    before = venv.files()
+    install_shims([venv.python], [RULE], dry_run=False)
+    install_shims([venv.python], [OTHER_RULE], dry_run=False)
+    assert status(venv.python).installed
+    remove_shims([venv.python], dry_run=False)
+    assert venv.files() == before
+    assert there != "link" or not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_bytecode_of_others_is_neither_made_nor_taken(venv: Venv) -> None:
+    venv.put({"theirs.py": "", "theirs.pth": "import theirs\n"})
+    before = venv.files()
+    install_shims([venv.python], [RULE], dry_run=False)
+    venv.run("-c", "pass")
+    remove_shims([venv.python], dry_run=False)
+    assert set(venv.files()) - set(before) == {"__pycache__", f"__pycache__/theirs.{CACHE_TAG}.pyc"}
+
+
+def test_shim_of_the_minor_version_that_an_environment_had_is_found_and_removed(venv: Venv) -> None:
+    before = venv.files()
+    install_shims([venv.python], [RULE], dry_run=False)
+    former = venv.directory / "lib" / "python3.7" / "site-packages"
+    shutil.move(venv.site_dir, former)
+    venv.site_dir.mkdir()
+    current, left = status_each(venv.python)
+    assert (current.installed, left.installed, left.target.site_dir) == (False, True, former)
+    remove_shims([venv.python], dry_run=False)
+    assert (list(former.iterdir()), venv.files()) == ([], before)
+
+
+def test_site_directory_that_is_a_link_is_fine_and_moved_environments_too(venv: Venv, tmp_path: Path) -> None:
+    shutil.move(venv.site_dir, tmp_path / "elsewhere")
+    venv.site_dir.symlink_to(tmp_path / "elsewhere")
+    install_shims([venv.python], [RULE], dry_run=False)
+    moved = tmp_path / "moved"
+    shutil.move(venv.directory, moved)
+    assert status(moved / "bin" / "python").installed
+    remove_shims([moved], dry_run=False)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_environment_that_sees_the_system_site_gets_its_own_shim(tmp_path: Path) -> None:
+    venv = Venv(interpreters()["own"], tmp_path / "v")
+    config = venv.directory / "pyvenv.cfg"
+    config.write_text(config.read_text().replace("= false", "= true"))
+    (result,) = install_shims([venv.python], [RULE], dry_run=False)
+    assert result.target.site_dir == venv.site_dir

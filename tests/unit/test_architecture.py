@@ -44,7 +44,8 @@ def test_no_module_is_named_for_nothing() -> None:
 @pytest.mark.integration
 def test_every_module_can_be_imported_alone_without_a_warning() -> None:
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES]
-    names = [name.removesuffix(".__init__") for name in names if ".shim." not in name]
+    elsewhere = (".shim.", ".injected.", ".recorder.")  # run in other interpreters, with each other's help
+    names = [name.removesuffix(".__init__") for name in names if not any(room in name for room in elsewhere)]
     program = (
         "import importlib, sys\n"
         "for name in sys.argv[1:]:\n"

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # managed-by: ci-doctor preload
-"""Watches for the triggers of the preload rules: this module is itself the finder on sys.meta_path.
-
-Every start of the interpreter pays for this file, so it imports nothing but sys and defines no class.
-CI_DOCTOR_PRELOAD=0 switches it off. `ci-doctor` wrote it; edit the rules with `ci-doctor`, not here.
-"""
+"""Watches for the triggers of the preload rules: this module is itself the finder on sys.meta_path."""
+# Every start of the interpreter pays for this file, so it imports nothing but sys, defines no class, and explains itself
+# in comments. CI_DOCTOR_PRELOAD=0 switches it off. `ci-doctor` wrote it; edit the rules with `ci-doctor`, not here.
 
 import sys
 
@@ -20,13 +18,13 @@ RULES: "dict[str, tuple[tuple[str, tuple[str, ...]], ...]]" = {}
 
 def find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
     """The spec that the other finders give for a trigger, made to preload when it is loaded; None for any other name."""
-    if name not in RULES:
-        return None
-    try:
-        # __import__ is eager even where `import` is made lazy (PEP 810).
-        return __import__("_ci_doctor_preload_rt").spec_for(sys.modules[__name__], name, path, target)
-    except Exception:  # noqa: BLE001 - a process may outlive the removal of the shim; the other finders then do their work
-        return None
+    if name in RULES:
+        try:
+            # __import__ is eager even where `import` is made lazy (PEP 810).
+            return __import__("_ci_doctor_preload_rt").spec_for(RULES, name, path, target)
+        except Exception:  # noqa: BLE001, S110 - a process may outlive the removal of the shim: the others do their work
+            pass
+    return None
 
 
 sys.meta_path.insert(0, sys.modules[__name__])

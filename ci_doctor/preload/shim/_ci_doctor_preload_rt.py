@@ -3,14 +3,15 @@
 """Preloads the modules of a rule at the last moment before its trigger exists; imported when a trigger is looked for.
 
 The moment is the loader's `create_module`: only a real load calls it (`importlib.util.find_spec` does not), the global
-import lock is free, and the trigger is not yet in sys.modules. A preload never raises, except KeyboardInterrupt.
+import lock is free, and the trigger is not yet in sys.modules. Nothing that a preload raises gets out of it, but what a
+signal raises (Ctrl-C, a handler of the program's) does. The finder leaves sys.meta_path when all is done.
 CI_DOCTOR_PRELOAD_TRACE=1 (stderr) or =FILE tells what was done; CI_DOCTOR_PRELOAD_TIMEOUT=SECONDS dumps all stacks to
 stderr when one preload takes longer, and lets it go on, because an import cannot be stopped safely.
 """
 
+import _imp  # the import system's own lock: the only one that it makes whole again in a forked child
 import os
 import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,128 +19,178 @@ if TYPE_CHECKING:
 
 # The exceptions of failed preloads, by the module whose real import will retell them.
 failures: "dict[str, BaseException]" = {}
+# The triggers whose preloads are going on: a preloaded module may itself import its trigger.
+under_way: "dict[str, object]" = {}
 
 
-def spec_for(finder: "Any", name: str, path: "Any", target: "Any") -> "Any":
-    """The spec that the finders after `finder` give for `name`, with its loader set to preload, or None."""
+def spec_for(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
+    """The spec that the finders after ours give for `name`, with its loader set to preload, or None."""
     if os.environ.get("CI_DOCTOR_PRELOAD") == "0":
         return None
-    spec = spec_after(finder, name, path, target)
+    spec = spec_after(rules, name, path, target)
     loader = getattr(spec, "loader", None)
     # A class (built-in and frozen modules) is shared by all modules; namespace packages have no loader.
-    if not isinstance(loader, type) and hasattr(loader, "create_module") and hasattr(loader, "exec_module"):
-        preload_on_creation(finder, name, loader)
+    if loader is not None and not isinstance(loader, type):
+        _imp.acquire_lock()
+        try:
+            own = vars(loader)
+            watched = getattr(own.get("create_module") or own.get("load_module"), "__self__", None)
+            if not isinstance(watched, Watched):
+                watched = Watched(rules, loader)
+            watched.triggers.add(name)
+        finally:
+            _imp.release_lock()
     return spec
 
 
-def spec_after(finder: "Any", name: str, path: "Any", target: "Any") -> "Any":
-    """What the import system would get from the finders behind `finder`: those before it have had their turn."""
+def spec_after(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
+    """What the import system would get from the finders behind ours: those before it have had their turn."""
     finders = list(sys.meta_path)
-    for other in finders[finders.index(finder) + 1 :]:
-        if not hasattr(other, "find_spec"):  # an old one, which the import system itself must ask
+    while getattr(finders.pop(0), "RULES", None) is not rules:
+        pass
+    for finder in finders:
+        if not hasattr(finder, "find_spec"):  # an old one, which the import system itself must ask
             return None
-        spec = other.find_spec(name, path, target)
+        spec = finder.find_spec(name, path, target)
         if spec is not None:
             return spec
     return None
 
 
-def preload_on_creation(finder: "Any", name: str, loader: "Any") -> None:
-    """Make this one loader preload, once, when it creates the module `name` or when runpy takes its code."""
-    create = loader.create_module
-    read_code = getattr(loader, "get_code", None)
+class Watched:
+    """One loader that preloads when it creates one of `triggers`, or when runpy takes the code of one.
 
-    def create_module(spec: "Any") -> "Any":
-        if spec.name != name:  # a zipimporter serves all modules of its archive
-            return create(spec)
-        undo()
-        absent = name not in sys.modules
-        preload_all(finder, name)
-        loaded = sys.modules.get(name)
-        if absent and loaded is not None:  # a preloaded module imports the trigger: it must not be executed again
-            replace_once(loader, loaded, execute_nothing)
-            return loaded
-        first = failures.pop(name, None)
-        if first is None:
-            return create(spec)
-        module = retell(first, create, spec)
-        execute = loader.exec_module
-        replace_once(loader, name, lambda module: retell(first, execute, module))
-        return module
+    The methods are put on the loader itself, so its type stays as it is, and taken off again with the last trigger; one
+    loader may serve many modules (an archive's, pytest's).
+    """
 
-    def get_code(*names: "Any") -> "Any":
-        # `python -m NAME`, and the spawned children of such a process, execute the code without creating the module.
-        if names == (name,) and sys._getframe(1).f_globals.get("__name__") == "runpy":  # noqa: SLF001
-            undo()
-            preload_all(finder, name)
-        return read_code(*names)  # type: ignore[misc]
+    def __init__(self, rules: "Any", loader: "Any") -> None:
+        self.rules = rules
+        self.loader = loader
+        self.triggers: set[str] = set()
+        # What to do, once, in the place of executing a module.
+        self.instead: dict[str, Any] = {}
+        # zipimport of 3.8 and 3.9 creates and executes in one.
+        methods = ("create_module", "exec_module") if hasattr(loader, "exec_module") else ("load_module",)
+        own = vars(loader)
+        names = [name for name in (*methods, "get_code") if hasattr(loader, name)]
+        self.originals = {name: getattr(loader, name) for name in names}
+        self.before = {name: own[name] for name in names if name in own}
+        own.update({name: getattr(self, name) for name in names})
 
-    undo = replace(loader, create_module=create_module, **({"get_code": get_code} if read_code else {}))
-
-
-def replace_once(loader: "Any", expected: "Any", execute_instead: "Any") -> None:
-    """Replace `loader.exec_module` for the next execution of `expected`, a module or a module's name."""
-    execute = loader.exec_module
-
-    def exec_module(module: "Any") -> None:
-        if module is expected or getattr(module, "__name__", None) == expected:
-            undo()
-            execute_instead(module)
-        else:
-            execute(module)
-
-    undo = replace(loader, exec_module=exec_module)
-
-
-def execute_nothing(module: "Any") -> None:
-    """Stands for `exec_module` where the module was executed already."""
-
-
-def replace(loader: "Any", **methods: "Any") -> "Any":
-    """Put `methods` on this one loader; returns the function that takes them off again."""
-    own = vars(loader)
-    before = {name: own[name] for name in methods if name in own}
-    own.update(methods)
-
-    def undo() -> None:
-        for name in methods:
-            own.pop(name, None)
-        own.update(before)
-
-    return undo
-
-
-def preload_all(finder: "Any", trigger: str) -> None:
-    """Do the rule of `trigger` if it was not done yet. Raises only KeyboardInterrupt."""
-    for module, attributes in finder.RULES.pop(trigger, ()):
-        trace(f"{trigger}: preloading {module}")
-        started = time.perf_counter()
-        stop_watching = watch_for_hang()
+    def done(self, trigger: str) -> None:
+        """Forget `trigger`; with the last one, put the loader's own methods back."""
+        _imp.acquire_lock()
         try:
-            done = preload(finder, module, attributes)
+            self.triggers.discard(trigger)
+            if not self.triggers and not self.instead:
+                own = vars(self.loader)
+                for name in self.originals:
+                    if getattr(own.get(name), "__self__", None) is self:  # nobody has put another over it
+                        del own[name]
+                        own.update({name: self.before[name]} if name in self.before else {})
         finally:
-            stop_watching()
-        trace(f"{trigger}: {done} in {time.perf_counter() - started:.3f} s")
+            _imp.release_lock()
+
+    def preload(self, trigger: str) -> "Any":
+        """Preload; returns the trigger if a preloaded module has imported it, and the failure that is to be retold."""
+        absent = trigger not in sys.modules
+        preload_all(self.rules, trigger)
+        return sys.modules.get(trigger) if absent else None, failures.pop(trigger, None)
+
+    def create_module(self, spec: "Any") -> "Any":
+        """Preload, then create the trigger."""
+        trigger, create = spec.name, self.originals["create_module"]
+        if trigger not in self.triggers:
+            return create(spec)
+        loaded, first = self.preload(trigger)
+        if loaded is not None:
+            self.instead[trigger] = lambda _module: None  # it must not be executed again
+        elif first is not None:
+            loaded = retell(first, create, spec)
+            self.instead[trigger] = lambda module: retell(first, self.originals["exec_module"], module)
+        self.done(trigger)
+        return create(spec) if trigger not in self.instead else loaded
+
+    def exec_module(self, module: "Any") -> None:
+        """Execute `module`, or do what stands in the place of that."""
+        trigger: str = getattr(getattr(module, "__spec__", None) or module, "name", getattr(module, "__name__", ""))
+        execute = self.instead.pop(trigger, self.originals["exec_module"])
+        self.done(trigger)
+        execute(module)
+
+    def load_module(self, name: str) -> "Any":
+        """Preload, then create and execute the trigger."""
+        load = self.originals["load_module"]
+        loaded, first = self.preload(name) if name in self.triggers else (None, None)
+        self.done(name)
+        return loaded or (load(name) if first is None else retell(first, load, name))
+
+    def get_code(self, *names: "Any") -> "Any":
+        """The code of a module; `python -m NAME`, and the spawned children of such a process, do not create it."""
+        if len(names) == 1 and names[0] in self.triggers and sys._getframe(1).f_globals.get("__name__") == "runpy":  # noqa: SLF001
+            preload_all(self.rules, names[0])
+            self.done(names[0])
+        return self.originals["get_code"](*names)
 
 
-def preload(finder: "Any", module: str, attributes: "Any") -> str:
-    """Import `module` and touch its `attributes`; says what came of it. Raises only KeyboardInterrupt."""
+def preload_all(rules: "Any", trigger: str) -> None:
+    """Do the rule of `trigger` if it was not done yet. Raises only what a signal raised; then the rule is still to do."""
+    import time
+
+    mine = object()
+    if under_way.setdefault(trigger, mine) is not mine:
+        return
+    try:
+        for module, attributes in rules.get(trigger, ()):
+            trace(f"{trigger}: preloading {module}")
+            started = time.perf_counter()
+            stop_watching = watch_for_hang()
+            try:
+                done = preload(rules, module, attributes)
+            finally:
+                stop_watching()
+            trace(f"{trigger}: {done} in {time.perf_counter() - started:.3f} s")
+        rules.pop(trigger, None)
+    finally:
+        del under_way[trigger]
+    if not rules:
+        retire(rules)
+
+
+def retire(rules: "Any") -> None:
+    """Take the finder off sys.meta_path, by a new list: a thread that goes through the old one must not miss a finder."""
+    if type(sys.meta_path) is list:  # another kind may do more than hold finders
+        sys.meta_path = [finder for finder in list(sys.meta_path) if getattr(finder, "RULES", None) is not rules]
+
+
+def preload(rules: "Any", module: str, attributes: "Any") -> str:
+    """Import `module` and touch its `attributes`; says what came of it. Raises only what a signal raised."""
+    before = handler_codes(), sys.exc_info()[1]
     try:
         __import__(module)
         # Not what __import__ returns: the module may have replaced itself.
         for attribute in attributes:
             getattr(sys.modules[module], attribute)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a module may even call sys.exit(): the program decides, not the preload
-        parts = module.split(".")
-        names = [".".join(parts[: end + 1]) for end in range(len(parts))]
-        absent = [name for name in names if name not in sys.modules]
-        if absent:
-            failures[absent[0]] = error
-            finder.RULES.setdefault(absent[0], ())
+    except BaseException as error:  # a module may even call sys.exit(): the program decides, not the preload
+        if raised_by_signal(error, *before):
+            raise
+        remember(rules, module, error, before[1])
         return f"failed to preload {module} ({described(error)})"
     return f"preloaded {module}" + (f" ({', '.join(attributes)})" if attributes else "")
+
+
+def remember(rules: "Any", module: str, error: BaseException, handled: "BaseException | None") -> None:
+    """Keep `error` to be retold by the real import of `module`, and those behind it by the modules that raised them."""
+    parts = module.split(".")
+    failed: list[tuple[Any, BaseException]] = [(".".join(parts[: end + 1]), error) for end in range(len(parts))]
+    for cause, entries in behind(error, handled):
+        running = [entry.tb_frame for entry in entries if entry.tb_frame.f_code.co_name == "<module>"]
+        failed += [(frame.f_globals.get("__name__"), cause) for frame in running]
+    for name, cause in failed:
+        if isinstance(name, str) and name not in sys.modules and name not in failures:
+            failures[name] = cause
+            rules.setdefault(name, ())
 
 
 def retell(first: BaseException, attempt: "Any", argument: "Any") -> "Any":
@@ -148,27 +199,80 @@ def retell(first: BaseException, attempt: "Any", argument: "Any") -> "Any":
     What a first failure left behind makes a second error misleading (torch: "partially initialized module"). The real
     import is tried all the same: it may have what the preload lacked, and then must work as it does without the shim.
     """
+    before = handler_codes(), sys.exc_info()[1]
     try:
         return attempt(argument)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as second:  # noqa: BLE001 - as in `preload`
+    except BaseException as second:
+        if raised_by_signal(second, *before):
+            raise
         trace(f"retelling {described(first)} instead of {described(second)}")
     raise first
+
+
+def behind(error: BaseException, handled: "BaseException | None") -> "list[tuple[BaseException, list[Any]]]":
+    """`error` and the exceptions that led to it, each with the traceback entries that it went through, outermost first.
+
+    Not `handled`, which the program itself was handling when it came to the preload.
+    """
+    found: list[tuple[BaseException, list[Any]]] = []
+    waiting: list[BaseException | None] = [error]
+    for one in waiting:  # which grows
+        if one is not None and one is not handled and not any(one is known for known, _ in found):
+            entries, entry = [], one.__traceback__
+            while entry is not None:
+                entries.append(entry)
+                entry = entry.tb_next
+            found.append((one, entries))
+            waiting += [one.__cause__, one.__context__]
+    return found
+
+
+def raised_by_signal(error: BaseException, handlers: "set[Any]", handled: "BaseException | None") -> bool:
+    """Whether a signal stands behind `error`: an interrupt that no `raise` made, or anything out of a signal's handler.
+
+    `handlers` is the code of those that were installed before: one may take itself off. `handled` as in `behind`.
+    """
+    handlers = handlers | handler_codes()
+    for one, entries in behind(error, handled):
+        if any(entry.tb_frame.f_code in handlers for entry in entries):
+            return True
+        if isinstance(one, KeyboardInterrupt) and entries:
+            from opcode import opname
+
+            frame = entries[-1].tb_frame
+            by_statement = opname[frame.f_code.co_code[entries[-1].tb_lasti]] == "RAISE_VARARGS"
+            # asyncio's own handler only notes the signal; the interrupt is raised later.
+            if not by_statement or frame.f_globals.get("__name__") == "asyncio.runners":
+                return True
+    return False
+
+
+def handler_codes() -> "set[Any]":
+    """The code of the functions that are installed for signals now."""
+    import signal
+
+    codes: set[Any] = set()
+    for number in signal.valid_signals():
+        try:
+            handler: Any = signal.getsignal(number)
+            handler = getattr(handler, "func", handler)  # functools.partial
+            codes.add(getattr(handler, "__code__", None) or handler.__call__.__code__)
+        except Exception:  # noqa: BLE001, S112 - SIG_DFL, a built-in function
+            continue
+    return codes
 
 
 def watch_for_hang() -> "Any":
     """Dump all stacks when CI_DOCTOR_PRELOAD_TIMEOUT has passed; returns the function that calls this off."""
     seconds = os.environ.get("CI_DOCTOR_PRELOAD_TIMEOUT")
-    if seconds:
-        try:
+    try:
+        if seconds:
             import faulthandler
 
             faulthandler.dump_traceback_later(float(seconds), file=2)
-        except Exception as error:  # noqa: BLE001 - a wrong number must not end the program
-            trace(f"CI_DOCTOR_PRELOAD_TIMEOUT={seconds}: {described(error)}")
-        else:
             return faulthandler.cancel_dump_traceback_later
+    except Exception as error:  # noqa: BLE001 - a wrong number must not end the program
+        trace(f"CI_DOCTOR_PRELOAD_TIMEOUT={seconds}: {described(error)}")
     return lambda: None
 
 

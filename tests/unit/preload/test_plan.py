@@ -9,7 +9,7 @@ import pytest
 
 from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.model.action import FileState, WriteFile
-from ci_doctor.preload.plan import FileCondition, plan_install, plan_remove, read_site
+from ci_doctor.preload.plan import FileCondition, plan_drop, plan_install, plan_remove, read_site
 from ci_doctor.preload.rules import Rule, parse_rule
 from ci_doctor.preload.shim_files import FILES, FINDER, MANIFEST, PATH_FILE, RUNTIME
 from ci_doctor.preload.target import Target
@@ -164,3 +164,40 @@ def test_shim_that_a_person_with_more_rights_installed_satisfies_one_with_fewer(
     carry_out(plan_install(target, [RULE]))
     actions = plan_install(msgspec.structs.replace(target, writable=False), [RULE])
     assert set(states(actions).values()) == {FileState.UNCHANGED}
+
+
+def test_replacing_forgets_the_rules_before(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    carry_out(plan_install(target, [OTHER_RULE], replace=True))
+    assert read_site(target.site_dir).rules == (OTHER_RULE,)
+    assert set(states(plan_install(target, [OTHER_RULE], replace=True)).values()) == {FileState.UNCHANGED}
+
+
+def test_dropping_the_last_rule_is_removal(target: Target) -> None:
+    another = parse_rule("another=json")
+    carry_out(plan_install(target, [RULE, another]))
+    assert plan_drop(target, "nothing") == ()
+    carry_out(plan_drop(target, "another"))
+    assert read_site(target.site_dir).rules == (RULE,)
+    carry_out(plan_drop(target, "serve"))
+    assert not list(target.site_dir.iterdir())
+
+
+def test_bytecode_is_made_after_its_source_and_before_the_shim_is_armed(target: Target) -> None:
+    tagged = msgspec.structs.replace(target, cache_tag="cpython-312", magic="cb0d0d0a")
+    names = [action.path.name for action in plan_install(tagged, [RULE])]
+    assert names == [
+        MANIFEST, RUNTIME, FINDER,
+        "_ci_doctor_preload_rt.cpython-312.pyc", "_ci_doctor_preload.cpython-312.pyc", PATH_FILE,
+    ]  # fmt: skip
+
+
+def test_manifest_outlives_everything_else(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    cache = target.site_dir / "__pycache__"
+    cache.mkdir()
+    (cache / "_ci_doctor_preload.cpython-39.opt-1.pyc").touch()
+    (target.site_dir / f".{FINDER}.abcd_123").touch()
+    *before, last = plan_remove(target)
+    assert last.path.name == MANIFEST
+    assert {action.path for action in before} >= {cache, *cache.iterdir(), target.site_dir / f".{FINDER}.abcd_123"}

@@ -81,6 +81,7 @@ def test_manifest_knows_also_the_files_that_it_replaces() -> None:
 @pytest.mark.parametrize(
     "content",
     [
+        pytest.param(encode_manifest(Manifest(schema="ci-doctor/preload/99", rules=(), sha256={})), id="newer"),
         pytest.param(b"", id="empty"),
         pytest.param(b"\xff", id="not-utf-8"),
         pytest.param(b"{}", id="no-fields"),
@@ -90,3 +91,10 @@ def test_manifest_knows_also_the_files_that_it_replaces() -> None:
 )
 def test_what_is_no_manifest_of_ours_is_none(content: bytes) -> None:
     assert decode_manifest(content) is None
+
+
+def test_first_form_of_the_manifest_is_still_read() -> None:
+    first = b'{"managed_by": "ci-doctor preload", "rules": ["a=b"], "schema": "ci-doctor/preload/1", "sha256": {}}'
+    manifest = decode_manifest(first)
+    assert manifest is not None
+    assert (manifest.rules, manifest.made_cache) == (("a=b",), True)

@@ -35,7 +35,7 @@ TARGET = Target(
 )  # fmt: skip
 def test_trial_is_judged(exit_code: int | None, stdout: str, rule: str, severity: Severity, said: str) -> None:
     answer = Answer(exit_code=exit_code, stdout=stdout, stderr="last words\n")
-    finding = judge(TARGET, Preload(module="torch"), answer, 9.0)
+    finding = judge(TARGET, [Preload(module="torch")], answer, 9.0)
     assert finding is not None
     assert (finding.rule, finding.severity) == (rule, severity)
     assert said in finding.summary
@@ -45,4 +45,4 @@ def test_trial_is_judged(exit_code: int | None, stdout: str, rule: str, severity
 
 def test_trial_that_went_well_is_no_finding() -> None:
     answer = Answer(exit_code=0, stdout='chatter\n{"found": true, "error": null}\n', stderr="a warning")
-    assert judge(TARGET, Preload(module="torch"), answer, 9.0) is None
+    assert judge(TARGET, [Preload(module="torch")], answer, 9.0) is None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code of ours in the interpreters that a command starts, by its environment alone: nothing is installed.
+
+A `sitecustomize` on PYTHONPATH is found by every Python that reads this variable, and so by spawned, forked and
+subprocess children. It runs the one that it stands in front of.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ci_doctor.preload.rules import Rule, format_rule
+
+INJECT = "CI_DOCTOR_INJECT"
+RULES = "CI_DOCTOR_PRELOAD_RULES"
+FOLDER = Path(__file__).parent / "injected"
+_SHIM = Path(__file__).parent / "shim"
+_PRELOAD_FILES = (
+    _SHIM / "_ci_doctor_preload_rt.py",
+    _SHIM / "_ci_doctor_preload.py",
+    FOLDER / "_ci_doctor_preload_rules.py",
+)
+# Options of CPython after which PYTHONPATH is not read or `site` not run, and those that take a value.
+_ISOLATING = {
+    "I": "ignores PYTHONPATH",
+    "E": "ignores PYTHONPATH",
+    "S": "does not run `site`",
+}
+_WITH_VALUE = ("W", "X")
+_LAST = ("c", "m")
+
+
+def injected(environ: Mapping[str, str], files: Sequence[Path], **variables: str) -> dict[str, str]:
+    """`environ` in which every Python executes `files` at its start, besides those that it executes already."""
+    known = _paths(environ.get(INJECT, ""))
+    path = [entry for entry in _paths(environ.get("PYTHONPATH", "")) if entry != str(FOLDER)]
+    return {
+        **environ,
+        "PYTHONPATH": os.pathsep.join([str(FOLDER), *path]),
+        INJECT: os.pathsep.join(dict.fromkeys([*known, *map(str, files)])),
+        **variables,
+    }
+
+
+def with_rules(environ: Mapping[str, str], rules: Sequence[Rule]) -> dict[str, str]:
+    """`environ` in which every Python preloads by `rules`, besides those that it has already."""
+    known = environ.get(RULES, "").split()
+    added = dict.fromkeys([*known, *map(format_rule, rules)])
+    return injected(environ, _PRELOAD_FILES, **{RULES: " ".join(added)})
+
+
+def isolation(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """Why the Python that the command line `words` starts will not run what is injected, or None where nothing says so.
+
+    Reads the first line of the program, where it is a script on disk.
+    """
+    program = shutil.which(words[0], path=environ.get("PATH")) if words else None
+    line = list(words)
+    if program is not None and not _is_python(words[0]):
+        line = [*_interpreter_line(Path(program)), *words]
+    if line and Path(line[0]).name == "env" and len(line) > 1:
+        line = [word for word in line[1:] if "=" not in word and word != "-S"]
+    return isolating_option(line)
+
+
+def isolating_option(words: Sequence[str]) -> str | None:
+    """The option in a Python command line after which nothing injected runs, as `-I (ignores PYTHONPATH)`, or None."""
+    if not words or not _is_python(words[0]):
+        return None
+    skip = False
+    for word in words[1:]:
+        if skip or (word.startswith("--") and len(word) > 2):
+            skip = False
+            continue
+        if not re.fullmatch("-.+", word):
+            return None
+        # -W and -X take a value, in the same word or the next; -c and -m end the options.
+        flags, last, value = re.split("([WXcm]|$)", word[1:], maxsplit=1)
+        found = next((flag for flag in flags if flag in _ISOLATING), None)
+        if found:
+            return f"-{found} ({_ISOLATING[found]})"
+        if last in _LAST:
+            return None
+        skip = last in _WITH_VALUE and not value
+    return None
+
+
+def _paths(value: str) -> list[str]:
+    return [entry for entry in value.split(os.pathsep) if entry]
+
+
+def _is_python(word: str) -> bool:
+    return re.fullmatch(r"python(\d+(\.\d+)?t?)?", Path(word).name) is not None
+
+
+def _interpreter_line(script: Path) -> list[str]:
+    try:
+        with script.open("rb") as file:
+            first = file.readline(512)
+    except OSError:
+        return []
+    return first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []

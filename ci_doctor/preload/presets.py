@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that many jobs need, by name. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from ci_doctor.errors import UsageError
+from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.preload.rules import EXAMPLE, FORM, Rule, merge, parse_rule
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    """`rules` in `parse_rule` form; `why` says what races and why this trigger, in one or two sentences."""
+
+    rules: tuple[str, ...]
+    why: str
+
+
+PRESETS = {
+    "vllm": Preset(
+        rules=("vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig",),
+        why=(
+            "vLLM imports transformers in a background thread while the main thread needs it too. The trigger is the "
+            "module that starts the thread and not `vllm`, whose import sets variables that must come before torch."
+        ),
+    )
+}
+
+
+def rules_of(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules that `texts` stand for, united by trigger: a text with a `=` is a rule, any other the name of a preset.
+
+    Raises UsageError for a rule that cannot be read and for a name that is none.
+    """
+    rules = [rule for text in texts for rule in _rules(text)]
+    return merge((), rules)
+
+
+def require_rules(texts: Sequence[str]) -> tuple[Rule, ...]:
+    """As `rules_of`; raises UsageError also where there is no text at all."""
+    if not texts:
+        raise UsageError(
+            "no rule to preload by",
+            hint=f"name a preset (--preset {', --preset '.join(sorted(PRESETS))}), write --rule {FORM}, "
+            "or set `preload` in [setup-env]",
+        )
+    return rules_of(texts)
+
+
+def _rules(text: str) -> tuple[Rule, ...]:
+    if "=" in text:
+        return (parse_rule(text),)
+    preset = PRESETS.get(text.strip())
+    if preset is None:
+        near = did_you_mean(text.strip(), PRESETS)
+        raise UsageError(
+            f"preload rule {text!r}: there is no preset of that name, and it has no `=` between trigger and module",
+            hint=f"{near}; a rule is written {FORM}, for example {EXAMPLE}",
+        )
+    return tuple(parse_rule(rule) for rule in preset.rules)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: what a module costs every start of an interpreter, read from `-X importtime`."""
+
+import os
+import re
+import statistics
+from collections.abc import Collection, Iterable
+
+from msgspec import Struct
+
+from ci_doctor.errors import InfraError
+from ci_doctor.preload.interpreter import ask, clean_environment
+from ci_doctor.preload.target import Target
+
+START_TIMEOUT_S = 60.0
+_LINE = re.compile(r"import time:\s+(-?\d+) \|\s+(-?\d+) \|( +)(\S+)$")
+
+
+class Imported(Struct, frozen=True, kw_only=True):
+    """One line of `-X importtime`: microseconds for the module itself and with what it imports; `depth` from 0."""
+
+    name: str
+    self_us: int
+    cumulative_us: int
+    depth: int
+
+
+def read_importtime(text: str) -> tuple[Imported, ...]:
+    """The imports that `-X importtime` printed among other things, in the order in which they ended. Pure."""
+    matches = (_LINE.fullmatch(line.rstrip()) for line in text.splitlines())
+    return tuple(
+        Imported(name=match[4], self_us=int(match[1]), cumulative_us=int(match[2]), depth=(len(match[3]) - 1) // 2)
+        for match in matches
+        if match
+    )
+
+
+def by_package(imports: Iterable[Imported]) -> dict[str, int]:
+    """Microseconds by top-level package, each module's own, the costliest first. Pure."""
+    costs: dict[str, int] = {}
+    for each in imports:
+        package = each.name.partition(".")[0]
+        costs[package] = costs.get(package, 0) + each.self_us
+    return dict(sorted(costs.items(), key=lambda item: -item[1]))
+
+
+def start_cost_us(target: Target, modules: Collection[str], *, starts: int = 5) -> int | None:
+    """Microseconds that importing `modules` takes of a start, the median of `starts`; None where none imports them.
+
+    One more start, which is not counted, comes first. Raises InfraError where the interpreter does not answer.
+    """
+    environment = clean_environment(os.environ)
+    costs = []
+    for number in range(starts + 1):
+        answer = ask(
+            target.python, "-B", "-X", "importtime", "-c", "pass", timeout_s=START_TIMEOUT_S, environment=environment
+        )
+        if answer.exit_code is None:
+            raise InfraError(
+                f"{target.python} did not start within {START_TIMEOUT_S:.0f} s", hint="look at its `.pth` files"
+            )
+        found = [each.self_us for each in read_importtime(answer.stderr) if each.name in modules]
+        costs += [sum(found)] if found and number else []
+    return round(statistics.median(costs)) if costs else None

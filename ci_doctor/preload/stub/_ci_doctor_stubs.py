@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stub modules for the drivers beside this file, and how they read and say things."""
+
+import importlib.machinery
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+class StubLoader:
+    """Makes a module from `source`."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def create_module(self, spec: "Any") -> None:
+        """An ordinary module."""
+
+    def exec_module(self, module: "Any") -> None:
+        """Execute the source."""
+        exec(compile(self.source, f"<{module.__name__}, a stub of ci-doctor>", "exec"), vars(module))  # noqa: S102
+
+    def get_source(self, name: str) -> str:  # noqa: ARG002
+        """For tracebacks."""
+        return self.source
+
+
+class StubFinder:
+    """Serves the stubs from `sources`, and the packages above them with the paths that the real ones have."""
+
+    def __init__(self, sources: "dict[str, str]", packages: "Sequence[str]") -> None:
+        self.sources = sources
+        self.packages = packages
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":  # noqa: ARG002
+        """The spec of a stub."""
+        if name not in self.sources and name not in self.packages:
+            return None
+        loader: Any = StubLoader(self.sources.get(name, ""))
+        spec = importlib.machinery.ModuleSpec(name, loader, origin="a stub of ci-doctor")
+        if name in self.packages:
+            real = find_behind(self, name, path)
+            spec.submodule_search_locations = list(getattr(real, "submodule_search_locations", None) or [])
+        return spec
+
+
+def find_behind(finder: "Any", name: str, path: "Any", target: "Any" = None) -> "Any":
+    """What the finders behind `finder` say of `name`."""
+    finders = list(sys.meta_path)
+    for other in finders[finders.index(finder) + 1 :]:
+        if hasattr(other, "find_spec"):
+            spec = other.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+    return None
+
+
+def parents(name: str) -> "list[str]":
+    """The packages above `name`, outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def parse(rule: str) -> "tuple[str, list[tuple[str, list[str]]]]":
+    """The trigger, and the modules with their attributes."""
+    trigger, _, modules = rule.partition("=")
+    pairs = [part.partition(":") for part in modules.split(";")]
+    return trigger, [(module, [name for name in names.split(",") if name]) for module, _, names in pairs]
+
+
+def put_behind_the_shim(*finders: "Any") -> None:
+    """As the real ones stand: the shim asks what comes after it."""
+    shim = sys.modules.get("_ci_doctor_preload")
+    index = sys.meta_path.index(shim) + 1 if shim in sys.meta_path else 0
+    sys.meta_path[index:index] = finders
+
+
+def described(error: BaseException) -> str:
+    """`Type: message` on one line."""
+    try:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except Exception:  # noqa: BLE001 - a broken __str__
+        return type(error).__name__
+
+
+def say(result: "dict[str, Any]") -> None:
+    """The result, as the last line of stdout; ends the process, for a thread may hang."""
+    import json
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.write(1, b"\n" + json.dumps(result).encode() + b"\n")
+    os._exit(0)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor preload plan`, `install`, `status` and `remove`, as people type them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.preload_venvs import Venv, interpreters, skip_without
+from tests.support.cli import doctor
+
+pytestmark = pytest.mark.integration
+
+RULE = "serve=json:dumps"
+VLLM = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Venv:
+    return Venv(interpreters()["own"], tmp_path / ".venv")
+
+
+def test_plan_says_what_install_does_and_changes_nothing(venv: Venv, tmp_path: Path) -> None:
+    before = venv.files()
+    plan = doctor("preload", "plan", RULE, "--json", cwd=tmp_path)
+    assert (plan.code, venv.files()) == (0, before), plan
+    install = doctor("preload", "install", RULE, "--json", cwd=tmp_path)
+    (planned,), (done,) = (json.loads(ran.out)["facts"]["targets"] for ran in (plan, install))
+    assert (planned["state"], done["state"]) == ("planned", "changed")
+    assert planned["actions"] == done["actions"]
+    assert done["rules"] == [RULE]
+    assert set(json.loads(install.out)["facts"]["changed"]) == {action["path"] for action in done["actions"]}
+    again = json.loads(doctor("preload", "install", RULE, "--json", cwd=tmp_path).out)["facts"]
+    assert (again["changed"], again["targets"][0]["state"]) == ([], "unchanged")
+
+
+def test_all_ways_to_give_a_rule_unite(venv: Venv, tmp_path: Path) -> None:
+    line = ("preload", "install", "--preset", "vllm", "--rule", RULE, "third=json", "--venv", venv.directory)
+    assert doctor(*line, cwd=tmp_path).code == 0
+    status = doctor("preload", "status", cwd=tmp_path)
+    assert [line for line in status.out.splitlines() if line.startswith("  rule ")] == [
+        f"  rule {rule}" for rule in (RULE, "third=json", VLLM)
+    ], status
+
+
+def test_rules_of_the_configuration_are_meant_where_none_is_typed(venv: Venv, tmp_path: Path) -> None:
+    (tmp_path / "ci-doctor.toml").write_text('[setup-env]\npreload = ["vllm"]\nvenvs = [".venv"]\n')
+    below = tmp_path / "below"
+    below.mkdir()
+    assert doctor("preload", "install", cwd=below).code == 0
+    assert f"rule {VLLM}" in doctor("preload", "status", cwd=below).out
+    replaced = doctor("preload", "install", "--replace", RULE, "--json", cwd=below)
+    assert json.loads(replaced.out)["facts"]["targets"][0]["rules"] == [RULE]
+
+
+def test_setup_env_knows_the_presets(venv: Venv, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1.0"\n')
+    assert doctor("setup-env", "--preload", "vllm", cwd=tmp_path).code == 0
+    assert f"rule {VLLM}" in doctor("preload", "status", cwd=tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["plan"], "--preset vllm"),
+        (["install", "--preset", "vlm"], "did you mean `vllm`?"),
+        (["install", "--preset", "a=b"], "--rule 'a=b'"),
+        (["install", "a=b c"], "write TRIGGER=MODULE"),
+    ],
+)
+def test_what_cannot_be_a_rule_is_a_usage_error(venv: Venv, tmp_path: Path, line: list[str], said: str) -> None:
+    before = venv.files()
+    ran = doctor("preload", *line, cwd=tmp_path)
+    assert (ran.code, ran.out, said in " ".join(ran.err.split()), venv.files()) == (2, "", True, before), ran
+
+
+def test_each_target_is_told_and_a_refused_one_holds_back_the_others(venv: Venv, tmp_path: Path) -> None:
+    before = venv.files()
+    line = ["preload", "install", RULE, "--json", "--venv", ".venv", "--python", "no-such-python"]
+    ran = doctor(*line, cwd=tmp_path)
+    report = json.loads(ran.out)
+    states = {Path(each["python"]).name: each["state"] for each in report["facts"]["targets"]}
+    assert (ran.code, report["verdict"], states) == (2, None, {"no-such-python": "refused", "python": "held back"}), ran
+    refused = next(each["refused"] for each in report["facts"]["targets"] if each["refused"])
+    assert (refused["exit_code"], bool(refused["hint"])) == (2, True)
+    assert venv.files() == before
+
+
+def test_files_of_others_end_it_with_1_and_a_finding(venv: Venv, tmp_path: Path) -> None:
+    venv.put({"_ci_doctor_preload.py": "mine = True\n"})
+    ran = doctor("preload", "install", RULE, "--json", cwd=tmp_path)
+    report = json.loads(ran.out)
+    assert (ran.code, [finding["rule"] for finding in report["findings"]]) == (1, ["preload/foreign-file"]), ran
+
+
+def test_interpreter_of_the_operating_system_is_refused_with_2(tmp_path: Path) -> None:
+    python = interpreters()["system"]
+    skip_without(python)
+    ran = doctor("preload", "plan", RULE, "--python", python, cwd=tmp_path)
+    if ran.code == 0:
+        pytest.skip(f"{python} is not externally managed")
+    assert (ran.code, "EXTERNALLY-MANAGED" in ran.err, "-m venv" in ran.err) == (2, True, True), ran
+
+
+def test_module_that_would_end_every_process_is_found_before_and_one_that_is_not_there_is_a_note(
+    venv: Venv, tmp_path: Path
+) -> None:
+    venv.put({"deadly.py": "import os; os.abort()"})
+    before = venv.files()
+    ran = doctor("preload", "install", "serve=deadly", "--json", cwd=tmp_path)
+    assert (ran.code, json.loads(ran.out)["findings"][0]["rule"]) == (1, "preload/crashes"), ran
+    assert venv.files() == before
+    ran = doctor("preload", "install", "serve=not_there_yet", "--json", cwd=tmp_path)
+    assert (ran.code, json.loads(ran.out)["findings"][0]["severity"]) == (0, "note"), ran
+
+
+def test_removing_says_what_it_would_remove_and_then_leaves_nothing(venv: Venv, tmp_path: Path) -> None:
+    before = venv.files()
+    assert doctor("preload", "install", RULE, "second=json", cwd=tmp_path).code == 0
+    armed = venv.files()
+    assert "would remove 7 files" in doctor("preload", "remove", "--dry-run", cwd=tmp_path).out
+    assert venv.files() == armed
+    assert doctor("preload", "remove", "--trigger", "second", cwd=tmp_path).code == 0
+    assert "rule second" not in doctor("preload", "status", cwd=tmp_path).out
+    assert "removed 7 files" in doctor("preload", "remove", cwd=tmp_path).out
+    assert venv.files() == before
+    assert "nothing to change in 1 interpreter" in doctor("preload", "remove", cwd=tmp_path).out
+
+
+def test_status_shows_what_runs_at_every_start_with_its_cost(venv: Venv, tmp_path: Path) -> None:
+    venv.put({"theirs.py": "", "theirs.pth": "import theirs\n"})
+    assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
+    ran = doctor("preload", "status", "--json", "--venv", ".venv", "--python", "no-such-python", cwd=tmp_path)
+    report = json.loads(ran.out)
+    told = {each["state"]: each for each in report["facts"]["shims"]}
+    assert (ran.code, set(told)) == (2, {"asked", "refused"}), ran
+    assert (told["asked"]["installed"], told["asked"]["rules"]) == (True, [RULE])
+    files, _never = told["asked"]["start_up"]
+    assert {Path(file["path"]).name for file in files} >= {"theirs.pth", "ci_doctor_preload.pth"}
+    assert any(section["title"].startswith("Start-up files") for section in report["sections"])

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`preload verify` against real interpreters: races that are lost without the shim, and shims that do not work."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.preload.armed import judge_armed, judge_files, see_start
+from ci_doctor.preload.checks import Check, CheckOutcome, verdict
+from ci_doctor.preload.immunity import self_replacement_race
+from ci_doctor.preload.install import install_shims
+from ci_doctor.preload.race import race_checks
+from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
+from ci_doctor.preload.site import FileCondition, read_site
+from ci_doctor.preload.target import inspect_interpreter
+from ci_doctor.preload.verify import verify
+from tests.integration.preload_venvs import Venv, interpreters, skip_without
+
+pytestmark = pytest.mark.integration
+
+LAZY = """
+import sys, types
+class Lazy(types.ModuleType):
+    __path__ = __path__
+    Config = 1
+sys.modules[__name__] = Lazy(__name__)
+"""
+# The trigger and two of its packages are installed nowhere.
+RULE = "server.entry.cli=lazy:Config"
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Venv:
+    return Venv(interpreters()["own"], tmp_path / "v")
+
+
+def checked(venv: Venv, rule: str, *, runs: int = 2) -> dict[str, Check]:
+    """The checks by the first word of their names, after installing `rule`."""
+    install_shims([venv.python], [parse_rule(rule)], dry_run=False)
+    return by_name(verify(inspect_interpreter(venv.python), runs=runs))
+
+
+def race_of(venv: Venv, rule: str) -> Check:
+    """The check of the rule's first module alone."""
+    install_shims([venv.python], [parse_rule(rule)], dry_run=False)
+    return race_checks(inspect_interpreter(venv.python), parse_rule(rule), runs=2)[0]
+
+
+def by_name(checks: Sequence[Check]) -> dict[str, Check]:
+    return {check.name.partition(" ")[0]: check for check in checks}
+
+
+def outcomes(checks: dict[str, Check]) -> dict[str, str]:
+    return {name: str(check.outcome) for name, check in checks.items()}
+
+
+def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ci_doctor", "preload", "verify", *arguments],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", interpreters())
+def test_race_of_a_package_that_replaces_itself_is_lost_without_the_shim_only(name: str, tmp_path: Path) -> None:
+    skip_without(interpreters()[name])
+    venv = Venv(interpreters()[name], tmp_path / "v")
+    venv.put({"lazy/__init__.py": LAZY})
+
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+    before = venv.files()
+    checks = by_name(verify(inspect_interpreter(venv.python), runs=3))
+
+    assert verdict(checks.values()) is Verdict.PASS
+    assert set(outcomes(checks)) == {"files", "armed", "start-cost", "race", "spawned", "failing"}
+    if self_replacement_race(venv.python):
+        assert set(outcomes(checks).values()) == {"passed"}
+        assert "lost in 3 of 3 runs without the shim, in 0 of 3 with it" in checks["race"].sentence
+        assert "cannot import name 'Config'" in checks["race"].evidence
+    else:  # a release with the cure of gh-143650
+        assert checks["race"].outcome is CheckOutcome.NOT_NEEDED
+        assert "looks again" in checks["race"].sentence
+    assert venv.files() == before
+
+
+def test_module_of_the_same_package_as_the_trigger_is_played_too(venv: Venv) -> None:
+    venv.put({"server/__init__.py": "real = 1", "server/lazy.py": LAZY.replace("__path__ = __path__", "")})
+
+    race = race_of(venv, "server.cli.main=server.lazy:Config")
+
+    assert (race.outcome, "lost in 2 of 2" in race.sentence) == (CheckOutcome.PASSED, True)
+
+
+def test_rule_without_attributes_is_lost_where_the_old_module_is_handed_out(venv: Venv) -> None:
+    venv.put({"lazy/__init__.py": LAZY})
+
+    race = race_of(venv, "server=lazy")
+
+    assert race.outcome is CheckOutcome.PASSED
+    assert "no longer the one in sys.modules" in race.evidence
+
+
+def test_submodule_that_its_package_imports_is_played(venv: Venv) -> None:
+    venv.put({"pack/__init__.py": "from pack.part import value", "pack/part.py": "import pack\nvalue = 1"})
+
+    race = race_of(venv, "server=pack:value;pack.part:value")
+
+    assert race.outcome is CheckOutcome.PASSED
+    assert "while a thread imports" in race.sentence
+
+
+def test_module_that_must_be_imported_on_the_main_thread_is_cured(venv: Venv) -> None:
+    venv.put({"main_only.py": "import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_DFL)"})
+
+    race = race_of(venv, "server=main_only")
+
+    assert race.outcome is CheckOutcome.PASSED
+    assert "in the background thread: ValueError: signal only works in main thread" in race.evidence
+
+
+@pytest.mark.parametrize(
+    ("files", "rule", "why"),
+    [
+        ({"plain.py": "value = 1"}, "server=plain:value", "plain does not replace itself in sys.modules"),
+        ({"plain.py": "value = 1"}, "server=plain", "the rule names no attributes"),
+        ({"lazy/__init__.py": f"Config = 1\n{LAZY}"}, "server=lazy:Config", "found in what was there before"),
+        ({"lazy/__init__.py": LAZY}, "lazy.cli=lazy:Config", "it is loaded already when lazy.cli runs"),
+    ],
+    ids=["plain", "no-attributes", "not-missed", "parent-of-the-trigger"],
+)
+def test_race_that_cannot_be_lost_says_that_the_shim_can_go(
+    venv: Venv, files: dict[str, str], rule: str, why: str
+) -> None:
+    venv.put(files)
+
+    race = race_of(venv, rule)
+
+    assert race.outcome is CheckOutcome.NOT_NEEDED
+    assert why in race.sentence
+    assert f"ci-doctor preload remove --python {venv.python}" in (race.remedy or "")
+    assert verdict([race]) is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("files", "rule"),
+    [({}, "preload/not-installed"), ({"lazy.py": "raise OSError('libcuda')"}, "preload/fails-now")],
+    ids=["absent", "raises"],
+)
+def test_module_that_cannot_be_imported_proves_nothing(venv: Venv, files: dict[str, str], rule: str) -> None:
+    venv.put(files)
+
+    checks = checked(venv, RULE)
+
+    assert (checks["race"].outcome, checks["race"].rule) == (CheckOutcome.VOID, rule)
+    assert verdict(checks.values()) is Verdict.VOID
+    assert checks["failing"].outcome is CheckOutcome.PASSED
+
+
+def test_module_that_ends_the_interpreter_is_a_failure_of_the_armed_shim(venv: Venv) -> None:
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+    venv.put({"lazy.py": "import os\nos.abort()"})
+
+    race = by_name(verify(inspect_interpreter(venv.python), runs=1))["race"]
+
+    assert (race.outcome, race.rule) == (CheckOutcome.FAILED, "preload/crashes")
+
+
+def test_trigger_that_every_start_loads_proves_nothing(venv: Venv) -> None:
+    venv.put({"lazy/__init__.py": LAZY, "server.py": "", "a_first.pth": "import server\n"})
+
+    race = race_of(venv, "server=lazy:Config")
+
+    assert race.outcome is CheckOutcome.VOID
+    assert "before a program can import it" in race.sentence
+
+
+def test_shim_that_does_not_preload_fails(venv: Venv) -> None:
+    venv.put({"lazy/__init__.py": LAZY})
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+    (venv.site_dir / RUNTIME).write_text("def spec_for(*arguments): return None\n")
+
+    checks = by_name(verify(inspect_interpreter(venv.python), runs=2))
+
+    assert outcomes(checks) == {
+        "files": "failed", "armed": "passed", "start-cost": "passed", "race": "failed", "failing": "failed",
+    }  # fmt: skip
+    assert "with the shim 2 of 2 runs fail: ImportError: cannot import name 'Config'" in checks["race"].sentence
+    assert "Traceback" in checks["race"].evidence
+
+
+def test_shim_that_swallows_the_first_error_fails(venv: Venv) -> None:
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+    runtime = venv.site_dir / RUNTIME
+    runtime.write_text(runtime.read_text() + "\ndef retell(first, attempt, argument):\n    return attempt(argument)\n")
+
+    failing = by_name(verify(inspect_interpreter(venv.python), runs=1))["failing"]
+
+    assert failing.outcome is CheckOutcome.FAILED
+    assert "the real import told something else: ImportError: second" in failing.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (PATH_FILE, "# nothing\n", "arms the shim 0 times"),
+        (PATH_FILE, "import _ci_doctor_preload, sys; sys.meta_path.append(_ci_doctor_preload)\n", "times, not once"),
+        (PATH_FILE, "import _ci_doctor_preload, _ci_doctor_preload_rt\n", "already preloads"),
+    ],
+    ids=["disarmed", "twice", "runtime"],
+)
+def test_shim_that_is_not_armed_as_it_should_be_fails(venv: Venv, name: str, text: str, said: str) -> None:
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+    (venv.site_dir / name).write_text(text)
+
+    target = inspect_interpreter(venv.python)
+    armed = judge_armed(target, see_start(target), see_start(target, "-I"), see_start(target, "-S"))
+
+    assert (armed.outcome, armed.rule) == (CheckOutcome.FAILED, "preload/not-armed")
+    assert said in armed.sentence
+
+
+def test_rules_other_than_the_manifests_are_found(venv: Venv) -> None:
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+    finder = venv.site_dir / FINDER
+    finder.write_text(finder.read_text().replace("'lazy'", "'lazier'"))
+
+    target = inspect_interpreter(venv.python)
+    state = read_site(target.site_dir)
+    as_written = msgspec.structs.replace(state, conditions=dict.fromkeys(state.conditions, FileCondition.OURS))
+
+    files = [judge_files(target, each, see_start(target)) for each in (state, as_written)]
+
+    assert [each.outcome for each in files] == [CheckOutcome.FAILED, CheckOutcome.FAILED]
+    assert "_ci_doctor_preload.py is edited" in files[0].sentence
+    assert "not those of the manifest" in files[1].sentence
+
+
+def test_exit_code_is_0_where_it_is_proven(venv: Venv) -> None:
+    venv.put({"lazy/__init__.py": LAZY})
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+
+    ran = cli("--python", str(venv.python), "--runs", "2", "--json")
+
+    report = json.loads(ran.stdout)
+    assert (ran.returncode, report["verdict"], report["findings"]) == (0, "pass", [])
+    race = next(check for check in report["facts"]["checks"] if check["name"].startswith("race"))
+    assert "2 of 2" in race["sentence"]
+
+
+def test_exit_code_is_1_where_it_fails_and_86_where_nothing_is_proven(venv: Venv, tmp_path: Path) -> None:
+    none = Venv(interpreters()["own"], tmp_path / "none")
+    venv.put({"lazy/__init__.py": LAZY})
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+    (venv.site_dir / PATH_FILE).write_text("# nothing\n")
+
+    assert cli("--venv", str(none.directory)).returncode == 86
+    assert cli("--venv", str(none.directory), "--venv", str(venv.directory), "--runs", "1").returncode == 1
+
+
+def test_interpreter_that_cannot_be_asked_does_not_hide_the_others(venv: Venv, tmp_path: Path) -> None:
+    venv.put({"lazy/__init__.py": LAZY})
+    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+
+    ran = cli("--venv", str(venv.directory), "--venv", str(tmp_path / "none"), "--runs", "1")
+
+    assert ran.returncode == 2
+    assert "lost in 1 of 1 runs" in ran.stderr
+    assert "does not exist" in ran.stderr

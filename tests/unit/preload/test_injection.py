@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment that injects, and which Pythons it does not reach."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.preload.injection import FOLDER, INJECT, RULES, injected, isolating_option, isolation, with_rules
+from ci_doctor.preload.rules import parse_rule
+
+
+def test_our_folder_comes_first_and_the_rest_of_pythonpath_stays() -> None:
+    environ = injected({"PYTHONPATH": "/a:/b", "HOME": "/h"}, [Path("/x.py")], MORE="1")
+    assert environ == {"PYTHONPATH": f"{FOLDER}:/a:/b", "HOME": "/h", INJECT: "/x.py", "MORE": "1"}
+
+
+def test_injecting_twice_adds_and_repeats_nothing() -> None:
+    once = injected({}, [Path("/x.py")])
+    twice = injected(once, [Path("/y.py"), Path("/x.py")])
+    assert twice == {"PYTHONPATH": str(FOLDER), INJECT: "/x.py:/y.py"}
+
+
+def test_rules_are_added_to_those_of_an_outer_run() -> None:
+    environ = with_rules(with_rules({}, [parse_rule("a=b:C")]), [parse_rule("d=e;f"), parse_rule("a=b:C")])
+    assert environ[RULES] == "a=b:C d=e;f"
+    assert all(Path(path).is_file() for path in environ[INJECT].split(os.pathsep))
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("python -I app.py", "-I (ignores PYTHONPATH)"),
+        ("python3.11 -sE app.py", "-E (ignores PYTHONPATH)"),
+        ("/usr/bin/python3 -X dev -W error -I -m app", "-I (ignores PYTHONPATH)"),
+        ("python3.13t -S app.py", "-S (does not run `site`)"),
+        ("python -Wignore -E x", "-E (ignores PYTHONPATH)"),
+        ("python app.py -I", None),
+        ("python -c pass -I", None),
+        ("python -m app -E", None),
+        ("python -mapp -E", None),
+        ("python -XI app.py", None),
+        ("python -W I app.py", None),
+        ("python -u -B - -I", None),
+        ("bash -I", None),
+        ("pythonic -I", None),
+        ("", None),
+    ],
+)
+def test_options_that_keep_a_python_from_being_reached(line: str, option: str | None) -> None:
+    assert isolating_option(line.split()) == option
+
+
+@pytest.mark.parametrize(
+    ("first_line", "option"),
+    [
+        ("#!/usr/bin/python3 -Es", "-E (ignores PYTHONPATH)"),
+        ("#!/usr/bin/env -S python3 -I", "-I (ignores PYTHONPATH)"),
+        ("#!/usr/bin/env python3", None),
+        ("#!/bin/sh -E", None),
+        ("no script", None),
+    ],
+)
+def test_the_first_line_of_a_script_counts(first_line: str, option: str | None, tmp_path: Path) -> None:
+    script = tmp_path / "tool"
+    script.write_text(first_line + "\n")
+    script.chmod(0o755)
+    assert isolation(["tool", "-I"], {"PATH": str(tmp_path)}) == option
+    assert isolation([str(script)], {}) == option
+
+
+def test_env_before_the_python_is_looked_through() -> None:
+    assert isolation(["env", "A=1", "python3", "-E", "x.py"], {"PATH": "/usr/bin:/bin"}) == "-E (ignores PYTHONPATH)"
+
+
+def test_a_command_that_is_not_there_says_nothing() -> None:
+    assert isolation(["no-such-command", "-I"], {"PATH": "/nowhere"}) is None

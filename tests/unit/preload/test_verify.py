@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the checks of a shim say, given what was seen."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.preload.armed import Seen, judge_armed, judge_cost
+from ci_doctor.preload.checks import Check, CheckOutcome, findings, verdict
+from ci_doctor.preload.race_run import Run
+from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.target import Target
+from ci_doctor.preload.verify import judge_child, judge_failing
+
+TARGET = Target(
+    python=Path("/venv/bin/python"), version=(3, 12, 0), site_dir=Path("/s"), externally_managed=False, writable=True
+)
+RULE = parse_rule("serve=lazy:Config")
+ARMED = Seen(armed=1, runtime=False, rules={"serve": (("lazy", ("Config",)),)})
+BARE = Seen(armed=0, runtime=False, rules=None)
+FIRST = Run(executed=True, error="RuntimeError: first", trace="serve: failed to preload lazy")
+
+
+def check(outcome: CheckOutcome) -> Check:
+    return Check(name="race", outcome=outcome, sentence="it is so", rule="preload/unproven", evidence="seen")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "reached"),
+    [
+        ([], Verdict.VOID),
+        (["passed", "not-needed"], Verdict.PASS),
+        (["passed", "void"], Verdict.VOID),
+        (["void", "failed", "passed"], Verdict.REGRESSION),
+    ],
+)
+def test_verdict_is_the_worst_of_the_checks(outcomes: list[str], reached: Verdict) -> None:
+    assert verdict(check(CheckOutcome(outcome)) for outcome in outcomes) is reached
+
+
+def test_only_what_did_not_pass_is_a_finding() -> None:
+    found = findings(check(outcome) for outcome in CheckOutcome)
+
+    assert [finding.severity for finding in found] == [Severity.ERROR, Severity.NOTE, Severity.WARNING]
+    assert found[0].evidence[0].excerpt == "seen"
+
+
+@pytest.mark.parametrize(
+    ("ordinary", "isolated", "said"),
+    [
+        (BARE, ARMED, "an ordinary start of /venv/bin/python arms the shim 0 times"),
+        (ARMED, BARE, "a start with -I of /venv/bin/python arms the shim 0 times"),
+        (Seen(armed=2, runtime=False, rules={}), ARMED, "2 times, not once"),
+        (Seen(armed=1, runtime=True, rules={}), ARMED, "already preloads"),
+        (Seen(armed=1, runtime=False, rules={}, trace="preloading"), ARMED, "already preloads"),
+    ],
+)
+def test_start_that_does_not_arm_once_and_idle_fails(ordinary: Seen, isolated: Seen, said: str) -> None:
+    judged = judge_armed(TARGET, ordinary, isolated, BARE)
+
+    assert judged.outcome is CheckOutcome.FAILED
+    assert said in judged.sentence
+
+
+def test_start_that_is_as_it_should_be_says_what_is_not_covered() -> None:
+    judged = judge_armed(TARGET, ARMED, ARMED, BARE)
+
+    assert judged.outcome is CheckOutcome.PASSED
+    assert judged.sentence.endswith("-S is not covered")
+
+
+@pytest.mark.parametrize(
+    ("cost_us", "outcome"),
+    [(242, CheckOutcome.PASSED), (5_000, CheckOutcome.PASSED), (5_001, CheckOutcome.FAILED), (None, CheckOutcome.VOID)],
+)
+def test_start_cost_has_a_limit(cost_us: int | None, outcome: CheckOutcome) -> None:
+    judged = judge_cost(TARGET, cost_us)
+
+    assert judged.outcome is outcome
+    assert cost_us is None or f"{cost_us} us" in judged.sentence
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (Run(executed=False, error="RuntimeError: first"), "stops it: RuntimeError: first"),
+        (Run(executed=True, error="RuntimeError: first"), "the shim did not preload"),
+        (Run(executed=True, error="ImportError: second", trace=FIRST.trace), "something else: ImportError: second"),
+        (Run(executed=True, trace=FIRST.trace), "something else: nothing"),
+    ],
+    ids=["stops-the-trigger", "idle", "not-retold", "swallowed"],
+)
+def test_failing_preload_must_be_survived_and_retold(run: Run, said: str) -> None:
+    assert judge_failing(RULE, {"RuntimeError": FIRST}).outcome is CheckOutcome.PASSED
+
+    judged = judge_failing(RULE, {"RuntimeError": run})
+
+    assert judged.outcome is CheckOutcome.FAILED
+    assert said in judged.sentence
+
+
+@pytest.mark.parametrize(
+    ("run", "preloaded", "outcome"),
+    [
+        (Run(executed=True), True, CheckOutcome.PASSED),
+        (Run(executed=True), False, CheckOutcome.FAILED),
+        (Run(executed=True, error="ImportError: x"), True, CheckOutcome.FAILED),
+    ],
+)
+def test_spawned_child_must_preload_and_win(run: Run, preloaded: bool, outcome: CheckOutcome) -> None:
+    assert judge_child(RULE, run, preloaded=preloaded).outcome is outcome
