@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in other interpreters: delays one import, so that a race which is possible does happen.
+
+This is active testing, after TSVD (Li et al., SOSP 2019).
+CI_DOCTOR_IMPORT_RACE_HOLD is `MODE X Y LIMIT`, with the limit in seconds. A delay only makes an order of threads happen that
+could have happened by itself: no thread is ever stopped for longer than the limit, and each delay is made once.
+
+- `exec X -`: the code of X waits, when X is in sys.modules, until another thread's import statement asks for X.
+- `together X Y`: who is about to lock Y while it holds X waits until another thread holds Y; and the other way round.
+- `late X Y`: besides, who is about to lock X and does not hold Y waits until another thread, which holds Y, is about to.
+"""
+
+import sys
+from _thread import allocate_lock, get_ident
+from os import environ
+
+from _ci_doctor_trace import event, process, thread, unframed  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+bootstrap: "Any" = sys.modules["_frozen_importlib"]  # importlib._bootstrap
+mode, first, second, limit_s = "", "", "", 0.0
+is_on = False
+done: "set[str]" = set()  # the delays that were made
+holders: "dict[str, list[int]]" = {}  # threads that hold the lock of X or Y
+about: "set[int]" = set()  # threads that hold Y and are about to lock X
+asking: "set[int]" = set()  # threads whose import statement has asked for X while it waited
+waiting: "list[tuple[Any, Any]]" = []  # (condition, lock that is released when it is true)
+
+
+def read(text: str) -> None:
+    """Take the hold that `text` describes; none where it cannot be read."""
+    global mode, first, second, limit_s, is_on
+    words = text.split()
+    if len(words) == 4:
+        mode, first, second, limit_s = words[0], words[1], words[2], float(words[3])
+        is_on = mode in ("exec", "together", "late")
+
+
+def wait_until(part: str, name: str, condition: "Any") -> None:
+    """Wait until `condition` is true of the other threads, at most the limit, and once for each `part`."""
+    if part in done:
+        return
+    done.add(part)
+    gate = allocate_lock()
+    gate.acquire()
+    entry = (condition, gate)
+    waiting.append(entry)
+    process.write()
+    met = condition() or gate.acquire(True, limit_s)
+    waiting.remove(entry)
+    event("held", name, int(limit_s * 1e9), bool(met))
+
+
+def look() -> None:
+    """Something has changed: let go on whoever waited for it."""
+    for condition, gate in waiting.copy():
+        if gate.locked() and condition():
+            try:
+                gate.release()
+            except RuntimeError:
+                pass  # another thread was faster
+
+
+def before_acquire(name: str, by_statement: bool) -> None:
+    """This thread is about to lock the module `name`."""
+    if name not in (first, second):
+        return
+    me = get_ident()
+    if mode == "exec":
+        if by_statement and me not in holders.get(first, ()):
+            asking.add(me)
+            look()
+        return
+    held = thread.held
+    if name == second and first in held and second not in held:
+        wait_until("second", name, lambda: others(holders.get(second, ()), me))
+    elif name == first and second in held and first not in held:
+        about.add(me)
+        look()
+        wait_until("first", name, lambda: others(holders.get(first, ()), me))
+    elif mode == "late" and name == first and first not in held and second not in held:
+        wait_until("late", name, lambda: others(about, me))
+
+
+def after_acquire(name: str) -> None:
+    """This thread has locked the module `name`."""
+    if name in (first, second):
+        holders.setdefault(name, []).append(get_ident())
+        look()
+
+
+def after_release(name: str) -> None:
+    """This thread has unlocked the module `name`."""
+    if name in (first, second) and get_ident() in holders.get(name, ()):
+        holders[name].remove(get_ident())
+
+
+def others(threads: "Any", me: int) -> bool:
+    """Whether one of `threads` is another than `me`."""
+    return any(ident != me for ident in tuple(threads))
+
+
+original_call = bootstrap._call_with_frames_removed
+
+
+def _call_with_frames_removed(f: "Any", *args: "Any", **kwds: "Any") -> "Any":
+    """Stands for importlib's, through which the code of each module is executed."""
+    if f is exec and len(args) > 1 and args[1].get("__name__") == first:
+        me = get_ident()
+        wait_until("exec", first, lambda: others(asking, me))
+    return original_call(f, *args, **kwds)
+
+
+try:
+    read(environ.get("CI_DOCTOR_IMPORT_RACE_HOLD", ""))
+except ValueError:
+    is_on = False
+if is_on and mode == "exec":
+    bootstrap._call_with_frames_removed = unframed(_call_with_frames_removed)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in other interpreters: records who asks for which module, who loads it, who waits, and what is handed out.
+
+CPython's C code looks up `_find_and_load` and `_lock_unlock_module` on importlib for each import, so replacing them covers
+the import statement. `builtins.__import__` tells also the uses of modules that are loaded already.
+"""
+
+import builtins
+import sys
+from _thread import get_ident
+from time import monotonic_ns
+
+import _ci_doctor_hold as hold  # type: ignore[import-not-found]
+import _ci_doctor_order as order  # type: ignore[import-not-found]
+from _ci_doctor_trace import SKIPPED, event, numbers, place, process, thread, unframed, when_threaded  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+bootstrap: "Any" = sys.modules["_frozen_importlib"]  # importlib._bootstrap
+modules: "dict[str, Any]" = sys.modules
+missing = object()
+BUILT_IN = frozenset(sys.builtin_module_names)  # they import nothing, so they are in no race
+original_import = builtins.__import__
+original_find = bootstrap._find_and_load
+original_pass = bootstrap._lock_unlock_module
+original_create = bootstrap.module_from_spec
+original_acquire = bootstrap._ModuleLock.acquire
+original_release = bootstrap._ModuleLock.release
+python_import = bootstrap._gcd_import
+
+
+def __import__(name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0) -> "Any":
+    """Stands for `builtins.__import__`: the import statement."""
+    if type(fromlist) is list:  # C code (PyImport_Import), which looks at sys.modules after it
+        return original_import(name, globals, locals, fromlist, level)
+    # A string, and not a tuple: tuples that live on make the garbage collector run more often, which costs 10 % of an import.
+    key = name + ":" if fromlist else name
+    if level:
+        key = "%s %d %s" % (key, level, (globals or {}).get("__package__"))
+    seen = thread.seen
+    if key in seen:
+        return original_import(name, globals, locals, fromlist, level)
+    seen.add(key)
+    full = absolute(name, globals, level)
+    handed_out = full if fromlist else full.partition(".")[0]
+    before = modules.get(handed_out)
+    by_another = is_initialising(before) and not is_ours(handed_out)
+    names = tuple(map(str, fromlist or ()))
+    frame = sys._getframe(1)  # the statement's: only C code is between
+    ask(handed_out, "statement", names, frame)
+    if handed_out != full:
+        ask(full, "importlib", names, frame)
+    del frame
+    waited = thread.waits
+    module = original_import(name, globals, locals, fromlist, level)
+    for submodule in names:
+        if full + "." + submodule in modules:
+            ask(full + "." + submodule, "importlib", (), sys._getframe(1))
+    if by_another and module is before and modules.get(handed_out) is not module and thread.waits == waited:
+        # The other thread was done between CPython's look at the module and its look at the lock: no wait was seen.
+        tell_wait(handed_out, None, 0, before)
+    return module
+
+
+def is_ours(name: str) -> bool:
+    """Whether this thread is the one that initialises `name`."""
+    return any(entry[0] == name for entry in thread.loading)
+
+
+def absolute(name: str, globals: "Any", level: int) -> str:
+    """The absolute name of a relative import; the name as it is where that cannot be told."""
+    if not level:
+        return name
+    package = (globals or {}).get("__package__") or (globals or {}).get("__name__") or ""
+    bits = str(package).rsplit(".", level - 1)
+    return bits[0] + "." + name if name else bits[0]
+
+
+def is_initialising(module: "Any") -> bool:
+    """Whether somebody executes `module` now."""
+    try:
+        return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+    except Exception:  # noqa: BLE001 - sys.modules may hold anything
+        return False
+
+
+def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> None:
+    """Record that this thread asks for `name`, once for each module that asks and each way."""
+    seen = thread.seen
+    if name in BUILT_IN or name + "?" + how in seen or (how == "importlib" and name + "?statement" in seen):
+        return
+    seen.add(name + "?" + how)
+    within = thread.loading[-1][0] if thread.loading else None
+    file, line, module = place(SKIPPED, frame)
+    event("ask", name, how, file, line, module, names, within)
+
+
+def _find_and_load(name: str, import_: "Any") -> "Any":
+    """Stands for importlib's: a module is not loaded, or is asked for by the import system's Python half."""
+    module = modules.get(name, missing)
+    if module is missing or (import_ is python_import and process.is_threaded):
+        ask(name, "importlib", ())
+    if module is not missing and not is_initialising(module):
+        return original_find(name, import_)
+    within = thread.loading[-1][0] if thread.loading else None
+    event("begin", name, within)
+    entry = [name, None]
+    thread.loading.append(entry)
+    seen, thread.seen = thread.seen, set()
+    status = "failed"
+    try:
+        module = original_find(name, import_)
+        status = "loaded" if entry[1] is not None else "found"
+    finally:
+        if status == "failed" and entry[1] is None:
+            status = "missing"
+        thread.loading.pop()
+        thread.seen = seen
+        event("end", name, status, status == "loaded" and modules.get(name) is not entry[1])
+        order.watch(name)
+    return module
+
+
+def module_from_spec(spec: "Any") -> "Any":
+    """Stands for importlib's: this thread is the one that executes the module."""
+    module = original_create(spec)
+    for entry in reversed(thread.loading):
+        if entry[0] == spec.name:
+            entry[1] = module
+            break
+    return module
+
+
+def _lock_unlock_module(name: str) -> None:
+    """Stands for importlib's, which C calls before it hands out a module that is being initialised."""
+    # Not by _find_and_load, which takes the module from sys.modules after it has waited.
+    if sys._getframe(1).f_code is not original_find.__code__:
+        thread.handed_out = modules.get(name)  # at once: the other thread may be done in a moment
+    try:
+        original_pass(name)
+    finally:
+        thread.handed_out = None
+
+
+def acquire(self: "Any") -> "Any":
+    """Stands for the module lock's own."""
+    owner = self.owner
+    if owner is None or owner == get_ident():
+        return original_acquire(self)
+    return wait(self, owner)
+
+
+def acquire_with_hold(self: "Any") -> "Any":
+    """As `acquire`, in a run that makes a delay."""
+    hold.before_acquire(self.name, thread.handed_out is not None)
+    result = acquire(self)
+    thread.held.append(self.name)
+    hold.after_acquire(self.name)
+    return result
+
+
+def wait(self: "Any", owner: int) -> "Any":
+    """Acquire a module lock that another thread has, and record how that went."""
+    process.write()
+    name, began = self.name, monotonic_ns()
+    try:
+        result = original_acquire(self)
+    except bootstrap._DeadlockError:
+        event("deadlock", name, numbers.get(owner), tuple(entry[0] for entry in thread.loading))
+        raise
+    tell_wait(name, numbers.get(owner), monotonic_ns() - began, thread.handed_out)
+    return result
+
+
+def tell_wait(name: str, owner: "int | None", waited_ns: int, handed_out: "Any") -> None:
+    """Record a wait for `name`; `handed_out` is the object that C returns after it, None where importlib looks again."""
+    thread.waits += 1
+    after = modules.get(name)
+    outcome = "same"
+    if handed_out is not None and after is not handed_out:
+        outcome = "removed" if after is None else "replaced"
+    event("wait", name, owner, waited_ns, outcome)
+
+
+def release_with_hold(self: "Any") -> None:
+    """Stands for the module lock's own, in a run that makes a delay."""
+    held = thread.held
+    for index in range(len(held) - 1, -1, -1):
+        if held[index] == self.name:
+            del held[index]
+            break
+    original_release(self)
+    hold.after_release(self.name)
+
+
+def watch_statements() -> None:
+    """Record import statements too, from now on."""
+    builtins.__import__ = __import__
+
+
+unframed(__import__)
+unframed(wait)
+bootstrap._find_and_load = unframed(_find_and_load)
+bootstrap._lock_unlock_module = unframed(_lock_unlock_module)
+bootstrap.module_from_spec = unframed(module_from_spec)
+bootstrap._ModuleLock.acquire = unframed(acquire)
+if hold.is_on:
+    bootstrap._ModuleLock.acquire = unframed(acquire_with_hold)
+    bootstrap._ModuleLock.release = unframed(release_with_hold)
+if process.is_threaded:
+    watch_statements()
+else:
+    when_threaded.append(watch_statements)
+for _name in tuple(modules):
+    order.watch(_name)

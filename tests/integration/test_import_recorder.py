@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the recorder writes in real interpreters, and that the program it watches runs as without it."""
+
+import ast
+import subprocess
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_doctor.imports.recording import recording
+from tests.integration.preload_venvs import interpreters, skip_without
+
+pytestmark = pytest.mark.integration
+
+REPLACES_ITSELF = """
+import sys, types
+lazy = types.ModuleType(__name__)
+lazy.__spec__, lazy.__file__, lazy.thing = __spec__, __file__, 1
+sys.modules[__name__] = lazy
+"""
+BACKGROUND_FIRST = """
+import threading
+def warm_up():
+    import lazy
+thread = threading.Thread(target=warm_up, name="warm-up")
+thread.start()
+while "lazy" not in __import__("sys").modules or thread.is_alive():
+    pass
+from lazy import thing
+"""
+CYCLE = {"one.py": "import two\nvalue = 1", "two.py": "import one\nvalue = 2"}
+
+
+class Program:
+    """A program in a folder, and one interpreter to run it."""
+
+    def __init__(self, python: Path, folder: Path) -> None:
+        self.python, self.folder, self.records = python, folder, list[tuple[Any, ...]]()
+        self.traces = folder / "traces"
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text))
+
+    def run(
+        self, text: str, *options: str, hold: str | None = None, recorded: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `text` as app.py; the records of all processes are then in `records`, each with the name of its trace first."""
+        self.write({"app.py": text})
+        self.traces.mkdir(exist_ok=True)
+        for old in self.traces.iterdir():
+            old.unlink()
+        environ = {"PATH": "/usr/bin:/bin"}
+        ran = subprocess.run(
+            [self.python, *options, "app.py"],
+            env=recording(environ, self.traces, hold) if recorded else environ,
+            cwd=self.folder, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        self.records = [
+            (path.name, *ast.literal_eval(line))
+            for path in sorted(self.traces.iterdir())
+            for line in path.read_text().splitlines()
+        ]
+        return ran
+
+    def of(self, kind: str, name: str | None = None) -> list[tuple[Any, ...]]:
+        """The records of one kind, without trace and kind; where `name` is given those of that module's events."""
+        found = [record[2:] for record in self.records if record[1] == kind]
+        return [record for record in found if name is None or record[3] == name]
+
+
+def program_of(python: Path, folder: Path) -> Program:
+    skip_without(python)
+    made = Program(python, folder)
+    made.write({"lazy.py": REPLACES_ITSELF, **CYCLE, "plain.py": "value = 1"})
+    return made
+
+
+@pytest.fixture(params=interpreters())
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
+    return program_of(interpreters()[request.param], tmp_path)
+
+
+@pytest.fixture
+def own_program(tmp_path: Path) -> Program:
+    return program_of(interpreters()["own"], tmp_path)
+
+
+def test_first_load_use_and_their_places_are_recorded(program: Program) -> None:
+    ran = program.run(BACKGROUND_FIRST)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    ((_, loader, _, _, status, replaced),) = program.of("end", "lazy")
+    assert (loader, status, replaced) == (1, "loaded", True)
+    by_background, by_main = program.of("ask", "lazy")
+    assert (by_background[1], Path(by_background[5]).name, by_background[6]) == (1, "app.py", 4)
+    assert (by_main[1], by_main[4], by_main[6:]) == (0, "statement", (9, "__main__", ("thing",), None))
+    (started,) = [record for record in program.of("thread") if record[1] == 1]
+    assert (started[2], started[3], Path(started[4]).name, started[5]) == ("warm-up", 0, "app.py", 6)
+
+
+def test_waiting_for_a_module_that_is_replaced_is_told_as_such(program: Program) -> None:
+    ran = program.run(BACKGROUND_FIRST.replace(" or thread.is_alive()", ""), hold="exec lazy - 20")
+    assert "cannot import name 'thing' from 'lazy'" in ran.stderr
+    ((_, waiter, _, _, owner, _, outcome),) = program.of("wait", "lazy")
+    assert (waiter, owner, outcome) == (0, 1, "replaced")
+    assert [record[-1] for record in program.of("held")] == [True]
+
+
+def test_python_code_that_imports_is_handed_the_new_module(program: Program) -> None:
+    text = BACKGROUND_FIRST.replace(" or thread.is_alive()", "").replace(
+        "from lazy import thing", "import importlib; importlib.import_module('lazy').thing"
+    )
+    # The hold waits for an import statement: a second thread makes one.
+    text += "\nother.join()"
+    text = text.replace(
+        "import importlib;",
+        "other = threading.Thread(target=lambda: __import__('lazy')); other.start()\nimport importlib;",
+    )
+    ran = program.run(text, hold="exec lazy - 20")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("hold", ["together one two 20", "together two one 20"])
+def test_a_cycle_is_entered_from_both_sides(program: Program, hold: str) -> None:
+    text = """
+        import threading
+        def enter():
+            import two
+        thread = threading.Thread(target=enter)
+        thread.start()
+        try:
+            import one
+        except ImportError:
+            pass
+        thread.join()
+    """
+    program.run(text, hold=hold)
+    assert {record[3] for record in program.of("deadlock")} <= {"one", "two"}
+    assert program.of("deadlock")
+
+
+def test_a_hold_ends_when_nobody_comes(program: Program) -> None:
+    ran = program.run("import lazy\nprint(lazy.thing)", hold="exec lazy - 0.05")
+    assert (ran.stdout, ran.stderr) == ("1\n", "")
+    assert [record[-1] for record in program.of("held")] == [False]
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "thread.join()",
+        "done.wait()",
+        "items.get()",
+        "pool.submit(work).result()",
+        "list(pool.map(lambda _: work(), [1]))",
+        "barrier.wait()",
+        "semaphore.acquire()",
+    ],
+)
+def test_what_hands_on_from_thread_to_thread_is_an_order(own_program: Program, wait: str) -> None:
+    text = f"""
+        import concurrent.futures, queue, threading
+        done, items, barrier, semaphore = threading.Event(), queue.Queue(), threading.Barrier(2), threading.Semaphore(0)
+        pool = concurrent.futures.ThreadPoolExecutor()
+        def work():
+            import plain
+        def run():
+            work(); done.set(); items.put(1); semaphore.release()
+            if "barrier" in {wait!r}: barrier.wait()
+        thread = threading.Thread(target=run)
+        if "pool" not in {wait!r}: thread.start()
+        {wait}
+        import plain
+    """
+    assert own_program.run(text).stderr == ""
+    ((_, loader, number, *_),) = own_program.of("end", "plain")
+    asked = next(
+        index
+        for index, record in enumerate(own_program.records)
+        if record[1:2] == ("ask",) and record[3] == 0 and record[5] == "plain"
+    )
+    known = [record[3] for record in own_program.records[:asked] if record[1:3] == ("order", 0)]
+    assert known[-1][loader] >= number
+
+
+def test_no_order_is_told_where_there_is_none(program: Program) -> None:
+    program.run(
+        BACKGROUND_FIRST.replace(" or thread.is_alive()", "")
+        .replace("import lazy", "import plain")
+        .replace('"lazy" not in', '"plain" not in')
+        .replace("from lazy", "from plain")
+        .replace("import thing", "import value")
+    )
+    assert not [record for record in program.records if record[1:3] == ("order", 0) and 1 in record[3]]
+
+
+def test_children_are_followed_and_those_that_escape_are_named(program: Program) -> None:
+    text = """
+        import os, subprocess, sys
+        import plain
+        if not os.fork():
+            import lazy
+            os._exit(0)
+        os.wait()
+        subprocess.run([sys.executable, "-c", "import one"])
+        subprocess.run([sys.executable, "-I", "-c", "pass"])
+        subprocess.run([sys.executable, "-c", "pass"], env={})
+        subprocess.run(sys.executable + " -sE -c pass", shell=True)
+    """
+    ran = program.run(text)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert len({record[0] for record in program.records}) == 3
+    assert [record[3]["forked"] for record in program.of("process")].count(True) == 1
+    assert program.of("end", "lazy")
+    assert program.of("end", "one")
+    assert [record[3] for record in program.of("escape")] == ["-I", "clean environment", "-E"]
+
+
+def test_a_program_that_closes_every_descriptor_loses_nothing(program: Program) -> None:
+    text = """
+        import os
+        import plain
+        os.closerange(3, 256)
+        mine = os.open("mine", os.O_CREAT | os.O_WRONLY)
+        import lazy
+        os.write(mine, b"mine")
+    """
+    assert program.run(text).returncode == 0
+    assert (program.folder / "mine").read_text() == "mine"
+    assert program.of("end", "lazy")
+
+
+def test_a_program_that_is_killed_leaves_what_was_imported(program: Program) -> None:
+    program.run("import os, plain\nos.kill(os.getpid(), 9)")
+    assert program.of("end", "plain")
+    assert not program.of("exit")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import broken",
+        "from plain import missing",
+        "import no_such_module",
+        "import warns",
+        "import threading\nthread = threading.Thread(target=lambda: 1 / 0, name='t')\nthread.start()\nthread.join()",
+    ],
+)
+def test_errors_and_warnings_read_as_without_it(program: Program, text: str) -> None:
+    program.write(
+        {"broken.py": "import plain\n1 / 0", "warns.py": "import warnings\nwarnings.warn('old', stacklevel=2)"}
+    )
+    threaded = "import threading\nstarted = threading.Thread(target=print)\nstarted.start()\nstarted.join()\n" + text
+    for source in (text, threaded):
+        without = program.run(source, recorded=False)
+        ran = program.run(source)
+        assert (ran.returncode, ran.stdout, _frames(ran.stderr)) == (
+            without.returncode,
+            without.stdout,
+            _frames(without.stderr),
+        )
+
+
+def _frames(text: str) -> list[str]:
+    """Without the frame of the import statement's stand-in, and lines that mark columns."""
+    lines = [line for line in text.splitlines() if "<frozen importlib._bootstrap>" not in line]
+    return [line for line in lines if line.strip(" ^~")]
+
+
+def test_what_the_recorder_cannot_write_does_no_harm(program: Program) -> None:
+    environ = recording({"PATH": "/usr/bin:/bin"}, program.folder / "no" / "such")
+    ran = subprocess.run(
+        [program.python, "-c", "import json, threading; threading.Thread(target=print).start(); import plain"],
+        env=environ, cwd=program.folder, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "\n", "")
