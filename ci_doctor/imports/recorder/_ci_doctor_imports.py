@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 bootstrap: "Any" = sys.modules["_frozen_importlib"]  # importlib._bootstrap
 modules: "dict[str, Any]" = sys.modules
 missing = object()
+loaders: "dict[str, int]" = {}  # which thread has executed a module
 BUILT_IN = frozenset(sys.builtin_module_names)  # they import nothing, so they are in no race
 original_import = builtins.__import__
 original_find = bootstrap._find_and_load
@@ -47,7 +48,8 @@ def __import__(name: str, globals: "Any" = None, locals: "Any" = None, fromlist:
     handed_out = full if fromlist else full.partition(".")[0]
     before = modules.get(handed_out)
     by_another = is_initialising(before) and not is_ours(handed_out)
-    names = tuple(map(str, fromlist or ()))
+    # Who imports again what it has loaded itself meets nobody: the names are for a remedy, and long lists cost time.
+    names = () if loaders.get(handed_out) == thread.number else tuple(fromlist or ())
     frame = sys._getframe(1)  # the statement's: only C code is between
     ask(handed_out, "statement", names, frame)
     if handed_out != full:
@@ -55,13 +57,19 @@ def __import__(name: str, globals: "Any" = None, locals: "Any" = None, fromlist:
     del frame
     waited = thread.waits
     module = original_import(name, globals, locals, fromlist, level)
-    for submodule in names:
-        if full + "." + submodule in modules:
-            ask(full + "." + submodule, "importlib", (), sys._getframe(1))
+    if fromlist and "__path__" in getattr(module, "__dict__", ()):
+        ask_submodules(full, fromlist, sys._getframe(1))
     if by_another and module is before and modules.get(handed_out) is not module and thread.waits == waited:
         # The other thread was done between CPython's look at the module and its look at the lock: no wait was seen.
         tell_wait(handed_out, None, 0, before)
     return module
+
+
+def ask_submodules(package: str, names: "Any", frame: "Any") -> None:
+    """What a from-list names may be loaded already: it is asked for all the same."""
+    for name in names:
+        if package + "." + name in modules:
+            ask(package + "." + name, "importlib", (), frame)
 
 
 def is_ours(name: str) -> bool:
@@ -113,6 +121,8 @@ def _find_and_load(name: str, import_: "Any") -> "Any":
     try:
         module = original_find(name, import_)
         status = "loaded" if entry[1] is not None else "found"
+        if status == "loaded":
+            loaders[name] = thread.number
     finally:
         if status == "failed" and entry[1] is None:
             status = "missing"
