@@ -51,6 +51,7 @@ sys.meta_path.insert(0, Finder())
 # loader that would have been.
 WRAPPING_FINDER = """
 import sys
+from importlib.util import find_spec
 class Loader:
     def __init__(self, loader): self.loader = loader
     def __getattr__(self, name): return getattr(self.loader, name)
@@ -64,9 +65,7 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name in self.asking: return None
         self.asking.add(name)
-        try:
-            from importlib.util import find_spec
-            spec = find_spec(name)
+        try: spec = find_spec(name)
         finally: self.asking.discard(name)
         if spec is not None and hasattr(spec.loader, "exec_module"): spec.loader = Loader(spec.loader)
         return spec
@@ -195,7 +194,7 @@ def test_coverage_that_follows_children(tmp_path: Path, arguments: tuple[str, ..
     shutil.copy(LIBRARIES / "a1_coverage.pth", venv.site_dir)
     (venv.directory / "child.py").write_text(CHILD)
     (venv.directory / ".coveragerc").write_text(
-        "[run]\npatch = subprocess\nparallel = true\ndisable_warnings = no-data-collected\n"
+        "[run]\npatch = subprocess\nparallel = true\nsource = fakeserve\ndisable_warnings = no-data-collected, module-not-imported\n"
     )
     assert_race_is_won(venv, "-m", "coverage", "run", *arguments, PYTHONPATH=str(LIBRARIES))
     venv.run("-m", "coverage", "combine", "-q", PYTHONPATH=str(LIBRARIES))

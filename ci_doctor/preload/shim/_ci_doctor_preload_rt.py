@@ -4,14 +4,14 @@
 
 The moment is the loader's `create_module`: only a real load calls it (`importlib.util.find_spec` does not), the global
 import lock is free, and the trigger is not yet in sys.modules. Nothing that a preload raises gets out of it, but what a
-signal raises (Ctrl-C, a handler of the program's) does. The finder leaves sys.meta_path when all is done.
-CI_DOCTOR_PRELOAD_TRACE=1 (stderr) or =FILE tells what was done; CI_DOCTOR_PRELOAD_TIMEOUT=SECONDS dumps all stacks to
-stderr when one preload takes longer, and lets it go on, because an import cannot be stopped safely.
+signal raises (Ctrl-C, a handler of the program's) does. CI_DOCTOR_PRELOAD_TRACE=1 (stderr) or =FILE tells what was done;
+CI_DOCTOR_PRELOAD_TIMEOUT=SECONDS dumps all stacks to stderr when one preload takes longer, and lets it go on.
 """
 
 import _imp  # the import system's own lock: the only one that it makes whole again in a forked child
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,11 +46,9 @@ def spec_for(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
 def spec_after(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
     """What the import system would get from the finders behind ours: those before it have had their turn."""
     finders = list(sys.meta_path)
-    while getattr(finders.pop(0), "RULES", None) is not rules:
+    while not is_ours(finders.pop(0), rules):
         pass
-    for finder in finders:
-        if not hasattr(finder, "find_spec"):  # an old one, which the import system itself must ask
-            return None
+    for finder in finders:  # an old one has no find_spec: that raises, and the import system itself must ask it
         spec = finder.find_spec(name, path, target)
         if spec is not None:
             return spec
@@ -68,8 +66,7 @@ class Watched:
         self.rules = rules
         self.loader = loader
         self.triggers: set[str] = set()
-        # What to do, once, in the place of executing a module.
-        self.instead: dict[str, Any] = {}
+        self.instead: dict[str, Any] = {}  # what to do, once, in the place of executing a module
         # zipimport of 3.8 and 3.9 creates and executes in one.
         methods = ("create_module", "exec_module") if hasattr(loader, "exec_module") else ("load_module",)
         own = vars(loader)
@@ -136,8 +133,6 @@ class Watched:
 
 def preload_all(rules: "Any", trigger: str) -> None:
     """Do the rule of `trigger` if it was not done yet. Raises only what a signal raised; then the rule is still to do."""
-    import time
-
     mine = object()
     if under_way.setdefault(trigger, mine) is not mine:
         return
@@ -161,7 +156,12 @@ def preload_all(rules: "Any", trigger: str) -> None:
 def retire(rules: "Any") -> None:
     """Take the finder off sys.meta_path, by a new list: a thread that goes through the old one must not miss a finder."""
     if type(sys.meta_path) is list:  # another kind may do more than hold finders
-        sys.meta_path = [finder for finder in list(sys.meta_path) if getattr(finder, "RULES", None) is not rules]
+        sys.meta_path = [finder for finder in list(sys.meta_path) if not is_ours(finder, rules)]
+
+
+def is_ours(finder: "Any", rules: "Any") -> bool:
+    """Whether `finder` is the module with these rules; asks nothing of other objects."""
+    return type(finder) is type(sys) and vars(finder).get("RULES") is rules
 
 
 def preload(rules: "Any", module: str, attributes: "Any") -> str:
@@ -169,9 +169,8 @@ def preload(rules: "Any", module: str, attributes: "Any") -> str:
     before = handler_codes(), sys.exc_info()[1]
     try:
         __import__(module)
-        # Not what __import__ returns: the module may have replaced itself.
         for attribute in attributes:
-            getattr(sys.modules[module], attribute)
+            getattr(sys.modules[module], attribute)  # not what __import__ returns: the module may have replaced itself
     except BaseException as error:  # a module may even call sys.exit(): the program decides, not the preload
         if raised_by_signal(error, *before):
             raise
@@ -237,20 +236,24 @@ def raised_by_signal(error: BaseException, handlers: "set[Any]", handled: "BaseE
         if any(entry.tb_frame.f_code in handlers for entry in entries):
             return True
         if isinstance(one, KeyboardInterrupt) and entries:
-            from opcode import opname
-
-            frame = entries[-1].tb_frame
-            by_statement = opname[frame.f_code.co_code[entries[-1].tb_lasti]] == "RAISE_VARARGS"
+            try:
+                raise KeyError  # noqa: TRY301
+            except KeyError as known:
+                by_statement = instruction(entries[-1]) == instruction(known.__traceback__)
             # asyncio's own handler only notes the signal; the interrupt is raised later.
-            if not by_statement or frame.f_globals.get("__name__") == "asyncio.runners":
+            if not by_statement or entries[-1].tb_frame.f_globals.get("__name__") == "asyncio.runners":
                 return True
     return False
 
 
+def instruction(entry: "Any") -> int:
+    """The number of the instruction at which an exception passed; each version has its own numbers."""
+    return int(entry.tb_frame.f_code.co_code[entry.tb_lasti])
+
+
 def handler_codes() -> "set[Any]":
     """The code of the functions that are installed for signals now."""
-    import signal
-
+    signal = __import__("_signal")  # built in: no module of the program's can take its place
     codes: set[Any] = set()
     for number in signal.valid_signals():
         try:
@@ -277,7 +280,7 @@ def watch_for_hang() -> "Any":
 
 
 def described(error: BaseException) -> str:
-    """`Type: message`, or the type alone where the exception cannot say its message."""
+    """`Type: message`, or the type alone where that fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - a broken __str__ must not end the program
@@ -290,11 +293,7 @@ def trace(text: str) -> None:
     if where in ("", "0"):
         return
     try:
-        handle = 2 if where == "1" else os.open(where, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(handle, f"ci-doctor preload: [{os.getpid()}] {text}\n".encode("utf-8", "replace"))
-        finally:
-            if handle != 2:
-                os.close(handle)
+        with open(2 if where == "1" else where, "ab", 0, closefd=where != "1") as file:
+            file.write(f"ci-doctor preload: [{os.getpid()}] {text}\n".encode("utf-8", "replace"))
     except Exception:  # noqa: BLE001, S110 - a full disk must not end the program
         pass
