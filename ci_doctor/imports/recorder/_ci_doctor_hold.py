@@ -5,7 +5,8 @@ This is active testing, after TSVD (Li et al., SOSP 2019).
 CI_DOCTOR_IMPORT_RACE_HOLD is `MODE X Y LIMIT`, with the limit in seconds. A delay only makes an order of threads happen that
 could have happened by itself: no thread is ever stopped for longer than the limit, and each delay is made once.
 
-- `exec X -`: the code of X waits, when X is in sys.modules, until another thread's import statement asks for X.
+- `exec X -`: the code of X waits, when X is in sys.modules, until another thread's import statement asks for X. One that
+  asks too early waits for that moment.
 - `together X Y`: who is about to lock Y while it holds X waits until another thread holds Y; and the other way round.
 - `late X Y`: besides, who is about to lock X and does not hold Y waits until another thread, which holds Y, is about to.
 """
@@ -44,6 +45,7 @@ def wait_until(part: str, name: str, condition: "Any") -> None:
     if part in done:
         return
     done.add(part)
+    look()
     gate = allocate_lock()
     gate.acquire()
     entry = (condition, gate)
@@ -52,6 +54,15 @@ def wait_until(part: str, name: str, condition: "Any") -> None:
     met = condition() or gate.acquire(True, limit_s)
     waiting.remove(entry)
     event("held", name, int(limit_s * 1e9), bool(met))
+
+
+def before_statement(name: str) -> None:
+    """This thread's import statement asks for `name`: too early for X is when another thread has its lock, and its code does not run.
+
+    It would look at `sys.modules` after it has waited, and be safe by chance.
+    """
+    if mode == "exec" and name == first and "exec" not in done and others(holders.get(first, ()), get_ident()):
+        wait_until("early", name, lambda: "exec" in done)
 
 
 def look() -> None:

@@ -46,6 +46,8 @@ def __import__(name: str, globals: "Any" = None, locals: "Any" = None, fromlist:
     seen.add(key)
     full = absolute(name, globals, level)
     handed_out = full if fromlist else full.partition(".")[0]
+    if hold.is_on:
+        hold.before_statement(handed_out)
     before = modules.get(handed_out)
     by_another = is_initialising(before) and not is_ours(handed_out)
     # Who imports again what it has loaded itself meets nobody: the names are for a remedy, and long lists cost time.

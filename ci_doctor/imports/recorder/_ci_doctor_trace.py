@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DIRECTORY = environ.get("CI_DOCTOR_IMPORT_RACE", "")
 # A line is on disk at the latest with this many others, when an import ends, and before a thread waits.
 BUFFERED = 256
+URGENT = ("wait", "deadlock")  # what the program may end by
 SKIPPED = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport", "_ci_doctor_")
 STARTERS = (*SKIPPED, "threading", "concurrent.", "asyncio.", "multiprocessing.", "_thread")
 
@@ -61,6 +62,7 @@ class Process:
         self.is_threaded = False
         self.lines: list[Any] = []
         self.lock = allocate_lock()
+        self.writer = 0
         self.pid = getpid()
         self.path = "%s/%d-%d.trace" % (DIRECTORY, self.pid, monotonic_ns())
 
@@ -79,10 +81,17 @@ class Process:
             for function in when_threaded:
                 function()
 
-    def write(self, last: bool = False) -> None:
-        """Write what waits. The file is opened each time: a program that closes all descriptors must not lose or gain one."""
-        if not (self.lock.acquire(True, 1.0) if last else self.lock.acquire(False)):
-            return  # another thread, or the code that a signal handler interrupted, is at it
+    def write(self, surely: bool = False) -> None:
+        """Write what waits. The file is opened each time: a program that closes all descriptors must not lose or gain one.
+
+        surely: also where another thread is at it, which may never come back to it when the program ends.
+        """
+        if not self.lock.acquire(False):
+            if not surely or self.writer == get_ident():  # a signal handler has interrupted this very function
+                return
+            if not self.lock.acquire(True, 1.0):
+                return
+        self.writer = get_ident()
         try:
             waiting = len(self.lines)
             data = "".join([ascii(line) + "\n" for line in self.lines[:waiting]]).encode()
@@ -96,6 +105,7 @@ class Process:
         except OSError:
             pass  # a full disk, or a directory that is gone: the program goes on
         finally:
+            self.writer = 0
             self.lock.release()
 
 
@@ -115,7 +125,9 @@ def event(kind: str, *values: "Any") -> None:
         record("order", thread.number, dict(thread.known))
     thread.events += 1
     process.lines.append((kind, monotonic_ns(), thread.number, thread.events, *values))
-    if len(process.lines) >= BUFFERED or (not thread.loading and (kind == "end" or process.is_threaded)):
+    if kind in URGENT:
+        process.write(surely=True)
+    elif len(process.lines) >= BUFFERED or (not thread.loading and (kind == "end" or process.is_threaded)):
         process.write()
 
 
@@ -169,7 +181,7 @@ def after_fork() -> None:
 def end() -> None:
     """The interpreter ends in the ordinary way."""
     record("exit", monotonic_ns())
-    process.write(last=True)  # a daemon thread that is at it would never come back to it
+    process.write(surely=True)
 
 
 begin(forked=False)

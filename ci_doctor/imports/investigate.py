@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: records a command, finds its hazards, and where that is asked for makes them happen."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.imports.conclude import Seen, judge
+from ci_doctor.imports.confirm import Hold, grouped
+from ci_doctor.imports.confirming import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
+from ci_doctor.imports.hazard import Hazard, Kind
+from ci_doctor.imports.hazards import find_hazards
+from ci_doctor.imports.record import Recorded, Streams, record
+from ci_doctor.imports.trace import Process
+from ci_doctor.preload.immunity import self_replacement_race
+from ci_doctor.preload.injection import isolation
+from ci_doctor.system.interruption import Interruption
+
+CANDIDATES = 10
+_INTERPRETERS_ASKED = 8
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What is run and how: `output` is where the command's stdout goes, a file descriptor.
+
+    At most `candidates` hazards are confirmed, each in at most `repeats` runs for each of its delays. `timeout_s` ends a
+    command that does not end by itself.
+    """
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str]
+    output: int = 1
+    timeout_s: float | None = None
+    confirming: bool = False
+    candidates: int = CANDIDATES
+    repeats: int = REPEATS
+
+
+class Investigation(Struct, frozen=True, kw_only=True):
+    """What came of it: `runs` are those with a delay, in their order."""
+
+    seen: Seen
+    runs: tuple[HeldRun, ...] = ()
+
+
+def investigate(
+    plan: Plan, scratch: Path, logs: Path, interruption: Interruption, say: Callable[[str], None]
+) -> Investigation:
+    """Record, judge and confirm. Traces go into the folder `scratch`, what runs with a delay print into `logs`.
+
+    `interruption` is handling signals; the first ends the run that is under way, and no other is made. Raises as `record`.
+    """
+    stdin = _Stdin()
+    traces = scratch / "recorded"
+    traces.mkdir()
+    recorded = record(
+        plan.command,
+        traces,
+        environ=plan.environ,
+        timeout_s=plan.timeout_s,
+        streams=Streams(output=plan.output),
+        interruption=interruption,
+    )
+    interpreters = ask_interpreters(recorded)
+    hazards, spared = find(recorded, interpreters)
+    groups = grouped(hazards)
+    runs: list[HeldRun] = []
+    confirmations: tuple[Confirmation, ...] = ()
+    if plan.confirming and interruption.received is None:
+
+        def run(number: int, hold: Hold) -> HeldRun:
+            stdin.rewind()
+            runs.append(_held_run(plan, recorded, number, hold, (scratch, logs), interruption))
+            return runs[-1]
+
+        chosen = [group for group in groups if not group.has_fired][: plan.candidates]
+        confirmations = confirm(chosen, run, say, repeats=plan.repeats)
+    seen = Seen(
+        recorded=recorded,
+        judged=judge(groups, confirmations, confirming=plan.confirming),
+        spared=spared,
+        interpreters=interpreters,
+        isolated=isolation(plan.command, plan.environ),
+        confirming=plan.confirming,
+    )
+    return Investigation(seen=seen, runs=tuple(runs))
+
+
+def find(recorded: Recorded, interpreters: Mapping[str, bool | None]) -> tuple[tuple[Hazard, ...], tuple[Hazard, ...]]:
+    """The hazards of all processes, and those that an immune interpreter does not have."""
+    found: list[Hazard] = []
+    spared: list[Hazard] = []
+    for process in recorded.processes:
+        immune = interpreters.get(process.executable) is False
+        for hazard in find_hazards(process):
+            (spared if immune and hazard.kind is Kind.REPLACED else found).append(hazard)
+    return tuple(found), tuple(spared)
+
+
+def ask_interpreters(recorded: Recorded) -> dict[str, bool | None]:
+    """Whether each interpreter that was seen is exposed to the race of self-replacing modules; None where it cannot say."""
+    executables = dict.fromkeys(process.executable for process in recorded.processes if _is_python(process))
+    return {executable: _exposed(Path(executable)) for executable in list(executables)[:_INTERPRETERS_ASKED]}
+
+
+def _is_python(process: Process) -> bool:
+    # A program that embeds Python names itself, and would be started with arguments that mean something else to it.
+    return Path(process.executable).name.startswith("python")
+
+
+def _exposed(python: Path) -> bool | None:
+    try:
+        return self_replacement_race(python)
+    except (UsageError, InfraError):
+        return None
+
+
+def _held_run(
+    plan: Plan, recorded: Recorded, number: int, hold: Hold, folders: tuple[Path, Path], interruption: Interruption
+) -> HeldRun:
+    scratch, logs = folders
+    traces = scratch / f"held-{number}"
+    traces.mkdir()
+    logs.mkdir(parents=True, exist_ok=True)
+    output, error = logs / f"held-{number}.stdout", logs / f"held-{number}.stderr"
+    with output.open("wb") as stdout, error.open("wb") as stderr:
+        held = record(
+            plan.command,
+            traces,
+            environ=plan.environ,
+            hold=hold,
+            timeout_s=time_limit_s(recorded, hold, plan.timeout_s),
+            streams=Streams(output=stdout.fileno(), error=stderr.fileno()),
+            interruption=interruption,
+        )
+    return HeldRun(number=number, hold=hold, recorded=held, output=output, error=error)
+
+
+class _Stdin:
+    """Our stdin, which each run gets as the first one did, where it is a file."""
+
+    def __init__(self) -> None:
+        self._start: int | None = None
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG(os.fstat(0).st_mode):
+                self._start = os.lseek(0, 0, os.SEEK_CUR)
+
+    def rewind(self) -> None:
+        if self._start is not None:
+            os.lseek(0, self._start, os.SEEK_SET)

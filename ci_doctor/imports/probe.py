@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: whether the import of a module can be lost to another thread's, in one interpreter."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.imports.confirm import Hold
+from ci_doctor.imports.events import End
+from ci_doctor.imports.record import read_traces
+from ci_doctor.imports.recording import recording
+from ci_doctor.preload.immunity import self_replacement_race
+from ci_doctor.preload.interpreter import Answer, ask
+from ci_doctor.system import clock
+
+# Cold imports of torch from a network file system take tens of seconds.
+TIMEOUT_S = 180.0
+# The main thread comes at once: it looks for the module as long as it is not there.
+_HOLD_S = 30.0
+
+# Says how it went on the last line of stdout; what the module prints goes to stderr. The thread's import is held by the
+# recorder until the main thread asks for the same module. os._exit: threads of the module must not hold up the answer.
+_PROBE = """
+import json, os, sys, threading, time, traceback
+module, attribute = sys.argv[1], sys.argv[2]
+del sys.argv[1:]
+stdout = os.dup(1)
+os.dup2(2, 1)
+said = {"loaded_before": module in sys.modules, "failed": "", "error": "", "stale": False, "absent": ""}
+
+def describe(error):
+    try:
+        return "%s: %s" % (type(error).__name__, " ".join(str(error).split()))
+    except Exception:
+        return type(error).__name__
+
+def background():
+    try:
+        __import__(module)
+    except BaseException as error:
+        traceback.print_exc()
+        said["failed"] = describe(error)
+
+given = {}
+if not said["loaded_before"]:
+    thread = threading.Thread(target=background, daemon=True)
+    thread.start()
+    while module not in sys.modules and thread.is_alive():
+        time.sleep(0.0005)
+    try:
+        if attribute:
+            exec("from %s import %s as it" % (module, attribute), given)
+        else:
+            given["it"] = __import__(module, fromlist=("__name__",))
+    except BaseException as error:
+        said["error"] = describe(error)
+    thread.join()
+if not said["failed"]:
+    now = sys.modules.get(module)
+    if not attribute:
+        said["stale"] = "it" in given and given["it"] is not now
+    else:
+        try:
+            first, second = getattr(now, attribute), getattr(now, attribute)
+            said["stale"] = "it" in given and first is second and given["it"] is not first
+        except BaseException as error:
+            try:
+                exec("from %s import %s as late" % (module, attribute), {})
+            except BaseException as error:
+                said["absent"] = describe(error)
+sys.stderr.flush()
+import atexit
+os.write(stdout, b"\\n" + json.dumps(said).encode() + b"\\n")
+atexit._run_exitfuncs()
+os._exit(0)
+"""
+
+
+class _Said(Struct, frozen=True, kw_only=True):
+    """`failed`: the module cannot be imported at all; `absent`: it has no such attribute in the end either."""
+
+    loaded_before: bool
+    failed: str
+    error: str
+    stale: bool
+    absent: str
+
+
+class Probed(Struct, frozen=True, kw_only=True):
+    """What the main thread was given while another thread imported `module` in `python`.
+
+    `exposed` is None where nothing can be said, because the import fails without any race: `error` says how. Otherwise
+    `error` is that of the lost race, empty where the object that is handed out is merely another one. `replaced` are all
+    modules that replaced themselves meanwhile, `immune` says that this interpreter does not lose such a race.
+    """
+
+    module: str
+    attribute: str
+    python: Path
+    exposed: bool | None
+    error: str
+    loaded_before: bool
+    replaced: tuple[str, ...]
+    immune: bool
+    duration_s: float
+
+
+def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, str]) -> Probed:
+    """Let two threads of a child of `python` import `module` (and `attribute`, where it is not empty), one held for the other.
+
+    The import happens once, in the working directory and under `environ`. Raises UsageError where `python` cannot be run,
+    InfraError where it cannot be asked.
+    """
+    began = clock.now()
+    immune = not self_replacement_race(python)
+    with tempfile.TemporaryDirectory(prefix="ci-doctor-import-probe-") as folder:
+        hold = Hold(mode="exec", x=module, limit_s=_HOLD_S)
+        environment = recording(_plain(environ), Path(folder), hold.text())
+        answer = ask(python, "-c", _PROBE, module, attribute, timeout_s=TIMEOUT_S, environment=environment)
+        processes, _ = read_traces(Path(folder))
+    replaced = dict.fromkeys(
+        event.name for process in processes for event in process.events if isinstance(event, End) and event.replaced
+    )
+    if answer.exit_code == 0 and not processes:
+        raise InfraError(f"{python} does not run what PYTHONPATH brings in", hint="name another interpreter")
+    said = _said(answer)
+    lost = bool(said.error) or said.stale
+    return Probed(
+        module=module,
+        attribute=attribute,
+        python=python,
+        exposed=None if said.failed or said.absent else lost,
+        error=said.failed or said.absent or said.error,
+        loaded_before=said.loaded_before,
+        replaced=tuple(replaced),
+        immune=immune,
+        duration_s=clock.now() - began,
+    )
+
+
+def _plain(environ: Mapping[str, str]) -> dict[str, str]:
+    # The question is what happens without a shim, and a probe leaves no bytecode behind.
+    return {**environ, "CI_DOCTOR_PRELOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1"}
+
+
+def _said(answer: Answer) -> _Said:
+    try:
+        return msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=_Said)
+    except (msgspec.DecodeError, IndexError):
+        pass
+    if answer.exit_code is None:
+        failed = f"the import took longer than {TIMEOUT_S:g} s and was stopped"
+    else:
+        failed = f"the interpreter ended with exit code {answer.exit_code}: {answer.last_error_line}"
+    return _Said(loaded_before=False, failed=failed, error="", stale=False, absent="")
+
+
+def parse_target(text: str) -> tuple[str, str]:
+    """`MODULE` or `MODULE:ATTR`, as the two names; the second is empty where there is none. Raises UsageError."""
+    module, _, attribute = text.partition(":")
+    names = [*module.split("."), *([attribute] if ":" in text else [])]
+    if not all(name.isidentifier() for name in names):
+        raise UsageError(
+            f"{text!r} is not MODULE or MODULE:ATTR", hint="write, for example, transformers:GenerationConfig"
+        )
+    return module, attribute

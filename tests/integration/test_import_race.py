@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor import-race -- CMD` as its users run it: what is flagged in one run, and that the command stays as it is."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psutil
+import pytest
+
+from tests.integration.import_programs import MODULES, Program, command, named
+from tests.integration.preload_venvs import pyenv_python, skip_without
+from tests.support.cli import Ran, begin, doctor, environment, words
+
+pytestmark = pytest.mark.integration
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text())
+# A run that waits for something longer than this has failed.
+LIMIT_S = 60.0
+FIRES = """
+import sys, threading
+
+def background():
+    import slowly
+
+threading.Thread(target=background).start()
+while "slowly" not in sys.modules:
+    pass
+from slowly import Thing
+"""
+# Ends once the main thread waits for it (importlib keeps who waits by thread, in 3.12 and later as lists).
+SLOWLY = """
+import importlib._bootstrap as bootstrap, threading, time
+deadline = time.monotonic() + 20
+while not bootstrap._blocking_on.get(threading.main_thread().ident) and time.monotonic() < deadline:
+    time.sleep(0.001)
+"""
+
+
+class Site:
+    """A folder with a program in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.out = directory / "out"
+
+    def put(self, program: Program | str, **modules: str) -> None:
+        """Write a program of the corpus, or a main.py of its own."""
+        if isinstance(program, Program):
+            program.write(self.directory)
+        else:
+            Program(name="", text=program).write(self.directory)
+        for name, text in modules.items():
+            (self.directory / f"{name}.py").write_text(text)
+
+    def race(self, *args: str, stdin: str | None = None) -> Ran:
+        """Run `ci-doctor import-race ARGS` here."""
+        if stdin is None:
+            return doctor("import-race", "--report-dir", self.out, *args, cwd=self.directory, timeout=LIMIT_S)
+        line = words("import-race", "--report-dir", self.out, *args)
+        with (self.directory / stdin).open("rb") as file:
+            ended = subprocess.run(
+                line, cwd=self.directory, env=environment(), stdin=file, capture_output=True, text=True, timeout=LIMIT_S,
+                check=False,
+            )  # fmt: skip
+        return Ran(code=ended.returncode, out=ended.stdout, err=ended.stderr, words=line, cwd=self.directory)
+
+    def python(self, text: str, *args: str) -> Ran:
+        """Record a program of one line."""
+        return self.race(*args, "--", sys.executable, "-c", text)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report that was written, which fits its schema."""
+        report: dict[str, Any] = json.loads((self.out / "report.json").read_text())
+        jsonschema.validate(report, SCHEMA)
+        return report
+
+    def findings(self) -> list[tuple[str, str]]:
+        """Rule and severity of each finding."""
+        return [(finding["rule"], finding["severity"]) for finding in self.report["findings"]]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_race_that_did_not_happen_is_flagged_with_both_places_and_a_remedy(site: Site) -> None:
+    site.put(named("replaced, thread first"))
+
+    ran = site.race("--", *command(named("replaced, thread first")))
+
+    assert ran.code == 86, ran
+    assert ran.out == "fine\n"
+    (hazard,) = site.report["facts"]["hazards"]
+    assert (hazard["kind"], hazard["closeness"], hazard["modules"]) == ("self-replacing package", "latent", ["lazypkg"])
+    lines = (site.directory / "main.py").read_text().splitlines()
+    assert lines[hazard["first"]["site"]["line"] - 1].strip() == "import lazypkg"
+    assert lines[hazard["second"]["site"]["line"] - 1].strip() == "from lazypkg import Thing"
+    assert "threading.Thread" in lines[hazard["first"]["thread_started_at"]["line"] - 1]
+    (finding,) = site.report["findings"]
+    assert (finding["rule"], finding["severity"]) == ("import-race/self-replacing", "warning")
+    assert {each.get("file") for each in finding["evidence"][:2]} == {"main.py"}
+    assert "lazypkg" in finding["remedy"]
+    assert "--confirm" in site.report["summary"]
+
+
+def test_a_race_that_happens_is_an_error_even_where_the_program_goes_on(site: Site) -> None:
+    swallowed = FIRES.replace(
+        "from slowly import Thing", "try:\n    from slowly import Thing\nexcept ImportError:\n    print('swallowed')"
+    )
+    site.put(swallowed, slowly=SLOWLY + MODULES["lazypkg/__init__.py"])
+
+    ran = site.race("--", sys.executable, "main.py")
+
+    assert (ran.code, ran.out) == (1, "swallowed\n"), ran
+    assert site.findings() == [("import-race/self-replacing", "error")]
+    assert site.report["facts"]["counts"]["fired"] == 1
+
+
+@pytest.mark.parametrize("version", ["3.8.18", "3.13.0"])
+def test_other_interpreters_are_recorded_too(site: Site, version: str) -> None:
+    python = pyenv_python(version)
+    skip_without(python)
+    program = named("cycle, thread at a")
+    site.put(program)
+
+    ran = site.race("--", *command(program, python))
+
+    assert ran.code == 86, ran
+    assert site.report["facts"]["processes"][0]["version"] == version
+    assert site.findings() == [("import-race/cycle", "warning")]
+
+
+@pytest.mark.parametrize("name", ["replaced, spawn child", "replaced, subprocess", "replaced, zipapp", "replaced, -c"])
+def test_every_way_to_start_a_python_is_followed(site: Site, name: str) -> None:
+    site.put(named(name))
+
+    ran = site.race("--", *command(named(name)))
+
+    assert ran.code == 86, ran
+    assert site.findings() == [("import-race/self-replacing", "warning")]
+
+
+def test_a_program_without_a_hazard_passes_and_keeps_its_output(site: Site) -> None:
+    ran = site.python("import json, sys; print(sys.stdin.read() + 'out'); print('err', file=sys.stderr)")
+
+    assert (ran.code, ran.out) == (0, "out\n"), ran
+    assert ran.err.startswith("err\n")
+    assert site.report["verdict"] == "pass"
+    assert site.report["facts"]["interpreters"] == {sys.executable: "exposed"}
+
+
+def test_with_json_stdout_holds_nothing_but_the_report(site: Site) -> None:
+    ran = site.python("print('hello')", "--json")
+
+    assert json.loads(ran.out)["verdict"] == "pass"
+    assert ran.err == "hello\n"
+
+
+def test_without_the_two_dashes_it_says_where_they_belong(site: Site) -> None:
+    ran = site.race("python", "app.py")
+
+    assert ran.code == 2
+    assert site.report["error"]["hint"].endswith("-- python app.py")
+
+
+def test_a_command_that_does_not_exist_has_a_shells_status(site: Site) -> None:
+    ran = site.race("--", "no-such-command")
+
+    assert ran.code == 127
+    assert "no-such-command: command not found" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [((sys.executable, "-I", "-c", "pass"), "-I"), ((sys.executable, "-E", "-c", "pass"), "-E"), (("true",), "Python")],
+)
+def test_what_is_not_followed_is_void_and_never_a_pass(site: Site, line: tuple[str, ...], reason: str) -> None:
+    ran = site.race("--", *line)
+
+    assert ran.code == 86, ran
+    assert site.report["verdict"] == "void"
+    assert reason in site.report["summary"]
+
+
+def test_a_child_that_is_not_followed_is_named(site: Site) -> None:
+    ran = site.python("import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', 'pass'])")
+
+    assert ran.code == 0, ran
+    assert site.findings() == [("import-race/not-followed", "warning")]
+
+
+def test_a_command_that_fails_proves_nothing(site: Site) -> None:
+    ran = site.python("raise SystemExit(3)")
+
+    assert ran.code == 86
+    assert site.findings() == [("import-race/command-failed", "warning")]
+    assert "exit code 3" in site.report["summary"]
+
+
+def test_a_server_is_ended_when_its_time_is_up_and_that_is_no_failure(site: Site) -> None:
+    ran = site.python("import threading; threading.Event().wait()", "--timeout", "1")
+
+    assert ran.code == 0, ran
+    assert site.report["facts"]["command"]["timed_out"] is True
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_stops_the_whole_tree_and_the_report_is_written(site: Site, number: signal.Signals, code: int) -> None:
+    child = "import threading; print('up', flush=True); threading.Event().wait()"
+    parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}]).wait()"
+    running = begin("import-race", "--report-dir", site.out, "--", sys.executable, "-c", parent, cwd=site.directory)
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n"
+    below = psutil.Process(running.pid).children(recursive=True)
+
+    running.send_signal(number)
+    running.communicate(timeout=LIMIT_S)
+
+    assert running.returncode == code
+    assert not any(map(_lives, below))
+    report = site.report
+    assert report["verdict"] is None
+    assert len(report["facts"]["processes"]) == 2
+
+
+def _lives(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_what_outlives_the_command_is_stopped(site: Site) -> None:
+    text = "import subprocess, sys; print(subprocess.Popen(['sleep', '600'], start_new_session=True).pid)"
+    ran = site.python(text)
+
+    assert ran.code == 0, ran
+    assert not psutil.pid_exists(int(ran.out))
+    assert site.report["facts"]["command"]["outlived"] == ["sleep"]
+
+
+def test_the_timeline_is_written_and_attached(site: Site) -> None:
+    site.put(named("replaced, thread first"))
+
+    site.race("--", *command(named("replaced, thread first")))
+
+    timeline = json.loads((site.out / "imports.json").read_text())
+    assert timeline["otherData"]["tool"] == "ci-doctor"
+    assert any(event.get("name") == "lazypkg" and event["ph"] == "X" for event in timeline["traceEvents"])
+    assert [each["path"] for each in site.report["attachments"]] == ["imports.json"]
+
+
+def test_a_timeline_of_ours_is_replaced_and_a_file_of_others_is_not(site: Site) -> None:
+    def here() -> Ran:
+        return doctor("import-race", "--json", "--", sys.executable, "-c", "import json", cwd=site.directory)
+
+    here()
+    first = (site.directory / "imports.json").read_bytes()
+    here()
+    assert (site.directory / "imports.json").read_bytes() != first
+    (site.directory / "imports.json").write_text('{"mine": true}')
+
+    ran = here()
+
+    assert [finding["rule"] for finding in json.loads(ran.out)["findings"]] == ["import-race/timeline"]
+    assert (site.directory / "imports.json").read_text() == '{"mine": true}'
+
+
+def test_a_named_timeline_that_is_not_ours_is_refused_before_anything_starts(site: Site) -> None:
+    (site.directory / "data.json").write_text("[]")
+
+    ran = site.python("open('started', 'w')", "--timeline", "data.json")
+
+    assert ran.code == 2
+    assert not (site.directory / "started").exists()
+    assert (site.directory / "data.json").read_text() == "[]"
+
+
+def test_a_report_holds_no_secret_of_the_environment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "sk-4242-do-not-tell"
+    ran = doctor(
+        "import-race", "--report-dir", site.out, "--", sys.executable, "-c", f"import json  # {secret}",
+        cwd=site.directory, env={"HF_TOKEN": secret},
+    )  # fmt: skip
+
+    assert ran.code == 0
+    for path in site.out.iterdir():
+        assert secret not in path.read_text(), path
+
+
+def test_a_command_that_cannot_be_read_as_options_keeps_its_words(site: Site) -> None:
+    ran = site.race("--", sys.executable, "-c", "import sys; print(sys.argv[1:])", "--json", "probe")
+
+    assert ran.out == "['--json', 'probe']\n"
+
+
+def test_no_descriptor_of_ours_reaches_the_command(site: Site) -> None:
+    ran = site.python("import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))")
+    plain = subprocess.run(
+        [sys.executable, "-c", "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"],
+        capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL, env=dict(os.environ),
+    )  # fmt: skip
+
+    assert ran.out == plain.stdout

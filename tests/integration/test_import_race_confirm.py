@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor import-race --confirm`: what can race is made to, and what cannot ends as it does without us."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.import_programs import SAFE, Program, command, named
+from tests.integration.preload_venvs import pyenv_python, skip_without
+from tests.support.cli import Ran, begin, doctor
+
+pytestmark = pytest.mark.integration
+
+RULES = {
+    "self-replacing package": "import-race/self-replacing",
+    "import cycle": "import-race/cycle",
+    "submodule order": "import-race/submodule-order",
+    "failed import": "import-race/failed-import",
+}
+# One for each kind and each place that a thread can come from; benchmarks/imports.py runs them all, many times.
+RACY = (
+    "replaced, thread first",
+    "replaced, main first",
+    "replaced, main too early",
+    "replaced, asyncio thread",
+    "replaced, daemon thread",
+    "replaced, forkserver child",
+    "replaced, -m",
+    "cycle, thread at b",
+    "cycle of three, a and c",
+    "submodule, thread at package",
+    "submodule, main first",
+    "failed import",
+)
+
+
+def confirm(directory: Path, line: list[str], *args: str) -> tuple[Ran, dict[str, Any]]:
+    ran = doctor("import-race", "--confirm", "--report-dir", "out", *args, "--", *line, cwd=directory, timeout=90)
+    return ran, json.loads((directory / "out" / "report.json").read_text())
+
+
+def fires(program: Program, directory: Path, python: Path | str = sys.executable) -> None:
+    program.write(directory)
+
+    ran, report = confirm(directory, command(program, python))
+
+    assert ran.code == 1, ran
+    assert "fine" in ran.out, "by itself it does not fail"
+    errors = [finding for finding in report["findings"] if finding["severity"] == "error"]
+    assert {finding["rule"] for finding in errors} == {RULES[program.kind or ""]}
+    confirmed = [hazard for hazard in report["facts"]["hazards"] if hazard["standing"] == "confirmed"]
+    assert all(set(hazard["modules"]) <= program.modules for hazard in confirmed)
+
+
+@pytest.mark.parametrize("name", RACY)
+def test_a_racy_program_that_does_not_fail_by_itself_is_made_to(name: str, tmp_path: Path) -> None:
+    fires(named(name), tmp_path)
+
+
+@pytest.mark.parametrize("version", ["3.8.18", "3.10.13", "3.12.1", "3.13.0"])
+def test_other_interpreters_are_made_to(version: str, tmp_path: Path) -> None:
+    python = pyenv_python(version)
+    skip_without(python)
+
+    fires(named("submodule, thread at submodule"), tmp_path, python)
+
+
+# "awaited thread" is the one that is run three times with another stdin, below.
+@pytest.mark.parametrize(
+    "program", [each for each in SAFE if each.name != "awaited thread"], ids=lambda program: program.name
+)
+def test_a_safe_program_ends_as_it_does_without_us(program: Program, tmp_path: Path) -> None:
+    program.write(tmp_path)
+
+    ran, report = confirm(tmp_path, command(program))
+
+    assert (ran.code, ran.out) == (0, "fine\n"), ran
+    assert report["verdict"] == "pass"
+    assert [finding for finding in report["findings"] if finding["severity"] != "note"] == []
+    for attempt in report["attempts"][1:]:
+        assert attempt["facts"]["same_end_as_recorded"]
+    for output in (tmp_path / "out").glob("import-race/*.stdout"):
+        assert output.read_text() == "fine\n"
+
+
+def test_the_run_in_which_it_fired_is_quoted_and_kept(tmp_path: Path) -> None:
+    program = named("replaced, thread first").write(tmp_path)
+
+    _, report = confirm(program, [sys.executable, "main.py"])
+
+    (finding,) = report["findings"]
+    assert "cannot import name 'Thing' from 'lazypkg'" in finding["evidence"][-1]["excerpt"]
+    recorded, held = report["attempts"]
+    assert (recorded["ok"], held["ok"], held["facts"]["fired"]) == (True, False, True)
+    assert "ImportError" in (tmp_path / "out" / held["log"]).read_text()
+
+
+def test_one_held_run_settles_what_fires_with_it(tmp_path: Path) -> None:
+    two = """
+    import threading
+    from paced import done, gap
+
+    def background():
+        import lazypkg
+        import outer.lazy
+        done.append(1)
+
+    threading.Thread(target=background).start()
+    gap()
+    from lazypkg import Thing
+    from outer.lazy import Thing
+    """
+    Program(name="", text=two).write(tmp_path)
+
+    ran, report = confirm(tmp_path, [sys.executable, "main.py"], "--candidates", "1")
+
+    assert ran.code == 1, ran
+    standings = {hazard["modules"][0]: hazard["standing"] for hazard in report["facts"]["hazards"]}
+    assert sorted(standings.values()) == ["confirmed", "open"], "the second was beyond --candidates"
+    assert "import-race/not-settled" in {finding["rule"] for finding in report["findings"]}
+
+
+def test_each_run_reads_stdin_from_its_start(tmp_path: Path) -> None:
+    from tests.integration.test_import_race import Site
+
+    site = Site(tmp_path)
+    site.put("import sys\nassert sys.stdin.read() == 'text'\n" + named("awaited thread").text)
+    (tmp_path / "input").write_text("text")
+
+    ran = site.race("--confirm", "--", sys.executable, "main.py", stdin="input")
+
+    assert (ran.code, ran.out) == (0, "fine\n"), ran
+    assert {finding["rule"] for finding in site.report["findings"]} == {"import-race/not-confirmed"}
+    assert [attempt["outcome"].split("; ")[-1].split(" (")[0] for attempt in site.report["attempts"]] == [
+        "exit code 0"
+    ] * 4
+
+
+def test_a_signal_in_a_held_run_ends_it_and_no_other_is_made(tmp_path: Path) -> None:
+    named("awaited thread").write(tmp_path)
+    running = begin("import-race", "--confirm", "--report-dir", "out", "--", sys.executable, "main.py", cwd=tmp_path)
+    assert running.stderr is not None
+    while not running.stderr.readline().startswith(b"confirming 1/1"):
+        pass
+
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=60)
+
+    assert running.returncode == 143
+    assert b"confirming" not in said
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["verdict"] is None
+    assert [hazard["standing"] for hazard in report["facts"]["hazards"]] == ["open"]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hazards, processes and runs as values, for the tests of what is made of them."""
+
+from pathlib import Path
+from typing import Any
+
+from ci_doctor.imports.confirm import Hold
+from ci_doctor.imports.confirming import HeldRun
+from ci_doctor.imports.events import Event, Site
+from ci_doctor.imports.hazard import Closeness, Hazard, Import, Kind
+from ci_doctor.imports.record import Recorded
+from ci_doctor.imports.remedy import Remedy
+from ci_doctor.imports.trace import Process
+
+
+def an_import(thread: str, name: str, line: int) -> Import:
+    site = Site(file="app.py", line=line, module="__main__")
+    return Import(thread=thread, name=name, site=site, chain=(site,), began_ns=0, ended_ns=1)
+
+
+def a_hazard(kind: Kind = Kind.REPLACED, *modules: str, **fields: Any) -> Hazard:
+    names = modules or ("lazy",)
+    known = {
+        "closeness": Closeness.LATENT,
+        "pid": 1,
+        "first": an_import("worker", names[0], 3),
+        "second": an_import("MainThread", names[-1], 9),
+        "margin_ns": 50_000_000,
+        "pair": (names[0], names[-1]) if len(names) > 1 else None,
+        "remedy": Remedy(rule=None, move="import it first", text="import it first"),
+        "detail": "50 ms apart",
+    }
+    return Hazard(kind=kind, modules=names, **{**known, **fields})
+
+
+def a_process(*events: Event, **fields: Any) -> Process:
+    known = {
+        "pid": 1,
+        "parent_pid": 0,
+        "executable": "/usr/bin/python3",
+        "argv": ("python3", "app.py"),
+        "version": "3.11.7",
+        "forked": False,
+        "threading": False,
+        "started_ns": 0,
+        "threads": {},
+    }
+    return Process(events=events, **{**known, **fields})
+
+
+def a_run(*processes: Process, **fields: Any) -> Recorded:
+    known = {"exit_code": 0, "signal": None, "duration_s": 1.0}
+    return Recorded(processes=processes, **{**known, **fields})
+
+
+def a_held_run(*processes: Process, number: int = 1, limit_s: float = 2.0, **fields: Any) -> HeldRun:
+    return HeldRun(
+        number=number,
+        hold=Hold(mode="exec", x="lazy", limit_s=limit_s),
+        recorded=a_run(*processes, **fields),
+        output=Path("held.stdout"),
+        error=Path("held.stderr"),
+    )
