@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws flaky.svg and launch.svg from real runs: python docs/images/draw.py (with .venv's Python, from anywhere)."""
+"""Draws flaky.svg, launch.svg and import-race.svg from real runs: python docs/images/draw.py (with .venv's Python, from anywhere)."""
 
 import os
 import re
@@ -15,7 +15,8 @@ from rich.text import Text
 from ci_doctor.render import json, text
 
 HERE = Path(__file__).parent
-EXAMPLE = HERE.parents[1] / "examples" / "tiny-llm"
+EXAMPLES = HERE.parents[1] / "examples"
+FOLDERS = {"flaky": "tiny-llm", "launch": "tiny-llm", "import-race": "import-race"}
 
 
 STORIES = {
@@ -25,27 +26,32 @@ STORIES = {
         *("--service", "vllm=python server.py --port 80800", "--ready", "vllm=log:tiny-llm on"),
         *("--needs", "vllm=kv", "--", "pytest", "tests/serving"),
     ),
+    "import-race": ("import-race", "--confirm", "--", "python", "-m", "serving.cli"),
 }
 TYPED = {
     "flaky": "ci-doctor correctness --retries 3",
     "launch": "ci-doctor launch --service kv='…' --service vllm='…' -- pytest tests/serving",
+    "import-race": "ci-doctor import-race --confirm -- python -m serving.cli",
 }
 
 
 def main() -> None:
     """Run each story on the example, and draw its report as a terminal would show it."""
     for name, words in STORIES.items():
-        (HERE / f"{name}.svg").write_text(draw(f"$ {TYPED[name]}\n{report(words)}"), encoding="utf-8")
+        (HERE / f"{name}.svg").write_text(
+            draw(f"$ {TYPED[name]}\n{report(words, EXAMPLES / FOLDERS[name])}"), encoding="utf-8"
+        )
 
 
-def report(words: Sequence[str]) -> str:
-    """What a run of ci-doctor says, up to its verdict's evidence."""
+def report(words: Sequence[str], example: Path) -> str:
+    """What a run of ci-doctor in the folder `example` says, up to its verdict's evidence."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
         command = ["ci-doctor", words[0], "--report-dir", folder, *words[1:]]
-        subprocess.run(command, cwd=EXAMPLE, env={**os.environ, "PATH": path}, check=False, capture_output=True)
+        subprocess.run(command, cwd=example, env={**os.environ, "PATH": path}, check=False, capture_output=True)
         found = json.parse((Path(folder) / "report.json").read_text())
     shown = re.split(r"\n(?:\x1b\[[0-9;]*m)*Attempts", text.render(found, width=84, colour=True))[0]
+    shown = shown.replace(f"{sys.prefix}/", ".venv/").replace(f"{example}/", "")
     return re.sub(rf"(\.\./)*{folder.lstrip('/')}|{folder}", "ci-doctor-report", shown)
 
 
