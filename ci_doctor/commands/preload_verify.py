@@ -86,7 +86,7 @@ def _verify(targets: "Sequence[Path | Refused]", runs: int) -> "tuple[dict[str, 
 
 
 def _report(invocation: Invocation, checks: "Mapping[str, Sequence[Check]]", refused: "Sequence[Refused]") -> "Report":
-    from ci_doctor.commands.preload_output import exit_code_of, refusal_lines
+    from ci_doctor.commands.preload_output import exit_code_of, refusal_facts, refusal_lines
     from ci_doctor.model.report import Failure, Section
     from ci_doctor.model.verdict import Verdict, exit_code
     from ci_doctor.preload.checks import findings, verdict
@@ -105,7 +105,10 @@ def _report(invocation: Invocation, checks: "Mapping[str, Sequence[Check]]", ref
         summary=_summary(every) if every else "no interpreter could be asked",
         findings=findings(every),
         sections=tuple(sections),
-        facts={"checks": [_fact(python, check) for python, each in checks.items() for check in each]},
+        facts={
+            "checks": [_fact(python, check) for python, each in checks.items() for check in each],
+            "refused": [refusal_facts(each) for each in refused],
+        },
         cases=tuple(_case(python, check) for python, each in checks.items() for check in each),
     )
 

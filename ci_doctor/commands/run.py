@@ -42,7 +42,7 @@ def run(
 ) -> int:
     """Prepare the same environment as setup-env, then become CMD: its status and its signals are CMD's own.
 
-    Preload rules hold for CMD and what it starts; nothing is installed.
+    Preload rules hold for CMD and what it starts; nothing is installed. With them no project needs to be here.
     """
     if "--" not in invocation.argv:
         # Without it a reader could not tell whose option `--json` is.
@@ -51,6 +51,8 @@ def run(
     directory = invocation.report_directory
     claim(directory)
     settings = read_settings(config_path, os.environ, flags)
+    if settings.preload and not flags["projects"] and not _has_project_here(settings.projects):
+        settings = replace(settings, projects=())
     preparation = prepare(replace(settings, preload=()), os.environ, dry_run=dry_run)
     environ = {**os.environ, **preparation.exports}
     if settings.preload:
@@ -59,6 +61,13 @@ def run(
     if dry_run or code:
         return code
     return become(command, environ)
+
+
+def _has_project_here(projects: Sequence[str]) -> bool:
+    """Whether the projects are others than the one that may be in the working directory, or it is there."""
+    from ci_doctor.environment.project import has_project
+
+    return [Path(project).resolve() for project in projects] != [Path.cwd()] or has_project(Path.cwd())
 
 
 def injected(

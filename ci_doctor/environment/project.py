@@ -12,6 +12,7 @@ from ci_doctor.environment.packaging_files import PackagingFiles, packages, read
 from ci_doctor.environment.setup_script import ScmOptions
 from ci_doctor.errors import UsageError
 
+_PACKAGING_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _SETUPTOOLS_SCM_TABLES = ("setuptools_scm", "vcs-versioning")
 
 
@@ -48,6 +49,11 @@ class Project(Struct, frozen=True, kw_only=True):
         return next((tables[name] for name in _SETUPTOOLS_SCM_TABLES if isinstance(tables.get(name), dict)), {})
 
 
+def has_project(directory: Path) -> bool:
+    """Whether there is a Python project in `directory`: one of the files that packaging reads."""
+    return any((directory / name).is_file() for name in _PACKAGING_FILES)
+
+
 def read_project(directory: Path) -> Project:
     """Say what computes the version of the project in `directory`.
 
@@ -56,8 +62,7 @@ def read_project(directory: Path) -> Project:
     directory = directory.absolute()
     if not directory.is_dir():
         raise UsageError(f"no such project directory: {directory}", hint="name a directory with --project")
-    present = [name for name in ("pyproject.toml", "setup.py", "setup.cfg") if (directory / name).is_file()]
-    if not present:
+    if not has_project(directory):
         raise UsageError(
             f"{directory} has no pyproject.toml, setup.py or setup.cfg",
             hint="name the directory of a Python project with --project",

@@ -19,7 +19,7 @@ from ci_doctor.preload.target import Target
 
 COST_LIMIT_US = 5_000
 
-# Words of `Seen`. json is imported last: it could be a trigger.
+# Words of `Seen`. json is imported last, and not by way of the shim: it could be a trigger.
 _SEE = f"""
 import sys
 ours = sys.modules.get({Path(FINDER).stem!r})
@@ -28,6 +28,7 @@ seen = {{
     "runtime": {Path(RUNTIME).stem!r} in sys.modules,
     "rules": getattr(ours, "RULES", None),
 }}
+sys.meta_path = [each for each in sys.meta_path if each is not ours]
 import json
 print()
 print(json.dumps(seen))

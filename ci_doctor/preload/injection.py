@@ -34,8 +34,10 @@ _LAST = ("c", "m")
 
 def injected(environ: Mapping[str, str], files: Sequence[Path], **variables: str) -> dict[str, str]:
     """`environ` in which every Python executes `files` at its start, besides those that it executes already."""
-    known = _paths(environ.get(INJECT, ""))
-    path = [entry for entry in _paths(environ.get("PYTHONPATH", "")) if entry != str(FOLDER)]
+    known = filter(None, environ.get(INJECT, "").split(os.pathsep))
+    # An empty entry stays: it is the working directory. An empty variable has none.
+    there = environ.get("PYTHONPATH")
+    path = [entry for entry in there.split(os.pathsep) if entry != str(FOLDER)] if there else []
     return {
         **environ,
         "PYTHONPATH": os.pathsep.join([str(FOLDER), *path]),
@@ -85,10 +87,6 @@ def isolating_option(words: Sequence[str]) -> str | None:
             return None
         skip = last in _WITH_VALUE and not value
     return None
-
-
-def _paths(value: str) -> list[str]:
-    return [entry for entry in value.split(os.pathsep) if entry]
 
 
 def _is_python(word: str) -> bool:

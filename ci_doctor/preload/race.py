@@ -84,9 +84,9 @@ def judge_race(rule: Rule, preload: Preload, played: Sequence[Played], *, expose
     name = f"race {rule.trigger}={preload.module}"
     runs = [run for each in played for run in each.with_shim]
     bad = [run for run in runs if run.error or not has_preloaded(run, rule, preload)]
-    if not all(run.executed for each in played for run in (*each.control, *each.with_shim)):
-        sentence = f"{rule.trigger} is loaded at every start of {python} before a program can import it"
-        return Check(name=name, outcome=CheckOutcome.VOID, sentence=sentence, rule="preload/unproven")
+    passed_by = [run for each in played for run in (*each.control, *each.with_shim) if not run.executed]
+    if passed_by:
+        return _out_of_reach(name, rule, passed_by, python)
     if bad:
         return _failed(name, rule, preload, bad, len(runs))
     last = played[-1]
@@ -106,6 +106,25 @@ def judge_race(rule: Rule, preload: Preload, played: Sequence[Played], *, expose
 def has_preloaded(run: Run, rule: Rule, preload: Preload) -> bool:
     """Whether the shim says so in its trace."""
     return f"{rule.trigger}: preloaded {preload.module}" in run.trace
+
+
+def _out_of_reach(name: str, rule: Rule, passed_by: Sequence[Run], python: Path) -> Check:
+    """The stub in the trigger's place was not executed in the runs `passed_by`."""
+    if all(run.loaded_before for run in passed_by):
+        sentence = f"{rule.trigger} is loaded at every start of {python} before a program can import it"
+        return Check(name=name, outcome=CheckOutcome.VOID, sentence=sentence, rule="preload/unproven")
+    wrong = next((run for run in passed_by if run.error), None)
+    if wrong:
+        sentence = f"{rule.trigger} cannot be imported: {wrong.error}"
+        outcome, evidence = CheckOutcome.VOID, wrong.traceback.strip()
+        return Check(name=name, outcome=outcome, sentence=sentence, rule="preload/unproven", evidence=evidence)
+    return Check(  # what stands right behind the shim was not asked for it
+        name=name,
+        outcome=CheckOutcome.FAILED,
+        sentence=f"a finder in front of the shim loads {rule.trigger}, so that the shim never sees it",
+        rule="preload/race-lost",
+        remedy="see what else runs at its start: `ci-doctor preload status`",
+    )
 
 
 def _failed(name: str, rule: Rule, preload: Preload, bad: Sequence[Run], runs: int) -> Check:

@@ -19,7 +19,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """How one run ended.
 
     `error` is one line, empty where all went well; `executed`: the trigger's code was reached; `loaded_before`: the
-    module was there before the thread asked for it; `replaced`: it put another object in its place in sys.modules;
+    module was there before the thread asked for it (`failing`: all of them, or the trigger, at every start); `replaced`: it put another object in its place in sys.modules;
     `trace`: what the shim told.
     """
 

@@ -34,12 +34,19 @@ for module, attributes in preloads if found else ():
         for attribute in attributes:
             getattr(sys.modules[module], attribute)
     except BaseException as caught:
-        traceback.print_exc()
         try:
-            error = error or "%s: %s" % (type(caught).__name__, " ".join(str(caught).split()))
+            traceback.print_exc()
+        except Exception:  # the module has closed stderr
+            pass
+        try:
+            text = "%s: %s" % (type(caught).__name__, " ".join(str(caught).split()))
         except Exception:
-            error = error or type(caught).__name__
-sys.stderr.flush()
+            text = type(caught).__name__
+        error = error or text.encode("utf-8", "replace").decode()
+try:
+    sys.stderr.flush()
+except Exception:
+    pass
 os.write(stdout, b"\\n" + json.dumps({"found": found, "error": error}).encode() + b"\\n")
 os._exit(0)
 """

@@ -77,13 +77,18 @@ def judge_child(rule: Rule, run: Run, *, preloaded: bool) -> Check:
 
 
 def _failing(target: Target, rule: Rule, tell: Callable[[str], None]) -> list[Check]:
-    """What the trigger's own package is cannot fail in the preload: it is imported before the trigger anyway."""
+    """What the trigger's own package is cannot fail in the preload: it is imported before the trigger anyway.
+
+    Nor can what every start loads.
+    """
     preloads = tuple(each for each in rule.preloads if not rule.trigger.startswith(f"{each.module}."))
     if not preloads:
         return []
     tell(f"{rule.trigger}: preloads that fail")
     text = format_rule(replace(rule, preloads=preloads))
     runs = {kind: drive(target.python, "failing", text, kind, shim=True) for kind in _KINDS}
+    if any(run.loaded_before for run in runs.values()):
+        return []
     return [judge_failing(rule, runs)]
 
 

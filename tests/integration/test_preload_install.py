@@ -186,6 +186,23 @@ def test_modules_that_end_the_process_only_together_are_refused_too(venv: Venv) 
     assert venv.files() == before
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "raise OSError('no file caf\\udce9')",
+            "OSError: no file caf?",
+        ),  # surrogateescape: a file name that is not UTF-8
+        ("import sys; sys.stderr.close(); raise OSError('quiet')", "OSError: quiet"),
+    ],
+)
+def test_module_that_raises_odd_things_is_a_warning(venv: Venv, source: str, said: str) -> None:
+    venv.put({"odd.py": source})
+    (done,) = install_shims([venv.python], [parse_rule("server=odd")], dry_run=False)
+    assert [finding.rule for finding in done.findings] == ["preload/fails-now"]
+    assert said in done.findings[0].summary
+
+
 def test_module_that_talks_at_import_does_not_confuse_the_trial(venv: Venv) -> None:
     venv.put({"chatty.py": "import os, sys; print('hello'); os.write(1, b'{}'); sys.stderr.write('warning')"})
     (result,) = install_shims([venv.python], [parse_rule("serve=chatty")], dry_run=False)

@@ -32,6 +32,13 @@ class Lazy(types.ModuleType):
     Config = 1
 sys.modules[__name__] = Lazy(__name__)
 """
+IN_FRONT = """
+import sys
+from importlib.machinery import PathFinder
+class Finder:
+    find_spec = staticmethod(lambda name, path=None, target=None: name == "server" and PathFinder.find_spec(name) or None)
+sys.meta_path.insert(0, Finder)
+"""
 # The trigger and two of its packages are installed nowhere.
 RULE = "server.entry.cli=lazy:Config"
 
@@ -105,6 +112,26 @@ def test_rule_without_attributes_is_lost_where_the_old_module_is_handed_out(venv
 
     assert race.outcome is CheckOutcome.PASSED
     assert "no longer the one in sys.modules" in race.evidence
+
+
+@pytest.mark.parametrize(
+    ("rule", "race", "failing"),
+    [
+        ("server=json", "not-needed", "passed"),  # what the drivers might use themselves
+        ("server=traceback;threading;tokenize;string", "not-needed", "passed"),
+        ("server=os;time", "not-needed", None),  # loaded at every start: no preload of it can fail
+        ("json=lazy:Config", "passed", "passed"),
+        ("json.decoder=lazy:Config", "passed", "passed"),
+        ("os=lazy:Config", "void", None),
+    ],
+)
+def test_standard_library_is_judged_like_any_other(venv: Venv, rule: str, race: str, failing: str | None) -> None:
+    venv.put({"lazy/__init__.py": LAZY})
+
+    checks = outcomes(checked(venv, rule, runs=1))
+
+    assert (checks["race"], checks.get("failing")) == (race, failing), checks
+    assert {checks["files"], checks["armed"], checks["start-cost"]} == {"passed"}
 
 
 def test_submodule_that_its_package_imports_is_played(venv: Venv) -> None:
@@ -226,6 +253,16 @@ def test_shim_that_is_not_armed_as_it_should_be_fails(venv: Venv, name: str, tex
     assert said in armed.sentence
 
 
+def test_finder_in_front_that_serves_the_trigger_is_found(venv: Venv) -> None:
+    venv.put({"lazy/__init__.py": LAZY, "server.py": "", "zz.py": IN_FRONT, "zz.pth": "import zz"})
+
+    checks = checked(venv, "server=lazy:Config", runs=1)
+
+    assert outcomes(checks) | {"race": "failed", "failing": "failed"} == outcomes(checks)
+    assert "a finder in front of the shim loads server" in checks["race"].sentence
+    assert checks["armed"].outcome is CheckOutcome.PASSED
+
+
 def test_rules_other_than_the_manifests_are_found(venv: Venv) -> None:
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
     finder = venv.site_dir / FINDER
@@ -240,6 +277,15 @@ def test_rules_other_than_the_manifests_are_found(venv: Venv) -> None:
     assert [each.outcome for each in files] == [CheckOutcome.FAILED, CheckOutcome.FAILED]
     assert "_ci_doctor_preload.py is edited" in files[0].sentence
     assert "not those of the manifest" in files[1].sentence
+
+
+def test_interpreter_that_cannot_be_asked_is_told_in_the_report_too(venv: Venv) -> None:
+    ran = cli("--python", str(venv.python), "--python", "/nowhere/python", "--json")
+    report = json.loads(ran.stdout)
+    assert (ran.returncode, [each["python"] for each in report["facts"]["checks"]]) == (2, [str(venv.python)])
+    assert [(each["python"], each["refused"]["exit_code"]) for each in report["facts"]["refused"]] == [
+        ("/nowhere/python", 2)
+    ]
 
 
 def test_exit_code_is_0_where_it_is_proven(venv: Venv) -> None:

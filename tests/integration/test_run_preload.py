@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.preload_venvs import PACKAGES, Venv, interpreters, skip_without
+from tests.integration.test_preload_neighbours import CHAINING, WRAPPING_FINDER
 from tests.support.cli import Ran, doctor
 
 pytestmark = pytest.mark.integration
@@ -63,6 +64,13 @@ def test_it_leaves_no_trace_on_the_path_and_runs_the_sitecustomize_behind_it(ven
     assert ran.out.splitlines() == ["True", "[]"], ran
 
 
+def test_a_launcher_that_wraps_the_loaders_and_runs_the_next_sitecustomize_keeps_it(venv: Venv, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WRAPPING_FINDER + CHAINING)  # as ddtrace-run does
+    launcher = f'PYTHONPATH={tmp_path}:$PYTHONPATH exec "$0" -m fakeserve'
+    ran = doctor("run", "--preload", RULE, "--", "sh", "-c", launcher, str(venv.python), cwd=venv.directory)
+    assert (ran.code, ran.out) == (0, "served GenerationConfig\n"), ran
+
+
 def test_a_sitecustomize_that_fails_is_told_as_without_us(venv: Venv, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("raise RuntimeError('theirs')")
     ran = run(venv, "-c", "import fakeserve.cli", PYTHONPATH=str(tmp_path))
@@ -89,3 +97,18 @@ def test_a_preset_is_a_rule_and_a_mistyped_one_gets_a_suggestion(tmp_path: Path)
     assert ran.out == "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig\n"
     mistyped = doctor("run", "--preload", "vlm", "--", *command, cwd=tmp_path)
     assert (mistyped.code, "vllm" in mistyped.err) == (2, True)
+
+
+def test_no_project_is_needed_where_none_is_named(tmp_path: Path) -> None:
+    command = (
+        "--preload",
+        "vllm",
+        "--",
+        sys.executable,
+        "-c",
+        "import os; print(os.environ['CI_DOCTOR_PRELOAD_RULES'])",
+    )
+    ran = doctor("run", *command, cwd=tmp_path)
+    assert (ran.code, ran.out[:5]) == (0, "vllm."), ran
+    named = doctor("run", "--project", ".", *command, cwd=tmp_path)
+    assert (named.code, "has no pyproject.toml" in " ".join(named.err.split())) == (2, True), named

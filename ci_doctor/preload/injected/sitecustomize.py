@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LOADER: "Any" = __spec__.loader
+# Not the type of our own loader: a launcher may have put another in its place (ddtrace-run does).
+LOADER: "Any" = sys.modules["_frozen_importlib_external"].SourceFileLoader
 
 
 def _execute(path: str) -> None:
@@ -21,7 +22,7 @@ def _execute(path: str) -> None:
     module = sys.modules[name] = type(sys)(name)
     module.__file__ = path
     try:
-        loader = type(LOADER)(name, path)
+        loader = LOADER(name, path)
         exec(loader.get_code(name), module.__dict__)
     except Exception:  # noqa: BLE001
         del sys.modules[name]

@@ -88,10 +88,22 @@ def described(error: BaseException) -> str:
 
 
 def say(result: "dict[str, Any]") -> None:
-    """The result, as the last line of stdout; ends the process, for a thread may hang."""
-    import json
+    """The result, as JSON in the last line of stdout; ends the process, for a thread may hang.
 
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.write(1, b"\n" + json.dumps(result).encode() + b"\n")
+    Without the json module, which may be a trigger, or a stub.
+    """
+    texts = {name: quoted(value) if isinstance(value, str) else str(value).lower() for name, value in result.items()}
+    pairs = [f"{quoted(name)}: {text}" for name, text in texts.items()]
+    for stream in (sys.stdout, sys.stderr):
+        try:  # noqa: SIM105 - contextlib may be a trigger
+            stream.flush()
+        except Exception:  # noqa: BLE001, S110 - a module has closed it
+            pass
+    os.write(1, f"\n{{{', '.join(pairs)}}}\n".encode("ascii"))
     os._exit(0)
+
+
+def quoted(text: str) -> str:
+    """`text` as a string in JSON."""
+    units = memoryview(text.encode("utf-16", "replace")[2:]).cast("H")
+    return '"' + "".join(chr(unit) if 35 <= unit < 92 or unit == 32 else f"\\u{unit:04x}" for unit in units) + '"'

@@ -2,12 +2,18 @@
 """Lets every preload of a rule fail in this interpreter; says on stdout whether the trigger executed all the same.
 
 `failing_driver.py RULE EXCEPTION`: each module of RULE is a stub that raises EXCEPTION at first and an ImportError
-afterwards. The trigger is a stub too; it imports the rule's first module, and what that raises is said.
+afterwards. The trigger is a stub too; it imports the rule's first module, and what that raises is said. What is loaded at
+every start stays as it is.
 """
 
 import os
 import sys
-import traceback
+
+AT_START = frozenset(
+    sys.modules
+)  # what every start loads: no preload of it can fail, and no trigger of it be waited for
+
+import traceback  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,20 +55,35 @@ class Failures:
 def failing(rule: str, kind: str) -> "dict[str, Any]":
     """Whether the trigger executes although every preload fails, and what the real import of the first module raises."""
     trigger, modules = stubs.parse(rule)
-    names = [module for module, _ in modules]
+    names = [module for module, _ in modules if module not in AT_START]
     failures = Failures(kind)
+    if trigger in AT_START or not names:
+        return {"executed": False, "loaded_before": True}
     sys.modules["_ci_doctor_race"] = failures  # type: ignore[assignment]
     sources = {trigger: RETELLING.format(module=names[0]), **dict.fromkeys(names, FAILING)}
     packages = {parent for name in [trigger, *names] for parent in stubs.parents(name)}.difference(sources)
     loaded = {name: sys.modules.pop(name) for name in [*packages, *sources] if name in sys.modules}
-    stubs.put_behind_the_shim(stubs.StubFinder(sources, sorted(packages)))
-    error = text = ""
+    finder = stubs.StubFinder(sources, sorted(packages))
+    stubs.put_behind_the_shim(finder)
+    raised: BaseException | None = None
     try:
         __import__(trigger)
     except BaseException as caught:  # noqa: BLE001 - whatever the trigger raises is the outcome
-        error, text = stubs.described(caught), traceback.format_exc()
+        raised = caught
+    # The real ones again: to tell of it takes modules too.
+    sys.meta_path = [each for each in sys.meta_path if each is not finder]
+    for name in [*packages, *sources]:
+        sys.modules.pop(name, None)
     sys.modules.update(loaded)
-    return {"executed": failures.executed, "error": error, "traceback": text}
+    return {"executed": failures.executed, **told(raised)}
+
+
+def told(raised: "BaseException | None") -> "dict[str, str]":
+    """What `raised` says, on one line and with its traceback."""
+    if raised is None:
+        return {"error": "", "traceback": ""}
+    text = "".join(traceback.format_exception(type(raised), raised, raised.__traceback__))
+    return {"error": stubs.described(raised), "traceback": text}
 
 
 def main(rule: str, kind: str) -> None:

@@ -15,6 +15,13 @@ def test_our_folder_comes_first_and_the_rest_of_pythonpath_stays() -> None:
     assert environ == {"PYTHONPATH": f"{FOLDER}:/a:/b", "HOME": "/h", INJECT: "/x.py", "MORE": "1"}
 
 
+@pytest.mark.parametrize("value", [":/a", "/a:", "/a::/b", ":", ""])
+def test_an_empty_entry_which_is_the_working_directory_stays(value: str) -> None:
+    once = injected({"PYTHONPATH": value}, [Path("/x.py")])
+    assert once["PYTHONPATH"] == (f"{FOLDER}:{value}" if value else str(FOLDER))
+    assert injected(once, [Path("/x.py")]) == once
+
+
 def test_injecting_twice_adds_and_repeats_nothing() -> None:
     once = injected({}, [Path("/x.py")])
     twice = injected(once, [Path("/y.py"), Path("/x.py")])

@@ -93,8 +93,14 @@ def test_race_of_another_pair_of_the_rule_is_named() -> None:
     assert check.sentence.startswith("other while a thread imports lazy: lost in 1 of 1")
 
 
-def test_trigger_that_was_never_executed_proves_nothing() -> None:
-    assert judged((Run(),), (Run(),))[0] == "void"
+def test_trigger_that_was_loaded_before_or_cannot_be_proves_nothing() -> None:
+    there, broken = Run(loaded_before=True), Run(error="ImportError: no parent")
+    assert judged((there,), (there,))[0] == "void"
+    assert judged((broken,), (broken,))[0] == "void"
+
+
+def test_trigger_that_another_finder_serves_is_a_failure() -> None:
+    assert judged((Run(),), (Run(),))[0] == "failed"
 
 
 @pytest.mark.parametrize(
