@@ -117,6 +117,25 @@ def others(threads: "Any", me: int) -> bool:
 original_call = bootstrap._call_with_frames_removed
 
 
+class Holding:
+    """Stands for the loader of X until its `exec_module` is called: a loader of the program's own executes as it likes."""
+
+    def __init__(self, spec: "Any") -> None:
+        self.spec, self.loader = spec, spec.loader
+
+    def exec_module(self, module: "Any") -> None:
+        self.spec.loader = self.loader
+        me = get_ident()
+        wait_until("exec", first, lambda: others(asking, me))
+        self.loader.exec_module(module)
+
+
+def before_exec(spec: "Any") -> None:
+    """The module of `spec` was created, and is about to be executed."""
+    if mode == "exec" and spec.name == first and hasattr(spec.loader, "exec_module"):
+        spec.loader = Holding(spec)
+
+
 def _call_with_frames_removed(f: "Any", *args: "Any", **kwds: "Any") -> "Any":
     """Stands for importlib's, through which the code of each module is executed."""
     if f is exec and len(args) > 1 and args[1].get("__name__") == first:
@@ -130,4 +149,5 @@ try:
 except ValueError:
     is_on = False
 if is_on and mode == "exec":
+    unframed(Holding.exec_module)
     bootstrap._call_with_frames_removed = unframed(_call_with_frames_removed)

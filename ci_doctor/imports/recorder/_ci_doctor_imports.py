@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 bootstrap: "Any" = sys.modules["_frozen_importlib"]  # importlib._bootstrap
 modules: "dict[str, Any]" = sys.modules
-missing = object()
 loaders: "dict[str, int]" = {}  # which thread has executed a module
 BUILT_IN = frozenset(sys.builtin_module_names)  # they import nothing, so they are in no race
 original_import = builtins.__import__
@@ -34,7 +33,7 @@ python_import = bootstrap._gcd_import
 
 def __import__(name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0) -> "Any":
     """Stands for `builtins.__import__`: the import statement."""
-    if type(fromlist) is list:  # C code (PyImport_Import), which looks at sys.modules after it
+    if type(fromlist) is list and not fromlist:  # C code (PyImport_Import), which looks at sys.modules after it
         return original_import(name, globals, locals, fromlist, level)
     # A string, and not a tuple: tuples that live on make the garbage collector run more often, which costs 10 % of an import.
     key = name + ":" if fromlist else name
@@ -108,31 +107,48 @@ def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> N
 
 
 def _find_and_load(name: str, import_: "Any") -> "Any":
-    """Stands for importlib's: a module is not loaded, or is asked for by the import system's Python half."""
-    module = modules.get(name, missing)
-    if module is missing or (import_ is python_import and process.is_threaded):
+    """Stands for importlib's, once there are threads: what its Python half asks for is asked for by no statement."""
+    if import_ is python_import or name not in modules:
         ask(name, "importlib", ())
-    if module is not missing and not is_initialising(module):
-        return original_find(name, import_)
-    within = thread.loading[-1][0] if thread.loading else None
-    event("begin", name, within)
-    entry = [name, None]
+    return original_find(name, import_)
+
+
+def begin(name: str) -> "list[Any]":
+    """Record that this thread goes to load `name`, or to wait for who does.
+
+    This and `end` are called while the module's lock is taken and released, and return before its code runs: with a frame
+    of ours around each nested import, the stack of CPython 3.12 grows into other pages, which costs 4 % of an import.
+    """
+    if not process.is_threaded:
+        ask(name, "importlib", ())
+    event("begin", name, thread.loading[-1][0] if thread.loading else None)
+    entry = [name, None, thread.seen, 0]
     thread.loading.append(entry)
-    seen, thread.seen = thread.seen, set()
-    status = "failed"
-    try:
-        module = original_find(name, import_)
-        status = "loaded" if entry[1] is not None else "found"
-        if status == "loaded":
-            loaders[name] = thread.number
-    finally:
-        if status == "failed" and entry[1] is None:
-            status = "missing"
-        thread.loading.pop()
-        thread.seen = seen
-        event("end", name, status, status == "loaded" and modules.get(name) is not entry[1])
-        order.watch(name)
-    return module
+    thread.seen = set()
+    return entry
+
+
+def end(entry: "list[Any]") -> None:
+    """Record how the load ended that `begin` gave `entry` for."""
+    name, created, seen, _ = entry
+    thread.loading.pop()
+    thread.seen = seen
+    there = modules.get(name)
+    if created is None:
+        status = "missing" if there is None else "found"
+    elif name not in modules:
+        status = "failed"
+    else:
+        status = "loaded"
+        loaders[name] = thread.number
+    event("end", name, status, status == "loaded" and there is not created)
+    order.watch(name)
+
+
+def depth(lock: "Any") -> int:
+    """How often the owner of a module lock has it: a number before Python 3.12, a list from then on."""
+    count = lock.count
+    return count if isinstance(count, int) else len(count)
 
 
 def module_from_spec(spec: "Any") -> "Any":
@@ -141,6 +157,8 @@ def module_from_spec(spec: "Any") -> "Any":
     for entry in reversed(thread.loading):
         if entry[0] == spec.name:
             entry[1] = module
+            if hold.is_on:
+                hold.before_exec(spec)
             break
     return module
 
@@ -158,18 +176,21 @@ def _lock_unlock_module(name: str) -> None:
 
 def acquire(self: "Any") -> "Any":
     """Stands for the module lock's own."""
+    entry = begin(self.name) if self.name not in modules else None
+    if hold.is_on:
+        hold.before_acquire(self.name, thread.handed_out is not None)
     owner = self.owner
-    if owner is None or owner == get_ident():
-        return original_acquire(self)
-    return wait(self, owner)
-
-
-def acquire_with_hold(self: "Any") -> "Any":
-    """As `acquire`, in a run that makes a delay."""
-    hold.before_acquire(self.name, thread.handed_out is not None)
-    result = acquire(self)
-    thread.held.append(self.name)
-    hold.after_acquire(self.name)
+    try:
+        result = original_acquire(self) if owner is None or owner == get_ident() else wait(self, owner)
+    except BaseException:
+        if entry is not None:
+            end(entry)
+        raise
+    if entry is not None:
+        entry[3] = depth(self)
+    if hold.is_on:
+        thread.held.append(self.name)
+        hold.after_acquire(self.name)
     return result
 
 
@@ -196,31 +217,30 @@ def tell_wait(name: str, owner: "int | None", waited_ns: int, handed_out: "Any")
     event("wait", name, owner, waited_ns, outcome)
 
 
-def release_with_hold(self: "Any") -> None:
-    """Stands for the module lock's own, in a run that makes a delay."""
-    held = thread.held
-    for index in range(len(held) - 1, -1, -1):
-        if held[index] == self.name:
-            del held[index]
-            break
+def release(self: "Any") -> None:
+    """Stands for the module lock's own."""
+    loading = thread.loading
+    if loading and loading[-1][0] == self.name and loading[-1][3] == depth(self):
+        end(loading[-1])
     original_release(self)
-    hold.after_release(self.name)
+    if hold.is_on:
+        if self.name in thread.held:  # not where it was locked before the recorder began
+            thread.held.remove(self.name)
+        hold.after_release(self.name)
 
 
 def watch_statements() -> None:
-    """Record import statements too, from now on."""
+    """Record import statements and `import_module` too, from now on."""
     builtins.__import__ = __import__
+    bootstrap._find_and_load = _find_and_load
 
 
-unframed(__import__)
-unframed(wait)
-bootstrap._find_and_load = unframed(_find_and_load)
+for _function in (__import__, _find_and_load, wait):
+    unframed(_function)
 bootstrap._lock_unlock_module = unframed(_lock_unlock_module)
 bootstrap.module_from_spec = unframed(module_from_spec)
 bootstrap._ModuleLock.acquire = unframed(acquire)
-if hold.is_on:
-    bootstrap._ModuleLock.acquire = unframed(acquire_with_hold)
-    bootstrap._ModuleLock.release = unframed(release_with_hold)
+bootstrap._ModuleLock.release = unframed(release)
 if process.is_threaded:
     watch_statements()
 else:

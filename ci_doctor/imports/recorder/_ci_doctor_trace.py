@@ -34,7 +34,7 @@ class Thread(_local):
     def __init__(self) -> None:
         self.number = process.next_number()
         self.events = 0
-        self.loading: list[Any] = []  # [name, the module that was created for it or None], outermost first
+        self.loading: list[Any] = []  # of modules, the outermost first; see `begin`
         self.held: list[str] = []  # names of the module locks that it holds; kept where a hold needs them
         self.seen: set[str] = set()  # what was asked for within the innermost of these
         self.known: dict[int, int] = {}  # how many events of each other thread came before
