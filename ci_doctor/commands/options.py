@@ -53,8 +53,9 @@ def environment_options(function: F) -> F:
         click.option(
             "--preload",
             multiple=True,
-            metavar="TRIGGER=MODULE[:ATTR,ATTR]",
-            help="Install a shim that imports MODULE on the main thread when TRIGGER is imported. Repeatable.",
+            metavar="RULE",
+            help="Import a module before a trigger, by TRIGGER=MODULE[:ATTR,ATTR] or the name of a preset (vllm): by a shim that "
+            "is installed, or with `run` for CMD alone. Repeatable.",
         ),
         click.option(
             "--determinism",

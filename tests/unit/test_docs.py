@@ -100,7 +100,8 @@ def test_every_rule_that_the_code_names_is_explained() -> None:
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "ci_doctor").rglob("*.py"))
     named = set(
         re.findall(
-            r'"((?:correctness|determinism|preload|restart-check|services|setup-env|version)/[a-z0-9-]+)"', source
+            r'"((?:correctness|determinism|import-race|preload|restart-check|services|setup-env|version)/[a-z0-9-]+)"',
+            source,
         )
     )
 
