@@ -292,9 +292,7 @@ def version_of(python: str) -> str:
 
 def record(python: str, checks: Sequence[Check], notes: Sequence[str]) -> None:
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg()[:2])
-    machine = (
-        f"{version_of(python)} ({python}), {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, load {load}"
-    )
+    machine = f"{version_of(python)}, {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, load {load}"
     lines = [f"## {datetime.now(UTC):%Y-%m-%d}: preload shim", "", machine, "", *notes, ""]
     lines += ["| what | seen | target | |", "|---|--:|--:|---|"]
     lines += [f"| {one.what} | {one.seen} | {one.target} | {'OK' if one.met else 'MISS'} |" for one in checks]

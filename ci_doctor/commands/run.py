@@ -70,6 +70,13 @@ def _has_project_here(projects: Sequence[str]) -> bool:
     return [Path(project).resolve() for project in projects] != [Path.cwd()] or has_project(Path.cwd())
 
 
+def _instead(why: str | None, texts: Sequence[str]) -> str:
+    """What to do where a Python is not reached for the reason `why`."""
+    if why and why.startswith("-S"):
+        return "start it without -S: no shim works with it"
+    return f"install the shim, which works there: ci-doctor preload install {shlex.join(texts)}"
+
+
 def injected(
     texts: Sequence[str], command: Sequence[str], environ: Mapping[str, str], preparation: Preparation
 ) -> tuple[dict[str, str], Preparation]:
@@ -91,7 +98,7 @@ def injected(
         rule="preload/not-reached",
         severity=Severity.WARNING,
         summary=f"{command[0]} starts a Python with {why}: it will not preload",
-        remedy="install the shim, which works there: ci-doctor preload install",
+        remedy=_instead(why, texts),
     )
     told = replace(
         preparation,

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ci_doctor.errors import InfraError
 from ci_doctor.preload.checks import Check, CheckOutcome
 from ci_doctor.preload.interpreter import ask, clean_environment
+from ci_doctor.preload.plan import move_away
 from ci_doctor.preload.rules import Preload, Rule
 from ci_doctor.preload.shim_files import FINDER, MODULES, RUNTIME
 from ci_doctor.preload.site import FileCondition, SiteState
@@ -71,10 +72,13 @@ def see_start(target: Target, *options: str) -> Seen:
 def judge_files(target: Target, state: SiteState, ordinary: Seen) -> Check:
     """Whether the files lie there as they were written, and the rules in them are those of the manifest."""
     name = "files"
+    remedy = "take it out and install it again: `ci-doctor preload remove`, then `ci-doctor preload install`"
     wrong = {file: condition for file, condition in state.conditions.items() if condition is not FileCondition.OURS}
     if wrong:
         said = ", ".join(f"{file} is {condition}" for file, condition in wrong.items())
         sentence = f"the shim in {target.site_dir} is not as it was written: {said}"
+        there = [file for file, condition in wrong.items() if condition is not FileCondition.ABSENT]
+        remedy = move_away(target.site_dir / there[0]) if there else remedy
     elif ordinary.armed and set(ordinary.parsed_rules) != set(state.rules):
         sentence = f"the rules that {target.python} has armed are not those of the manifest in {target.site_dir}"
     else:
@@ -85,7 +89,7 @@ def judge_files(target: Target, state: SiteState, ordinary: Seen) -> Check:
         outcome=CheckOutcome.FAILED,
         sentence=sentence,
         rule="preload/edited-file",
-        remedy="remove the shim and install it again",
+        remedy=remedy,
     )
 
 

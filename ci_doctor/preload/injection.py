@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code of ours in the interpreters that a command starts, by its environment alone: nothing is installed.
+"""Reads the first line of scripts. Code of ours in the interpreters that a command starts, by its environment alone.
 
 A `sitecustomize` on PYTHONPATH is found by every Python that reads this variable, and so by spawned, forked and
 subprocess children. It runs the one that it stands in front of.
@@ -29,7 +29,9 @@ _ISOLATING = {
     "S": "does not run `site`",
 }
 _WITH_VALUE = ("W", "X")
+_LONG_WITH_VALUE = "--check-hash-based-pycs"
 _LAST = ("c", "m")
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
 
 def injected(environ: Mapping[str, str], files: Sequence[Path], **variables: str) -> dict[str, str]:
@@ -54,17 +56,25 @@ def with_rules(environ: Mapping[str, str], rules: Sequence[Rule]) -> dict[str, s
 
 
 def isolation(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Why the Python that the command line `words` starts will not run what is injected, or None where nothing says so.
+    """Why the first Python in the command line `words` will not run what is injected, or None where nothing says so.
 
-    Reads the first line of the program, where it is a script on disk.
+    Looks behind `env`, `timeout 5` and their like, into the script of `sh -c`, and at the first line of a script on disk.
     """
-    program = shutil.which(words[0], path=environ.get("PATH")) if words else None
+    if not words:
+        return None
     line = list(words)
-    if program is not None and not _is_python(words[0]):
-        line = [*_interpreter_line(Path(program)), *words]
-    if line and Path(line[0]).name == "env" and len(line) > 1:
-        line = [word for word in line[1:] if "=" not in word and word != "-S"]
-    return isolating_option(line)
+    if Path(line[0]).name in _SHELLS and len(line) > 2 and re.fullmatch("-[a-z]*c", line[1]):
+        line = line[2].split()
+    start = next((index for index, word in enumerate(line) if _is_python(word)), None)
+    program = shutil.which(line[0], path=environ.get("PATH")) if line and start != 0 else None
+    by_script = [*_interpreter_line(Path(program)), *line] if program else []
+    if any(map(_is_python, by_script[: len(by_script) - len(line)])):
+        line, start = by_script, next(index for index, word in enumerate(by_script) if _is_python(word))
+    if start is None:
+        return None
+    if Path(line[0]).name == "env" and {"-", "-i", "--ignore-environment"} & {*line[1:start]}:
+        return "env -i (a clean environment)"
+    return isolating_option(line[start:])
 
 
 def isolating_option(words: Sequence[str]) -> str | None:
@@ -73,8 +83,8 @@ def isolating_option(words: Sequence[str]) -> str | None:
         return None
     skip = False
     for word in words[1:]:
-        if skip or (word.startswith("--") and len(word) > 2):
-            skip = False
+        if skip or word.startswith("--"):
+            skip = word == _LONG_WITH_VALUE
             continue
         if not re.fullmatch("-.+", word):
             return None

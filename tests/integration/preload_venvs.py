@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -122,6 +123,14 @@ def interpreters() -> dict[str, Path]:
     names = ("3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0")
     others = {name: pyenv_python(name) for name in names if not own.resolve().is_relative_to(PYENV / name)}
     return {"own": own, "system": Path("/usr/bin/python3"), **others}
+
+
+def without_sitecustomize() -> dict[str, Path]:
+    """Those of them whose standard library brings no sitecustomize, as Debian's does."""
+    own = Path(sysconfig.get_path("stdlib")) / "sitecustomize.py"
+    return {
+        name: path for name, path in interpreters().items() if name != "system" and not (name == "own" and own.exists())
+    }
 
 
 def pyenv_python(version: str) -> Path:

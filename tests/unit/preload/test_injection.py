@@ -80,5 +80,22 @@ def test_env_before_the_python_is_looked_through() -> None:
     assert isolation(["env", "A=1", "python3", "-E", "x.py"], {"PATH": "/usr/bin:/bin"}) == "-E (ignores PYTHONPATH)"
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (["timeout", "5", "python3", "-I", "x.py"], "-I (ignores PYTHONPATH)"),
+        (["env", "-u", "X", "python3", "-E"], "-E (ignores PYTHONPATH)"),
+        (["env", "-i", "python3", "x.py"], "env -i (a clean environment)"),
+        (["sh", "-c", "cd /x && exec python3 -I x.py"], "-I (ignores PYTHONPATH)"),
+        (["bash", "-ec", "python3 x.py"], None),
+        (["python3", "--check-hash-based-pycs", "always", "-I"], "-I (ignores PYTHONPATH)"),
+        (["python3", "--check-hash-based-pycs", "always", "x.py", "-I"], None),
+        (["make", "-I", "dir"], None),
+    ],
+)
+def test_what_stands_before_the_python_is_looked_through(line: list[str], reason: str | None) -> None:
+    assert isolation(line, {"PATH": "/usr/bin:/bin"}) == reason
+
+
 def test_a_command_that_is_not_there_says_nothing() -> None:
     assert isolation(["no-such-command", "-I"], {"PATH": "/nowhere"}) is None
