@@ -113,8 +113,9 @@ def grouped(hazards: Iterable[Hazard]) -> tuple[Candidate, ...]:
     return tuple(Candidate(hazards=tuple(group)) for group in groups.values())
 
 
-def _badness(hazard: Hazard) -> tuple[int, int]:
-    return _CLOSENESS.index(hazard.closeness), abs(hazard.margin_ns or 0)
+def _badness(hazard: Hazard) -> tuple[int, bool, int]:
+    """An unknown margin comes after the known ones, as in `find_hazards`."""
+    return _CLOSENESS.index(hazard.closeness), hazard.margin_ns is None, abs(hazard.margin_ns or 0)
 
 
 def _decided_by(hazard: Hazard) -> tuple[object, ...]:

@@ -24,13 +24,15 @@ _HOLD_S = 30.0
 
 # Says how it went on the last line of stdout; what the module prints goes to stderr. The thread's import is held by the
 # recorder until the main thread asks for the same module. os._exit: threads of the module must not hold up the answer.
+# Until the race is over it imports nothing that is not built in: what it imported itself could be raced for no more.
 _PROBE = """
-import json, os, sys, threading, time, traceback
+import sys
 module, attribute = sys.argv[1], sys.argv[2]
+said = {"loaded_before": module in sys.modules, "failed": "", "error": "", "stale": False, "absent": ""}
+import _thread, os, time
 del sys.argv[1:]
 stdout = os.dup(1)
 os.dup2(2, 1)
-said = {"loaded_before": module in sys.modules, "failed": "", "error": "", "stale": False, "absent": ""}
 
 def describe(error):
     try:
@@ -42,14 +44,17 @@ def background():
     try:
         __import__(module)
     except BaseException as error:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         said["failed"] = describe(error)
+    finally:
+        ended.release()
 
 given = {}
 if not said["loaded_before"]:
-    thread = threading.Thread(target=background, daemon=True)
-    thread.start()
-    while module not in sys.modules and thread.is_alive():
+    ended = _thread.allocate_lock()
+    ended.acquire()
+    _thread.start_new_thread(background, ())
+    while module not in sys.modules and ended.locked():
         time.sleep(0.0005)
     try:
         if attribute:
@@ -58,7 +63,7 @@ if not said["loaded_before"]:
             given["it"] = __import__(module, fromlist=("__name__",))
     except BaseException as error:
         said["error"] = describe(error)
-    thread.join()
+    ended.acquire()
 if not said["failed"]:
     now = sys.modules.get(module)
     if not attribute:
@@ -73,7 +78,7 @@ if not said["failed"]:
             except BaseException as error:
                 said["absent"] = describe(error)
 sys.stderr.flush()
-import atexit
+import atexit, json
 os.write(stdout, b"\\n" + json.dumps(said).encode() + b"\\n")
 atexit._run_exitfuncs()
 os._exit(0)

@@ -114,3 +114,12 @@ def test_probe_has_a_help_of_its_own(folder: Path) -> None:
     ran = doctor("import-race", "probe", "-h", cwd=folder)
 
     assert (ran.code, ran.out.splitlines()[0]) == (0, "Usage: ci-doctor import-race probe [OPTIONS] MODULE[:ATTR]")
+
+
+@pytest.mark.parametrize("module", ["json", "decimal", "sched"])
+def test_modules_of_the_standard_library_are_raced_for_as_any_other(folder: Path, module: str) -> None:
+    code, report = probe(folder, module, sys.executable)
+
+    assert (code, report["facts"]["exposed"]) == (0, False)
+    assert report["summary"] == f"{module} is not exposed: {module} does not replace itself in sys.modules"
+    assert report["duration_s"] < 10
