@@ -71,11 +71,18 @@ def test_a_launcher_that_wraps_the_loaders_and_runs_the_next_sitecustomize_keeps
     assert (ran.code, ran.out) == (0, "served GenerationConfig\n"), ran
 
 
-def test_a_sitecustomize_that_fails_is_told_as_without_us(venv: Venv, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("raise RuntimeError('theirs')")
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("raise RuntimeError('theirs')", "RuntimeError: theirs"),
+        ("import not_there_at_all", "No module named 'not_there_at_all'"),
+    ],
+)
+def test_a_sitecustomize_that_fails_is_told_as_without_us(venv: Venv, tmp_path: Path, text: str, error: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(text)
     ran = run(venv, "-c", "import fakeserve.cli", PYTHONPATH=str(tmp_path))
     assert ran.code == 0
-    assert "RuntimeError: theirs" in ran.err
+    assert error in ran.err
 
 
 def test_a_python_that_ignores_the_environment_is_named(venv: Venv) -> None:
