@@ -37,6 +37,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     `judged` are the hazards, worst first. `spared` are those that an immune interpreter does not have; `interpreters` says
     of each executable whether it is exposed to the race of self-replacing modules, None where that could not be asked.
     `isolated` says why the command's own Python is not followed. `confirming`: runs with a delay were asked for.
+    `is_whole` is False where a process asked for more than is compared, so that there may be more hazards than `judged`.
     """
 
     recorded: Recorded
@@ -45,6 +46,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     interpreters: Mapping[str, bool | None] = {}
     isolated: str | None = None
     confirming: bool = False
+    is_whole: bool = True
 
     def having(self, *standings: Standing) -> tuple[Judged, ...]:
         """Those hazards of which this is known."""
@@ -91,17 +93,22 @@ def conclude(seen: Seen) -> Conclusion:
         return Conclusion(verdict=Verdict.REGRESSION, summary=_happened(seen, len(happened)))
     if reason := _nothing_known(seen):
         return Conclusion(verdict=Verdict.VOID, summary=reason)
+    if reason := _undecided(seen):
+        return Conclusion(verdict=Verdict.INCONCLUSIVE, summary=reason)
+    return Conclusion(verdict=Verdict.PASS, summary=_safe(seen))
+
+
+def _undecided(seen: Seen) -> str | None:
     possible, unsettled = len(seen.having(Standing.POSSIBLE)), len(seen.having(Standing.OPEN))
     if possible:
-        summary = f"{_races(possible)} can happen here, none did in this run; `--confirm` settles it"
-        return Conclusion(verdict=Verdict.INCONCLUSIVE, summary=summary)
+        return f"{_races(possible)} can happen here, none did in this run; `--confirm` settles it"
     if unsettled:
-        summary = f"{_races(unsettled)} can happen here as far as it is known, and {_runs(seen)} could not decide it"
-        return Conclusion(verdict=Verdict.INCONCLUSIVE, summary=summary)
+        return f"{_races(unsettled)} can happen here as far as it is known, and {_runs(seen)} could not decide it"
+    if not seen.is_whole:
+        return f"{_safe(seen)}, as far as it was compared: its threads import more than can be compared in full"
     if seen.command_failed:
-        summary = f"no import race was seen, but the command ended with {how_it_ended(seen.recorded)}"
-        return Conclusion(verdict=Verdict.INCONCLUSIVE, summary=summary)
-    return Conclusion(verdict=Verdict.PASS, summary=_safe(seen))
+        return f"no import race was seen, but the command ended with {how_it_ended(seen.recorded)}"
+    return None
 
 
 def how_it_ended(recorded: Recorded) -> str:

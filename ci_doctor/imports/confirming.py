@@ -15,13 +15,17 @@ _TIMES_AS_LONG = 5.0
 
 
 class HeldRun(Struct, frozen=True, kw_only=True):
-    """One run with one delay; `output` and `error` are the files that it printed into."""
+    """One run with one delay; `output` and `error` are the files that it printed into.
+
+    ended_as_recorded: with the same status as the run without a delay.
+    """
 
     number: int
     hold: Hold
     recorded: Recorded
     output: Path
     error: Path
+    ended_as_recorded: bool = True
 
     @property
     def was_held(self) -> bool:
@@ -43,9 +47,13 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has happened, or its import was delayed and the run came to its end without it."""
+        """Whether it has happened, or its import was delayed and the run came to its end without it.
+
+        A run that ended otherwise than the recorded one may not have come as far as the other import, unless that one came.
+        """
         tried = [run for run in self.runs if run.was_held and run.recorded.received is None]
-        return self.fired_in is not None or any(not run.recorded.timed_out for run in tried)
+        whole = [run for run in tried if not run.recorded.timed_out and (run.ended_as_recorded or run.met)]
+        return self.fired_in is not None or bool(whole)
 
 
 def confirm(

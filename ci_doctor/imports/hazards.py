@@ -4,6 +4,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.imports.crossed import avoided, crossed
@@ -15,7 +16,7 @@ from ci_doctor.imports.locks import Steps, crossings
 from ci_doctor.imports.replaced import failed_hazards, handed_out, replaced_hazards, replaced_modules
 from ci_doctor.imports.trace import Process
 
-__all__ = ["Closeness", "Hazard", "Import", "Kind", "find_hazards"]
+__all__ = ["Closeness", "Found", "Hazard", "Import", "Kind", "find_hazards"]
 
 # About half a second each; a program reaches them only with thousands of modules in dozens of threads.
 _VISITS = 400_000
@@ -25,7 +26,14 @@ _ALIKE = 3
 _RANKS = {closeness: rank for rank, closeness in enumerate(Closeness)}
 
 
-def find_hazards(process: Process, *, immune: frozenset[Kind] = frozenset()) -> tuple[Hazard, ...]:
+class Found(Struct, frozen=True, kw_only=True):
+    """The hazards of a process; `is_whole` is False where not all that could meet was compared, so that there may be more."""
+
+    hazards: tuple[Hazard, ...] = ()
+    is_whole: bool = True
+
+
+def find_hazards(process: Process, *, immune: frozenset[Kind] = frozenset()) -> Found:
     """The hazards of `process`, FIRED first, then NEAR, then LATENT, the closest first.
 
     Of one module that replaces itself, one hazard is told for each two places; of one group of modules that need each
@@ -34,7 +42,7 @@ def find_hazards(process: Process, *, immune: frozenset[Kind] = frozenset()) -> 
     """
     history = History(process)
     if len(history.entries) < 2:
-        return ()
+        return Found()
     graph = Graph(history)
     wanted = graph.grouped | graph.bits(replaced_modules(history))
     grower = Grower(history, graph, wanted, _VISITS)
@@ -50,8 +58,9 @@ def find_hazards(process: Process, *, immune: frozenset[Kind] = frozenset()) -> 
     kept = sorted((hazard for hazard in found if hazard.kind not in immune), key=_badness)
     closest = _one_each(_one_each(kept, _places), lambda hazard: _group(hazard, graph))
     if grower.is_cut or replacing.are_short or crossing.are_short:
-        return tuple(replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in closest)
-    return tuple(closest)
+        told = tuple(replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in closest)
+        return Found(hazards=told, is_whole=False)
+    return Found(hazards=tuple(closest))
 
 
 def _bound() -> str:

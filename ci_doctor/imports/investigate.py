@@ -56,8 +56,7 @@ def investigate(
     `interruption` is handling signals; the first ends the run that is under way, and no other is made. Raises as `record`.
     """
     stdin = _Stdin()
-    traces = scratch / "recorded"
-    traces.mkdir()
+    traces = _for_all_users(scratch / "recorded")
     recorded = record(
         plan.command,
         traces,
@@ -67,8 +66,8 @@ def investigate(
         interruption=interruption,
     )
     interpreters = ask_interpreters(recorded)
-    hazards, spared = find(recorded, interpreters)
-    groups = grouped(hazards)
+    found = find(recorded, interpreters)
+    groups = grouped(found.hazards)
     runs: list[HeldRun] = []
     confirmations: tuple[Confirmation, ...] = ()
     if plan.confirming and interruption.received is None:
@@ -83,7 +82,8 @@ def investigate(
     seen = Seen(
         recorded=recorded,
         judged=judge(groups, confirmations, confirming=plan.confirming),
-        spared=spared,
+        spared=found.spared,
+        is_whole=found.is_whole,
         interpreters=interpreters,
         isolated=isolation(plan.command, plan.environ),
         confirming=plan.confirming,
@@ -91,15 +91,26 @@ def investigate(
     return Investigation(seen=seen, runs=tuple(runs))
 
 
-def find(recorded: Recorded, interpreters: Mapping[str, bool | None]) -> tuple[tuple[Hazard, ...], tuple[Hazard, ...]]:
-    """The hazards of all processes, and those that an immune interpreter does not have."""
-    found: list[Hazard] = []
+class FoundInAll(Struct, frozen=True, kw_only=True):
+    """The hazards of all processes, and apart those that an immune interpreter does not have. `is_whole` as of `Found`."""
+
+    hazards: tuple[Hazard, ...]
+    spared: tuple[Hazard, ...]
+    is_whole: bool
+
+
+def find(recorded: Recorded, interpreters: Mapping[str, bool | None]) -> FoundInAll:
+    """What each process has, put together."""
+    hazards: list[Hazard] = []
     spared: list[Hazard] = []
+    is_whole = True
     for process in recorded.processes:
         immune = interpreters.get(process.executable) is False
-        for hazard in find_hazards(process):
-            (spared if immune and hazard.kind is Kind.REPLACED else found).append(hazard)
-    return tuple(found), tuple(spared)
+        found = find_hazards(process)
+        is_whole = is_whole and found.is_whole
+        for hazard in found.hazards:
+            (spared if immune and hazard.kind is Kind.REPLACED else hazards).append(hazard)
+    return FoundInAll(hazards=tuple(hazards), spared=tuple(spared), is_whole=is_whole)
 
 
 def ask_interpreters(recorded: Recorded) -> dict[str, bool | None]:
@@ -124,8 +135,7 @@ def _held_run(
     plan: Plan, recorded: Recorded, number: int, hold: Hold, folders: tuple[Path, Path], interruption: Interruption
 ) -> HeldRun:
     scratch, logs = folders
-    traces = scratch / f"held-{number}"
-    traces.mkdir()
+    traces = _for_all_users(scratch / f"held-{number}")
     logs.mkdir(parents=True, exist_ok=True)
     output, error = logs / f"held-{number}.stdout", logs / f"held-{number}.stderr"
     with output.open("wb") as stdout, error.open("wb") as stderr:
@@ -138,7 +148,21 @@ def _held_run(
             streams=Streams(output=stdout.fileno(), error=stderr.fileno()),
             interruption=interruption,
         )
-    return HeldRun(number=number, hold=hold, recorded=held, output=output, error=error)
+    same = _end(held) == _end(recorded)
+    return HeldRun(number=number, hold=hold, recorded=held, output=output, error=error, ended_as_recorded=same)
+
+
+def _for_all_users(folder: Path) -> Path:
+    """The new `folder`: a command that drops its privileges, or starts children as others, goes on writing there."""
+    folder.mkdir()
+    if os.geteuid() == 0:
+        folder.parent.chmod(0o711)  # its name is random, and cannot be listed
+        folder.chmod(0o733)
+    return folder
+
+
+def _end(recorded: Recorded) -> tuple[object, ...]:
+    return recorded.exit_code, recorded.signal, recorded.timed_out
 
 
 class _Stdin:

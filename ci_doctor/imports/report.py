@@ -47,6 +47,9 @@ def facts(seen: Seen) -> dict[str, Any]:
             "outlived": list(run.outlived),
             "isolated": seen.isolated,
         },
+        "analysis": {
+            "is_whole": seen.is_whole,
+        },
     }
 
 
@@ -142,7 +145,7 @@ def _attempt(run: HeldRun, seen: Seen, log: str | None) -> Attempt:
             "fired": bool(shows),
             "exit_code": run.recorded.exit_code,
             "signal": run.recorded.signal,
-            "same_end_as_recorded": _end(run.recorded) == _end(seen.recorded),
+            "same_end_as_recorded": run.ended_as_recorded,
         },
     )
 
@@ -152,12 +155,8 @@ def _outcome(recorded: Recorded, said: str | None) -> str:
     return f"{said}; {ended}" if said else ended
 
 
-def _end(recorded: Recorded) -> tuple[object, ...]:
-    return recorded.exit_code, recorded.signal, recorded.timed_out
-
-
 def cases(seen: Seen) -> tuple[Case, ...]:
-    """One for each hazard; one that passes where there is none and something was recorded."""
+    """One for each hazard, and one where not all was compared; one that passes where there is none and something was recorded."""
     outcomes = {
         Standing.FIRED: Outcome.FAILED,
         Standing.CONFIRMED: Outcome.FAILED,
@@ -175,6 +174,9 @@ def cases(seen: Seen) -> tuple[Case, ...]:
         )
         for judged in seen.judged
     )
+    if seen.recorded.processes and not seen.is_whole:
+        message = "not all of what could meet was compared"
+        return (*found, Case(group="import-race", name="all imports", outcome=Outcome.ERROR, message=message))
     if not found and seen.recorded.processes:
         return (Case(group="import-race", name="imports across threads", outcome=Outcome.PASSED),)
     return found

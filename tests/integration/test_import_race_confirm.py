@@ -2,8 +2,11 @@
 """`ci-doctor import-race --confirm`: what can race is made to, and what cannot ends as it does without us."""
 
 import json
+import os
 import signal
 import sys
+import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +141,46 @@ def test_each_run_reads_stdin_from_its_start(tmp_path: Path) -> None:
     assert [attempt["outcome"].split("; ")[-1].split(" (")[0] for attempt in site.report["attempts"]] == [
         "exit code 0"
     ] * 4
+
+
+def test_a_run_that_ends_before_the_other_import_settles_nothing(tmp_path: Path) -> None:
+    once = """
+    import os, sys, threading
+    from paced import done, gap
+
+    def background():
+        import lazypkg
+        done.append(1)
+
+    threading.Thread(target=background).start()
+    if os.path.exists("used"):
+        sys.exit("used")
+    open("used", "w").close()
+    gap()
+    from lazypkg import Thing
+    """
+    Program(name="", text=once).write(tmp_path)
+
+    ran, report = confirm(tmp_path, [sys.executable, "main.py"])
+
+    assert (ran.code, report["verdict"]) == (86, "inconclusive"), ran
+    assert [hazard["standing"] for hazard in report["facts"]["hazards"]] == ["open"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_program_that_drops_its_privileges_is_followed() -> None:
+    text = "import os, threading, time, types\nos.setuid(65534)\n" + textwrap.dedent(
+        named("replaced, thread first").text
+    )
+    with tempfile.TemporaryDirectory() as name:  # pytest's own are closed to others
+        folder = Path(name)
+        folder.chmod(0o755)
+        Program(name="", text=text).write(folder)
+        ran = doctor("import-race", "--report-dir", "out", "--", sys.executable, "main.py", cwd=folder, timeout=60)
+        report = json.loads((folder / "out" / "report.json").read_text())
+
+    assert ran.code == 86, ran
+    assert [hazard["modules"] for hazard in report["facts"]["hazards"]] == [["lazypkg"]]
 
 
 def test_a_signal_in_a_held_run_ends_it_and_no_other_is_made(tmp_path: Path) -> None:

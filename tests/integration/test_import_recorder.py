@@ -188,6 +188,23 @@ def test_what_hands_on_from_thread_to_thread_is_an_order(own_program: Program, w
     assert known[-1][loader] >= number
 
 
+@pytest.mark.parametrize("wait", ["thread.join(5)", "done.wait(5)", "done.wait(timeout=5)"])
+def test_a_wait_that_can_give_up_is_no_order(own_program: Program, wait: str) -> None:
+    text = f"""
+        import threading
+        done = threading.Event()
+        def run():
+            import plain
+            done.set()
+        thread = threading.Thread(target=run)
+        thread.start()
+        {wait}
+        import plain
+    """
+    assert own_program.run(text).stderr == ""
+    assert not [record for record in own_program.records if record[1:3] == ("order", 0) and 1 in record[3]]
+
+
 def test_no_order_is_told_where_there_is_none(program: Program) -> None:
     program.run(
         BACKGROUND_FIRST.replace(" or thread.is_alive()", "")
@@ -219,6 +236,61 @@ def test_children_are_followed_and_those_that_escape_are_named(program: Program)
     assert program.of("end", "lazy")
     assert program.of("end", "one")
     assert [record[3] for record in program.of("escape")] == ["-I", "clean environment", "-E"]
+
+
+def test_children_that_escape_by_the_environment_of_the_program_itself_are_named(program: Program) -> None:
+    text = """
+        import os, subprocess, sys
+        os.system(sys.executable + " -I -c pass")
+        subprocess.run(["env", "-i", sys.executable, "-c", "pass"])
+        subprocess.run([sys.executable, "-c", "pass"], env=dict(os.environ, PYTHONPATH="src"))
+        subprocess.run([sys.executable, "-c", "import one"], env=dict(os.environ, PYTHONPATH="src:" + os.environ["PYTHONPATH"]))
+        os.environ.clear()
+        subprocess.run([sys.executable, "-c", "1"])
+        import multiprocessing
+        process = multiprocessing.get_context("spawn").Process()
+        process.start()
+        process.join()
+    """
+    ran = program.run(text)
+    assert ran.returncode == 0
+    assert program.of("end", "one")
+    whys = [record[3] for record in program.of("escape")]
+    assert whys[:4] == ["-I", "clean environment", "PYTHONPATH of its own", "clean environment"]
+    assert len(whys) > 4, "what multiprocessing starts is told too"
+    assert set(whys[4:]) == {"clean environment"}
+
+
+def test_a_from_list_may_be_a_list(program: Program) -> None:
+    text = """
+        import threading
+        threading.Thread(target=int).start()
+        __import__("lazy", globals(), locals(), ["thing"], 0)
+    """
+    assert program.run(text).returncode == 0
+    assert [(record[4], record[8]) for record in program.of("ask", "lazy")] == [("statement", ("thing",))]
+
+
+def test_the_loader_of_a_program_is_held_as_any_other(program: Program) -> None:
+    text = """
+        import importlib.abc, importlib.machinery, sys, threading, time, types
+
+        class Own(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+            def find_spec(self, name, path=None, target=None):
+                return importlib.machinery.ModuleSpec(name, self) if name == "made" else None
+
+            def exec_module(self, module):
+                assert module.__spec__.loader is module.__loader__ is self
+                sys.modules["made"] = types.ModuleType("made")
+                sys.modules["made"].thing = 1
+
+        sys.meta_path.append(Own())
+        threading.Thread(target=__import__, args=("made",)).start()
+        while "made" not in sys.modules:
+            time.sleep(0.001)
+        from made import thing
+    """
+    assert "cannot import name 'thing'" in program.run(text, hold="exec made - 20").stderr
 
 
 def test_a_program_that_closes_every_descriptor_loses_nothing(program: Program) -> None:
@@ -279,3 +351,22 @@ def test_what_the_recorder_cannot_write_does_no_harm(program: Program) -> None:
         env=environ, cwd=program.folder, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "\n", "")
+
+
+def test_what_a_loader_of_the_old_kind_loads_is_recorded(program: Program) -> None:
+    # zipimport of Python 3.8 and 3.9 is one.
+    text = """
+        import sys, zipfile
+        with zipfile.ZipFile("all.zip", "w") as file:
+            file.write("lazy.py", "zipped.py")
+            file.writestr("broken.py", "1 / 0")
+        sys.path.insert(0, "all.zip")
+        import zipped
+        try:
+            import broken
+        except ZeroDivisionError:
+            pass
+    """
+    assert program.run(text).stderr == ""
+    ends = {record[3]: record[4:] for record in program.of("end")}
+    assert (ends["zipped"], ends["broken"]) == (("loaded", True), ("failed", False))

@@ -2,8 +2,10 @@
 """Runs in other interpreters: notes the start of a Python that will not be recorded, by its options or its environment."""
 
 import sys
+from os import environ
 from time import monotonic_ns
 
+import _ci_doctor_order as order  # type: ignore[import-not-found]
 from _ci_doctor_trace import process, record, thread  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
@@ -11,10 +13,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Where an audit event has the arguments and the environment of a new process (docs.python.org/3/library/audit_events.html).
-STARTS = {"subprocess.Popen": (1, 3), "os.exec": (1, 2), "os.posix_spawn": (1, 2)}
+STARTS = {"subprocess.Popen": (1, 3), "os.exec": (1, 2), "os.posix_spawn": (1, 2), "os.system": (0, None)}
 ISOLATING = "IES"
 LAST = "cm"
 WITH_VALUE = "WX"
+CLEANING = ("-", "-i", "--ignore-environment")
+FOLDER = str(getattr(sys.modules.get("sitecustomize"), "__file__", "")).rpartition("/")[0]  # where ours lies
 last: "list[str]" = []
 
 
@@ -23,22 +27,20 @@ def on_audit(name: str, values: "tuple[Any, ...]") -> None:
     if name in STARTS:
         arguments, environment = STARTS[name]
         try:
-            note(values[arguments], values[environment])
+            note(values[arguments], None if environment is None else values[environment])
         except Exception:  # noqa: BLE001 - arguments of any kind
             pass
 
 
 def note(arguments: "Any", environment: "Any") -> None:
-    """Record the new process if it is a Python that escapes."""
+    """Record the new process if it is a Python that escapes. It has our environment, as it is now, where it is given none."""
     words = text(arguments).split() if isinstance(arguments, (str, bytes)) else [text(word) for word in arguments]
     if len(words) > 2 and words[1] == "-c" and words[0].endswith("sh"):
         words = words[2].split()
     starts = [index for index, word in enumerate(words) if is_python(word)]
     if not starts:
         return
-    why = isolation(words[starts[0] + 1 :])
-    if why is None and environment is not None and not has_ours(environment):
-        why = "clean environment"
+    why = isolation(words[starts[0] + 1 :]) or lost(words[: starts[0]], environ if environment is None else environment)
     if why is not None and words != last:  # subprocess tells twice: of itself, and of posix_spawn
         last[:] = words
         record("escape", monotonic_ns(), thread.number, tuple(words), why)
@@ -71,9 +73,18 @@ def isolation(options: "list[str]") -> "str | None":
     return None
 
 
-def has_ours(environment: "Any") -> bool:
-    """Whether the environment of a new process still names the recorder."""
-    return any(text(name) == "CI_DOCTOR_INJECT" for name in environment)
+def lost(before: "list[str]", environment: "Any") -> "str | None":
+    """Why a new process does not find the recorder in its environment, of which `before` is left: what starts the Python."""
+    program = before[0].rpartition("/")[2] if before else ""
+    if program == "sudo" or (program == "env" and any(word in CLEANING for word in before)):
+        return "clean environment"
+    # The audit event of subprocess has a mapping, those of the others may have one of bytes.
+    known = {text(name): text(environment[name]) for name in environment}
+    if "CI_DOCTOR_INJECT" not in known:
+        return "clean environment"
+    if FOLDER and FOLDER not in known.get("PYTHONPATH", "").split(":"):
+        return "PYTHONPATH of its own"
+    return None
 
 
 def text(word: "Any") -> str:
@@ -81,4 +92,18 @@ def text(word: "Any") -> str:
     return word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word)
 
 
+def of_spawning(util: "Any") -> None:
+    """`multiprocessing` starts its processes by a way that no audit event tells of."""
+
+    def noting(original: "Any") -> "Any":
+        def spawnv_passfds(path: "Any", arguments: "Any", descriptors: "Any") -> "Any":
+            on_audit("os.exec", (path, arguments, None))
+            return original(path, arguments, descriptors)
+
+        return spawnv_passfds
+
+    order.replace(util, "spawnv_passfds", noting)
+
+
+order.WATCHED["multiprocessing.util"] = of_spawning
 sys.addaudithook(on_audit)

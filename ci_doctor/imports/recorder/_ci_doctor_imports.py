@@ -26,6 +26,7 @@ original_import = builtins.__import__
 original_find = bootstrap._find_and_load
 original_pass = bootstrap._lock_unlock_module
 original_create = bootstrap.module_from_spec
+original_old_load: "Any" = getattr(bootstrap, "_load_backward_compatible", None)
 original_acquire = bootstrap._ModuleLock.acquire
 original_release = bootstrap._ModuleLock.release
 python_import = bootstrap._gcd_import
@@ -163,6 +164,25 @@ def module_from_spec(spec: "Any") -> "Any":
     return module
 
 
+def _load_backward_compatible(spec: "Any") -> "Any":
+    """Stands for importlib's, which leaves it all to a loader of the old kind: zipimport's up to Python 3.9."""
+    entry = next((entry for entry in reversed(thread.loading) if entry[0] == spec.name), None)
+    if entry is None:
+        return original_old_load(spec)
+    entry[1] = spec
+    module = original_old_load(spec)
+    if entry[1] is spec:
+        entry[1] = modules.get(spec.name)
+    return module
+
+
+def zip_exec(code: "Any", namespace: "Any") -> None:
+    """Stands for `exec` in a zipimport that has no `exec_module`: the module is in sys.modules."""
+    if thread.loading and thread.loading[-1][0] == namespace.get("__name__"):
+        thread.loading[-1][1] = modules.get(namespace["__name__"])
+    exec(code, namespace)
+
+
 def _lock_unlock_module(name: str) -> None:
     """Stands for importlib's, which C calls before it hands out a module that is being initialised."""
     # Not by _find_and_load, which takes the module from sys.modules after it has waited.
@@ -239,6 +259,10 @@ for _function in (__import__, _find_and_load, wait):
     unframed(_function)
 bootstrap._lock_unlock_module = unframed(_lock_unlock_module)
 bootstrap.module_from_spec = unframed(module_from_spec)
+if original_old_load is not None:
+    bootstrap._load_backward_compatible = unframed(_load_backward_compatible)
+if "zipimport" in modules and not hasattr(modules["zipimport"].zipimporter, "exec_module"):
+    modules["zipimport"].exec = unframed(zip_exec)
 bootstrap._ModuleLock.acquire = unframed(acquire)
 bootstrap._ModuleLock.release = unframed(release)
 if process.is_threaded:

@@ -9,7 +9,7 @@ import atexit
 import sys
 from _thread import _local, allocate_lock, get_ident
 from os import environ, register_at_fork
-from posix import O_APPEND, O_CLOEXEC, O_CREAT, O_WRONLY, close, getpid, getppid, write
+from posix import O_APPEND, O_CLOEXEC, O_CREAT, O_WRONLY, chmod, close, getpid, getppid, getuid, write
 from posix import open as open_file
 from time import monotonic_ns
 
@@ -168,6 +168,11 @@ def begin(forked: bool) -> None:
     record("process", monotonic_ns(), process.pid, getppid(), facts)
     record("thread", monotonic_ns(), thread.number, "MainThread", None, "", 0, "")
     process.write()
+    if getuid() == 0:
+        try:
+            chmod(process.path, 0o666)  # it may go on as another user; nobody else can guess where the file lies
+        except OSError:
+            pass
 
 
 def after_fork() -> None:

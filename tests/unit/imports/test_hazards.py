@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import pytest
+
 from ci_doctor.imports.hazards import Closeness, Hazard, Kind, find_hazards
 from tests.unit.imports.traces import MS, Trace
 
 
 def only(trace: Trace) -> Hazard:
-    hazards = find_hazards(trace.process())
+    hazards = find_hazards(trace.process()).hazards
     assert len(hazards) == 1, hazards
     return hazards[0]
 
@@ -33,7 +35,7 @@ def test_import_module_takes_the_module_anew_so_it_is_no_hazard() -> None:
     trace.begin(1, "lazy")
     trace.end(1, replaced=True)
     trace.ask(0, "lazy", how="importlib")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_the_statement_is_in_danger_also_where_it_came_first_and_import_module_second() -> None:
@@ -47,7 +49,7 @@ def test_the_statement_is_in_danger_also_where_it_came_first_and_import_module_s
 
 def test_an_immune_interpreter_has_no_such_hazard() -> None:
     process = replaced_then_asked("Thing").process()
-    assert find_hazards(process, immune=frozenset({Kind.REPLACED, Kind.FAILED})) == ()
+    assert find_hazards(process, immune=frozenset({Kind.REPLACED, Kind.FAILED})).hazards == ()
 
 
 def test_a_plain_module_is_safe_in_two_threads() -> None:
@@ -55,7 +57,7 @@ def test_a_plain_module_is_safe_in_two_threads() -> None:
     trace.background()
     trace.load(1, "plain")
     trace.ask(0, "plain")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_a_joined_thread_is_safe() -> None:
@@ -64,7 +66,7 @@ def test_a_joined_thread_is_safe() -> None:
     trace.load(1, "lazy", replaced=True)
     trace.after(0, 1)
     trace.ask(0, "lazy", "Thing")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_an_import_before_the_thread_is_started_is_safe() -> None:
@@ -72,7 +74,7 @@ def test_an_import_before_the_thread_is_started_is_safe() -> None:
     trace.load(0, "lazy", "Thing", replaced=True)
     trace.background()
     trace.ask(1, "lazy", "Thing")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_an_import_whose_own_earlier_import_had_to_load_it_all_is_safe() -> None:
@@ -86,7 +88,7 @@ def test_an_import_whose_own_earlier_import_had_to_load_it_all_is_safe() -> None
     trace.ask(2, "user", line=3)
     trace.after(0, 2)
     trace.ask(0, "lazy", "Thing")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_both_within_one_module_are_kept_apart_by_its_lock() -> None:
@@ -98,7 +100,7 @@ def test_both_within_one_module_are_kept_apart_by_its_lock() -> None:
     trace.end(1)
     trace.ask(0, "user")
     trace.ask(0, "lazy", "Thing")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_an_ask_while_the_other_thread_loads_it_is_near() -> None:
@@ -179,11 +181,11 @@ def test_two_ways_into_a_cycle_can_meet() -> None:
 
 
 def test_one_way_into_a_cycle_cannot_meet_itself() -> None:
-    assert find_hazards(cycle("a").process()) == ()
+    assert find_hazards(cycle("a").process()).hazards == ()
 
 
 def test_a_module_that_both_go_through_keeps_them_apart() -> None:
-    assert find_hazards(cycle("gate", gate=True).process()) == ()
+    assert find_hazards(cycle("gate", gate=True).process()).hazards == ()
     assert only(cycle("b", gate=True)).kind is Kind.CYCLE
 
 
@@ -191,7 +193,7 @@ def test_a_cycle_after_a_join_is_safe() -> None:
     trace = cycle("c")
     trace.after(0, 1)
     trace.ask(0, "b")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def submodule() -> Trace:
@@ -220,7 +222,7 @@ def test_a_package_imported_by_both_threads_is_safe() -> None:
     trace = submodule()
     trace.ask(0, "pkg")
     trace.ask(0, "pkg.sub", how="importlib", line=20)
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts_meets_nothing_by_itself() -> None:
@@ -233,7 +235,7 @@ def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts_meet
     trace.end(1)
     trace.ask(0, "pkg.sub")
     trace.end(0)
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_a_submodule_that_waits_for_the_package_which_started_its_thread_can_meet_it() -> None:
@@ -307,7 +309,7 @@ def test_the_unfinished_module_of_a_failed_import_can_be_handed_out() -> None:
 
 
 def test_a_from_import_of_a_module_that_always_fails_raises_either_way() -> None:
-    assert find_hazards(failed("Thing").process()) == ()
+    assert find_hazards(failed("Thing").process()).hazards == ()
 
 
 def test_a_from_import_of_a_module_that_fails_only_once_is_told() -> None:
@@ -319,7 +321,7 @@ def test_a_failed_import_before_the_thread_starts_is_safe() -> None:
     trace.load(0, "broken", status="failed")
     trace.background()
     trace.load(1, "broken", status="failed")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_a_module_that_was_not_found_is_safe() -> None:
@@ -327,7 +329,7 @@ def test_a_module_that_was_not_found_is_safe() -> None:
     trace.background()
     trace.load(1, "nowhere", status="missing")
     trace.load(0, "nowhere", status="missing")
-    assert find_hazards(trace.process()) == ()
+    assert find_hazards(trace.process()).hazards == ()
 
 
 def test_the_worst_comes_first() -> None:
@@ -337,7 +339,7 @@ def test_the_worst_comes_first() -> None:
     trace.ask(0, "lazy", "Thing")
     trace.ask(0, "other", "Thing")
     trace.event("wait", 0, "other", 1, MS, "replaced")
-    hazards = find_hazards(trace.process())
+    hazards = find_hazards(trace.process()).hazards
     assert [hazard.closeness for hazard in hazards] == [Closeness.FIRED, Closeness.LATENT, Closeness.LATENT]
     margins = [hazard.margin_ns or 0 for hazard in hazards[1:]]
     assert margins == sorted(margins)
@@ -359,9 +361,18 @@ def test_many_modules_and_threads_are_bounded_and_the_bound_is_told() -> None:
         trace.end(1, replaced=False)
     for n in range(2, 13):
         trace.ask(n, names[100 * n])
-    hazards = find_hazards(trace.process())
-    assert [hazard.kind for hazard in hazards] == [Kind.CYCLE]
-    assert "there may be more" in hazards[0].detail
+    found = find_hazards(trace.process())
+    assert [hazard.kind for hazard in found.hazards] == [Kind.CYCLE]
+    assert "there may be more" in found.hazards[0].detail
+    assert not found.is_whole
+
+
+def test_a_bound_that_is_reached_is_told_where_no_hazard_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = find_hazards(cycle("a").process())
+    monkeypatch.setattr("ci_doctor.imports.hazards._VISITS", 0)
+    cut = find_hazards(cycle("gate", gate=True).process())
+    assert (whole.hazards, whole.is_whole) == ((), True)
+    assert (cut.hazards, cut.is_whole) == ((), False)
 
 
 def test_of_a_group_the_pair_is_told_that_can_hold_each_other_up() -> None:

@@ -10,7 +10,7 @@ def of_thread_started_in(module: str, name: str = "lazy", *names: str) -> Remedy
     trace.background(module)
     trace.load(1, name, replaced=True)
     trace.ask(0, name, *names)
-    return find_hazards(trace.process())[0].remedy
+    return find_hazards(trace.process()).hazards[0].remedy
 
 
 def test_the_module_that_starts_the_thread_is_the_trigger() -> None:
@@ -57,7 +57,7 @@ def test_of_a_submodule_order_the_package_is_loaded_first() -> None:
     trace.end(1)
     trace.end(1)
     trace.ask(0, "pkg.sub", "name")
-    remedy = find_hazards(trace.process())[0].remedy
+    remedy = find_hazards(trace.process()).hazards[0].remedy
     assert remedy.rule is not None
     assert format_rule(remedy.rule) == "app=pkg;pkg.sub:name"
     assert "'app=pkg;pkg.sub:name'" in remedy.text
@@ -68,7 +68,7 @@ def test_a_failed_import_is_not_cured_by_a_preload() -> None:
     trace.background("app")
     trace.load(1, "broken", status="failed")
     trace.ask(0, "broken")
-    remedy = find_hazards(trace.process())[0].remedy
+    remedy = find_hazards(trace.process()).hazards[0].remedy
     assert remedy.rule is None
     assert remedy.move is not None
     assert "import broken" in remedy.move

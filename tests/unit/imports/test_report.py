@@ -37,6 +37,8 @@ def seen(*hazards: Hazard, confirmed: tuple[Any, ...] | None = None, **fields: A
 
 FIRED = a_hazard(closeness=Closeness.FIRED)
 RUN = a_held_run(HELD)
+ENDED_OTHERWISE = msgspec.structs.replace(a_held_run(HELD, exit_code=1), ended_as_recorded=False)
+MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(a_held_run(MET, exit_code=1), ended_as_recorded=False)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,11 @@ RUN = a_held_run(HELD)
         (seen(a_hazard(), confirmed=(((RUN,), None),)), Verdict.PASS, "did not make it fire"),
         (seen(a_hazard(), confirmed=(((a_held_run(),), None),)), Verdict.INCONCLUSIVE, "could not decide it"),
         (seen(a_hazard(), confirmed=()), Verdict.INCONCLUSIVE, "could not decide it"),
+        (seen(a_hazard(), confirmed=(((ENDED_OTHERWISE,), None),)), Verdict.INCONCLUSIVE, "could not decide it"),
+        (seen(a_hazard(), confirmed=(((MET_AND_ENDED_OTHERWISE,), None),)), Verdict.PASS, "did not make it fire"),
+        (seen(is_whole=False), Verdict.INCONCLUSIVE, "more than can be compared"),
+        (seen(a_hazard(), confirmed=(((RUN,), None),), is_whole=False), Verdict.INCONCLUSIVE, "than can be compared"),
+        (seen(FIRED, is_whole=False), Verdict.REGRESSION, "1 fired in the recorded run"),
         (seen(recorded=a_run()), Verdict.VOID, "nothing was recorded"),
         (seen(recorded=a_run(a_process(), unreadable=("1.trace: damaged",))), Verdict.VOID, "1 trace cannot be read"),
         (seen(isolated="-I (ignores PYTHONPATH)"), Verdict.VOID, "-I (ignores PYTHONPATH)"),
@@ -173,7 +180,7 @@ def test_facts_are_json_and_hold_every_hazard() -> None:
 
 
 def test_every_run_is_an_attempt_that_says_whether_it_ended_as_the_recorded_one() -> None:
-    run = a_held_run(HELD, exit_code=1)
+    run = msgspec.structs.replace(a_held_run(HELD, exit_code=1), ended_as_recorded=False)
 
     recorded, held = attempts(seen(a_hazard(), confirmed=(((run,), run),)), (run,), {1: "held-1.stderr"})
 
