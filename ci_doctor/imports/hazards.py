@@ -33,12 +33,11 @@ class Found(Struct, frozen=True, kw_only=True):
     is_whole: bool = True
 
 
-def find_hazards(process: Process, *, immune: frozenset[Kind] = frozenset()) -> Found:
+def find_hazards(process: Process) -> Found:
     """The hazards of `process`, FIRED first, then NEAR, then LATENT, the closest first.
 
     Of one module that replaces itself, one hazard is told for each two places; of one group of modules that need each
-    other, the closest. immune: kinds that this interpreter was shown not to have; they are left out. Where a bound was
-    reached, the `detail` of each says so.
+    other, the closest. Where a bound was reached, the `detail` of each says so.
     """
     history = History(process)
     if len(history.entries) < 2:
@@ -55,8 +54,7 @@ def find_hazards(process: Process, *, immune: frozenset[Kind] = frozenset()) -> 
         *avoided(history, graph),
         *_crossed(history, forests, graph, crossing),
     ]
-    kept = sorted((hazard for hazard in found if hazard.kind not in immune), key=_badness)
-    closest = _one_each(_one_each(kept, _places), lambda hazard: _group(hazard, graph))
+    closest = _one_each(_one_each(sorted(found, key=_badness), _places), lambda hazard: _group(hazard, graph))
     if grower.is_cut or replacing.are_short or crossing.are_short:
         told = tuple(replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in closest)
         return Found(hazards=told, is_whole=False)

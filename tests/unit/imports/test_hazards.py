@@ -47,11 +47,6 @@ def test_the_statement_is_in_danger_also_where_it_came_first_and_import_module_s
     assert (hazard.closeness, hazard.second.thread, hazard.margin_ns) == (Closeness.LATENT, "MainThread", None)
 
 
-def test_an_immune_interpreter_has_no_such_hazard() -> None:
-    process = replaced_then_asked("Thing").process()
-    assert find_hazards(process, immune=frozenset({Kind.REPLACED, Kind.FAILED})).hazards == ()
-
-
 def test_a_plain_module_is_safe_in_two_threads() -> None:
     trace = Trace()
     trace.background()
