@@ -146,7 +146,7 @@ def told(tallies: Sequence[Tally]) -> Iterator[str]:
 
 
 def record(tallies: Sequence[Tally], cost_lines: Sequence[str], python: str) -> None:
-    version = subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout.strip()
+    version = version_of(python)
     machine = platform.processor() or platform.machine()
     head = "| program | failed by itself | flagged | fired with a delay | runs | |\n|---|--:|--:|--:|--:|---|"
     rows = "\n".join(f"| {line} |" for line in told(tallies))
@@ -155,6 +155,10 @@ def record(tallies: Sequence[Tally], cost_lines: Sequence[str], python: str) -> 
     text += "\n" + "\n".join(f"- {line}" for line in cost_lines) + "\n" if cost_lines else ""
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write(text)
+
+
+def version_of(python: str) -> str:
+    return subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> int:
@@ -176,7 +180,7 @@ def main() -> int:
         judged = "OK" if recorded.percent <= BUDGET else noise
         within = within and judged != "MISS"
         lines = [
-            f"import transformers, {each.title}: {each.percent:+.1f} % [{each.low:+.1f}, {each.high:+.1f}], "
+            f"import transformers, {version_of(arguments.transformers)}, {each.title}: {each.percent:+.1f} % [{each.low:+.1f}, {each.high:+.1f}], "
             f"{each.milliseconds:+.1f} ms CPU, {arguments.rounds} rounds"
             for each in (control, recorded)
         ]
