@@ -240,9 +240,11 @@ def tell_wait(name: str, owner: "int | None", waited_ns: int, handed_out: "Any")
 def release(self: "Any") -> None:
     """Stands for the module lock's own."""
     loading = thread.loading
-    if loading and loading[-1][0] == self.name and loading[-1][3] == depth(self):
-        end(loading[-1])
-    original_release(self)
+    try:
+        if loading and loading[-1][0] == self.name and loading[-1][3] == depth(self):
+            end(loading[-1])
+    finally:  # a Ctrl-C may come in between
+        original_release(self)
     if hold.is_on:
         if self.name in thread.held:  # not where it was locked before the recorder began
             thread.held.remove(self.name)
