@@ -32,7 +32,7 @@ TCP = "tcp://127.0.0.1:{port}"
 LIMIT_S = 30.0
 SECRET = "sk-4242-do-not-tell"
 # A client that asks the service for its end, and then has nothing more to say.
-ASK = "import sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept Exception: pass\n"
+ASK = "import sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept BaseException: pass  # also when it is told to end, because the server has\n"
 
 
 class Site:
