@@ -138,6 +138,11 @@ def _nothing_known(seen: Seen) -> str | None:
         return f"the command's own Python is not followed, so nothing is known: {seen.isolated}"
     if not run.processes:
         return "nothing was recorded: no Python that reads PYTHONPATH and runs `site` was started"
+    if unarmed := [process for process in run.processes if not process.armed]:
+        first = unarmed[0]
+        return (
+            f"process {first.pid} (Python {first.version}) was not recorded: its import system is not one that is known"
+        )
     if run.unreadable:
         return f"{_traces(len(run.unreadable))} cannot be read, so that what is known is not whole"
     return None

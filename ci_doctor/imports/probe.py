@@ -130,8 +130,8 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
     replaced = dict.fromkeys(
         event.name for process in processes for event in process.events if isinstance(event, End) and event.replaced
     )
-    if answer.exit_code == 0 and not processes:
-        raise InfraError(f"{python} does not run what PYTHONPATH brings in", hint="name another interpreter")
+    if answer.exit_code == 0 and not any(process.armed for process in processes):
+        raise InfraError(f"{python} cannot be recorded, so nothing is known of it", hint="name another interpreter")
     said = _said(answer)
     lost = bool(said.error) or said.stale
     return Probed(

@@ -29,6 +29,7 @@ OTHERS = {
     "thread": ("t", "n", "name", "parent", "file", "line", "module"),
     "order": ("n", "seen"),
     "escape": ("t", "n", "argv", "why"),
+    "armed": ("t",),
     "exit": ("t",),
 }
 TO_JSON = str.maketrans("()", "[]")
@@ -38,7 +39,8 @@ decode = msgspec.json.Decoder(list[object]).decode
 class Process(Struct, frozen=True, kw_only=True):
     """One process. `events` are in the order of `t`, those of a thread in the order of `k`; `orders` in the order written.
 
-    truncated: the last line was cut off. exited_ns: None where the process ended without telling (kill -9, os._exit).
+    truncated: the last line was cut off. armed: the recorder watched imports, and did not fail before it could.
+    exited_ns: None where the process ended without telling (kill -9, os._exit).
     threading: `threading` was loaded before the recorder was.
     """
 
@@ -56,6 +58,7 @@ class Process(Struct, frozen=True, kw_only=True):
     orders: tuple[Order, ...] = ()
     escapes: tuple[Escape, ...] = ()
     truncated: bool = False
+    armed: bool = True
 
 
 def read_trace(text: str) -> Process | None:
@@ -153,6 +156,8 @@ class _Reader:
                 self.threads[thread.number] = thread
             case "order":
                 self.pending[msgspec.convert(fields["n"], int)] = fields["seen"]
+            case "armed":
+                self.facts["armed"] = True
             case "escape":
                 self.escapes.append(msgspec.convert(fields, Escape))
             case _:
@@ -164,7 +169,7 @@ class _Reader:
             return None
         unnamed = {event.n: Thread(number=event.n, name=f"thread {event.n}") for event in self.events}
         return msgspec.structs.replace(
-            msgspec.convert({**self.facts, "threads": {}}, Process),
+            msgspec.convert({"armed": False, **self.facts, "threads": {}}, Process),
             threads=unnamed | self.threads,
             events=tuple(sorted(self.events, key=lambda event: event.t)),
             orders=tuple(self.orders),

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.integration.import_programs import MODULES, Program, command, named
-from tests.integration.preload_venvs import pyenv_python, skip_without
+from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
 from tests.support.cli import Ran, begin, doctor, environment, words
 
 pytestmark = pytest.mark.integration
@@ -307,3 +307,15 @@ def test_no_descriptor_of_ours_reaches_the_command(site: Site) -> None:
     )  # fmt: skip
 
     assert ran.out == plain.stdout
+
+
+def test_an_interpreter_that_the_recorder_does_not_know_is_void(tmp_path: Path) -> None:
+    venv = Venv(interpreters()["own"], tmp_path / "v")
+    # As a CPython to come may be: what the recorder stands in for is not there.
+    venv.put({"unknown.pth": "import sys; del sys.modules['_frozen_importlib']._gcd_import\n"})
+
+    ran = doctor("import-race", "--json", "--", venv.python, "-c", "pass", cwd=tmp_path)
+
+    report = json.loads(ran.out)
+    assert (ran.code, report["verdict"]) == (86, "void"), ran
+    assert "was not recorded: its import system is not one that is known" in report["summary"]

@@ -12,7 +12,7 @@ from time import monotonic_ns
 
 import _ci_doctor_hold as hold  # type: ignore[import-not-found]
 import _ci_doctor_order as order  # type: ignore[import-not-found]
-from _ci_doctor_trace import SKIPPED, event, numbers, place, process, thread, unframed, when_threaded  # type: ignore[import-not-found]
+from _ci_doctor_trace import SKIPPED, arm, event, numbers, place, process, thread, unframed, when_threaded  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def __import__(name: str, globals: "Any" = None, locals: "Any" = None, fromlist:
     """Stands for `builtins.__import__`: the import statement."""
     if type(fromlist) is list and not fromlist:  # C code (PyImport_Import), which looks at sys.modules after it
         return original_import(name, globals, locals, fromlist, level)
-    # A string, and not a tuple: tuples that live on make the garbage collector run more often, which costs 10 % of an import.
+    # A string, and not a tuple: what the garbage collector tracks and lives on makes it run more often.
     key = name + ":" if fromlist else name
     if level:
         key = "%s %d %s" % (key, level, (globals or {}).get("__package__"))
@@ -117,8 +117,8 @@ def _find_and_load(name: str, import_: "Any") -> "Any":
 def begin(name: str) -> "list[Any]":
     """Record that this thread goes to load `name`, or to wait for who does.
 
-    This and `end` are called while the module's lock is taken and released, and return before its code runs: with a frame
-    of ours around each nested import, the stack of CPython 3.12 grows into other pages, which costs 4 % of an import.
+    This and `end` are called while the module's lock is taken and released, and return before its code runs: a frame of
+    ours around each nested import moves CPython's stack over the end of its pages, which it then maps again and again.
     """
     if not process.is_threaded:
         ask(name, "importlib", ())
@@ -273,3 +273,4 @@ else:
     when_threaded.append(watch_statements)
 for _name in tuple(modules):
     order.watch(_name)
+arm()

@@ -111,6 +111,7 @@ class Process:
 
 process = Process()
 thread = Thread()
+is_armed = False
 
 
 def record(kind: str, *values: "Any") -> None:
@@ -175,12 +176,22 @@ def begin(forked: bool) -> None:
             pass
 
 
+def arm() -> None:
+    """All that is to be watched is watched. Without this record nothing is known of the process, however quiet its trace."""
+    global is_armed
+    is_armed = True
+    record("armed", monotonic_ns())
+    process.write()
+
+
 def after_fork() -> None:
     """A forked child has one thread, and nothing of the parent's waits to be written."""
     numbers.clear()
     process.restart()
     thread.restart()
     begin(forked=True)
+    if is_armed:
+        arm()
 
 
 def end() -> None:
