@@ -11,7 +11,7 @@ from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.system.files import write_atomically
+from ci_doctor.system.files.atomic import write_atomically
 
 # Far below the 5000 artifacts that a job may have; what is left out is named.
 FILES_PER_REPORT = 200

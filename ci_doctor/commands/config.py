@@ -9,19 +9,19 @@ from typing import Any
 import click
 from msgspec import Struct, to_builtins
 
-from ci_doctor import config as configuration
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import config_option, output_options
-from ci_doctor.config import Config
+from ci_doctor.config import loading as configuration
+from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import Config
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.exit_codes import read_exit_codes
 from ci_doctor.model.report import Section
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.configured import service_specs
-from ci_doctor.services.restart.settings import RestartSettings
 
 TYPED: dict[str, type[Struct]] = {
     "setup-env": SetupEnvSettings,

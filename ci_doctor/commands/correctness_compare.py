@@ -51,8 +51,8 @@ def compare(
     Each is a file, or a directory in which every *.jsonl or *.txt is one start. Exit codes: 0 pass or flaky, 1 regression,
     85 nondeterministic, 86 undecided, as where one start a side differs.
     """
-    from ci_doctor import config
-    from ci_doctor.exit_codes import read_exit_codes
+    from ci_doctor.config import loading as config
+    from ci_doctor.config.exit_codes import read_exit_codes
 
     directory = invocation.report_directory
     claim(directory)
@@ -81,8 +81,8 @@ def _report(
 ) -> "Report":
     """What the two sides say of each other; `kept` asks for what only files and programs read."""
     from ci_doctor.correctness.collected import describe
+    from ci_doctor.correctness.collected.divergences import partings
     from ci_doctor.correctness.collected.judge import judge
-    from ci_doctor.correctness.collected.parting import partings
     from ci_doctor.correctness.collected.settle import settle
     from ci_doctor.correctness.collected.sources import NoEvidenceError
     from ci_doctor.correctness.collected.survey import survey

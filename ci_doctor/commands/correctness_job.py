@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor import config
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.config import Config
+from ci_doctor.config import loading as config
+from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import Config
 from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.archive.use import Shelf, identity_of
 from ci_doctor.correctness.estimate import assumed, earlier
@@ -25,13 +26,12 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.sampling import sampling_findings
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Plan
 from ci_doctor.errors import UsageError
-from ci_doctor.exit_codes import read_exit_codes
+from ci_doctor.identity.identity import Identity as Machine
 from ci_doctor.load.requests import read_requests
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.identity import Identity as Machine
 from ci_doctor.model.size import parse_size
-from ci_doctor.system.redaction import Redactor
 from ci_doctor.system.repository import checkout
+from ci_doctor.system.secrets.redaction import Redactor
 
 
 class Job(Struct, frozen=True, kw_only=True):

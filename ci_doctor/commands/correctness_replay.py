@@ -35,7 +35,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.report import Report, Section
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.layout import wrap
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 _STYLES: dict[Mark, dict[str, Any]] = {
     Mark.PLAIN: {},

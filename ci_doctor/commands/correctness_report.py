@@ -18,9 +18,9 @@ from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.results import Ending, Experiment
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, OnInconclusive
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.identity.identity import differences
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.identity import differences
 from ci_doctor.model.report import Failure, Report, Section
 from ci_doctor.model.verdict import Verdict, exit_code
 from ci_doctor.system.repository import checkout

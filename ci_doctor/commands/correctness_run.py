@@ -26,8 +26,8 @@ from ci_doctor.correctness.results import Experiment
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Report
-from ci_doctor.system.interruption import deaf
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.processes.interruption import deaf
+from ci_doctor.system.secrets.redaction import Redactor
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 

@@ -12,8 +12,8 @@ import click
 from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Report
-from ci_doctor.system.files import write_atomically
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.secrets.redaction import Redactor
 
 WRITTEN = ("report.json", "report.md", "junit.xml")
 PAGE = "report.html"  # where there is something to draw

@@ -9,7 +9,7 @@ from pathlib import Path
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.environment.exports import ExportFormat, failing_statement
 from ci_doctor.errors import CiDoctorError, UsageError
-from ci_doctor.system.files import write_atomically
+from ci_doctor.system.files.atomic import write_atomically
 
 _OTHER_FORMATS = frozenset(ExportFormat) - {ExportFormat.SHELL}
 

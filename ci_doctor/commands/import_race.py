@@ -72,9 +72,9 @@ def import_race(
     # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
     claim(directory)
 
-    from ci_doctor import config
     from ci_doctor.commands.import_race_output import Job, perform, refused
-    from ci_doctor.exit_codes import read_exit_codes
+    from ci_doctor.config import loading as config
+    from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.imports.investigate import Plan
     from ci_doctor.services.launch.client import problem
 

@@ -15,13 +15,13 @@ from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.import_race_timeline import check_timeline, write_timeline
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.launch_output import take_secrets_out
-from ci_doctor.imports import conclude, findings, report
 from ci_doctor.imports.investigate import Investigation, Plan, investigate
+from ci_doctor.imports.report import conclude, findings, report
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import exit_code
-from ci_doctor.system.interruption import Interruption
-from ci_doctor.system.redaction import Redactor
-from ci_doctor.system.streams import open_closed_streams
+from ci_doctor.system.files.streams import open_closed_streams
+from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     import signal

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.imports.timeline import chrome_trace
-from ci_doctor.imports.trace import Process
+from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.report.timeline import chrome_trace
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.system.files import write_atomically
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from ci_doctor.model.report import Attachment

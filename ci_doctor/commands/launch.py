@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor import config
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.launch_output import Job, described, hand_over, refused, take_secrets_out, would_do
 from ci_doctor.commands.live import LiveLines
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.warm_up import WarmUp
+from ci_doctor.config import loading as config
+from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.errors import UsageError
-from ci_doctor.exit_codes import read_exit_codes
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.events import EventLog
@@ -25,9 +25,9 @@ from ci_doctor.services.launch.client import check_words, problem
 from ci_doctor.services.launch.launch import Plan, run
 from ci_doctor.services.launch.options import choose
 from ci_doctor.services.spec import LaunchContext
-from ci_doctor.system.interruption import Interruption
-from ci_doctor.system.redaction import Redactor
-from ci_doctor.system.streams import open_closed_streams
+from ci_doctor.system.files.streams import open_closed_streams
+from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from ci_doctor.commands.invocation import Invocation
 from ci_doctor.errors import UsageError
 from ci_doctor.services.launch.launch import Plan
 from ci_doctor.services.launch.launched import Launched
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from ci_doctor.model.report import Report

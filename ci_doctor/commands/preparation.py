@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor import config
 from ci_doctor.commands.shims import Shims, install
+from ci_doctor.config import loading as config
 from ci_doctor.environment import determinism, exports
 from ci_doctor.environment.pins import Pins, decide_pins
 from ci_doctor.environment.project import read_project

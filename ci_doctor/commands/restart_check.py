@@ -10,20 +10,20 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from ci_doctor import config
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.restart_output import PhaseLines, described, hand_over, take_secrets_out, would_do
 from ci_doctor.commands.warm_up import WarmUp
-from ci_doctor.exit_codes import read_exit_codes
-from ci_doctor.services.restart.experiment import run
-from ci_doctor.services.restart.notes import Progress
-from ci_doctor.services.restart.planning import make_plan
-from ci_doctor.services.restart.settings import Plan, RestartSettings
-from ci_doctor.services.restart.starts import Starts
-from ci_doctor.system.interruption import Interruption
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.config import loading as config
+from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.restart.experiment import run
+from ci_doctor.restart.notes import Progress
+from ci_doctor.restart.planning import make_plan
+from ci_doctor.restart.settings import Plan, RestartSettings
+from ci_doctor.restart.starts import Starts
+from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.redaction import Redactor
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 

@@ -18,11 +18,11 @@ from ci_doctor.commands.live import event_line
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import exit_code
-from ci_doctor.services.restart.notes import Progress
-from ci_doctor.services.restart.observed import Ending, Observation
-from ci_doctor.services.restart.settings import Plan
-from ci_doctor.services.restart.starts import StartRun
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.restart.notes import Progress
+from ci_doctor.restart.observed import Ending, Observation
+from ci_doctor.restart.settings import Plan
+from ci_doctor.restart.starts import StartRun
+from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from ci_doctor.model.report import Report
@@ -59,9 +59,9 @@ def described(
     plan: Plan, seen: Observation, starts: Sequence[StartRun], codes: Mapping[str, int], invocation: Invocation
 ) -> "Report":
     """What the check means."""
-    from ci_doctor.services.restart import describe
-    from ci_doctor.services.restart.conclude import conclude, findings
-    from ci_doctor.services.restart.judge import judge, was_killed
+    from ci_doctor.restart import describe
+    from ci_doctor.restart.conclude import conclude, findings
+    from ci_doctor.restart.judge import judge, was_killed
 
     terms, seen = _terms(plan), _shown(seen)
     promises = judge(seen, terms)
@@ -86,7 +86,7 @@ def described(
 
 
 def _terms(plan: Plan) -> Any:
-    from ci_doctor.services.restart.promise import Terms
+    from ci_doctor.restart.promise import Terms
 
     return Terms(
         kill=plan.kill,

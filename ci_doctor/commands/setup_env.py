@@ -17,7 +17,7 @@ from ci_doctor.environment.exports import ExportFormat, render
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.system.files import write_atomically
+from ci_doctor.system.files.atomic import write_atomically
 
 
 @click.command("setup-env")

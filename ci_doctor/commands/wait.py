@@ -7,17 +7,17 @@ from typing import Any
 
 import click
 
-from ci_doctor import config
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.wait_progress import WaitLines
 from ci_doctor.commands.warm_up import WarmUp
+from ci_doctor.config import loading as config
+from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.errors import UsageError
-from ci_doctor.exit_codes import read_exit_codes
 from ci_doctor.services.probes.ready import Probe, Scheme, parse_ready
 from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
-from ci_doctor.system.interruption import Interruption
+from ci_doctor.system.processes.interruption import Interruption
 
 _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML table"
 

@@ -38,7 +38,7 @@ def _load() -> None:
     from ci_doctor.model.report import Attachment, Attempt, Case, Outcome, Report
     from ci_doctor.model.verdict import Verdict
     from ci_doctor.render import json, junit, markdown, text
-    from ci_doctor.system.redaction import Redactor
+    from ci_doctor.system.secrets.redaction import Redactor
     from ci_doctor.version import tool_version
 
     evidence = Evidence(file="logs/warm-1.log", line=1, end_line=2, excerpt="  a line\n> \x1b[1mits\x1b[0m root")

@@ -16,7 +16,7 @@ from ci_doctor.correctness.proof import Witness
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Plan
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.environment.identity.loaded import loaded
+from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import RunningService

@@ -22,7 +22,7 @@ from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
-from ci_doctor.system.interruption import Interruption
+from ci_doctor.system.processes.interruption import Interruption
 
 
 class Records(Struct, frozen=True, kw_only=True):

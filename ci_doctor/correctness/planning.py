@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ci_doctor import config
-from ci_doctor.config import Config
+from ci_doctor.config import loading as config
+from ci_doctor.config.loading import Config
 from ci_doctor.correctness.estimate import default_budget
 from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, CorrectnessSettings, Plan, Proof, Rules
 from ci_doctor.environment.determinism import differing

@@ -10,16 +10,16 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.imports.conclude import Seen, judge
-from ci_doctor.imports.confirm import Hold, grouped
-from ci_doctor.imports.confirming import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
-from ci_doctor.imports.hazard import Hazard, Kind
-from ci_doctor.imports.hazards import find_hazards
-from ci_doctor.imports.record import Recorded, Streams, record
-from ci_doctor.imports.trace import Process
+from ci_doctor.imports.analyse.hazard import Hazard, Kind
+from ci_doctor.imports.analyse.hazards import find_hazards
+from ci_doctor.imports.confirm.delays import Hold, grouped
+from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
+from ci_doctor.imports.record.run import Recorded, Streams, record
+from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.report.conclude import Seen, judge
 from ci_doctor.preload.immunity import self_replacement_race
 from ci_doctor.preload.injection import isolation
-from ci_doctor.system.interruption import Interruption
+from ci_doctor.system.processes.interruption import Interruption
 
 CANDIDATES = 10
 _INTERPRETERS_ASKED = 8

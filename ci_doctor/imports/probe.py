@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.imports.confirm import Hold
-from ci_doctor.imports.events import End
-from ci_doctor.imports.record import read_traces
-from ci_doctor.imports.recording import recording
+from ci_doctor.imports.confirm.delays import Hold
+from ci_doctor.imports.record.events import End
+from ci_doctor.imports.record.recording import recording
+from ci_doctor.imports.record.run import read_traces
 from ci_doctor.preload.immunity import self_replacement_race
 from ci_doctor.preload.interpreter import Answer, ask
 from ci_doctor.system import clock

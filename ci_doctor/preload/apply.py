@@ -14,7 +14,7 @@ from ci_doctor.preload.bytecode import CACHE, compile_module, is_compiled
 from ci_doctor.preload.shim_files import MODULES, PATH_FILE
 from ci_doctor.preload.start import prove_start, start
 from ci_doctor.preload.target import Target
-from ci_doctor.system.files import write_atomically
+from ci_doctor.system.files.atomic import write_atomically
 
 
 class Before(Struct, frozen=True, kw_only=True):

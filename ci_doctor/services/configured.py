@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `[services.NAME]` tables of a configuration, typed. Pure."""
 
-from ci_doctor import config
-from ci_doctor.config import Config
+from ci_doctor.config import loading as config
+from ci_doctor.config.loading import Config
 from ci_doctor.services.spec import ServiceSpec
 
 

@@ -15,9 +15,9 @@ from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
 from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, ServiceFailure
 from ci_doctor.system import clock
-from ci_doctor.system.memory_events import MemoryEvents, oom_cause
-from ci_doctor.system.process_table import Kin, look_up
-from ci_doctor.system.tree import OwnTree
+from ci_doctor.system.processes.memory_events import MemoryEvents, oom_cause
+from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.tree import OwnTree
 
 # Between two looks at the sizes of the logs: a log that is not written needs few.
 _LOG_CHECK_S = 0.25

@@ -6,7 +6,7 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
-from ci_doctor.system.process_table import Kin
+from ci_doctor.system.processes.process_table import Kin
 
 SHORTEST_S = 0.05
 LONGEST_S = 1.0

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 
 from ci_doctor.services.descendant_end import LONGEST_S, SHORTEST_S, DescendantPolicy, Ended, is_death, next_pause
 from ci_doctor.system import clock
-from ci_doctor.system.children import ChildrenLook, NewestPid
-from ci_doctor.system.exit_status import exit_status, is_ending
-from ci_doctor.system.process_table import Kin, look_up
+from ci_doctor.system.processes.children import ChildrenLook, NewestPid
+from ci_doctor.system.processes.exit_status import exit_status, is_ending
+from ci_doctor.system.processes.process_table import Kin, look_up
 
 _TICK_S = 0.2
 _UNPROMPTED_S = 5.0  # a container may show a /proc/loadavg of its own making

@@ -13,7 +13,7 @@ import msgspec
 from ci_doctor.errors import UsageError
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.system import clock
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 _ALWAYS = ("service", "start", "pid")
 # How a process ended is told of an end even where it is not known.

@@ -6,14 +6,14 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.root_lines import Excerpt, outside_cause
 from ci_doctor.services.logs.files import is_out_of_space, read_root_lines
-from ci_doctor.services.logs.roots import Excerpt, outside_cause
 from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.probes.ready import Probe
 from ci_doctor.system import clock
-from ci_doctor.system.process import describe_exit, signal_name
-from ci_doctor.system.process_table import Kin, look_up
+from ci_doctor.system.processes.process import describe_exit, signal_name
+from ci_doctor.system.processes.process_table import Kin, look_up
 
 _FULL = "; no space is left on the disk of its log"
 

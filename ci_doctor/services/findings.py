@@ -4,8 +4,8 @@
 import shlex
 from collections.abc import Iterator
 
+from ci_doctor.diagnosis.root_line import marked, root_index
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.services.logs.root_line import marked, root_index
 from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure, StopResult
 
 # As many lines as every renderer shows of one excerpt.

@@ -7,9 +7,9 @@ import os
 
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.pidfile import read_pidfile
-from ci_doctor.system.exit_status import exit_status
-from ci_doctor.system.process_table import Kin
-from ci_doctor.system.tree import OwnTree
+from ci_doctor.system.processes.exit_status import exit_status
+from ci_doctor.system.processes.process_table import Kin
+from ci_doctor.system.processes.tree import OwnTree
 
 # Between two looks at a pidfile that is still to be written: a daemon writes it within milliseconds of its start.
 _PAUSE_S = 0.02

@@ -10,7 +10,7 @@ from ci_doctor.services.failure import Subject
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.probes.ready import Probe
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
-from ci_doctor.system.process import signal_name
+from ci_doctor.system.processes.process import signal_name
 
 if TYPE_CHECKING:
     import asyncio

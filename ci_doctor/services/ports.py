@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
-from ci_doctor.system.listeners import holders, listening_inodes
-from ci_doctor.system.process_table import read_table
+from ci_doctor.system.processes.listeners import holders, listening_inodes
+from ci_doctor.system.processes.process_table import read_table
 
 _LOWEST = 10_000
 _ATTEMPTS = 200

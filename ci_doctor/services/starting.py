@@ -15,7 +15,7 @@ from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec
 from ci_doctor.system import clock
-from ci_doctor.system.process_table import look_up
+from ci_doctor.system.processes.process_table import look_up
 
 # fork(2) and open(2): the machine has none left, whatever the command is.
 EXHAUSTED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC})

@@ -16,10 +16,10 @@ from ci_doctor.services.instance import Instance
 from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, StopResult
 from ci_doctor.services.released import Condition, GpuMemoryBack, PortReleased, wait_released
 from ci_doctor.system import clock
-from ci_doctor.system.guardian import Guardian
-from ci_doctor.system.process import Child
-from ci_doctor.system.process_table import Kin
-from ci_doctor.system.tree import OwnTree
+from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.processes.process import Child
+from ci_doctor.system.processes.process_table import Kin
+from ci_doctor.system.processes.tree import OwnTree
 
 if TYPE_CHECKING:
     from ci_doctor.system.gpu_memory import GpuMemory

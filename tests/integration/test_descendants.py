@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.services.descendants import DescendantWatch, Ended
-from ci_doctor.system.children import children_of
-from ci_doctor.system.tree import become_subreaper
+from ci_doctor.system.processes.children import children_of
+from ci_doctor.system.processes.tree import become_subreaper
 
 pytestmark = pytest.mark.integration
 

@@ -23,11 +23,11 @@ import psutil
 import pytest
 
 from ci_doctor.errors import InfraError
-from ci_doctor.system import guardian as guardian_module
-from ci_doctor.system.children import children_of
-from ci_doctor.system.guardian import Guardian
-from ci_doctor.system.process import Child
-from ci_doctor.system.tree import OwnTree
+from ci_doctor.system.guardian import client as guardian_module
+from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.processes.children import children_of
+from ci_doctor.system.processes.process import Child
+from ci_doctor.system.processes.tree import OwnTree
 
 pytestmark = pytest.mark.integration
 
@@ -533,8 +533,8 @@ def test_where_the_first_process_reaps_nobody(end: list[str]) -> None:
     program = (
         "import os, subprocess, sys, json\n"
         "from pathlib import Path\n"
-        "from ci_doctor.system.guardian import Guardian\n"
-        "from ci_doctor.system.tree import OwnTree\n"
+        "from ci_doctor.system.guardian.client import Guardian\n"
+        "from ci_doctor.system.processes.tree import OwnTree\n"
         "guardian = Guardian.start()\n"
         "tree = OwnTree(guardian)\n"
         "reading, writing = os.pipe()\n"

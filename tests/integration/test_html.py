@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.commands.delivery import PAGE, claim, deliver, write
 from ci_doctor.render import html, json
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_report, sample_reports
 from tests.support.cli import doctor
 from tests.support.pictures import aligned, modes

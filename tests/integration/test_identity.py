@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ci_doctor.environment.identity.elf import build_id
-from ci_doctor.environment.identity.interpreter import UnknownInterpreterError, interpreter_of
-from ci_doctor.environment.identity.loaded import loaded
+from ci_doctor.identity.elf import build_id
+from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.identity.loaded import loaded
 from ci_doctor.system import clock
 
 pytestmark = pytest.mark.integration

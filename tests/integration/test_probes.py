@@ -20,9 +20,9 @@ from ci_doctor.services.ports import reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.probes.ready import Probe, ReadySpec, parse_ready
 from ci_doctor.system import clock
-from ci_doctor.system.guardian import Guardian
-from ci_doctor.system.process import Child
-from ci_doctor.system.tree import OwnTree
+from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.processes.process import Child
+from ci_doctor.system.processes.tree import OwnTree
 
 pytestmark = pytest.mark.integration
 

@@ -21,7 +21,7 @@ from ci_doctor.services.outcome import EventKind, FailureKind, ServiceEvent, Ser
 from ci_doctor.services.probes.ready import Probe, Scheme
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
-from ci_doctor.system.tree import OwnTree
+from ci_doctor.system.processes.tree import OwnTree
 from tests.support.scene import TCP, Scene
 
 pytestmark = pytest.mark.integration

@@ -26,9 +26,9 @@ from ci_doctor.correctness.archive.near import NearMiss
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
-from ci_doctor.model.identity import Identity, differences
+from ci_doctor.identity.identity import Identity, differences
 from ci_doctor.system import clock
-from ci_doctor.system.files import write_atomically
+from ci_doctor.system.files.atomic import write_atomically
 
 NEWEST = 20
 NEAREST = 3

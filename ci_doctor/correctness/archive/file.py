@@ -25,7 +25,7 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import outcome
 from ci_doctor.correctness.verdict.compare import Answer, Start
-from ci_doctor.model.identity import Identity
+from ci_doctor.identity.identity import Identity
 
 FORMAT = "ci-doctor archived start, 1"
 _GZIP = 31

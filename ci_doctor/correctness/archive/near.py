@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ci_doctor.model.identity import ABSENT, Difference
+from ci_doctor.identity.identity import ABSENT, Difference
 
 _TOLD = 5
 _WIDTH = 60

@@ -13,14 +13,14 @@ from ci_doctor.correctness.archive.trust import build_of, trusted
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, Plan
-from ci_doctor.environment.identity.read import Served, read_identity
 from ci_doctor.errors import CiDoctorError
+from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.identity import Identity
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import phrases
 from ci_doctor.services.check import start_order
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 # Verdicts that rest on answers: to keep only those of green runs would make the archive another sample than it is taken for.
 _SOUND = {Verdict.PASS, Verdict.FLAKY, Verdict.REGRESSION, Verdict.NONDETERMINISTIC, Verdict.INCONCLUSIVE}

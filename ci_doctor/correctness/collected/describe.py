@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from ci_doctor.correctness.collected.parting import EXAMINED, SHOWN, TELLING, Parting, parting_lines
+from ci_doctor.correctness.collected.divergences import EXAMINED, SHOWN, TELLING, Parting, parting_lines
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm

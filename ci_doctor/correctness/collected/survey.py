@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ci_doctor.correctness.collected.entries import Entry, read
 from ci_doctor.correctness.collected.formats import Format
-from ci_doctor.correctness.collected.lockstep import Steps, in_step
+from ci_doctor.correctness.collected.paired_lines import Steps, in_step
 from ci_doctor.correctness.collected.pieces import head, is_answer, token
 from ci_doctor.correctness.collected.sources import NoEvidenceError, Place, Source, places
 from ci_doctor.correctness.settings import Arm

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 SAMPLES = "samples.jsonl"
 # What samples.jsonl is rewritten under; it outlives only a process that was killed just then.

@@ -23,8 +23,8 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.outcome import ServiceFailure
-from ci_doctor.system.files import write_atomically
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.secrets.redaction import Redactor
 
 SCHEMA = "ci-doctor/start/1"
 

@@ -18,7 +18,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.services.check import start_order
 from ci_doctor.system import clock
-from ci_doctor.system.files import write_atomically
+from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.version import tool_version
 
 SCHEMA = "ci-doctor/run/1"

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import NotAnAnswerError, digest
-from ci_doctor.system.redaction import Redactor
-from ci_doctor.system.secret_patterns import PLACEHOLDER
+from ci_doctor.system.secrets.patterns import PLACEHOLDER
+from ci_doctor.system.secrets.redaction import Redactor
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 

@@ -17,8 +17,8 @@ from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system import clock
-from ci_doctor.system.interruption import Interruption
-from ci_doctor.system.process import describe_exit
+from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.processes.process import describe_exit
 
 # A client that fails because its server has died can be seen to end before that server.
 _SAME_MOMENT_S = 0.05

@@ -15,7 +15,7 @@ from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
-    from ci_doctor.system.process import Child
+    from ci_doctor.system.processes.process import Child
 
 # After a signal to ourselves: what the client has, of the agent's 10 s, once it was told by us; where Ctrl-C has told it;
 # and what it has before we tell it, because the same signal may have gone to our whole process group.

@@ -15,7 +15,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.launch.client import NOT_EXECUTABLE, NOT_FOUND
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
-from ci_doctor.system.process import describe_exit
+from ci_doctor.system.processes.process import describe_exit
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ci_doctor.system.hole import BLOCK_BYTES, punch_hole
+from ci_doctor.system.files.sparse import BLOCK_BYTES, punch_hole
 
 _LEAST_BYTES = 64 * 1024
 _BORDER_BYTES = 64 * 1024  # how far a line's beginning or end is looked for; a longer line is cut in two

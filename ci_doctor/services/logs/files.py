@@ -6,10 +6,10 @@ import os
 from io import RawIOBase
 from pathlib import Path
 
+from ci_doctor.diagnosis.root_lines import Excerpt, root_lines
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.logs.bound import LogBound
-from ci_doctor.services.logs.roots import Excerpt, root_lines
-from ci_doctor.system.hole import BLOCK_BYTES, has_hole
+from ci_doctor.system.files.sparse import BLOCK_BYTES, has_hole
 
 __all__ = ["LogBound", "open_log", "read_root_lines"]
 

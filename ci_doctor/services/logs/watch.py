@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ci_doctor.system.inotify import FileWatch
+from ci_doctor.system.files.inotify import FileWatch
 
 _TURN_BYTES = 256 * 1024  # some milliseconds of work
 _NEWEST_BYTES = 1024 * 1024

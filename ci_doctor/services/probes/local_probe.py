@@ -13,13 +13,13 @@ from ci_doctor.errors import UsageError
 from ci_doctor.services.probes.log_search import GrowingLog
 from ci_doctor.services.probes.ready import Probe
 from ci_doctor.system import clock
-from ci_doctor.system.inotify import FileWatch
-from ci_doctor.system.process import describe_exit
+from ci_doctor.system.files.inotify import FileWatch
+from ci_doctor.system.processes.process import describe_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ci_doctor.system.process import Child
+    from ci_doctor.system.processes.process import Child
 
 # A change is told at once; this is for what the kernel cannot tell (a network file system, say).
 _LONGEST_REST_S = 0.5

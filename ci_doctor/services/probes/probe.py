@@ -14,7 +14,7 @@ from ci_doctor.services.probes.ready import Probe, Scheme
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
-    from ci_doctor.system.process import Child
+    from ci_doctor.system.processes.process import Child
 
 _SHORTEST_ATTEMPT_S = 0.1  # the last one, made when time is up, must not fail for its own haste
 _FIRST_PAUSE_S = 0.02

@@ -6,8 +6,8 @@ from pathlib import Path
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.probes.ready import Probe
-from ci_doctor.system.process_table import Kin, descendants, look_up, read_table
-from ci_doctor.system.stranger import Stranger
+from ci_doctor.system.processes.external_process import Stranger
+from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
 
 # They take connections for a container that a process has asked a daemon to start.
 _PROXIES = frozenset({"docker-proxy", "rootlessport", "pasta", "slirp4netns", "conmon"})

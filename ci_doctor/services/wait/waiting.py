@@ -14,10 +14,10 @@ from ci_doctor.services.descendants import DescendantPolicy
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.pidfile import await_pidfile
 from ci_doctor.services.probes.ready import Probe
-from ci_doctor.services.wait.stranger_watch import StrangerWatch, absent
+from ci_doctor.services.wait.external_watch import StrangerWatch, absent
 from ci_doctor.system import clock
-from ci_doctor.system.interruption import Interruption
-from ci_doctor.system.stranger import Stranger
+from ci_doctor.system.processes.external_process import Stranger
+from ci_doctor.system.processes.interruption import Interruption
 
 _TICK_S = 0.25
 

@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from ci_doctor.system.guardian import Guardian
-from ci_doctor.system.tree import OwnTree
+from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.processes.tree import OwnTree
 
 how, stop, *command = sys.argv[1:]
 guardian = Guardian.start()

@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.commands.delivery import WRITTEN, claim, deliver, show
 from ci_doctor.errors import UsageError
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_report as report
 
 

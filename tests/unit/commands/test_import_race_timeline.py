@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.commands.import_race_timeline import check_timeline, write_timeline
 from ci_doctor.errors import UsageError
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.imports.hazards_of import a_process
 
 NOTHING = Redactor(())

@@ -9,9 +9,9 @@ from ci_doctor.correctness.evidence.samples import Sample, SampleWriter, read_pl
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.identity.identity import Identity
 from ci_doctor.load.canonical import digest
-from ci_doctor.model.identity import Identity
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 IDS = ("r0", "r1", "r2")
 IDENTITY = Identity.of({"driver": "550.54", "vllm": "0.9.1"}, {"model.revision": "no cache"})

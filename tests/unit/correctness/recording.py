@@ -18,7 +18,7 @@ from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
 from ci_doctor.services.logs.files import open_log
 from ci_doctor.services.outcome import ServiceFailure
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 IDS = ("r0", "r1", "r2")
 PASSES = 2

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor import config
-from ci_doctor.config import seconds_above_zero
+from ci_doctor.config import loading as config
+from ci_doctor.config.loading import seconds_above_zero
 from ci_doctor.correctness.planning import budget_of, determinism_findings, parse_arm_variables, plan, read_settings
 from ci_doctor.correctness.settings import Arm, Plan
 from ci_doctor.errors import ConfigError, UsageError

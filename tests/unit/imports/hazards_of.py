@@ -4,13 +4,13 @@
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.imports.confirm import Hold
-from ci_doctor.imports.confirming import HeldRun
-from ci_doctor.imports.events import Event, Site
-from ci_doctor.imports.hazard import Closeness, Hazard, Import, Kind
-from ci_doctor.imports.record import Recorded
-from ci_doctor.imports.remedy import Remedy
-from ci_doctor.imports.trace import Process
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
+from ci_doctor.imports.confirm.delays import Hold
+from ci_doctor.imports.confirm.run import HeldRun
+from ci_doctor.imports.record.events import Event, Site
+from ci_doctor.imports.record.run import Recorded
+from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.report.remedy import Remedy
 
 
 def an_import(thread: str, name: str, line: int) -> Import:

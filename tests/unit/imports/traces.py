@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the text of a trace, an event at a time, as the recorder writes it."""
 
-from ci_doctor.imports.trace import Process, read_trace
+from ci_doctor.imports.record.trace import Process, read_trace
 
 MS = 1_000_000
 

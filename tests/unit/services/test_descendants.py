@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.services.descendant_end import next_pause
 from ci_doctor.services.descendants import DescendantPolicy, is_death
-from ci_doctor.system.children import ChildrenLook, NewestPid, children_of
+from ci_doctor.system.processes.children import ChildrenLook, NewestPid, children_of
 
 
 @pytest.mark.parametrize(

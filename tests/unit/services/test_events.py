@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ci_doctor.errors import UsageError
 from ci_doctor.services.events import EventLog
 from ci_doctor.services.outcome import EventKind, ServiceEvent
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 STARTED = ServiceEvent(kind=EventKind.STARTED, service="vllm", at=12.5, start=1, pid=4242, log="/logs/vllm-1.log")
 DIED = replace(STARTED, kind=EventKind.DIED, signal="SIGKILL", duration_s=2.0, peak_rss=1024)

@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.diagnosis.root_line import marked, root_index
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.service_rules import SERVICE_RULES
 from ci_doctor.render import markdown, text
 from ci_doctor.services.findings import finding_of, memory, stop_findings
-from ci_doctor.services.logs.root_line import marked, root_index
 from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure, StopResult
 from tests.support.builders import a_report
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of, reserve_port
-from ci_doctor.system.listeners import _listed, listening_inodes
+from ci_doctor.system.processes.listeners import _listed, listening_inodes
 
 
 def test_a_reserved_port_can_be_listened_on_and_is_not_given_twice() -> None:

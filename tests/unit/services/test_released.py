@@ -21,7 +21,7 @@ from ci_doctor.services.released import (
     wait_released,
 )
 from ci_doctor.system.gpu_memory import GpuMemory
-from ci_doctor.system.listeners import is_listened_on
+from ci_doctor.system.processes.listeners import is_listened_on
 
 MIB = 2**20
 

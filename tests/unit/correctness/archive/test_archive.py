@@ -13,7 +13,7 @@ from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally, outcome
 from ci_doctor.errors import UsageError
-from ci_doctor.model.identity import Identity
+from ci_doctor.identity.identity import Identity
 from ci_doctor.system import clock
 from tests.unit.correctness.archived import IDENTITY, IDS, made, output
 

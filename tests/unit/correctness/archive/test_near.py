@@ -2,7 +2,7 @@
 import pytest
 
 from ci_doctor.correctness.archive.near import NearMiss, explain_near_miss
-from ci_doctor.model.identity import Identity, differences
+from ci_doctor.identity.identity import Identity, differences
 
 
 def miss(left: dict[str, str], right: dict[str, str], starts: int = 3, age_s: float = 2 * 86400 + 5) -> NearMiss:

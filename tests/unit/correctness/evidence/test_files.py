@@ -5,7 +5,7 @@ import pytest
 
 from ci_doctor.correctness.evidence.files import clear, clear_unfinished, redact_logs
 from ci_doctor.errors import UsageError
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 OURS = ("samples.jsonl", ".samples.jsonl.partial", "logs/A1/vllm-1.log", "logs/B12/kv.cache-10.log")
 FOREIGN = (

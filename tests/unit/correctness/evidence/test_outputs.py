@@ -9,7 +9,7 @@ from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.samples import Place, SampleWriter
 from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import digest
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.recording import output, sample
 
 WORDS = ("r0", "r1", "r2")

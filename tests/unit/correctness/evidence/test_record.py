@@ -12,7 +12,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.recording import IDENTITY, IDS, PASSES, result
 
 SECRET = "sk-123456789"

@@ -9,7 +9,7 @@ import pytest
 from ci_doctor.correctness.evidence.samples import Place, Sample, SampleWriter, is_sound, read_line, read_places
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 
 SECRET = "0.123456789"  # looks like a number
 

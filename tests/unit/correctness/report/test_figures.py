@@ -17,7 +17,7 @@ from ci_doctor.correctness.results import Ending, Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
-from ci_doctor.system.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.experiments import context, decided, experiment, result
 
 

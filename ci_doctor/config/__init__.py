@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration: loaded, merged, decoded, with where each value came from."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explain: which line of a log names the cause."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a hazard happen, by a delay at one of its imports."""

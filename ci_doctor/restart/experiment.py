@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: makes a whole check, from the first start of the services to their stop."""
+
+import asyncio
+from collections.abc import Callable
+
+from ci_doctor.restart.notes import Notes, Progress
+from ci_doctor.restart.observed import Ending, Observation, Phase
+from ci_doctor.restart.phases import FailedError, Phases
+from ci_doctor.restart.settings import Plan
+from ci_doctor.services.group import start_group
+from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.services.spec import LaunchContext
+from ci_doctor.system import clock
+from ci_doctor.system.gpu_memory import read_gpu_memory
+from ci_doctor.system.processes.interruption import Interruption
+
+# A start that is not ready so few seconds before the budget ends was not ready because of it.
+_CLOSE_S = 0.5
+
+
+def run(plan: Plan, interruption: Interruption, on_progress: Callable[[Progress], None]) -> Observation:
+    """Make the check. Ends by itself at the deadline and on a signal, with no process left; what was seen is returned.
+
+    `interruption` is handling signals. Raises UsageError and InfraError as `start_group` and `ask` do.
+    """
+    with asyncio.Runner() as runner:
+        return runner.run(_to_the_end(plan, interruption, on_progress))
+
+
+async def _to_the_end(plan: Plan, interruption: Interruption, on_progress: Callable[[Progress], None]) -> Observation:
+    notes = Notes(len(plan.requests), on_progress, compare=plan.same_outputs)
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - we are in one
+    ending = Ending.COMPLETE
+    try:
+        with interruption.watch(task):
+            async with asyncio.timeout(plan.deadline - clock.now()):
+                await _with_services(plan, notes)
+    except TimeoutError:
+        ending = Ending.BUDGET
+    except asyncio.CancelledError:
+        if interruption.received is None:
+            raise
+    if interruption.received is not None:
+        ending = Ending(interruption.received.name)
+    return notes.observation(ending)
+
+
+async def _with_services(plan: Plan, notes: Notes) -> None:
+    limit_s = plan.deadline - clock.now()
+    context = LaunchContext(
+        environment=plan.environment,
+        directory=plan.services_directory,
+        log_directory=plan.directory / "logs",
+        limit_s=limit_s,
+    )
+    if plan.gpu_memory:
+        notes.gpu_before = read_gpu_memory()
+    launched = await start_group(plan.specs, plan.names, context, notes.event)
+    if isinstance(launched, ServiceFailure):
+        if launched.kind is FailureKind.NOT_READY and clock.now() >= plan.deadline - _CLOSE_S:
+            raise TimeoutError
+        notes.note(failures=(launched,), failed_in=Phase.BASELINE)
+        return
+    try:
+        await Phases(plan, launched, context, notes).all()
+    except FailedError:
+        notes.note(failures=tuple(launched.failures), failed_in=notes.phase)
+    finally:
+        notes.note(stopped=await launched.stop(grace_s=plan.grace_s))

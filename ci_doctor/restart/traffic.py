@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on the network: a load that does not stop while the service that should answer it is killed and comes back."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from ci_doctor.load.requests import Request
+from ci_doctor.load.sending import Reply, Sender, ask, send_all
+from ci_doctor.restart.observed import Phase
+from ci_doctor.system import clock
+
+# A client that is refused does not try again at once; and thousands of attempts a second would slow down the relaunch.
+_REST_S = 0.25
+
+
+async def one_pass(sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]) -> float:
+    """Send everything once; the seconds from the first request to the last reply. Raises InfraError as `ask`."""
+    first, last = float("inf"), 0.0
+
+    def note(reply: Reply) -> None:
+        nonlocal first, last
+        first, last = min(first, reply.sent_at), max(last, reply.ended_at)
+        keep(reply)
+
+    await send_all(sender, requests, note)
+    return last - first
+
+
+class Traffic:
+    """Use it in `async with`: from there on requests are sent, one whole pass, and after `go_on` again and again.
+
+    `keep` gets each reply with the phase in which its request was sent: set `phase` as it changes. Leaving the block
+    drops what is under way; `drain` waits for it first.
+    """
+
+    def __init__(
+        self, sender: Sender, requests: Sequence[Request], keep: Callable[[Phase, Reply], None], *, reached_at: int
+    ) -> None:
+        self.phase = Phase.KILL
+        self.done = 0
+        self.began = 0.0
+        self._sender = sender
+        self._requests = requests
+        self._keep = keep
+        self._reached_at = reached_at
+        self._sent = 0
+        self._endless = asyncio.Event()
+        self._over = asyncio.Event()
+        self._reached = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.began = clock.now()
+        self._task = asyncio.create_task(self._send())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None  # noqa: S101 - __aenter__ made it
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def reached(self) -> None:
+        """Until `reached_at` requests are done; with 0, until the first are on their way. Raises as `drain`."""
+        assert self._task is not None  # noqa: S101 - __aenter__ made it
+        waiting = asyncio.create_task(self._reached.wait())
+        try:
+            await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if self._task.done():
+            self._task.result()
+
+    def go_on(self) -> None:
+        """From now on begin again at the end of the file."""
+        self._endless.set()
+
+    async def drain(self) -> None:
+        """Send nothing more, and wait for every reply. Raises InfraError as `ask`."""
+        assert self._task is not None  # noqa: S101 - __aenter__ made it
+        self._over.set()
+        self._endless.set()
+        await self._task
+
+    async def _send(self) -> None:
+        try:
+            async with self._sender.client() as client, asyncio.TaskGroup() as group:
+                for _ in range(self._sender.concurrency):
+                    group.create_task(self._one_after_another(client))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors
+
+    async def _one_after_another(self, client: httpx.AsyncClient) -> None:
+        while (request := await self._next()) is not None:
+            phase = self.phase
+            reply = await ask(client, self._sender, request)
+            self.done += 1
+            self._keep(phase, reply)
+            self._look()
+            if reply.error is not None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), _REST_S)
+
+    async def _next(self) -> Request | None:
+        if self._sent >= len(self._requests):
+            await self._endless.wait()
+        if self._over.is_set():
+            return None
+        self._sent += 1
+        self._look()
+        return self._requests[(self._sent - 1) % len(self._requests)]
+
+    def _look(self) -> None:
+        under_way = self._sent >= min(self._sender.concurrency, len(self._requests))
+        if self.done >= self._reached_at and (self._reached_at or under_way):
+            self._reached.set()

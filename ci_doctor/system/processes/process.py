@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: one that was started for us, and how it ended."""
+
+import os
+import select
+import signal
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ci_doctor.system.processes.exit_status import exit_status
+from ci_doctor.system.processes.process_table import look_up
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """How a process ended: its exit code or negative signal number, and its peak memory in bytes.
+
+    None where nobody can say any more: the guardian was killed after it had waited for the process, and before it told.
+    """
+
+    returncode: int | None = None
+    peak_rss: int | None = None
+
+
+class Child:
+    """A process that was started for us.
+
+    `pidfd` becomes readable when it ends (pidfd_open(2)); `started_at` is monotonic seconds. `ending` is asked for how it
+    ended, with the pidfd as argument; its None is "not yet".
+    """
+
+    def __init__(self, *, pid: int, pidfd: int, started_at: float, ending: Callable[[int], Ending | None]) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self.started_at = started_at
+        self._ask = ending
+        self._ending: Ending | None = None
+
+    @property
+    def peak_rss(self) -> int | None:
+        """Bytes, after the end; of the largest process of its family that it waited for (getrusage(2)).
+
+        A few MiB at least: those of the guardian, from which it was forked. None where nobody can say.
+        """
+        return self._ending.peak_rss if self._ending is not None else None
+
+    def returncode(self) -> int | None:
+        """The exit code, or the negative signal number; None while it lives, and where nobody can say."""
+        if self._ending is None and (self.pidfd < 0 or has_ended(self.pidfd)):
+            self._ending = self._ask(self.pidfd)
+        return self._ending.returncode if self._ending is not None else None
+
+    def wait(self) -> int | None:
+        """The same, once it has ended: `pidfd` is readable then. None where nobody can say."""
+        if self._ending is None and self.pidfd >= 0:
+            has_ended(self.pidfd, limit_s=None)
+        return self.returncode()
+
+    def close(self) -> None:
+        """Give the pidfd back; may be called again."""
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+def has_ended(pidfd: int, limit_s: float | None = 0.0) -> bool:
+    """Whether the process of `pidfd` has ended, now or within `limit_s` seconds (None: however long it takes)."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(None if limit_s is None else max(0.0, limit_s) * 1000))
+
+
+def adopted_ending(pid: int, pidfd: int) -> Ending | None:
+    """How a process ended that has become our child, and was waited for now; None where it is not, or lives.
+
+    `pidfd` (-1 where it is closed) makes sure that the child with this pid is the one that is meant.
+    """
+    try:
+        if pidfd >= 0 and os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return None
+        found, status, used = os.wait4(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None if pidfd >= 0 else Ending()
+    if found == 0:
+        return None
+    return Ending(returncode=os.waitstatus_to_exitcode(status), peak_rss=used.ru_maxrss * 1024)
+
+
+def observed_ending(pid: int, pidfd: int) -> Ending:
+    """How a process ended whose parent does not say; nothing is known of its memory."""
+    kin = look_up(pid)
+    return Ending(returncode=exit_status(pidfd, pid, kin.started if kin is not None and _is_still_there(pidfd) else -1))
+
+
+def _is_still_there(pidfd: int) -> bool:
+    """Whether nobody has waited for the process of `pidfd`, so that its pid is its own (pidfd_send_signal(2))."""
+    try:
+        signal.pidfd_send_signal(pidfd, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9; `SIGRTMIN+1` and its like, which Python has no name for, by number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def describe_exit(returncode: int) -> str:
+    """`exit code 3`, or for a negative number `killed by SIGKILL (9)`."""
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    return f"killed by {signal_name(-returncode)} ({-returncode})"

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import subprocess
+from pathlib import Path
+
+from ci_doctor.identity.libraries import commit_of, libraries
+
+
+def dist(site: Path, name: str, version: str, record: str = "", origin: object = None) -> Path:
+    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nVersion: 0\n")
+    (folder / "RECORD").write_text(record)
+    if origin is not None:
+        (folder / "direct_url.json").write_text(json.dumps(origin))
+    return folder
+
+
+def repository(path: Path) -> str:
+    path.mkdir()
+    for line in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", *line], cwd=path, check=True)
+    return subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=path, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_versions_are_read_of_what_matters_only(tmp_path: Path) -> None:
+    for name, version in (
+        ("torch", "2.9.0"),
+        ("nvidia-cublas-cu12", "12.4.5.8"),
+        ("requests", "2"),
+        ("nvidia-ml-py", "12"),
+    ):
+        dist(tmp_path, name, version)
+
+    assert dict(libraries([tmp_path]).facts) == {"nvidia-cublas-cu12": "12.4.5.8", "torch": "2.9.0"}
+
+
+def test_two_of_one_name_are_both_told(tmp_path: Path) -> None:
+    dist(tmp_path / "a", "torch", "2.9.0")
+    dist(tmp_path / "b", "torch", "2.8.0")
+
+    assert libraries([tmp_path / "a", tmp_path / "b", tmp_path / "no"]).facts["torch"] == "2.9.0 and 2.8.0"
+
+
+def test_builds_of_one_development_version_are_told_apart_wherever_they_lie(tmp_path: Path) -> None:
+    lines = "vllm/a.py,sha256=aa,1\nvllm/b.py,sha256=bb,1\n"
+    dist(tmp_path / "a", "vllm", "0.9.2.dev3+g12", f"{lines}../../bin/vllm,sha256=11,1\n")
+    dist(tmp_path / "b", "vllm", "0.9.2.dev3+g12", f"../../bin/vllm,sha256=22,1\n{lines}vllm/__pycache__/a.pyc,,\n")
+    dist(tmp_path / "c", "vllm", "0.9.2.dev3+g12", lines.replace("bb", "cc"))
+
+    first, second, third = (libraries([tmp_path / name]).facts["vllm"] for name in "abc")
+
+    assert first.startswith("0.9.2.dev3+g12, files ")
+    assert first == second != third
+
+
+def test_an_editable_installation_is_told_with_its_commit(tmp_path: Path) -> None:
+    commit = repository(tmp_path / "my src")
+    origin = {"url": (tmp_path / "my src").as_uri(), "dir_info": {"editable": True}}
+    dist(tmp_path / "site", "lmcache", "0.3.9", origin=origin)
+
+    found = libraries([tmp_path / "site"])
+
+    assert found.facts["lmcache"] == f"0.3.9, editable, commit {commit[:12]}"
+    assert set(found.unknown) == {"lmcache (uncommitted changes)"}
+
+
+def test_an_installation_from_a_repository_is_told_with_its_commit(tmp_path: Path) -> None:
+    dist(tmp_path, "sglang", "0.5", origin={"url": "https://x/y", "vcs_info": {"vcs": "git", "commit_id": "c" * 40}})
+
+    assert libraries([tmp_path]).facts["sglang"] == f"0.5, commit {'c' * 12}"
+
+
+def test_damaged_metadata_is_no_error(tmp_path: Path) -> None:
+    folder = dist(tmp_path, "torch", "2.9.0", origin=["not", "an", "object"])
+    (folder / "METADATA").write_bytes(b"\xff\xfe")
+
+    assert libraries([tmp_path]).facts["torch"] == "2.9.0"
+
+
+def test_a_commit_is_found_in_packed_references_and_worktrees_and_when_detached(tmp_path: Path) -> None:
+    source = tmp_path / "r"
+    commit = repository(source)
+    subprocess.run(["git", "worktree", "add", "-q", "-b", "w", str(tmp_path / "w")], cwd=source, check=True)
+    subprocess.run(["git", "pack-refs", "--all"], cwd=source, check=True)
+    (source / "below").mkdir()
+
+    assert commit_of(source / "below") == commit
+    assert commit_of(tmp_path / "w") == commit
+    subprocess.run(["git", "checkout", "-q", "--detach"], cwd=source, check=True)
+    assert commit_of(source) == commit

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from ci_doctor.model.restart_rules import RESTART_RULES
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.restart import describe
+from ci_doctor.restart.conclude import conclude, findings
+from ci_doctor.restart.judge import judge
+from ci_doctor.restart.observed import (
+    Counts,
+    Different,
+    Ending,
+    Held,
+    Identity,
+    Observation,
+    Phase,
+    Released,
+)
+from ci_doctor.restart.promise import State, Terms
+from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure
+
+TERMS = Terms(
+    kill="worker",
+    signal="SIGKILL",
+    request_timeout_s=30.0,
+    release_timeout_s=10.0,
+    recovery_timeout_s=120.0,
+    throughput=0.8,
+    same_outputs=True,
+)
+PHASES = {
+    Phase.BASELINE: Counts(ok=8, seconds=1.0, rate=8.0),
+    Phase.KILL: Counts(ok=2, failed=2, seconds=0.5, errors=("refused",)),
+    Phase.OUTAGE: Counts(failed=20, seconds=5.0, errors=("refused",)),
+    Phase.RECOVERY: Counts(ok=1, failed=1, seconds=0.5),
+    Phase.AFTER: Counts(ok=8, seconds=1.1, rate=7.5),
+}
+GOOD = Observation(
+    asked=4,
+    phases=PHASES,
+    killed_at=2,
+    ended_s=0.01,
+    released=Released(port=8000, port_s=0.0, tree_s=0.01, memory_s=0.01, rss=1 << 20),
+    outage_s=5.0,
+    ready_s=0.4,
+    recovered_s=0.5,
+    conditions=(Held(label="/ready", after_s=0.5),),
+    old=Identity(pid=1, started=10),
+    new=Identity(pid=2, started=20),
+)
+
+
+def seen(**changes: Any) -> Observation:
+    return structs.replace(GOOD, **changes)
+
+
+def phases(**changes: Counts) -> dict[Phase, Counts]:
+    return {**PHASES, **{Phase[name.upper()]: counts for name, counts in changes.items()}}
+
+
+def failure(service: str, kind: FailureKind = FailureKind.DIED) -> ServiceFailure:
+    return ServiceFailure(kind=kind, service=service, message=f"{service} died", duration_s=1.0)
+
+
+def broken(observation: Observation, terms: Terms = TERMS) -> list[str]:
+    promises = judge(observation, terms)
+    conclusion = conclude(observation, promises, terms)
+    found = [each.rule for each in findings(observation, promises, conclusion) if each.severity == "error"]
+    assert found == [each.rule for each in promises if each.state is State.BROKEN]
+    assert (conclusion.verdict is Verdict.REGRESSION) is bool(found)
+    return [rule.removeprefix("restart-check/") for rule in found]
+
+
+def verdict(observation: Observation, terms: Terms = TERMS) -> Verdict:
+    return conclude(observation, judge(observation, terms), terms).verdict
+
+
+def test_a_restart_that_keeps_every_promise_passes() -> None:
+    assert verdict(GOOD) is Verdict.PASS
+    assert {promise.state for promise in judge(GOOD, TERMS)} == {State.KEPT}
+    assert all(promise.rule in RESTART_RULES for promise in judge(GOOD, TERMS))
+
+
+@pytest.mark.parametrize(
+    ("observation", "rule"),
+    [
+        (seen(phases=phases(kill=Counts(ok=2, hung=1))), "hung-requests"),
+        (seen(phases=phases(outage=Counts(hung=1))), "hung-requests"),
+        (seen(phases=phases(recovery=Counts(hung=1))), "hung-requests"),
+        (seen(phases=phases(after=Counts(ok=7, hung=1, rate=7.0))), "hung-requests"),
+        (seen(released=Released(port=8000, port_owner="x", tree_s=0.1, memory_s=0.1)), "port-not-released"),
+        (
+            seen(released=Released(port=8000, port_s=0.1, processes=(Process(pid=9, name="engine"),))),
+            "tree-not-released",
+        ),
+        (seen(refused=True), "tree-not-released"),
+        (
+            seen(released=Released(port=8000, port_s=0.1, tree_s=0.1, memory_left=("/dev/shm/x still takes 4 MiB",))),
+            "memory-not-released",
+        ),
+        (seen(failures=(failure("router"),), phases=phases(after=Counts())), "other-died"),
+        (seen(failures=(failure("worker"),)), "not-recovered"),
+        (seen(ready_s=None, recovered_s=None, not_ready="HTTP status 503"), "not-recovered"),
+        (seen(recovered_s=None, conditions=(Held(label="/x", after_s=None, seen="no"),)), "not-recovered"),
+        (seen(no_longer_ready="worker is not ready any more: refused"), "not-recovered"),
+        (seen(new=Identity(pid=1, started=10)), "same-identity"),
+        (seen(phases=phases(after=Counts(ok=7, failed=1, rate=7.0))), "lost-after"),
+        (seen(phases=phases(after=Counts(ok=8, rate=6.3))), "slower"),
+        (
+            seen(different=(Different(id="r1", phase=Phase.AFTER, before="a", after="b"),), different_count=1),
+            "different-outputs",
+        ),
+    ],
+)
+def test_each_broken_promise_is_its_own_finding_and_a_regression(observation: Observation, rule: str) -> None:
+    assert broken(observation) == [rule]
+
+
+def test_the_same_pid_later_is_another_process() -> None:
+    assert broken(seen(new=Identity(pid=1, started=11))) == []
+
+
+def test_a_throughput_at_the_threshold_is_kept_and_none_is_asked_with_0() -> None:
+    slow = seen(phases=phases(after=Counts(ok=8, rate=6.4)))
+    assert broken(slow) == []
+    slower = seen(phases=phases(after=Counts(ok=8, rate=0.1)))
+    assert broken(slower, structs.replace(TERMS, throughput=0.0)) == []
+
+
+def test_requests_that_fail_after_it_are_not_told_twice_as_slowness() -> None:
+    assert broken(seen(phases=phases(after=Counts(ok=1, failed=7, rate=1.0)))) == ["lost-after"]
+
+
+def test_hung_requests_of_the_baseline_are_no_fault_of_the_restart() -> None:
+    observation = Observation(asked=4, phases={Phase.BASELINE: Counts(ok=3, hung=1)})
+    assert verdict(observation) is Verdict.VOID
+    assert observation.hung == 0
+
+
+@pytest.mark.parametrize(
+    ("observation", "expected"),
+    [
+        (Observation(asked=4), Verdict.VOID),
+        (Observation(asked=4, phases={Phase.BASELINE: Counts(failed=4)}), Verdict.VOID),
+        (Observation(asked=4, phases={Phase.BASELINE: Counts(ok=3, failed=1)}), Verdict.VOID),
+        (Observation(asked=4, unready_before=(Held(label="/x", after_s=None, seen="no"),)), Verdict.VOID),
+        (Observation(asked=4, failures=(failure("router"),)), Verdict.REGRESSION),
+        (Observation(asked=4, failures=(failure("router", FailureKind.OUTSIDE),)), Verdict.INFRA),
+        (Observation(asked=4, ending=Ending.BUDGET), Verdict.INCONCLUSIVE),
+        (seen(recovered_s=None, ending=Ending.BUDGET), Verdict.INCONCLUSIVE),
+        (seen(phases=phases(baseline=Counts(ok=8, empty=8), after=Counts(ok=8, empty=8))), Verdict.VOID),
+        (seen(unstable=("r0", "r1", "r2", "r3")), Verdict.VOID),
+        (seen(unstable=("r0",)), Verdict.PASS),
+    ],
+)
+def test_evidence_that_is_missing_is_never_a_pass(observation: Observation, expected: Verdict) -> None:
+    assert verdict(observation) is expected
+
+
+def test_a_promise_broken_before_the_budget_ended_stays_broken() -> None:
+    hung = seen(recovered_s=None, ending=Ending.BUDGET, phases=phases(outage=Counts(hung=3)))
+    assert verdict(hung) is Verdict.REGRESSION
+
+
+def test_a_cause_outside_after_the_kill_is_no_excuse() -> None:
+    assert broken(seen(failures=(failure("worker", FailureKind.OUTSIDE),))) == ["not-recovered"]
+
+
+def test_where_nothing_was_killed_no_case_passes() -> None:
+    observation = Observation(asked=4, phases={Phase.BASELINE: Counts(failed=4)})
+    cases = describe.cases(judge(observation, TERMS), reached=False, reason="nothing was answered")
+    assert {(case.outcome.value, case.message) for case in cases} == {("error", "nothing was answered")}
+
+
+def test_the_table_has_a_row_for_each_phase_and_fits_a_terminal() -> None:
+    requests, restart = describe.sections(GOOD, TERMS)
+    assert [line.split()[0] for line in requests.lines] == ["ok", *(phase.value for phase in Phase)]
+    assert requests.lines[3].split() == ["outage", "0", "20", "0", "5.0", "0.0"]
+    assert len(requests.lines) + len(restart.lines) <= 12
+    assert max(map(len, (*requests.lines, *restart.lines))) <= 78
+
+
+def test_every_rule_is_explained() -> None:
+    named = {promise.rule for promise in judge(GOOD, TERMS)}
+    assert named < set(RESTART_RULES)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import signal
+import subprocess
+
+import pytest
+
+from ci_doctor.system.processes.process_table import Kin, descendants, ignored_signals, look_up, parse_stat, read_table
+
+
+def kin(pid: int, parent: int, started: int = 0) -> Kin:
+    return Kin(pid=pid, parent=parent, started=started, state="S", threads=1, name=f"p{pid}")
+
+
+TABLE = [kin(1, 0), kin(10, 1), kin(11, 10), kin(12, 11), kin(13, 10), kin(20, 1), kin(21, 20)]
+
+
+def test_a_name_may_hold_spaces_and_parentheses() -> None:
+    row = parse_stat("42 (a) b (c)) S 7 42 42 0 -1 4 1 0 0 0 0 0 0 0 20 0 3 0 5555 1 2 3")
+    assert row == Kin(pid=42, parent=7, started=5555, state="S", threads=3, name="a) b (c)")
+
+
+def test_descendants_are_found_at_every_depth() -> None:
+    assert {row.pid for row in descendants(TABLE, 10, frozenset())} == {11, 12, 13}
+
+
+def test_a_bystander_and_what_is_below_it_are_left_out() -> None:
+    assert {row.pid for row in descendants(TABLE, 10, frozenset({(11, 0)}))} == {13}
+
+
+def test_a_later_process_with_the_pid_of_a_bystander_is_no_bystander() -> None:
+    assert {row.pid for row in descendants(TABLE, 10, frozenset({(11, 99)}))} == {11, 12, 13}
+
+
+@pytest.mark.parametrize(
+    ("state", "threads", "ended"), [("S", 1, False), ("Z", 1, True), ("Z", 2, False), ("D", 1, False)]
+)
+def test_a_leader_that_left_threads_running_has_not_ended(state: str, threads: int, ended: bool) -> None:
+    assert Kin(pid=1, parent=0, started=0, state=state, threads=threads, name="x").ended is ended
+
+
+def test_this_process_is_in_the_table() -> None:
+    me = look_up(os.getpid())
+    assert me is not None
+    assert me.parent == os.getppid()
+    assert me.identity in {row.identity for row in read_table()}
+
+
+def test_a_pid_that_nobody_has_is_none() -> None:
+    assert look_up(2**22 + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("trap", "ignored"),
+    [
+        ("", set()),
+        ("trap '' INT", {signal.SIGINT}),
+        ("trap '' INT TERM HUP", {signal.SIGINT, signal.SIGTERM}),
+        ("trap : TERM", set()),
+    ],
+)
+def test_of_the_signals_that_ask_to_end_those_are_known_that_a_process_ignores(
+    trap: str, ignored: set[signal.Signals]
+) -> None:
+    with subprocess.Popen(["sh", "-c", f"{trap}\necho ready; read line"], stdin=-1, stdout=-1) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert ignored_signals(process.pid) == ignored
+
+
+def test_nobody_ignores_nothing() -> None:
+    assert ignored_signals(2**22 + 1) == frozenset()
