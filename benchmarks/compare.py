@@ -56,7 +56,9 @@ class Row(NamedTuple):
 
     @property
     def within(self) -> bool:
-        return self.ours <= TARGET_CMP * self.cmp and (self.jq is None or self.jq >= TARGET_JQ * self.ours)
+        return self.ours <= TARGET_CMP * self.cmp and (
+            self.jq is None or self.jq >= TARGET_JQ * self.ours
+        )
 
 
 def choice(body: random.Random) -> dict[str, Any]:
@@ -88,7 +90,11 @@ def responses(seed: int) -> Iterator[bytes]:
                     "choices": [{**said, "stop_reason": None, "prompt_logprobs": None}],
                     "service_tier": None,
                     "system_fingerprint": None,
-                    "usage": {"prompt_tokens": 30, "total_tokens": 30 + count, "completion_tokens": count},
+                    "usage": {
+                        "prompt_tokens": 30,
+                        "total_tokens": 30 + count,
+                        "completion_tokens": count,
+                    },
                     "kv_transfer_params": None,
                 },
                 separators=(",", ":"),
@@ -116,7 +122,10 @@ def samples(seed: int) -> Iterator[bytes]:
             "digest": sha256(canonical).hexdigest(),
             "asked": {"model": "Qwen/Qwen2.5-14B-Instruct", "prompt_tokens": 30},
             "empty": False,
-            "meta": {"id": f"cmpl-{own.getrandbits(128):032x}", "created": 1_790_000_000 + own.randrange(1_000_000)},
+            "meta": {
+                "id": f"cmpl-{own.getrandbits(128):032x}",
+                "created": 1_790_000_000 + own.randrange(1_000_000),
+            },
         }
         yield json.dumps(line).encode() + b"\n"
         number += 1
@@ -136,7 +145,12 @@ def clock(words: Sequence[str] | str, cwd: Path) -> float:
     """Seconds of wall clock of a command that must end with 0; a text is given to the shell."""
     started = time.perf_counter()
     ended = subprocess.run(
-        words, cwd=cwd, shell=isinstance(words, str), env=environment(), stdout=subprocess.DEVNULL, check=False
+        words,
+        cwd=cwd,
+        shell=isinstance(words, str),
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        check=False,
     )
     took = time.perf_counter() - started
     if ended.returncode:
@@ -144,15 +158,21 @@ def clock(words: Sequence[str] | str, cwd: Path) -> float:
     return took
 
 
-def measure(title: str, make: Callable[[int], Iterator[bytes]], arguments: argparse.Namespace) -> Row:
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-benchmark-", dir=arguments.directory) as folder:
+def measure(
+    title: str, make: Callable[[int], Iterator[bytes]], arguments: argparse.Namespace
+) -> Row:
+    with tempfile.TemporaryDirectory(
+        prefix="ci-doctor-benchmark-", dir=arguments.directory
+    ) as folder:
         cwd = Path(folder)
         write(cwd, make, arguments.megabytes * 1_000_000)
         shutil.copy(cwd / "a", cwd / "copy")
         script = Path(sys.executable).with_name("ci-doctor")
         ours = (str(script), "correctness", "compare", "a", "b")
         clock(ours, cwd)  # bytecode and the page cache
-        pairs = [(clock(ours, cwd), clock(("cmp", "a", "copy"), cwd)) for _ in range(arguments.runs)]
+        pairs = [
+            (clock(ours, cwd), clock(("cmp", "a", "copy"), cwd)) for _ in range(arguments.runs)
+        ]
         # cmp ends with 1: sorted keys do not take the ids away, which is why nobody should compare so.
         jq = "jq -S -c . a > sorted-a; jq -S -c . b > sorted-b; cmp sorted-a sorted-b > /dev/null; true"
         slow = [clock(jq, cwd) for _ in range(arguments.jq_runs)] if shutil.which("jq") else []
@@ -163,7 +183,9 @@ def measure(title: str, make: Callable[[int], Iterator[bytes]], arguments: argpa
 def install_jq() -> None:
     """By apt, where it is missing and we may."""
     if shutil.which("jq") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "-q", "jq"], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            ["apt-get", "install", "-y", "-q", "jq"], stdout=subprocess.DEVNULL, check=False
+        )
     if shutil.which("jq") is None:
         print("jq is not here and could not be installed: that row is left out", file=sys.stderr)
 
@@ -189,11 +211,15 @@ def record(rows: Sequence[str], runs: int, load: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=9, help="counted runs of ours and of cmp")
     parser.add_argument("--jq-runs", type=int, default=1)
     parser.add_argument("--megabytes", type=int, default=200)
-    parser.add_argument("--directory", type=Path, help="where the files are made; about five times their size")
+    parser.add_argument(
+        "--directory", type=Path, help="where the files are made; about five times their size"
+    )
     parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
     arguments = parser.parse_args()
     install_jq()

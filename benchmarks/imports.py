@@ -49,7 +49,11 @@ class Tally(NamedTuple):
 
     @property
     def as_wanted(self) -> bool:
-        return self.flagged == self.errors == self.runs and not self.failed if self.racy else self.errors == 0
+        return (
+            self.flagged == self.errors == self.runs and not self.failed
+            if self.racy
+            else self.errors == 0
+        )
 
 
 class Cost(NamedTuple):
@@ -77,14 +81,29 @@ def tally(program: Program, runs: int, python: str) -> Tally:
             report = confirm(program, Path(folder), python)
         hazards = report["facts"]["hazards"]
         mine = [hazard for hazard in hazards if hazard["kind"] == program.kind]
-        failed += report["facts"]["command"]["exit_code"] != 0 or any(each["closeness"] == "fired" for each in hazards)
-        flagged += any(set(hazard["modules"]) <= program.modules for hazard in mine) if program.kind else bool(hazards)
+        failed += report["facts"]["command"]["exit_code"] != 0 or any(
+            each["closeness"] == "fired" for each in hazards
+        )
+        flagged += (
+            any(set(hazard["modules"]) <= program.modules for hazard in mine)
+            if program.kind
+            else bool(hazards)
+        )
         errors += any(finding["severity"] == "error" for finding in report["findings"])
     return Tally(program.name, program.kind is not None, runs, failed, flagged, errors)
 
 
 def confirm(program: Program, folder: Path, python: str) -> dict[str, Any]:
-    words = [sys.executable, "-m", "ci_doctor", "import-race", "--confirm", "--json", "--", *command(program, python)]
+    words = [
+        sys.executable,
+        "-m",
+        "ci_doctor",
+        "import-race",
+        "--confirm",
+        "--json",
+        "--",
+        *command(program, python),
+    ]
     ended = subprocess.run(
         words,
         cwd=folder,
@@ -94,13 +113,17 @@ def confirm(program: Program, folder: Path, python: str) -> dict[str, Any]:
         check=False,
     )
     if ended.returncode not in {0, 1, 86}:
-        raise SystemExit(f"{program.name}: exit code {ended.returncode}\n{ended.stderr.decode(errors='replace')}")
+        raise SystemExit(
+            f"{program.name}: exit code {ended.returncode}\n{ended.stderr.decode(errors='replace')}"
+        )
     report: dict[str, Any] = json.loads(ended.stdout)
     return report
 
 
 def cpu_s(words: Sequence[str], variables: Mapping[str, str]) -> float:
-    process = subprocess.Popen(words, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        words, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -132,7 +155,9 @@ def cost(title: str, pairs: Sequence[tuple[float, float]]) -> Cost:
     base = statistics.median(first for first, _ in pairs)
     differences = [second - first for first, second in pairs]
     draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(differences, k=len(differences))) for _ in range(RESAMPLES))
+    medians = sorted(
+        statistics.median(draw.choices(differences, k=len(differences))) for _ in range(RESAMPLES)
+    )
     low, high = medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES)]
     middle = statistics.median(differences)
     return Cost(title, 100 * middle / base, 100 * low / base, 100 * high / base, 1000 * middle)
@@ -162,10 +187,14 @@ def version_of(python: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=RUNS, help="of each program (0: none)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each import of transformers")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the programs")
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter that runs the programs"
+    )
     parser.add_argument("--transformers", metavar="PY", help="an interpreter that has transformers")
     parser.add_argument("--record", action="store_true", help="append the result to RESULTS.md")
     arguments = parser.parse_args()

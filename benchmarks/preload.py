@@ -106,29 +106,48 @@ def put_shim(environment: Environment, rules: Sequence[str], *, compiled: bool =
     for name, content in shim_files([parse_rule(text) for text in rules]).items():
         (environment.site_dir / name).write_bytes(content)
     if compiled:
-        subprocess.run([environment.python, "-I", "-m", "compileall", "-q", environment.site_dir], check=True)
+        subprocess.run(
+            [environment.python, "-I", "-m", "compileall", "-q", environment.site_dir], check=True
+        )
 
 
 def put_coverage(environments: Mapping[str, Environment]) -> str:
     """Install coverage.py into one, copy it into all, so that only the `.pth` differs; returns its version."""
     first = environments[COVERAGE]
-    install = (sys.executable, "-m", "pip", "--python", str(first.python), "install", "-q", "--no-input", "coverage")
+    install = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(first.python),
+        "install",
+        "-q",
+        "--no-input",
+        "coverage",
+    )
     subprocess.run(install, check=True)
     for name, environment in environments.items():
         if name != COVERAGE:
             shutil.copytree(first.site_dir, environment.site_dir, dirs_exist_ok=True)
             (environment.site_dir / "a1_coverage.pth").unlink()
     script = "import coverage; print(coverage.__version__)"
-    return subprocess.run([first.python, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [first.python, "-c", script], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def make_start_environments(python: str, root: Path) -> tuple[dict[str, Environment], str]:
     """One for each variant, under paths of one length; and the version of coverage.py."""
-    made = {name: make_environment(python, root / f"venv-{index}") for index, name in enumerate(START_VARIANTS)}
+    made = {
+        name: make_environment(python, root / f"venv-{index}")
+        for index, name in enumerate(START_VARIANTS)
+    }
     version = put_coverage(made)
     put_shim(made[SHIM], [PRESET])
     put_shim(made[UNCOMPILED], [PRESET], compiled=False)
-    made[UNCOMPILED].site_dir.joinpath("__pycache__").write_text("")  # so that nobody can write bytecode there
+    made[UNCOMPILED].site_dir.joinpath("__pycache__").write_text(
+        ""
+    )  # so that nobody can write bytecode there
     made[COMMENT].site_dir.joinpath("ci_doctor_preload.pth").write_text("# nothing\n")
     return made, version
 
@@ -175,7 +194,9 @@ def ratio(seen: Mapping[str, Sequence[float]], ours: str, reference: str) -> Est
     pairs = list(zip(differences(seen, ours), differences(seen, reference), strict=True))
 
     def one(sample: Sequence[tuple[float, float]]) -> float:
-        return statistics.median(pair[0] for pair in sample) / statistics.median(pair[1] for pair in sample)
+        return statistics.median(pair[0] for pair in sample) / statistics.median(
+            pair[1] for pair in sample
+        )
 
     ratios = sorted(one(chance.choices(pairs, k=len(pairs))) for _ in range(2000))
     return Estimate(one(pairs), ratios[49], ratios[1949])
@@ -193,18 +214,31 @@ def measure_starts(python: str, root: Path, rounds: int) -> tuple[list[Check], l
     base = statistics.median(seen[PLAIN])
     costs = {name: estimate(differences(seen, name)) for name in START_VARIANTS if name != PLAIN}
     lines = [f"| {PLAIN} | {base:.0f} | |"]
-    lines += [f"| {name} | {cost.text()} | {cost.median / base:+.1%} |" for name, cost in costs.items()]
+    lines += [
+        f"| {name} | {cost.text()} | {cost.median / base:+.1%} |" for name, cost in costs.items()
+    ]
     over = [ours - theirs for ours, theirs in zip(seen[SHIM], seen[COMMENT], strict=True)]
-    lines.append(f"| {SHIM}, over {COMMENT} | {estimate(over).text()} | {statistics.median(over) / base:+.1%} |")
+    lines.append(
+        f"| {SHIM}, over {COMMENT} | {estimate(over).text()} | {statistics.median(over) / base:+.1%} |"
+    )
     print("\n".join(lines))
     shim, beside = costs[SHIM], ratio(seen, SHIM, COVERAGE)
     checks = [
-        check(f"idle shim to the .pth of coverage {coverage}", beside.text(2), "<= 1.2", met=beside.median <= 1.2)
+        check(
+            f"idle shim to the .pth of coverage {coverage}",
+            beside.text(2),
+            "<= 1.2",
+            met=beside.median <= 1.2,
+        )
     ]
     if version_of(python).startswith(TARGET_VERSION):
         share = shim.median / base
-        checks.append(check("idle shim, a start", f"{shim.text()} us", "<= +300 us", met=shim.median <= 300))
-        checks.append(check("idle shim, share of a start", f"{share:+.1%}", "<= 4 %", met=share <= 0.04))
+        checks.append(
+            check("idle shim, a start", f"{shim.text()} us", "<= +300 us", met=shim.median <= 300)
+        )
+        checks.append(
+            check("idle shim, share of a start", f"{share:+.1%}", "<= 4 %", met=share <= 0.04)
+        )
     return checks, [
         f"{rounds} rounds, `python -c pass`, microseconds of CPU time",
         "",
@@ -217,17 +251,22 @@ def measure_starts(python: str, root: Path, rounds: int) -> tuple[list[Check], l
 def measure_imports(python: str, root: Path, rounds: int) -> tuple[list[Check], list[str]]:
     rules = {ARMED: ["elsewhere=needed"], FIRED: ["trigger=needed"]}
     made = {
-        name: make_environment(python, root / f"imports-{index}") for index, name in enumerate((PLAIN, AGAIN, *rules))
+        name: make_environment(python, root / f"imports-{index}")
+        for index, name in enumerate((PLAIN, AGAIN, *rules))
     }
     for name, environment in made.items():
         for module in ("trigger", "needed", *(f"fresh_{number}" for number in range(IMPORTS))):
             (environment.site_dir / f"{module}.py").write_text("value = 1\n")
         put_shim(environment, rules.get(name, [])) if name in rules else None
-        subprocess.run([environment.python, "-I", "-m", "compileall", "-q", environment.site_dir], check=True)
+        subprocess.run(
+            [environment.python, "-I", "-m", "compileall", "-q", environment.site_dir], check=True
+        )
 
     def run(name: str) -> float:
         words = (made[name].python, "-c", IMPORTING, str(IMPORTS))
-        ran = subprocess.run(words, check=True, capture_output=True, text=True, env=child_environment())
+        ran = subprocess.run(
+            words, check=True, capture_output=True, text=True, env=child_environment()
+        )
         return float(ran.stdout) / 1000
 
     seen = in_rounds({name: partial(run, name) for name in made}, rounds)
@@ -240,7 +279,12 @@ def measure_imports(python: str, root: Path, rounds: int) -> tuple[list[Check], 
     noise = max(abs(costs[AGAIN].low), abs(costs[AGAIN].high))
     fired = costs[FIRED]
     checks = [
-        check("an import while armed", f"{costs[ARMED].text(2)} us", "<= +1.5 us", met=costs[ARMED].median <= 1.5),
+        check(
+            "an import while armed",
+            f"{costs[ARMED].text(2)} us",
+            "<= +1.5 us",
+            met=costs[ARMED].median <= 1.5,
+        ),
         check(
             "an import after the rule was done",
             f"{fired.text(2)} us",
@@ -255,7 +299,9 @@ def measure_imports(python: str, root: Path, rounds: int) -> tuple[list[Check], 
 def measure_race(python: str, root: Path, runs: int) -> tuple[list[Check], list[str]]:
     """The program of the vLLM shape, with the transformers that `python` has, `runs` times with the shim and without."""
     script = "import site, sys, transformers; print(sys.version.split()[0], transformers.__version__, *site.getsitepackages(), sep='\\n')"
-    asked = subprocess.run([python, "-c", script], check=True, capture_output=True, text=True).stdout.splitlines()
+    asked = subprocess.run(
+        [python, "-c", script], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     environment = make_environment(python, root / "race")
     (environment.site_dir / "theirs.pth").write_text("\n".join(asked[2:]) + "\n")
     (environment.site_dir / "fakeserve.py").write_text(SERVE)
@@ -277,7 +323,12 @@ def measure_race(python: str, root: Path, runs: int) -> tuple[list[Check], list[
     what = f"transformers {asked[1]} on {asked[0]}"
     checks = [
         check(f"{what}: control fails", f"{lost} of {runs}", ">= 95 %", met=lost >= 0.95 * runs),
-        check(f"{what}: fails with the shim", f"{failed} of {runs}", "0 of 200", met=failed == 0 and runs >= 200),
+        check(
+            f"{what}: fails with the shim",
+            f"{failed} of {runs}",
+            "0 of 200",
+            met=failed == 0 and runs >= 200,
+        ),
     ]
     return checks, [
         f"{runs} runs each, in pairs of random order",
@@ -295,18 +346,31 @@ def record(python: str, checks: Sequence[Check], notes: Sequence[str]) -> None:
     machine = f"{version_of(python)}, {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, load {load}"
     lines = [f"## {datetime.now(UTC):%Y-%m-%d}: preload shim", "", machine, "", *notes, ""]
     lines += ["| what | seen | target | |", "|---|--:|--:|---|"]
-    lines += [f"| {one.what} | {one.seen} | {one.target} | {'OK' if one.met else 'MISS'} |" for one in checks]
+    lines += [
+        f"| {one.what} | {one.seen} | {one.target} | {'OK' if one.met else 'MISS'} |"
+        for one in checks
+    ]
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write("\n" + "\n".join(lines) + "\n")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="the interpreter to measure (default: this one)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter to measure (default: this one)"
+    )
     parser.add_argument("--rounds", type=int, default=300, help="rounds of starts (default 300)")
-    parser.add_argument("--import-rounds", type=int, default=60, help="rounds of imports (default 60)")
-    parser.add_argument("--transformers", metavar="PY", help="measure the race only, with what this interpreter has")
-    parser.add_argument("--runs", type=int, default=200, help="runs of the race, each way (default 200)")
+    parser.add_argument(
+        "--import-rounds", type=int, default=60, help="rounds of imports (default 60)"
+    )
+    parser.add_argument(
+        "--transformers", metavar="PY", help="measure the race only, with what this interpreter has"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=200, help="runs of the race, each way (default 200)"
+    )
     parser.add_argument("--record", action="store_true", help="append the result to RESULTS.md")
     arguments = parser.parse_args()
     checks: list[Check] = []

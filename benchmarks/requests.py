@@ -38,7 +38,10 @@ from ci_doctor.load.requests import Request  # noqa: E402
 from ci_doctor.load.sending import Reply, Sender, send_all  # noqa: E402
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-PATH, BODY = "/v1/completions", {"model": "tiny", "prompt": "Say hello.", "max_tokens": 16, "temperature": 0}
+PATH, BODY = (
+    "/v1/completions",
+    {"model": "tiny", "prompt": "Say hello.", "max_tokens": 16, "temperature": 0},
+)
 ANSWER = {
     "id": "cmpl-1",
     "object": "text_completion",
@@ -71,7 +74,13 @@ class Row(NamedTuple):
 
     def cells(self) -> tuple[str, ...]:
         sign = "<=" if self.is_limit else ">="
-        return (self.title, f"{self.ratio:.3f}", f"{sign} {self.target}", "PASS" if self.within else "MISS", self.notes)
+        return (
+            self.title,
+            f"{self.ratio:.3f}",
+            f"{sign} {self.target}",
+            "PASS" if self.within else "MISS",
+            self.notes,
+        )
 
 
 class Answering(asyncio.Protocol):
@@ -104,14 +113,18 @@ async def serve(delay: float) -> None:
     content = json.dumps(ANSWER).encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Answering(head + content, delay), "127.0.0.1", 0, backlog=1024)
+    server = await loop.create_server(
+        lambda: Answering(head + content, delay), "127.0.0.1", 0, backlog=1024
+    )
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 @contextmanager
 def serving(delay: float) -> Iterator[str]:
-    process = subprocess.Popen([sys.executable, __file__, "--serve", str(delay)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--serve", str(delay)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
@@ -132,7 +145,9 @@ async def bare(url: str, count: int, concurrency: int) -> None:
     limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=0)
     numbers = iter(range(count))
 
-    async with httpx.AsyncClient(base_url=url, limits=limits, trust_env=False, timeout=None) as client:
+    async with httpx.AsyncClient(
+        base_url=url, limits=limits, trust_env=False, timeout=None
+    ) as client:
 
         async def work() -> None:
             for _ in numbers:
@@ -160,18 +175,29 @@ def second(runs: int) -> Row:
         asyncio.run(ours(url, 2, 2))
         cost = medians([timed(lambda: ours(url, 100, 1)) for _ in range(max(1, runs // 5))])
     notes = f"{cost.wall:.2f} s for 100 s of the server, {cost.cpu * 10:.2f} ms of CPU a request"
-    return Row("overhead, 100 requests of 1 s, concurrency 1", cost.wall / 100 - 1, 0.02, True, notes)
+    return Row(
+        "overhead, 100 requests of 1 s, concurrency 1", cost.wall / 100 - 1, 0.02, True, notes
+    )
 
 
 def sleepy(runs: int) -> Row:
     count, width = 2000, 40
     with serving(0.1) as url:
         asyncio.run(ours(url, 2 * width, width))
-        pairs = [(timed(lambda: ours(url, count, width)), timed(lambda: bare(url, count, width))) for _ in range(runs)]
+        pairs = [
+            (timed(lambda: ours(url, count, width)), timed(lambda: bare(url, count, width)))
+            for _ in range(runs)
+        ]
     mine, peers = (medians(list(costs)) for costs in zip(*pairs, strict=True))
     best = count / min(cost.wall for cost, _ in pairs)
     notes = f"{count / mine.wall:.0f} a second (best run {best:.0f}), bare httpx {count / peers.wall:.0f}"
-    return Row("of 400 requests a second, 100 ms, concurrency 40", count / mine.wall / 400, 0.95, False, notes)
+    return Row(
+        "of 400 requests a second, 100 ms, concurrency 40",
+        count / mine.wall / 400,
+        0.95,
+        False,
+        notes,
+    )
 
 
 def trivial(runs: int) -> Row:
@@ -179,7 +205,10 @@ def trivial(runs: int) -> Row:
     with serving(0) as url:
         for each in (ours, bare):
             asyncio.run(each(url, width, width))
-        pairs = [(timed(lambda: ours(url, count, width)), timed(lambda: bare(url, count, width))) for _ in range(runs)]
+        pairs = [
+            (timed(lambda: ours(url, count, width)), timed(lambda: bare(url, count, width)))
+            for _ in range(runs)
+        ]
     ratio = statistics.median(peer.wall / mine.wall for mine, peer in pairs)
     mine, peers = (medians(list(costs)) for costs in zip(*pairs, strict=True))
     notes = (
@@ -201,9 +230,15 @@ def record(rows: list[Row], runs: int, load: str) -> None:
 
 def main() -> int:
     named = {"second": second, "sleepy": sleepy, "trivial": trivial}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=7, help="counted runs of each; of `second` a fifth of them")
-    parser.add_argument("--only", action="append", choices=list(named), help="one row, may be repeated")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=int, default=7, help="counted runs of each; of `second` a fifth of them"
+    )
+    parser.add_argument(
+        "--only", action="append", choices=list(named), help="one row, may be repeated"
+    )
     parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
     parser.add_argument("--serve", type=float, metavar="SECONDS", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -27,7 +27,9 @@ from supervision.scene import Scene
 PEERS = Path.home() / ".cache" / "ci-doctor-benchmark"
 
 
-def rows(scene: Scene, arguments: argparse.Namespace, peers: Callable[[], Peers]) -> dict[str, Callable[[], Row]]:
+def rows(
+    scene: Scene, arguments: argparse.Namespace, peers: Callable[[], Peers]
+) -> dict[str, Callable[[], Row]]:
     runs = arguments.runs
     return {
         "died": lambda: deaths.event_row(scene, runs),
@@ -44,7 +46,9 @@ def record(done: list[Row], runs: int, load: str) -> None:
     processor = platform.processor() or platform.machine()
     machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs, load {load}"
     with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n".join([f"\n{title}", "", machine, "", *map(as_markdown, done)]).rstrip() + "\n")
+        file.write(
+            "\n".join([f"\n{title}", "", machine, "", *map(as_markdown, done)]).rstrip() + "\n"
+        )
 
 
 def load() -> str:
@@ -53,9 +57,13 @@ def load() -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=20, help="counted runs of each contender")
-    parser.add_argument("--watch-seconds", type=float, default=60.0, help="how long the eight services are watched")
+    parser.add_argument(
+        "--watch-seconds", type=float, default=60.0, help="how long the eight services are watched"
+    )
     parser.add_argument("--only", action="append", metavar="NAME", help="one row, may be repeated")
     parser.add_argument("--peers", type=Path, default=PEERS, help="where peers are installed")
     parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
@@ -68,7 +76,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ci-doctor-benchmark-") as folder:
         named = rows(Scene(Path(folder)), arguments, lambda: install(arguments.peers))
         if unknown := set(arguments.only or ()) - set(named):
-            raise SystemExit(f"no row is named {', '.join(sorted(unknown))}; there are: {', '.join(named)}")
+            raise SystemExit(
+                f"no row is named {', '.join(sorted(unknown))}; there are: {', '.join(named)}"
+            )
         for name in arguments.only or named:
             done.append(named[name]())
             print(as_text(done[-1]), flush=True)

@@ -54,7 +54,12 @@ def pairs() -> tuple[Pair, ...]:
     script = Path(sys.executable).with_name("ci-doctor")
     ours = (str(script),) if script.exists() else (sys.executable, "-m", "ci_doctor")
     return (
-        Pair("ci-doctor --version / import click", (*ours, "--version"), (sys.executable, "-c", "import click"), 2.0),
+        Pair(
+            "ci-doctor --version / import click",
+            (*ours, "--version"),
+            (sys.executable, "-c", "import click"),
+            2.0,
+        ),
         Pair(
             "ci-doctor setup-env / import git, vcs_versioning",
             (*ours, "setup-env"),
@@ -67,7 +72,9 @@ def pairs() -> tuple[Pair, ...]:
 def environment() -> dict[str, str]:
     """Ours, without what would change how Python starts; bytecode is kept, as it is for every user."""
     return {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CI_DOCTOR", "BUILDKITE"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "CI_DOCTOR", "BUILDKITE"))
     }
 
 
@@ -84,7 +91,9 @@ def make_project(root: Path) -> None:
 
 def run(words: Sequence[str], cwd: Path) -> Cost:
     started = time.perf_counter()
-    process = subprocess.Popen(words, cwd=cwd, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        words, cwd=cwd, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _, status, used = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -97,7 +106,9 @@ def measure(pair: Pair, cwd: Path) -> tuple[Cost, Cost]:
     """The medians of our command line and of the reference."""
     for words in (pair.ours, pair.reference):
         run(words, cwd)  # writes the bytecode
-    ours, reference = zip(*((run(pair.ours, cwd), run(pair.reference, cwd)) for _ in range(RUNS)), strict=True)
+    ours, reference = zip(
+        *((run(pair.ours, cwd), run(pair.reference, cwd)) for _ in range(RUNS)), strict=True
+    )
     return median(ours), median(reference)
 
 
@@ -125,14 +136,17 @@ def record(rows: Sequence[str]) -> None:
     lines = "\n".join(rows)
     if not RESULTS.exists():
         RESULTS.write_text(
-            "# Results\n\nAppended by the benchmarks beside this file, with `--record`.\n", encoding="utf-8"
+            "# Results\n\nAppended by the benchmarks beside this file, with `--record`.\n",
+            encoding="utf-8",
         )
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write(f"\n{title}\n\n{machine}\n\n{head}\n{lines}\n")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--record", action="store_true", help="append the result to RESULTS.md")
     arguments = parser.parse_args()
     rows, within = [], True
@@ -142,7 +156,9 @@ def main() -> int:
             ours, reference = measure(pair, Path(folder))
             ratio = ours.cpu / reference.cpu
             within = within and ratio <= pair.budget
-            print(f"{pair.title}: CPU {ratio:.2f}, wall {ours.wall / reference.wall:.2f} (budget {pair.budget})")
+            print(
+                f"{pair.title}: CPU {ratio:.2f}, wall {ours.wall / reference.wall:.2f} (budget {pair.budget})"
+            )
             rows.append(row(pair, ours, reference))
     if arguments.record:
         record(rows)

@@ -55,9 +55,15 @@ def grade(within: bool) -> str:
 
 def targets(done: Sequence[Measured]) -> tuple[list[str], bool]:
     told = [each for each in map(held, done) if each]
-    lines = [f"{grade(each.within)}  {each.scenario:<5} {each.target}: {each.cells}" for each in told]
+    lines = [
+        f"{grade(each.within)}  {each.scenario:<5} {each.target}: {each.cells}" for each in told
+    ]
     kinds = {target: [each.within for each in told if each.target is target] for target in Target}
-    lines += [f"{grade(all(all_))}  {target}: {sum(all_)} of {len(all_)}" for target, all_ in kinds.items() if all_]
+    lines += [
+        f"{grade(all(all_))}  {target}: {sum(all_)} of {len(all_)}"
+        for target, all_ in kinds.items()
+        if all_
+    ]
     return lines, all(each.within for each in told)
 
 
@@ -86,9 +92,19 @@ def show(done: Sequence[Measured], details: bool) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=4000, help="runs of each design in each scenario")
-    parser.add_argument("--scenario", action="append", default=[], metavar="NAME", help="one scenario, may be repeated")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=int, default=4000, help="runs of each design in each scenario"
+    )
+    parser.add_argument(
+        "--scenario",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="one scenario, may be repeated",
+    )
     parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
     return parser.parse_args()
 
@@ -98,7 +114,12 @@ def main() -> int:
     scenarios = chosen(arguments.scenario)
     for each in measure(scenarios, arguments.runs):
         done.append(each)
-        print(f"{len(done)}/{len(scenarios)} {each.scenario.name}", end="\r", file=sys.stderr, flush=True)
+        print(
+            f"{len(done)}/{len(scenarios)} {each.scenario.name}",
+            end="\r",
+            file=sys.stderr,
+            flush=True,
+        )
     show(done, details=bool(arguments.scenario))
     lines, within = targets(done)
     more, exact = exactness(arguments.runs)

@@ -35,12 +35,18 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
     from ci_doctor.commands.invocation import Invocation
     from ci_doctor.model.exit_code import ExitCode
 
-    code = ExitCode.SIGINT if isinstance(error, KeyboardInterrupt) else getattr(error, "code", ExitCode.BUG)
+    code = (
+        ExitCode.SIGINT
+        if isinstance(error, KeyboardInterrupt)
+        else getattr(error, "code", ExitCode.BUG)
+    )
     code = code if isinstance(code, ExitCode) else ExitCode.BUG
     print_failing_statement(Invocation.begin(argv), code)
     if sys.stderr is not None:
         traceback.print_exception(error)
-        sys.stderr.write("error: ci-doctor is broken, or its installation is\n  hint: install it again\n")
+        sys.stderr.write(
+            "error: ci-doctor is broken, or its installation is\n  hint: install it again\n"
+        )
     return int(code)
 
 

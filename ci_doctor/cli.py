@@ -16,19 +16,37 @@ from ci_doctor.model.exit_code import ExitCode
 # name -> (help group, one line). The module is ci_doctor.commands.<name>, the function bears the same name:
 # `--help` and `--version` load none of them.
 COMMANDS = {
-    "setup-env": ("Prepare", "Pin versions, set determinism variables, install preload shims; print what to export."),
+    "setup-env": (
+        "Prepare",
+        "Pin versions, set determinism variables, install preload shims; print what to export.",
+    ),
     "config": ("Prepare", "Show every configuration value and where it came from."),
-    "preload": ("Prepare", "Plan, install, show, verify or remove the preload shims of interpreters."),
+    "preload": (
+        "Prepare",
+        "Plan, install, show, verify or remove the preload shims of interpreters.",
+    ),
     "run": ("Run", "Prepare the same environment and become a command."),
     "correctness": (
         "Run",
         "Start two servers, compare their answers byte for byte, and say what the difference means.",
     ),
-    "launch": ("Run", "Start services, run a command under them, stop everything; the first death ends it."),
+    "launch": (
+        "Run",
+        "Start services, run a command under them, stop everything; the first death ends it.",
+    ),
     "wait": ("Run", "Wait until a server that somebody else started is ready, or has died."),
-    "restart-check": ("Run", "Kill a service under load, start it again, and check what it promised."),
-    "import-race": ("Explain", "Record imports across threads, find import races, and make them fire."),
-    "explain": ("Explain", "What a finding's rule, a verdict or an exit code means, and what to do."),
+    "restart-check": (
+        "Run",
+        "Kill a service under load, start it again, and check what it promised.",
+    ),
+    "import-race": (
+        "Explain",
+        "Record imports across threads, find import races, and make them fire.",
+    ),
+    "explain": (
+        "Explain",
+        "What a finding's rule, a verdict or an exit code means, and what to do.",
+    ),
     "report": ("Report", "Show written reports again, or publish them on Buildkite."),
     "plugin": ("", "What the Buildkite plugin's hooks call."),
 }
@@ -67,7 +85,12 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
 
 @click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
 )
 def root() -> None:
     """An instrument for CI jobs that test LLM serving: prepare, run under evidence, explain, report."""
@@ -76,7 +99,9 @@ def root() -> None:
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; every error ends here."""
     previous = signal.getsignal(signal.SIGTERM)
-    if previous is not signal.SIG_IGN:  # whoever started us so wants what `run` becomes to ignore it too
+    if (
+        previous is not signal.SIG_IGN
+    ):  # whoever started us so wants what `run` becomes to ignore it too
         signal.signal(signal.SIGTERM, _terminate)
     invocation = Invocation.begin(argv)
     try:
@@ -103,7 +128,9 @@ def _fail(error: BaseException, invocation: Invocation) -> int:
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
         return 128 + signal.SIGPIPE
     # The report is written in a moment; a second signal must not take it away.
-    impatient = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    impatient = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         from ci_doctor.commands.failure import fail
 

@@ -22,7 +22,9 @@ class CiDoctorError(Exception):
 
     code = ExitCode.BUG
 
-    def __init__(self, message: str, *, hint: str | None = None, findings: tuple["Finding", ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, findings: tuple["Finding", ...] = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

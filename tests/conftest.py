@@ -10,7 +10,13 @@ import pytest
 from ci_doctor.environment.determinism_table import TABLE
 
 _FOREIGN = ("BUILDKITE", "CI_DOCTOR_", "SETUPTOOLS_SCM_", "VCS_VERSIONING_", "PDM_BUILD_", "GIT_")
-_NAMES = {"VIRTUAL_ENV", "NO_COLOR", "FORCE_COLOR", "SOURCE_DATE_EPOCH", *(row.name for row in TABLE)}
+_NAMES = {
+    "VIRTUAL_ENV",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "SOURCE_DATE_EPOCH",
+    *(row.name for row in TABLE),
+}
 _GIT_CONFIGURATION = """
 [user]
 name = Test

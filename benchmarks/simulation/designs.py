@@ -97,7 +97,9 @@ class Place:
     def after(self, arm: Arm, answers: Answers, *, archived: bool) -> "Place":
         child = self.children.get((arm, answers))
         if child is None:
-            number = 1 + sum(start.arm is arm and start.archived == archived for start in self.starts)
+            number = 1 + sum(
+                start.arm is arm and start.archived == archived for start in self.starts
+            )
             start = Simulated(
                 arm=arm,
                 number=number,

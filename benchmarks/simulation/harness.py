@@ -11,7 +11,18 @@ from typing import NamedTuple
 
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.model.verdict import Verdict
-from simulation.designs import DEFAULT, MOST_PAIRS, OURS, Ask, Colour, Known, Ours, Outcome, any_of, pairs_needed
+from simulation.designs import (
+    DEFAULT,
+    MOST_PAIRS,
+    OURS,
+    Ask,
+    Colour,
+    Known,
+    Ours,
+    Outcome,
+    any_of,
+    pairs_needed,
+)
 from simulation.scenarios import SCENARIOS, Scenario
 from simulation.worlds import Answers, Draw, answer
 
@@ -80,7 +91,10 @@ def ours(scenario: Scenario, design: Ours, runs: int) -> Cell:
 def row(scenario: Scenario, runs: int) -> Measured:
     rng = Random(f"{SEED} {scenario.name} pairs")
     needed = [pairs_needed(asker(scenario, rng)) for _ in range(runs)]
-    pairs = {n: cell(f"any of {n}", [any_of(n, each) for each in needed]) for n in range(1, MOST_PAIRS + 1)}
+    pairs = {
+        n: cell(f"any of {n}", [any_of(n, each) for each in needed])
+        for n in range(1, MOST_PAIRS + 1)
+    }
     own = {design.name: ours(scenario, design, runs) for design in OURS}
     starts = own[DEFAULT.name].starts
     nearest = min(pairs, key=lambda n: (round(abs(pairs[n].starts - starts), 1), n))

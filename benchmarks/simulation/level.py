@@ -37,7 +37,9 @@ def brute(answers: Sequence[Sequence[str | None]], candidates: Sequence[int]) ->
     def disputed(labeling: Sequence[int]) -> int:
         number = 0
         for request in range(len(answers[0])):
-            baseline = {answers[start][request] for start in starts if start not in labeling} - {None}
+            baseline = {answers[start][request] for start in starts if start not in labeling} - {
+                None
+            }
             candidate = {answers[start][request] for start in labeling} - {None}
             number += not baseline & candidate
         return number
@@ -59,17 +61,25 @@ def against_brute_force(cases: int = CASES) -> list[str]:
         follows = [rng.random() < alike for _ in range(requests)]
         answers = [
             [
-                None if rng.random() < 0.05 else modes[start] if follows[n] else rng.choice(outcomes)
+                None
+                if rng.random() < 0.05
+                else modes[start]
+                if follows[n]
+                else rng.choice(outcomes)
                 for n in range(requests)
             ]
             for start in range(total)
         ]
         labeled = rng.sample(range(total), candidate)
         mask = sum(1 << start for start in labeled)
-        partitions = [partition([answers[start][n] for start in range(total)]) for n in range(requests)]
+        partitions = [
+            partition([answers[start][n] for start in range(total)]) for n in range(requests)
+        ]
         test = permutation_test(Counter(partitions), mask, total)
         if (test.extreme, test.labelings) != (expected := brute(answers, labeled)):
-            wrong.append(f"case {case}: {test.extreme}/{test.labelings}, by brute force {expected[0]}/{expected[1]}")
+            wrong.append(
+                f"case {case}: {test.extreme}/{test.labelings}, by brute force {expected[0]}/{expected[1]}"
+            )
     return wrong
 
 
@@ -82,7 +92,9 @@ def level(scenario: Scenario, runs: int, baseline: int = 5, candidate: int = 3) 
         ask = asker(scenario, rng)
         starts = tuple(ask(BOTH[0]) for _ in range(total))
         if starts not in known:
-            test = permutation_test(Counter(partition(each) for each in zip(*starts, strict=True)), mask, total)
+            test = permutation_test(
+                Counter(partition(each) for each in zip(*starts, strict=True)), mask, total
+            )
             known[starts] = test.p <= ALPHA
         rejected += known[starts]
     return Level(scenario.name, rejected, runs)

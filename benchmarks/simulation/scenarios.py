@@ -67,7 +67,12 @@ QUIET = (
     quiet("S1d", "55 prompts differ in every start", Fresh(MOST)),
     quiet("S1e", "noise, 2 % of answers", Noise(EVERY, 0.02)),
     quiet("S1f", "modes .70/.15/.10/.05 (measured)", Modes(MOST, MEASURED)),
-    quiet("Q1", "two independent groups, each .5/.5", Modes(range(25), EVEN), Modes(range(25, 50), EVEN)),
+    quiet(
+        "Q1",
+        "two independent groups, each .5/.5",
+        Modes(range(25), EVEN),
+        Modes(range(25, 50), EVEN),
+    ),
     quiet("Q2", "two modes .5/.5 and 2 % noise", Modes(HALF, EVEN), Noise(EVERY, 0.02)),
     quiet("Q3", "two modes .95/.05", Modes(HALF, RARER)),
     quiet("Q4", "ten modes, even", Modes(MOST, (1,) * 10)),
@@ -76,10 +81,22 @@ QUIET = (
     quiet("Q7", "all prompts noisy at 10 %, one other answer", Noise(EVERY, 0.1, others=1)),
     quiet("Q8", "2 % of requests fail, both arms", Unanswered(EVERY, 0.02)),
     quiet("Q9", "one prompt differs in every start", Fresh(range(1))),
-    quiet("Q10", "ten prompts, each with its own .5/.5", *(Modes(range(n, n + 1), EVEN) for n in range(10))),
+    quiet(
+        "Q10",
+        "ten prompts, each with its own .5/.5",
+        *(Modes(range(n, n + 1), EVEN) for n in range(10)),
+    ),
     quiet("Q18", "five modes, even", Modes(MOST, (1,) * 5)),
-    quiet("Q19", "three independent groups, each .5/.5", *(Modes(range(n, n + 20), EVEN) for n in (0, 20, 40))),
-    quiet("Q20", "two independent groups of three modes", *(Modes(range(n, n + 25), (1, 1, 1)) for n in (0, 25))),
+    quiet(
+        "Q19",
+        "three independent groups, each .5/.5",
+        *(Modes(range(n, n + 20), EVEN) for n in (0, 20, 40)),
+    ),
+    quiet(
+        "Q20",
+        "two independent groups of three modes",
+        *(Modes(range(n, n + 25), (1, 1, 1)) for n in (0, 25)),
+    ),
     # Not exchangeable: here the order of the starts has to protect.
     quiet("Q11", "two modes that stick with .8", Sticky(HALF, 0.8)),
     quiet("Q12", "two modes that alternate with .8", Sticky(HALF, 0.2)),
@@ -88,7 +105,12 @@ QUIET = (
     quiet("Q15", "the first start of all is different", ColdFirst(HALF)),
     # An archive is of the past, and what changed for good since then is what its identity is there to notice.
     quiet("Q16", "the machine changes for good, .1 a start", Drift(HALF, 0.1), target=Target.SHOWN),
-    quiet("Q17", "the candidate is in the first mode always", Shifted(HALF, 0.5, 0.0), target=Target.SHOWN),
+    quiet(
+        "Q17",
+        "the candidate is in the first mode always",
+        Shifted(HALF, 0.5, 0.0),
+        target=Target.SHOWN,
+    ),
 )
 
 WORSE = (
@@ -106,10 +128,20 @@ WORSE = (
     worse("W3", "two prompts swapped, two modes .5/.5", Modes(HALF, EVEN), Swap(90, 91)),
     worse("W4", "1 prompt, ten modes", Modes(MOST, (1,) * 10), Bug(ONE)),
     worse("W5", "5 prompts, half the others noisy at 30 %", Noise(HALF, 0.3), Bug(FIVE)),
-    worse("W6", "1 prompt inside noise of 30 %, one other answer", Noise(HALF, 0.3, others=1), Bug(range(1))),
+    worse(
+        "W6",
+        "1 prompt inside noise of 30 %, one other answer",
+        Noise(HALF, 0.3, others=1),
+        Bug(range(1)),
+    ),
     worse("W7", "1 prompt, 2 % of requests fail", Bug(ONE), Unanswered(EVERY, 0.02)),
     worse("W8", "1 prompt is never answered", Unanswered(ONE, 1.0, CANDIDATE)),
-    worse("W9", "2 % of the candidate's requests fail", Unanswered(EVERY, 0.02, CANDIDATE), target=Target.SHOWN),
+    worse(
+        "W9",
+        "2 % of the candidate's requests fail",
+        Unanswered(EVERY, 0.02, CANDIDATE),
+        target=Target.SHOWN,
+    ),
     worse("W10", "all prompts", Bug(EVERY)),
     # Only that the wrong answer repeats itself tells; where it does not, this is S1d, and nothing can.
     worse("W11", "5 prompts inside 55 that differ in every start", Fresh(MOST), Bug(INSIDE)),
@@ -117,14 +149,41 @@ WORSE = (
     worse("S3b", "in .3 of starts", Bug(THIRTY, 0.3), target=Target.SHOWN),
     worse("S3c", "in .5 of starts", Bug(THIRTY, 0.5), target=Target.BEATS),
     worse("S3d", "in .8 of starts", Bug(THIRTY, 0.8), target=Target.SHOWN),
-    worse("S3e", "in .1 of starts, two modes .5/.5", Modes(HALF, EVEN), Bug(THIRTY, 0.1), target=Target.SHOWN),
-    worse("W12", "in .5 of starts, two modes .5/.5", Modes(HALF, EVEN), Bug(THIRTY, 0.5), target=Target.BEATS),
+    worse(
+        "S3e",
+        "in .1 of starts, two modes .5/.5",
+        Modes(HALF, EVEN),
+        Bug(THIRTY, 0.1),
+        target=Target.SHOWN,
+    ),
+    worse(
+        "W12",
+        "in .5 of starts, two modes .5/.5",
+        Modes(HALF, EVEN),
+        Bug(THIRTY, 0.5),
+        target=Target.BEATS,
+    ),
     # Any of 3 is red in 95 % of all runs under noise, whatever the candidate does: to miss less than that says nothing.
-    worse("W13", "in .5 of starts, under 2 % noise", Noise(EVERY, 0.02), Bug(ONE, 0.5), target=Target.SHOWN),
+    worse(
+        "W13",
+        "in .5 of starts, under 2 % noise",
+        Noise(EVERY, 0.02),
+        Bug(ONE, 0.5),
+        target=Target.SHOWN,
+    ),
     worse("W14", "30 prompts, each in .5 of starts", NoisyBug(THIRTY, 0.5)),
-    worse("S5d", "in mode 1 of .5/.5 only", Modes(HALF, EVEN), Bug(FIVE, mode=1), target=Target.BEATS),
-    worse("W15", "in mode 1 of .9/.1 only", Modes(HALF, RARE), Bug(FIVE, mode=1), target=Target.SHOWN),
-    worse("S6", "the candidate alone has two modes .5/.5", Modes(HALF, EVEN, CANDIDATE), target=Target.BEATS),
+    worse(
+        "S5d", "in mode 1 of .5/.5 only", Modes(HALF, EVEN), Bug(FIVE, mode=1), target=Target.BEATS
+    ),
+    worse(
+        "W15", "in mode 1 of .9/.1 only", Modes(HALF, RARE), Bug(FIVE, mode=1), target=Target.SHOWN
+    ),
+    worse(
+        "S6",
+        "the candidate alone has two modes .5/.5",
+        Modes(HALF, EVEN, CANDIDATE),
+        target=Target.BEATS,
+    ),
     worse("W16", "the candidate alone has noise, 2 %", NoisyBug(EVERY, 0.02), target=Target.SHOWN),
     worse("W17", "modes .9/.1 become .1/.9", Shifted(HALF, 0.1, 0.9), target=Target.SHOWN),
 )

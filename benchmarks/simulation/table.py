@@ -29,7 +29,10 @@ def cells(measured: Measured) -> tuple[str, ...]:
         else (Colour.RED, Colour.AMBER, Colour.GREEN)
     )
     shown = [*measured.cells.values(), measured.equal]
-    texts = [f"{' / '.join(_short(each.percent(colour)) for colour in order)} @{each.starts:.1f}" for each in shown]
+    texts = [
+        f"{' / '.join(_short(each.percent(colour)) for colour in order)} @{each.starts:.1f}"
+        for each in shown
+    ]
     texts[-1] = f"{texts[-1]} (N={measured.equal.design.removeprefix('any of ')})"
     return (f"{measured.scenario.name} {measured.scenario.title}", *texts)
 
@@ -43,9 +46,19 @@ def held(measured: Measured) -> Held | None:
     scenario, ours = measured.scenario, [measured.cells[design.name] for design in OURS]
     match scenario.target:
         case Target.RED:
-            return _held(measured, ours, Colour.RED, all(each.percent(Colour.RED) <= MOST_RED for each in ours))
+            return _held(
+                measured,
+                ours,
+                Colour.RED,
+                all(each.percent(Colour.RED) <= MOST_RED for each in ours),
+            )
         case Target.MISSED:
-            return _held(measured, ours, Colour.GREEN, not any(each.colours.get(Colour.GREEN) for each in ours))
+            return _held(
+                measured,
+                ours,
+                Colour.GREEN,
+                not any(each.colours.get(Colour.GREEN) for each in ours),
+            )
         case Target.BEATS:
             others = (measured.cells[THREE], measured.equal)
             rival = min(others, key=lambda each: each.percent(Colour.GREEN))
@@ -57,14 +70,19 @@ def held(measured: Measured) -> Held | None:
 
 
 def _held(measured: Measured, shown: Sequence[Cell], colour: Colour, within: bool) -> Held:
-    texts = (f"{each.design} {each.percent(colour):.2f} ± {each.error(colour):.2f} %" for each in shown)
+    texts = (
+        f"{each.design} {each.percent(colour):.2f} ± {each.error(colour):.2f} %" for each in shown
+    )
     return Held(measured.scenario.name, measured.scenario.target, within, ", ".join(texts))
 
 
 def as_text(rows: Sequence[tuple[str, ...]]) -> str:
     """Columns under each other."""
     widths = [max(len(row[column]) for row in (HEAD, *rows)) for column in range(len(HEAD))]
-    lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in (HEAD, *rows))
+    lines = (
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+        for row in (HEAD, *rows)
+    )
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -81,5 +99,8 @@ def verdicts(measured: Measured) -> Iterator[str]:
     """Which verdicts stand behind the colours, for each design of ours that has more than one kind of amber."""
     for design in OURS:
         counts = measured.cells[design.name]
-        parts = (f"{verdict} {100 * number / counts.runs:.1f}" for verdict, number in sorted(counts.verdicts.items()))
+        parts = (
+            f"{verdict} {100 * number / counts.runs:.1f}"
+            for verdict, number in sorted(counts.verdicts.items())
+        )
         yield f"{measured.scenario.name} {design.name}: {', '.join(parts)}"

@@ -144,7 +144,11 @@ class Bug(NamedTuple):
     follows: bool = False
 
     def __call__(self, draw: Draw) -> None:
-        if draw.arm is Arm.CANDIDATE and self.mode in {None, draw.mode} and draw.rng.random() < self.rate:
+        if (
+            draw.arm is Arm.CANDIDATE
+            and self.mode in {None, draw.mode}
+            and draw.rng.random() < self.rate
+        ):
             draw.write(self.prompts, f"bug {draw.mode}" if self.follows else "bug")
 
 

@@ -28,7 +28,9 @@ def event_row(scene: Scene, runs: int) -> Row:
         scene.clear()
         return (told.at["died"] - noted) / 1e9
 
-    figures = alternate([Contender("ci-doctor", ours), Contender("pidfd, in-process", lambda: _pidfd(scene))], runs)
+    figures = alternate(
+        [Contender("ci-doctor", ours), Contender("pidfd, in-process", lambda: _pidfd(scene))], runs
+    )
     ratio = figures["ci-doctor"].median / figures["pidfd, in-process"].median
     stamp = milliseconds(statistics.median(stamps[1:])) if len(stamps) > 1 else "-"
     return Row(
@@ -45,7 +47,9 @@ def descendant_row(scene: Scene, runs: int) -> Row:
 
     def ours() -> float:
         # At any point of the scan's rhythm, and long after the worker can have been discovered.
-        server = scene.server("loses_worker", "{port}", scene.note, round(random.uniform(1.0, 2.0), 3))
+        server = scene.server(
+            "loses_worker", "{port}", scene.note, round(random.uniform(1.0, 2.0), 3)
+        )
         told = in_process.ready(scene, server, "tcp://127.0.0.1:{port}", then="descendant-died")
         noted = scene.noted()
         scene.clear()

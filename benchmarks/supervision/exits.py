@@ -4,7 +4,15 @@
 from collections.abc import Callable
 from functools import partial
 
-from supervision.figures import Contender, Figure, NotMeasuredError, Row, alternate, milliseconds, named
+from supervision.figures import (
+    Contender,
+    Figure,
+    NotMeasuredError,
+    Row,
+    alternate,
+    milliseconds,
+    named,
+)
 from supervision.peers import Peers, command_line
 from supervision.scene import PROGRAMS, PYTHON, Scene, closed_port, launch
 
@@ -29,14 +37,21 @@ def row(scene: Scene, runs: int, peers: Peers) -> Row:
         ),
     ]
     figures = alternate(contenders, runs)
-    best = min((figures[title] for title in titles.values()), key=lambda each: each.median, default=Figure("none"))
+    best = min(
+        (figures[title] for title in titles.values()),
+        key=lambda each: each.median,
+        default=Figure("none"),
+    )
     ours = figures[_OURS].median
     return Row(
         title=f"service death, at {_AGE_S} s, to the tool's own exit",
         target=f"median <= {milliseconds(_WITHIN_S)} ms, below every peer",
         within=ours <= _WITHIN_S and ours < best.median,
         figures=named(figures, peers.absent(_PEERS)),
-        notes=(f"the best peer here: {best.name}", "curl loop and wait-on wait for their own time-out: 3 runs each"),
+        notes=(
+            f"the best peer here: {best.name}",
+            "curl loop and wait-on wait for their own time-out: 3 runs each",
+        ),
     )
 
 
@@ -70,7 +85,9 @@ def _limit(scene: Scene) -> float:
 def _peer(scene: Scene, peers: Peers, name: str) -> Callable[[], float]:
     def run() -> float:
         with closed_port() as port:
-            ended = scene.run(command_line(peers, name, scene, scene.server("dies", scene.note, _AGE_S), port))
+            ended = scene.run(
+                command_line(peers, name, scene, scene.server("dies", scene.note, _AGE_S), port)
+            )
         return _since_death(scene, ended.at)
 
     return run

@@ -54,14 +54,19 @@ def alternate(contenders: Sequence[Contender], runs: int) -> dict[str, Figure]:
             except NotMeasuredError as error:
                 problems[contender.name] = str(error)
     return {
-        name: Figure(name, problem=problems[name]) if name in problems else Figure(name, tuple(values[1:]))
+        name: Figure(name, problem=problems[name])
+        if name in problems
+        else Figure(name, tuple(values[1:]))
         for name, values in seconds.items()
     }
 
 
 def named(figures: Mapping[str, Figure], missing: Mapping[str, str]) -> tuple[Figure, ...]:
     """All figures, and an empty one for each peer that is missing, with the reason."""
-    return (*figures.values(), *(Figure(name, problem=f"missing: {why}") for name, why in missing.items()))
+    return (
+        *figures.values(),
+        *(Figure(name, problem=f"missing: {why}") for name, why in missing.items()),
+    )
 
 
 def milliseconds(seconds: float) -> str:
@@ -71,22 +76,37 @@ def milliseconds(seconds: float) -> str:
 def as_text(row: Row) -> str:
     """For a terminal."""
     lines = [f"{'PASS' if row.within else 'MISS'}  {row.title}  (target: {row.target})"]
-    lines += [f"      {cells[0]:<44}{'  '.join(f'{cell:>9}' for cell in cells[1:])}" for cells in _cells(row)]
+    lines += [
+        f"      {cells[0]:<44}{'  '.join(f'{cell:>9}' for cell in cells[1:])}"
+        for cells in _cells(row)
+    ]
     return "\n".join([*lines, *(f"      {note}" for note in _remarks(row))])
 
 
 def as_markdown(row: Row) -> str:
     """For RESULTS.md."""
-    lines = [f"### {row.title}", "", f"Target: {row.target}. **{'PASS' if row.within else 'MISS'}**"]
+    lines = [
+        f"### {row.title}",
+        "",
+        f"Target: {row.target}. **{'PASS' if row.within else 'MISS'}**",
+    ]
     if row.figures:
         head, *body = _cells(row)
-        lines += ["", _table_row(head), "|---" + "|--:" * (len(head) - 1) + "|", *(_table_row(cells) for cells in body)]
+        lines += [
+            "",
+            _table_row(head),
+            "|---" + "|--:" * (len(head) - 1) + "|",
+            *(_table_row(cells) for cells in body),
+        ]
     return "\n".join([*lines, "", *(f"- {note}" for note in _remarks(row))]).rstrip() + "\n"
 
 
 def _remarks(row: Row) -> tuple[str, ...]:
     """The notes, and why a figure has no times."""
-    return (*row.notes, *(f"{figure.name}: {figure.problem}" for figure in row.figures if figure.problem))
+    return (
+        *row.notes,
+        *(f"{figure.name}: {figure.problem}" for figure in row.figures if figure.problem),
+    )
 
 
 def _cells(row: Row) -> list[tuple[str, ...]]:
@@ -99,7 +119,9 @@ def _cells(row: Row) -> list[tuple[str, ...]]:
         if not figure.seconds:
             cells.append((figure.name, "-", "-", "-", "0", "-"))
             continue
-        times = (milliseconds(each) for each in (figure.median, min(figure.seconds), max(figure.seconds)))
+        times = (
+            milliseconds(each) for each in (figure.median, min(figure.seconds), max(figure.seconds))
+        )
         cells.append((figure.name, *times, str(len(figure.seconds)), f"{figure.median / ours:.2f}"))
     return cells
 

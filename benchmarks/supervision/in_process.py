@@ -69,8 +69,12 @@ def ready(scene: Scene, server: Sequence[str], probe: str, then: str | None = No
 
 
 async def _start(scene: Scene, server: Sequence[str], probe: str, told: Told) -> Any:
-    context = LaunchContext(environment=dict(os.environ), directory=scene.folder, log_directory=scene.folder / "logs")
-    spec = ServiceSpec(command=list(server), env={"PORT": "{port}"}, ready=probe, start_timeout="30s")
+    context = LaunchContext(
+        environment=dict(os.environ), directory=scene.folder, log_directory=scene.folder / "logs"
+    )
+    spec = ServiceSpec(
+        command=list(server), env={"PORT": "{port}"}, ready=probe, start_timeout="30s"
+    )
     return await start_group({"vllm": spec}, ["vllm"], context, told)
 
 

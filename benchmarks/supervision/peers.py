@@ -55,7 +55,9 @@ def install(folder: Path) -> Peers:
 def _install_python(folder: Path, name: str, version: str) -> str:
     if any(folder.glob(f"lib/*/site-packages/{name}-{version}.dist-info")):
         return ""
-    if not (folder / "bin" / "pip").exists() and (why := _try([sys.executable, "-m", "venv", str(folder)])):
+    if not (folder / "bin" / "pip").exists() and (
+        why := _try([sys.executable, "-m", "venv", str(folder)])
+    ):
         return why
     return _try([str(folder / "bin" / "pip"), "install", "--quiet", f"{name}=={version}"])
 
@@ -71,23 +73,42 @@ def _install_node(folder: Path, name: str, version: str) -> str:
 
 
 def _try(words: Sequence[str]) -> str:
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it cannot be installed"])[-1]
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
+    )
+    return (
+        ""
+        if done.returncode == 0
+        else (done.stderr.strip().splitlines() or ["it cannot be installed"])[-1]
+    )
 
 
-def command_line(peers: Peers, name: str, scene: Scene, server: Sequence[str], port: int) -> list[str]:
+def command_line(
+    peers: Peers, name: str, scene: Scene, server: Sequence[str], port: int
+) -> list[str]:
     """What one writes to start `server` with the peer `name` and wait until 127.0.0.1:`port` answers 200."""
     url = f"http://127.0.0.1:{port}/health"
     match name:
         case "curl loop":
             until = f"until curl -sf {url} >/dev/null; do sleep 1; done"
-            return ["bash", "-c", f"{shlex.join(server)} & timeout {CURL_TIMEOUT_S} bash -c '{until}'"]
+            return [
+                "bash",
+                "-c",
+                f"{shlex.join(server)} & timeout {CURL_TIMEOUT_S} bash -c '{until}'",
+            ]
         case "wait-on":
-            waits = f"{peers.node('wait-on')} -t {CURL_TIMEOUT_S}s http-get://127.0.0.1:{port}/health"
+            waits = (
+                f"{peers.node('wait-on')} -t {CURL_TIMEOUT_S}s http-get://127.0.0.1:{port}/health"
+            )
             return ["bash", "-c", f"{shlex.join(server)} & {waits}"]
         case "start-server-and-test":
             client = f"date +%s%N > {scene.folder / 'told'}"
-            return [peers.node(name), shlex.join(server), f"http-get://127.0.0.1:{port}/health", client]
+            return [
+                peers.node(name),
+                shlex.join(server),
+                f"http-get://127.0.0.1:{port}/health",
+                client,
+            ]
         case "mirakuru":
             program = str(PROGRAMS / "mirakuru_launcher.py")
             return [peers.python("python"), program, url, str(scene.folder / "told"), *server]

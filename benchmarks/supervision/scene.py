@@ -78,7 +78,9 @@ class Scene:
         status = process.wait()
         output = self._output()
         if not ready:
-            raise NotMeasuredError(f"still runs after {limit_s:.0f} s: {' '.join(output.split())[-160:]}")
+            raise NotMeasuredError(
+                f"still runs after {limit_s:.0f} s: {' '.join(output.split())[-160:]}"
+            )
         return Ended(at, status, output)
 
     def until(self, fact: Callable[[], bool], what: str, process: subprocess.Popen[bytes]) -> float:
@@ -108,7 +110,11 @@ class Scene:
 
 def launch(*options: str, **services: Sequence[str]) -> list[str]:
     """The command line of ci-doctor that launches `services`."""
-    each = [word for name, words in services.items() for word in ("--service", f"{name}={shlex.join(words)}")]
+    each = [
+        word
+        for name, words in services.items()
+        for word in ("--service", f"{name}={shlex.join(words)}")
+    ]
     return [DOCTOR, "launch", *each, *options]
 
 

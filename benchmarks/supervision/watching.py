@@ -91,7 +91,9 @@ def _read(pid: int) -> Reading:
 
 def _cpu(pid: int) -> float:
     fields = _stat(pid)
-    return (int(fields[11]) + int(fields[12])) / _TICKS if fields else 0.0  # utime, stime: proc_pid_stat(5)
+    return (
+        (int(fields[11]) + int(fields[12])) / _TICKS if fields else 0.0
+    )  # utime, stime: proc_pid_stat(5)
 
 
 def _parent(pid: int) -> int:
@@ -102,6 +104,11 @@ def _parent(pid: int) -> int:
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat after the name, which may hold anything; empty where there is no such process."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()
+        )
     except OSError:
         return []

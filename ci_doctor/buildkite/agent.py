@@ -60,7 +60,9 @@ class Agent:
         executable = shutil.which("buildkite-agent", path=environ.get("PATH", ""))
         return cls(executable, environ) if executable else None
 
-    def annotate(self, body: str, *, style: str, context: str, priority: int | None = None) -> AgentResult:
+    def annotate(
+        self, body: str, *, style: str, context: str, priority: int | None = None
+    ) -> AgentResult:
         """Put Markdown `body` (at most 1 MiB) on the build's page, in place of what `context` held before.
 
         `style` is success, info, warning or error. `priority` is 1 (last) to 10 (first), and ignored by agents older than 3.65, which do not know it.
@@ -106,12 +108,16 @@ class Agent:
             return None
         try:
             # The agent reads stdin with a scanner of 64 KiB lines and takes a JSON object from each line.
-            body = "".join(f"{json.dumps({name: _text(value)})}\n" for name, value in variables.items())
+            body = "".join(
+                f"{json.dumps({name: _text(value)})}\n" for name, value in variables.items()
+            )
         except UnicodeEncodeError:
             return AgentResult(ok=False, message="buildkite-agent env set: a value is not UTF-8")
         # Not `quiet`: with it, agents hid a refused update behind exit status 0.
         arguments = ["env", "set", "--input-format=json", "--output-format=plain", "-"]
-        return self._call(arguments, body=body, done=f"set {', '.join(variables)} for the later phases of the job")
+        return self._call(
+            arguments, body=body, done=f"set {', '.join(variables)} for the later phases of the job"
+        )
 
     def _knows(self, *command: str, flag: str) -> bool:
         """Ask the agent's help: an unknown flag would end the call."""
@@ -134,11 +140,18 @@ class Agent:
         # "annotate", "meta-data set": the words before the first value or flag.
         name = " ".join(arguments[: 1 if arguments[0] == "annotate" else 2])
         last_line = next((line for line in reversed(ended.output.splitlines()) if line.strip()), "")
-        message = f"buildkite-agent {name} {ended.problem}" + (f": {last_line.strip()[:500]}" if last_line else "")
+        message = f"buildkite-agent {name} {ended.problem}" + (
+            f": {last_line.strip()[:500]}" if last_line else ""
+        )
         return AgentResult(ok=False, message=message)
 
     def _run(
-        self, arguments: list[str], *, body: str = "", timeout_s: float | None = None, cwd: Path | None = None
+        self,
+        arguments: list[str],
+        *,
+        body: str = "",
+        timeout_s: float | None = None,
+        cwd: Path | None = None,
     ) -> "_Ended":
         timeout_s = timeout_s or self._call_timeout_s
         try:

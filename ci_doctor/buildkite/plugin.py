@@ -50,7 +50,9 @@ def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
     for name, value in raw.items():
         convert = _OPTIONS.get(name)
         if convert is None:
-            raise UsageError(f"the ci-doctor plugin has no option `{name}`", hint=did_you_mean(name, _OPTIONS))
+            raise UsageError(
+                f"the ci-doctor plugin has no option `{name}`", hint=did_you_mean(name, _OPTIONS)
+            )
         values[name.replace("-", "_")] = convert(name, value)
     return PluginOptions(**values)
 
@@ -80,7 +82,9 @@ def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
     """
     job = JobEnvironment.from_environ(environ)
     if job is None:
-        raise UsageError("this is not a Buildkite job", hint="BUILDKITE=true and BUILDKITE_JOB_ID must be set")
+        raise UsageError(
+            "this is not a Buildkite job", hint="BUILDKITE=true and BUILDKITE_JOB_ID must be set"
+        )
     root = Path(options.report_dir or environ.get(REPORT_DIR_VARIABLE) or DEFAULT_REPORT_DIR)
     if root.name != job.job_id:
         root /= job.job_id
@@ -94,9 +98,14 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise UsageError(f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is not a string")
+        raise UsageError(
+            f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is not a string"
+        )
     if not value.strip():
-        raise UsageError(f"option `{name}` of the ci-doctor plugin is empty", hint="leave it out, or give it a value")
+        raise UsageError(
+            f"option `{name}` of the ci-doctor plugin is empty",
+            hint="leave it out, or give it a value",
+        )
     return value
 
 
@@ -104,7 +113,9 @@ def _switch(name: str, value: object) -> bool:
     # As text in the flat variables, and where a pipeline interpolates a variable.
     text = value if isinstance(value, str) else json.dumps(value)
     if text not in ("true", "false"):
-        raise UsageError(f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is neither true nor false")
+        raise UsageError(
+            f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is neither true nor false"
+        )
     return text == "true"
 
 
@@ -112,7 +123,9 @@ def _profile(name: str, value: object) -> str:
     # A YAML 1.1 writer or reader takes a bare `off` for false.
     profile = "off" if value is False or value == "false" else _text(name, value)
     if profile not in _PROFILES:
-        raise UsageError(f"option `{name}` of the ci-doctor plugin: `{profile}` is none of {', '.join(_PROFILES)}")
+        raise UsageError(
+            f"option `{name}` of the ci-doctor plugin: `{profile}` is none of {', '.join(_PROFILES)}"
+        )
     return profile
 
 
@@ -156,7 +169,9 @@ def _from_flat_variables(environ: Mapping[str, str]) -> dict[str, object]:
             lists.setdefault(item[1], {})[int(item[2])] = value
         else:
             scalars[name] = value
-    return scalars | {name: [items[index] for index in sorted(items)] for name, items in lists.items()}
+    return scalars | {
+        name: [items[index] for index in sorted(items)] for name, items in lists.items()
+    }
 
 
 def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:
@@ -167,9 +182,9 @@ def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:
         return
     for plugin in plugins if isinstance(plugins, list) else []:
         for location, configuration in plugin.items() if isinstance(plugin, dict) else ():
-            if re.search(r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)", location) and _holds_null(
-                configuration
-            ):
+            if re.search(
+                r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)", location
+            ) and _holds_null(configuration):
                 raise UsageError(
                     "the configuration of the ci-doctor plugin holds an option without a value, and the agent dropped all of it",
                     hint="give the option a value or remove its line from the pipeline",
@@ -179,4 +194,6 @@ def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:
 def _holds_null(configuration: object) -> bool:
     if isinstance(configuration, dict):
         return any(value is None or _holds_null(value) for value in configuration.values())
-    return isinstance(configuration, list) and any(value is None or _holds_null(value) for value in configuration)
+    return isinstance(configuration, list) and any(
+        value is None or _holds_null(value) for value in configuration
+    )

@@ -58,7 +58,9 @@ def publish(
     for directory, _ in reports:
         results += _upload(directory.absolute(), job, agent)
     if reports:
-        results.append(agent.set_metadata(job.verdict_key(), worst_verdict(report for _, report in reports)))
+        results.append(
+            agent.set_metadata(job.verdict_key(), worst_verdict(report for _, report in reports))
+        )
     return tuple(results)
 
 
@@ -84,9 +86,14 @@ def _upload(directory: Path, job: JobEnvironment, agent: Agent) -> list[AgentRes
         # Two levels up: see artifact_folder.
         results.append(agent.upload_artifacts(files, directory.parent.parent))
     if left_out:
-        limits = f"more than {FILES_PER_REPORT} files, or larger than {BYTES_PER_FILE // 1024**2} MiB"
+        limits = (
+            f"more than {FILES_PER_REPORT} files, or larger than {BYTES_PER_FILE // 1024**2} MiB"
+        )
         results.append(
-            AgentResult(ok=False, message=f"not uploaded from {directory}: {', '.join(left_out[:10])} ({limits})")
+            AgentResult(
+                ok=False,
+                message=f"not uploaded from {directory}: {', '.join(left_out[:10])} ({limits})",
+            )
         )
     return results
 
@@ -117,7 +124,9 @@ def _files(directory: Path, *, skip: str | None) -> tuple[list[Path], list[str]]
             if size is not None and path != directory / (skip or ""):
                 (found if size <= BYTES_PER_FILE else large).append(path)
     found.sort(key=lambda path: (path.parent != directory, path.name not in _FIRST_FILES, path))
-    left_out = [str(path.relative_to(directory)) for path in sorted(large) + found[FILES_PER_REPORT:]]
+    left_out = [
+        str(path.relative_to(directory)) for path in sorted(large) + found[FILES_PER_REPORT:]
+    ]
     return found[:FILES_PER_REPORT], left_out
 
 

@@ -42,7 +42,9 @@ def config() -> None:
 @config_option
 @output_options
 @click.pass_obj
-def show(invocation: Invocation, config_path: Path | None, as_json: bool, report_dir: Path | None) -> int:  # noqa: ARG001
+def show(
+    invocation: Invocation, config_path: Path | None, as_json: bool, report_dir: Path | None
+) -> int:  # noqa: ARG001
     """Every value and its origin: default, file and line, or environment."""
     claim(invocation.report_directory)
     loaded = configuration.load(config_path, Path.cwd())
@@ -52,17 +54,25 @@ def show(invocation: Invocation, config_path: Path | None, as_json: bool, report
         verdict=Verdict.PASS,
         exit_code=0,
         summary=f"configuration: {source}",
-        sections=tuple(Section(title=f"[{title}]", lines=_lines(rows)) for title, rows in values.items()),
+        sections=tuple(
+            Section(title=f"[{title}]", lines=_lines(rows)) for title, rows in values.items()
+        ),
         facts={"values": {title: _facts(rows) for title, rows in values.items()}},
     )
-    return deliver(report, as_json=as_json, directory=invocation.report_directory, text_to=sys.stdout)
+    return deliver(
+        report, as_json=as_json, directory=invocation.report_directory, text_to=sys.stdout
+    )
 
 
 def _typed(loaded: Config) -> dict[str, Rows]:
     found = {}
     for section, into in TYPED.items():
-        settings, origins = configuration.decode(loaded, section, into, environ=os.environ, flags={})
-        found[section] = {name: (getattr(settings, name), origin) for name, origin in origins.items()}
+        settings, origins = configuration.decode(
+            loaded, section, into, environ=os.environ, flags={}
+        )
+        found[section] = {
+            name: (getattr(settings, name), origin) for name, origin in origins.items()
+        }
     return found
 
 
@@ -71,7 +81,10 @@ def _services(loaded: Config) -> dict[str, Rows]:
     for name, spec in service_specs(loaded).items():
         written = loaded.tables["services"][name]
         found[f"services.{name}"] = {
-            key: (value, loaded.where("services", name, key) if key in written else configuration.DEFAULT)
+            key: (
+                value,
+                loaded.where("services", name, key) if key in written else configuration.DEFAULT,
+            )
             for key, value in to_builtins(spec).items()
         }
     return found
@@ -92,4 +105,7 @@ def _lines(rows: Rows) -> tuple[str, ...]:
 
 
 def _facts(rows: Rows) -> dict[str, Any]:
-    return {name: {"value": to_builtins(value), "origin": origin} for name, (value, origin) in rows.items()}
+    return {
+        name: {"value": to_builtins(value), "origin": origin}
+        for name, (value, origin) in rows.items()
+    }

@@ -22,12 +22,16 @@ class _Below(Group):
         """The command, imported now."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = getattr(import_module(f"ci_doctor.commands.correctness_{cmd_name}"), cmd_name)
+        command: click.Command = getattr(
+            import_module(f"ci_doctor.commands.correctness_{cmd_name}"), cmd_name
+        )
         return command
 
 
 @click.group("correctness", cls=_Below, invoke_without_command=True)
-@click.option("--baseline", metavar="CMD", help="Start the baseline like this; {port} becomes a free port.")
+@click.option(
+    "--baseline", metavar="CMD", help="Start the baseline like this; {port} becomes a free port."
+)
 @click.option("--candidate", metavar="CMD", help="Start the candidate like this.")
 @click.option("--requests", metavar="FILE", help="JSONL, one request a line.")
 @click.option("--retries", type=click.IntRange(min=1), help="Candidate starts in all. [default: 3]")
@@ -36,7 +40,11 @@ class _Below(Group):
     type=click.IntRange(min=1),
     help="Clean candidate starts before a pass: more of them see rarer bugs. [default: 1]",
 )
-@click.option("--alpha", type=float, help="Chance of calling a faultless candidate a regression. [default: 0.05]")
+@click.option(
+    "--alpha",
+    type=float,
+    help="Chance of calling a faultless candidate a regression. [default: 0.05]",
+)
 @click.option(
     "--policy",
     type=click.Choice([each.value for each in Policy]),
@@ -47,26 +55,63 @@ class _Below(Group):
     type=click.Choice([each.value for each in OnInconclusive]),
     help="`pass`: exit 0. [default: fail]",
 )
-@click.option("--env", "variables", multiple=True, metavar="ARM:NAME=VALUE", help="A variable for one arm. Repeatable.")
-@click.option("--ready", metavar="PATH|URL", help="What answers 200 once the server is ready. [default: /health]")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Requests under way at once. [default: 40]")
-@click.option("--passes", type=click.IntRange(min=1), help="Times that every start is asked everything. [default: 2]")
-@click.option("--reset", metavar="PATH", help="A POST to the server between two passes, as /reset_prefix_cache.")
+@click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="ARM:NAME=VALUE",
+    help="A variable for one arm. Repeatable.",
+)
+@click.option(
+    "--ready",
+    metavar="PATH|URL",
+    help="What answers 200 once the server is ready. [default: /health]",
+)
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), help="Requests under way at once. [default: 40]"
+)
+@click.option(
+    "--passes",
+    type=click.IntRange(min=1),
+    help="Times that every start is asked everything. [default: 2]",
+)
+@click.option(
+    "--reset",
+    metavar="PATH",
+    help="A POST to the server between two passes, as /reset_prefix_cache.",
+)
 @click.option(
     "--caches",
     type=click.Choice([each.value for each in Caches]),
     help="Compile caches of each start. [default: fresh]",
 )
-@click.option("--start-timeout", metavar="S", help="What a server has to become ready. [default: 600s]")
-@click.option("--request-timeout", metavar="S", help="What a request has to be answered. [default: 120s]")
 @click.option(
-    "--budget", metavar="S", help="Wall clock for the whole, report included. [default: the step's timeout, or 25m]"
+    "--start-timeout", metavar="S", help="What a server has to become ready. [default: 600s]"
 )
-@click.option("--archive", metavar="DIR", help="Keep baseline starts of trusted builds here, and use those that match.")
-@click.option("--resume", metavar="DIR", help="Go on with the run that was cut off in this report directory.")
-@click.option("--only", multiple=True, metavar="ID", help="Ask only the request with this id. Repeatable.")
 @click.option(
-    "--fail-on-flaky", is_flag=True, default=None, help="Exit with 7 instead of 0 where the verdict is flaky."
+    "--request-timeout", metavar="S", help="What a request has to be answered. [default: 120s]"
+)
+@click.option(
+    "--budget",
+    metavar="S",
+    help="Wall clock for the whole, report included. [default: the step's timeout, or 25m]",
+)
+@click.option(
+    "--archive",
+    metavar="DIR",
+    help="Keep baseline starts of trusted builds here, and use those that match.",
+)
+@click.option(
+    "--resume", metavar="DIR", help="Go on with the run that was cut off in this report directory."
+)
+@click.option(
+    "--only", multiple=True, metavar="ID", help="Ask only the request with this id. Repeatable."
+)
+@click.option(
+    "--fail-on-flaky",
+    is_flag=True,
+    default=None,
+    help="Exit with 7 instead of 0 where the verdict is flaky.",
 )
 @config_option
 @dry_run_option

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
-@click.option("--format", "form", metavar="NAME", help="ours, lmcache, responses, batch or rows. [default: by content]")
+@click.option(
+    "--format",
+    "form",
+    metavar="NAME",
+    help="ours, lmcache, responses, batch or rows. [default: by content]",
+)
 @click.option(
     "--alpha",
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
@@ -29,7 +34,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="How often a regression may be told where there is none.",
 )
-@click.option("--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 where the verdict is flaky.")
+@click.option(
+    "--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 where the verdict is flaky."
+)
 @config_option
 @output_options
 @click.pass_obj
@@ -96,7 +103,10 @@ def _report(
         collected = settle(survey(*_sides(paths, form)))
     except NoEvidenceError as error:
         return invocation.report(
-            verdict=Verdict.VOID, exit_code=code(Verdict.VOID), summary=str(error), findings=_void(str(error))
+            verdict=Verdict.VOID,
+            exit_code=code(Verdict.VOID),
+            summary=str(error),
+            findings=_void(str(error)),
         )
     decision = judge(collected, Rules(alpha=alpha))
     found = partings(collected, decision)
@@ -129,4 +139,11 @@ def _void(reason: str) -> tuple[object, ...]:
     from ci_doctor.correctness.collected.describe import REMEDIES
     from ci_doctor.model.finding import Finding, Severity
 
-    return (Finding(rule="correctness/void", severity=Severity.WARNING, summary=reason, remedy=REMEDIES[Verdict.VOID]),)
+    return (
+        Finding(
+            rule="correctness/void",
+            severity=Severity.WARNING,
+            summary=reason,
+            remedy=REMEDIES[Verdict.VOID],
+        ),
+    )

@@ -20,7 +20,13 @@ from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.record import earlier_durations
 from ci_doctor.correctness.evidence.runs import Identity, identify
 from ci_doctor.correctness.pace import Pace
-from ci_doctor.correctness.planning import budget_of, determinism_findings, parse_arm_variables, plan, read_settings
+from ci_doctor.correctness.planning import (
+    budget_of,
+    determinism_findings,
+    parse_arm_variables,
+    plan,
+    read_settings,
+)
 from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.sampling import sampling_findings
@@ -66,7 +72,9 @@ def prepare(
     """Find everything that is wrong before anything is started. Raises UsageError."""
     loaded = config.load(config_path, Path.cwd())
     commands = {arm: flags.pop(arm.value) for arm in Arm}
-    settings, origins = read_settings(loaded, os.environ, flags, commands, parse_arm_variables(variables))
+    settings, origins = read_settings(
+        loaded, os.environ, flags, commands, parse_arm_variables(variables)
+    )
     codes, _ = read_exit_codes(loaded, os.environ)
     file = _requests_file(settings, loaded, origins)
     requests = read_requests(file, only)
@@ -110,7 +118,11 @@ def prepare(
 
 
 def _shelf(
-    settings: CorrectnessSettings, loaded: Config, origins: Mapping[str, str], planned: Plan, identity: Machine
+    settings: CorrectnessSettings,
+    loaded: Config,
+    origins: Mapping[str, str],
+    planned: Plan,
+    identity: Machine,
 ) -> Shelf | None:
     if settings.archive is None:
         return None
@@ -134,9 +146,14 @@ def _pace(planned: Plan, identity: Identity, shelf: Shelf | None) -> Pace:
     )
 
 
-def _requests_file(settings: CorrectnessSettings, loaded: Config, origins: Mapping[str, str]) -> Path:
+def _requests_file(
+    settings: CorrectnessSettings, loaded: Config, origins: Mapping[str, str]
+) -> Path:
     if settings.requests is None:
-        raise UsageError("no requests file is named", hint='give --requests FILE, or requests = "…" in [correctness]')
+        raise UsageError(
+            "no requests file is named",
+            hint='give --requests FILE, or requests = "…" in [correctness]',
+        )
     return config.path_in(loaded, origins["requests"], settings.requests)
 
 

@@ -47,9 +47,15 @@ _STYLES: dict[Mark, dict[str, Any]] = {
 
 
 @click.command("replay")
-@click.option("--run", "run_directory", metavar="DIR", required=True, help="The report directory of a run.")
+@click.option(
+    "--run", "run_directory", metavar="DIR", required=True, help="The report directory of a run."
+)
 @click.option("--request", metavar="ID", required=True, help="The request to show.")
-@click.option("--starts", metavar="A1,B1", help="Two starts, or one to compare its passes. [default: what tells most]")
+@click.option(
+    "--starts",
+    metavar="A1,B1",
+    help="Two starts, or one to compare its passes. [default: what tells most]",
+)
 @output_options
 @click.pass_obj
 def replay(
@@ -69,10 +75,15 @@ def replay(
     pair = choose_pair(recorded, names)
     directory = invocation.report_directory
     if directory is not None and directory.absolute() == Path(run_directory).absolute():
-        raise UsageError("the run's own report would be overwritten", hint="name another --report-dir")
+        raise UsageError(
+            "the run's own report would be overwritten", hint="name another --report-dir"
+        )
     claim(directory)
     if recorded.unreadable:
-        click.echo(f"warning: {recorded.unreadable} lines of the samples cannot be read, and are left out", err=True)
+        click.echo(
+            f"warning: {recorded.unreadable} lines of the samples cannot be read, and are left out",
+            err=True,
+        )
     width = _width()
     blocks = _blocks(recorded, pair, width)
     report = _report(invocation, recorded, pair, blocks)
@@ -88,7 +99,9 @@ def replay(
 def _names(starts: str | None) -> tuple[str, ...]:
     names = tuple(name.strip() for name in starts.split(",")) if starts else ()
     if starts is not None and not 1 <= len(names) <= 2:
-        raise UsageError(f"--starts {starts}: two starts can be compared", hint="such as --starts A1,B1")
+        raise UsageError(
+            f"--starts {starts}: two starts can be compared", hint="such as --starts A1,B1"
+        )
     return names
 
 
@@ -110,7 +123,9 @@ def _blocks(recorded: Recorded, pair: Pair | None, width: int) -> tuple[Block, .
     return tuple(block for block in shown if block is not None)
 
 
-def _report(invocation: Invocation, recorded: Recorded, pair: Pair | None, blocks: Sequence[Block]) -> Report:
+def _report(
+    invocation: Invocation, recorded: Recorded, pair: Pair | None, blocks: Sequence[Block]
+) -> Report:
     same = pair is None or (pair.left is not None and pair.left == pair.right)
     facts: dict[str, Any] = {
         "request": recorded.request,
@@ -128,7 +143,8 @@ def _report(invocation: Invocation, recorded: Recorded, pair: Pair | None, block
         exit_code=0,
         summary=f"request {visible(recorded.request)}: {recorded.kind}: {explain(recorded.kind)}{told}",
         sections=tuple(
-            Section(title=block.title, lines=tuple(plain(line) for line in block.lines)) for block in blocks
+            Section(title=block.title, lines=tuple(plain(line) for line in block.lines))
+            for block in blocks
         ),
         facts=facts,
     )
@@ -158,4 +174,6 @@ def _show(summary: Sequence[str], blocks: Sequence[Block], redactor: Redactor) -
 
 
 def _painted(line: Line) -> str:
-    return ("  " + "".join(click.style(piece.text, **_STYLES[piece.mark]) for piece in line)).rstrip()
+    return (
+        "  " + "".join(click.style(piece.text, **_STYLES[piece.mark]) for piece in line)
+    ).rstrip()

@@ -36,19 +36,33 @@ def report_of(job: Job, experiment: Experiment, invocation: Invocation) -> Repor
     decision = judge(experiment, job.context, _settles(job, experiment, invocation))
     if _is_let_through(decision.verdict, job.settings):
         decision = replace(
-            decision, risk="on_inconclusive = pass lets through any regression that was not yet told apart"
+            decision,
+            risk="on_inconclusive = pass lets through any regression that was not yet told apart",
         )
     fields = report_fields(
-        experiment, decision, job.context, samples=directory / SAMPLES, directory=directory, noticed=job.noticed
+        experiment,
+        decision,
+        job.context,
+        samples=directory / SAMPLES,
+        directory=directory,
+        noticed=job.noticed,
     )
     if experiment.ending in INTERRUPTIONS:
         return _interrupted(experiment, invocation, fields)
-    fields["facts"] |= {"repository": to_builtins(checkout(Path.cwd())), **_more_facts(job, experiment, decision)}
+    fields["facts"] |= {
+        "repository": to_builtins(checkout(Path.cwd())),
+        **_more_facts(job, experiment, decision),
+    }
     fields["facts"]["identity"] = _identity(fields["facts"]["identity"], job)
     fields["sections"] = (*fields["sections"], *_archive_section(job, fields["facts"]))
-    fields["findings"] = (*fields["findings"], *_different_arms(decision, fields["facts"]["identity"]))
+    fields["findings"] = (
+        *fields["findings"],
+        *_different_arms(decision, fields["facts"]["identity"]),
+    )
     code = _code(decision.verdict, job.codes, job.settings)
-    return invocation.report(verdict=decision.verdict, exit_code=code, summary=_summary(decision, job), **fields)
+    return invocation.report(
+        verdict=decision.verdict, exit_code=code, summary=_summary(decision, job), **fields
+    )
 
 
 def _more_facts(job: Job, experiment: Experiment, decision: Decision) -> dict[str, Any]:
@@ -61,7 +75,9 @@ def _more_facts(job: Job, experiment: Experiment, decision: Decision) -> dict[st
     }
     if job.shelf:
         samples = job.plan.directory / SAMPLES
-        facts["archive"] = list(keep_baseline(job.shelf, experiment, decision.verdict, samples, os.environ))
+        facts["archive"] = list(
+            keep_baseline(job.shelf, experiment, decision.verdict, samples, os.environ)
+        )
     return facts
 
 
@@ -86,12 +102,19 @@ def _archive_section(job: Job, facts: dict[str, Any]) -> Iterator[Section]:
 def _different_arms(decision: Decision, identity: dict[str, Any]) -> Iterator[Finding]:
     """What the arms do not have in common, where they differ in what they say."""
     arms: dict[str, list[str | None]] = identity["arms"]
-    if decision.verdict in {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMINISTIC} and arms:
-        lines = [f"{fact}: {left or 'absent'} -> {right or 'absent'}" for fact, (left, right) in arms.items()]
+    if (
+        decision.verdict in {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMINISTIC}
+        and arms
+    ):
+        lines = [
+            f"{fact}: {left or 'absent'} -> {right or 'absent'}"
+            for fact, (left, right) in arms.items()
+        ]
         yield Finding(
             rule="correctness/different-arms",
             severity=Severity.NOTE,
-            summary=f"the arms differ in {', '.join(list(arms)[:4])}" + (" and more" if len(arms) > 4 else ""),
+            summary=f"the arms differ in {', '.join(list(arms)[:4])}"
+            + (" and more" if len(arms) > 4 else ""),
             evidence=(Evidence(excerpt="\n".join(lines)),),
             remedy="whatever is not the change under test should be the same in both",
         )
@@ -102,7 +125,11 @@ def _settles(job: Job, experiment: Experiment, invocation: Invocation) -> str:
 
 
 def _summary(decision: Decision, job: Job) -> str:
-    return f"{decision.reason}; let through" if _is_let_through(decision.verdict, job.settings) else decision.reason
+    return (
+        f"{decision.reason}; let through"
+        if _is_let_through(decision.verdict, job.settings)
+        else decision.reason
+    )
 
 
 def _is_let_through(verdict: Verdict, settings: CorrectnessSettings) -> bool:
@@ -145,11 +172,15 @@ def dry_report(job: Job, invocation: Invocation) -> Report:
     summary = f"would ask {len(planned.requests)} requests of up to {planned.rules.retries} candidate starts"
     return invocation.report(
         verdict=None,
-        error=Failure(message="a dry run starts nothing", hint="run it without --dry-run for a verdict"),
+        error=Failure(
+            message="a dry run starts nothing", hint="run it without --dry-run for a verdict"
+        ),
         exit_code=ExitCode.PASS,
         summary=summary,
         sections=(
             Section(title="Services", lines=tuple(lines)),
-            Section(title="Schedule", lines=(order, *job.notes, job.pace.outlook((), planned.started))),
+            Section(
+                title="Schedule", lines=(order, *job.notes, job.pace.outlook((), planned.started))
+            ),
         ),
     )

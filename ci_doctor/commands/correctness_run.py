@@ -42,15 +42,21 @@ def run_experiment(
     **options: Any,
 ) -> int:
     """The exit code of the whole. Raises as `prepare`, `resume` and `run`."""
-    directory = Path(resume) if resume is not None else invocation.report_directory or DEFAULT_DIRECTORY
+    directory = (
+        Path(resume) if resume is not None else invocation.report_directory or DEFAULT_DIRECTORY
+    )
     if dry_run:
         planned = prepare(invocation, directory, **options)
-        return deliver(dry_report(planned, invocation), as_json=as_json, directory=None, text_to=sys.stdout)
+        return deliver(
+            dry_report(planned, invocation), as_json=as_json, directory=None, text_to=sys.stdout
+        )
     if resume is None:
         # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
         claim(directory)
     elif report_dir is not None:
-        raise UsageError("--resume names the report directory already", hint="leave --report-dir out")
+        raise UsageError(
+            "--resume names the report directory already", hint="leave --report-dir out"
+        )
     job = prepare(invocation, directory, **options)
     with ProgressLines() as progress:
         finished = _begin(job) if resume is None else _resume(job, progress)
@@ -65,7 +71,9 @@ def run_experiment(
 def _hand_over(report: Report, redactor: Redactor, *, as_json: bool, directory: Path) -> int:
     """The exit code. A verdict stands, whether or not it can be shown: a full disk below stdout must not turn it into 75."""
     try:
-        return deliver(report, as_json=as_json, directory=directory, text_to=sys.stdout, redactor=redactor)
+        return deliver(
+            report, as_json=as_json, directory=directory, text_to=sys.stdout, redactor=redactor
+        )
     except BrokenPipeError:
         raise  # the boundary knows what a reader that has left means
     except OSError:

@@ -32,7 +32,9 @@ def claim(directory: Path | None) -> None:
         for path in (probe, *(directory / name for name in (*WRITTEN, PAGE))):
             path.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot empty {directory}: {error}", hint="name another --report-dir") from error
+        raise UsageError(
+            f"cannot empty {directory}: {error}", hint="name another --report-dir"
+        ) from error
 
 
 def deliver(
@@ -70,7 +72,9 @@ def write(report: Report, directory: Path) -> None:
     """report.json, report.md and junit.xml, and the page where the facts hold a matrix to draw."""
     from ci_doctor.render import json, junit, markdown
 
-    for name, text in zip(WRITTEN, (json.render(report), markdown.render(report), junit.render(report)), strict=True):
+    for name, text in zip(
+        WRITTEN, (json.render(report), markdown.render(report), junit.render(report)), strict=True
+    ):
         write_atomically(directory / name, text.encode())
     if report.facts.get("matrix"):
         from ci_doctor.render import html

@@ -32,7 +32,9 @@ def explain(invocation: Invocation, what: str, as_json: bool, report_dir: Path |
         sections=(Section(title="What to do", lines=(remedy,)),),
         facts={"meaning": meaning, "remedy": remedy},
     )
-    return deliver(report, as_json=as_json, directory=invocation.report_directory, text_to=sys.stdout)
+    return deliver(
+        report, as_json=as_json, directory=invocation.report_directory, text_to=sys.stdout
+    )
 
 
 def look_up(what: str) -> tuple[str, str]:

@@ -17,7 +17,9 @@ _OTHER_FORMATS = frozenset(ExportFormat) - {ExportFormat.SHELL}
 def put(text: str) -> None:
     """Write `text` to stdout, in the bytes that the environment holds; raises UsageError where it was closed."""
     if sys.stdout is None:
-        raise UsageError("stdout is closed: the exports have nowhere to go", hint="name a file with --output")
+        raise UsageError(
+            "stdout is closed: the exports have nowhere to go", hint="name a file with --output"
+        )
     sys.stdout.flush()
     sys.stdout.buffer.write(os.fsencode(text))
     sys.stdout.buffer.flush()
@@ -38,11 +40,17 @@ def print_failing_statement(invocation: Invocation, code: int) -> None:
     """
     hook = invocation.command == "plugin" and "pre-command" in invocation.own_argv
     # Also where the command or the format is mistyped: what is evaluated then must fail as well.
-    if not hook and not invocation.command.startswith("set") and not invocation.command.endswith("env"):
+    if (
+        not hook
+        and not invocation.command.startswith("set")
+        and not invocation.command.endswith("env")
+    ):
         return
     shell = hook or invocation.option("--format") not in _OTHER_FORMATS
     output = None if hook else invocation.option("--output")
-    with contextlib.suppress(CiDoctorError, OSError):  # the error at hand is what counts, and may be this very one
+    with contextlib.suppress(
+        CiDoctorError, OSError
+    ):  # the error at hand is what counts, and may be this very one
         if output is None:
             if shell and not invocation.wants_json:
                 put(failing_statement(code))

@@ -36,7 +36,9 @@ def fail(error: BaseException, invocation: Invocation) -> int:
         findings=error.findings if isinstance(error, CiDoctorError) else (),
     )
     try:
-        return deliver(report, as_json=invocation.wants_json, directory=_writable_directory(invocation))
+        return deliver(
+            report, as_json=invocation.wants_json, directory=_writable_directory(invocation)
+        )
     except Exception as second:  # noqa: BLE001 - the last resort: whatever breaks here, the first error is what counts
         with contextlib.suppress(Exception):
             click.echo(f"error: {failure.message}\nwhile reporting this: {second!r}", err=True)
@@ -66,7 +68,9 @@ def _told_by_the_system(error: OSError) -> tuple[Failure, ExitCode] | None:
         return Failure(message=str(error), hint="free some space on that disk"), ExitCode.INFRA
     if error.errno in _UNUSABLE and error.filename is not None:
         message = f"cannot use {os.fsdecode(error.filename)}: {error.strerror}"
-        return Failure(message=message, hint="name another, or run as a user who may use it"), ExitCode.USAGE
+        return Failure(
+            message=message, hint="name another, or run as a user who may use it"
+        ), ExitCode.USAGE
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -105,6 +109,10 @@ def _writable_directory(invocation: Invocation) -> Path | None:
     """The report directory, where it can be had: its absence may be the very error at hand."""
     try:
         directory = invocation.report_directory
-        return None if directory is None or (directory.exists() and not directory.is_dir()) else directory
+        return (
+            None
+            if directory is None or (directory.exists() and not directory.is_dir())
+            else directory
+        )
     except OSError:
         return None

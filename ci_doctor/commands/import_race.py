@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     context_settings={"allow_interspersed_args": False},
     epilog="`ci-doctor import-race probe MODULE[:ATTR]` asks of one module whether its import can be lost in this way.",
 )
-@click.option("--confirm", is_flag=True, help="Run it again for each hazard, with a delay that could make it fire.")
-@click.option("--timeout", metavar="S", help="End a command that does not end by itself. [default: none]")
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Run it again for each hazard, with a delay that could make it fire.",
+)
+@click.option(
+    "--timeout", metavar="S", help="End a command that does not end by itself. [default: none]"
+)
 @click.option(
     "--candidates",
     type=click.IntRange(min=1),
@@ -39,7 +45,13 @@ if TYPE_CHECKING:
 )
 @config_option
 @output_options
-@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[probe MODULE[:ATTR]] | -- CMD…")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="[probe MODULE[:ATTR]] | -- CMD…",
+)
 @click.pass_context
 def import_race(
     context: click.Context,
@@ -63,7 +75,9 @@ def import_race(
     if words != invocation.argv[len(invocation.own_argv) + 1 :]:
         if words[0] == "probe":
             name, names = "ci-doctor import-race probe", context.help_option_names
-            with probe.make_context(name, list(words[1:]), obj=invocation, help_option_names=names) as inner:
+            with probe.make_context(
+                name, list(words[1:]), obj=invocation, help_option_names=names
+            ) as inner:
                 return int(probe.invoke(inner) or 0)
         # Without it a reader could not tell whose option `--json` is.
         line = shlex.join(["ci-doctor", *invocation.argv[: -len(words)], "--", *words])

@@ -50,18 +50,27 @@ def perform(job: Job, invocation: Invocation) -> int:
         check_timeline(job.timeline)
     open_closed_streams()
     redactor, interruption = Redactor.from_environment(os.environ), Interruption()
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-import-race-") as folder, interruption.handling():
+    with (
+        tempfile.TemporaryDirectory(prefix="ci-doctor-import-race-") as folder,
+        interruption.handling(),
+    ):
         scratch = Path(folder)
         logs = scratch / "logs" if job.directory is None else job.directory.absolute() / LOGS
         try:
-            found = investigate(job.plan, scratch, logs, interruption, lambda text: say(redactor.text(text)))
+            found = investigate(
+                job.plan, scratch, logs, interruption, lambda text: say(redactor.text(text))
+            )
         except OSError as error:
             if error.errno is None or error.filename != job.plan.command[0]:
                 raise
             code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
             message = f"{job.plan.command[0]}: {error.strerror}"
-            return deliver(refused(invocation, code, message), as_json=job.as_json, directory=job.directory)
-        for warning in take_secrets_out([path for run in found.runs for path in (run.output, run.error)], redactor):
+            return deliver(
+                refused(invocation, code, message), as_json=job.as_json, directory=job.directory
+            )
+        for warning in take_secrets_out(
+            [path for run in found.runs for path in (run.output, run.error)], redactor
+        ):
             say(f"warning: {warning}")
         described = describe(job, found, interruption.received, invocation, redactor)
         return _hand_over(described, job, redactor)
@@ -91,7 +100,9 @@ def describe(
     """What the investigation means; the timeline is written on the way."""
     seen = found.seen
     excerpts = {run.number: _last_lines(run.error) for run in found.runs}
-    attachments, warnings = write_timeline(seen.recorded.processes, job.timeline, job.directory, redactor)
+    attachments, warnings = write_timeline(
+        seen.recorded.processes, job.timeline, job.directory, redactor
+    )
     fields: dict[str, Any] = {
         "findings": (*findings.findings(seen, excerpts), *warnings),
         "sections": report.sections(seen),
@@ -128,7 +139,9 @@ def _last_lines(path: Path) -> str:
     return ""
 
 
-def _interrupted(received: "signal.Signals", invocation: Invocation, fields: dict[str, Any]) -> "Report":
+def _interrupted(
+    received: "signal.Signals", invocation: Invocation, fields: dict[str, Any]
+) -> "Report":
     """The report of what a signal has ended: what was seen, and no verdict."""
     import signal
 
@@ -136,7 +149,9 @@ def _interrupted(received: "signal.Signals", invocation: Invocation, fields: dic
 
     message = f"interrupted by {received.name}; every process was stopped"
     code = ExitCode.SIGINT if received is signal.SIGINT else ExitCode.SIGTERM
-    return invocation.report(verdict=None, error=Failure(message=message), exit_code=code, summary=message, **fields)
+    return invocation.report(
+        verdict=None, error=Failure(message=message), exit_code=code, summary=message, **fields
+    )
 
 
 def _hand_over(described: "Report", job: Job, redactor: Redactor) -> int:

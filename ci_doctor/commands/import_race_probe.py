@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @click.command("probe")
 @click.option(
-    "--python", "pythons", metavar="PY", help="The interpreter. [default: $VIRTUAL_ENV, .venv, python3 on PATH]"
+    "--python",
+    "pythons",
+    metavar="PY",
+    help="The interpreter. [default: $VIRTUAL_ENV, .venv, python3 on PATH]",
 )
 @output_options
 @click.argument("target", metavar="MODULE[:ATTR]")
@@ -63,7 +66,10 @@ def describe(probed: "Probed", invocation: Invocation) -> "Report":
 
     verdicts = {True: Verdict.REGRESSION, False: Verdict.PASS, None: Verdict.VOID}
     verdict = verdicts[probed.exposed]
-    lines = [f"interpreter {probed.python}" + (" (immune: it looks again after waiting)" if probed.immune else "")]
+    lines = [
+        f"interpreter {probed.python}"
+        + (" (immune: it looks again after waiting)" if probed.immune else "")
+    ]
     if probed.replaced:
         lines.append(f"replaced themselves on the way: {', '.join(probed.replaced)}")
     return invocation.report(

@@ -34,7 +34,10 @@ class _Ours(Struct):
 def check_timeline(path: Path) -> None:
     """Raises UsageError where `path` holds something that is not a timeline of ours."""
     if path.exists() and not _is_ours(path):
-        raise UsageError(f"{path} exists and is not a timeline of ci-doctor", hint="name another file, or move it away")
+        raise UsageError(
+            f"{path} exists and is not a timeline of ci-doctor",
+            hint="name another file, or move it away",
+        )
 
 
 def write_timeline(
@@ -52,8 +55,14 @@ def write_timeline(
         write_atomically(path, redactor.without_values(text).encode())
     except UsageError as error:
         return (), (_not_written(path, error),)
-    shown = os.path.relpath(path, directory) if directory is not None and _lies_in(path, directory) else str(path)
-    return (Attachment(path=shown, title="imports by thread (Perfetto)", media_type="application/json"),), ()
+    shown = (
+        os.path.relpath(path, directory)
+        if directory is not None and _lies_in(path, directory)
+        else str(path)
+    )
+    return (
+        Attachment(path=shown, title="imports by thread (Perfetto)", media_type="application/json"),
+    ), ()
 
 
 def _for_us(trace: dict[str, object]) -> dict[str, object]:

@@ -11,7 +11,14 @@ import click
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.launch_output import Job, described, hand_over, refused, take_secrets_out, would_do
+from ci_doctor.commands.launch_output import (
+    Job,
+    described,
+    hand_over,
+    refused,
+    take_secrets_out,
+    would_do,
+)
 from ci_doctor.commands.live import LiveLines
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.warm_up import WarmUp
@@ -40,13 +47,34 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 @click.command("launch", context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--service", "services", multiple=True, metavar="NAME[='CMD']", help="Start this one. Repeatable. [default: all]"
+    "--service",
+    "services",
+    multiple=True,
+    metavar="NAME[='CMD']",
+    help="Start this one. Repeatable. [default: all]",
 )
-@click.option("--ready", multiple=True, metavar="NAME=PROBE", help="How to ask whether it is ready. Repeatable.")
-@click.option("--needs", multiple=True, metavar="NAME=OTHER", help="Start NAME when OTHER is ready. Repeatable.")
-@click.option("--timeout", metavar="S", help="What all have together to become ready. [default: start_timeout of each]")
 @click.option(
-    "--events", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write events here, JSON lines."
+    "--ready",
+    multiple=True,
+    metavar="NAME=PROBE",
+    help="How to ask whether it is ready. Repeatable.",
+)
+@click.option(
+    "--needs",
+    multiple=True,
+    metavar="NAME=OTHER",
+    help="Start NAME when OTHER is ready. Repeatable.",
+)
+@click.option(
+    "--timeout",
+    metavar="S",
+    help="What all have together to become ready. [default: start_timeout of each]",
+)
+@click.option(
+    "--events",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write events here, JSON lines.",
 )
 @click.option("--follow", is_flag=True, help="Show what the services write, on stderr.")
 @config_option
@@ -84,10 +112,17 @@ def launch(
         # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
         claim(directory)
     job = _prepare(
-        directory, config_path, services=(services, ready, needs), client=client, timeout=timeout, as_json=as_json
+        directory,
+        config_path,
+        services=(services, ready, needs),
+        client=client,
+        timeout=timeout,
+        as_json=as_json,
     )
     if found := problem(client[0], os.environ, Path.cwd()) if client else None:
-        return deliver(refused(invocation, *found), as_json=as_json, directory=None if dry_run else directory)
+        return deliver(
+            refused(invocation, *found), as_json=as_json, directory=None if dry_run else directory
+        )
     if dry_run:
         return deliver(would_do(job, invocation), as_json=as_json, directory=None)
     return _perform(job, invocation, events=events, follow=follow, as_json=as_json)
@@ -132,7 +167,9 @@ def _prepare(
     )
 
 
-def _perform(job: Job, invocation: Invocation, *, events: Path | None, follow: bool, as_json: bool) -> int:
+def _perform(
+    job: Job, invocation: Invocation, *, events: Path | None, follow: bool, as_json: bool
+) -> int:
     """Launch, and deliver the report. Once everything has stopped, no signal takes the report away."""
     open_closed_streams()
     interruption, logs = Interruption(), set[Path]()
@@ -140,7 +177,9 @@ def _perform(job: Job, invocation: Invocation, *, events: Path | None, follow: b
         warm_up = WarmUp()
         try:
             with contextlib.ExitStack() as stack:
-                live = stack.enter_context(LiveLines(job.plan.order, follow=follow, redact=job.redactor.without_values))
+                live = stack.enter_context(
+                    LiveLines(job.plan.order, follow=follow, redact=job.redactor.without_values)
+                )
                 listeners: list[Callable[[ServiceEvent], None]] = [live, warm_up]
                 if events is not None:
                     listeners.insert(0, stack.enter_context(EventLog(events, job.redactor, _warn)))
@@ -151,7 +190,9 @@ def _perform(job: Job, invocation: Invocation, *, events: Path | None, follow: b
                     for listener in listeners:
                         listener(event)
 
-                launched = run(job.plan, interruption, on_event, lambda group: _tell_ready(job, group, live))
+                launched = run(
+                    job.plan, interruption, on_event, lambda group: _tell_ready(job, group, live)
+                )
         finally:  # whatever has ended it
             for warning in take_secrets_out(logs, job.redactor):
                 _warn(warning)

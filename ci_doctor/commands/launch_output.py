@@ -39,7 +39,9 @@ def take_secrets_out(logs: Iterable[Path], redactor: Redactor) -> Iterator[str]:
             yield f"removed {log}: {error.message}"
 
 
-def described(job: Job, launched: Launched, events: Path | None, invocation: Invocation) -> "Report":
+def described(
+    job: Job, launched: Launched, events: Path | None, invocation: Invocation
+) -> "Report":
     """What the launch means."""
     from ci_doctor.model.report import Attachment
     from ci_doctor.services.launch.report import report_fields
@@ -84,7 +86,10 @@ def would_do(job: Job, invocation: Invocation) -> "Report":
     from ci_doctor.model.report import Failure, Section
 
     plan = job.plan
-    lines = [f"{name}: {shlex.join(plan.specs[name].words())}{_after(plan.specs[name].needs)}" for name in plan.order]
+    lines = [
+        f"{name}: {shlex.join(plan.specs[name].words())}{_after(plan.specs[name].needs)}"
+        for name in plan.order
+    ]
     lines += [f"then: {shlex.join(plan.client)}"] if plan.client else []
     return invocation.report(
         verdict=None,

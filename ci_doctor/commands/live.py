@@ -37,7 +37,11 @@ class LiveLines:
     """Give it every event of a group, inside `with`: what is live must stand still before a report is shown."""
 
     def __init__(
-        self, names: Sequence[str], *, follow: bool = False, redact: Callable[[str], str] = lambda text: text
+        self,
+        names: Sequence[str],
+        *,
+        follow: bool = False,
+        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         """`follow` shows what the services write too; `redact` takes secrets out of it."""
         terminal = _is_watched()
@@ -55,7 +59,10 @@ class LiveLines:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for watch in self._watches:
             watch.close()
@@ -122,7 +129,11 @@ class LiveLines:
 
         prefix = f"{name.ljust(max(map(len, self._names)))} | "
         if self._colour:
-            colour = _COLOURS[self._names.index(name) % len(_COLOURS)] if name in self._names else _COLOURS[0]
+            colour = (
+                _COLOURS[self._names.index(name) % len(_COLOURS)]
+                if name in self._names
+                else _COLOURS[0]
+            )
             prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
 
         def show(lines: list[str]) -> None:

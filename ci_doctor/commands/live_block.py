@@ -37,14 +37,20 @@ class _Row:
     def take(self, event: ServiceEvent) -> None:
         """The next event of this service."""
         if event.kind is EventKind.STARTED:
-            self.at, self.pid, self.log = event.at, event.pid, Path(event.log) if event.log else None
+            self.at, self.pid, self.log = (
+                event.at,
+                event.pid,
+                Path(event.log) if event.log else None,
+            )
         if event.kind is EventKind.DESCENDANT_DIED:
             self.told = f"lost {event.name} (pid {event.pid}) by {event.signal or f'exit code {event.exit_code}'}"
             return
         self.state, self.colour = _STATES[event.kind]
         self.took_s = None if event.kind is EventKind.STARTED else event.duration_s
         if event.kind in {EventKind.DIED, EventKind.STOPPED}:
-            ending = event.signal or (f"exit code {event.exit_code}" if event.exit_code is not None else None)
+            ending = event.signal or (
+                f"exit code {event.exit_code}" if event.exit_code is not None else None
+            )
             self.told = f"by {ending}" if event.signal else (ending and f"with {ending}")
 
     def seconds(self, now: float) -> str:

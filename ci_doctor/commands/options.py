@@ -19,7 +19,10 @@ def output_options(function: F) -> F:
             help="Write report.json, report.md and junit.xml here. [default: a folder in $CI_DOCTOR_REPORT_DIR, if set]",
         ),
         click.option(
-            "--json", "as_json", is_flag=True, help="Print the report as JSON on stdout; all talk goes to stderr."
+            "--json",
+            "as_json",
+            is_flag=True,
+            help="Print the report as JSON on stdout; all talk goes to stderr.",
         ),
     ):
         function = option(function)
@@ -38,7 +41,9 @@ def config_option(function: F) -> F:
 
 def dry_run_option(function: F) -> F:
     """`--dry-run`."""
-    return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(function)
+    return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(
+        function
+    )
 
 
 def environment_options(function: F) -> F:
@@ -62,10 +67,26 @@ def environment_options(function: F) -> F:
             type=click.Choice(["off", "default", "strict"]),
             help="Determinism profile. [default: default]",
         ),
-        click.option("--venv", "venvs", multiple=True, metavar="DIR", help="Target virtual environment. Repeatable."),
-        click.option("--python", "pythons", multiple=True, metavar="PY", help="Target interpreter. Repeatable."),
         click.option(
-            "--project", "projects", multiple=True, metavar="DIR", help="Project to pin. Repeatable. [default: .]"
+            "--venv",
+            "venvs",
+            multiple=True,
+            metavar="DIR",
+            help="Target virtual environment. Repeatable.",
+        ),
+        click.option(
+            "--python",
+            "pythons",
+            multiple=True,
+            metavar="PY",
+            help="Target interpreter. Repeatable.",
+        ),
+        click.option(
+            "--project",
+            "projects",
+            multiple=True,
+            metavar="DIR",
+            help="Project to pin. Repeatable. [default: .]",
         ),
     ):
         function = option(function)

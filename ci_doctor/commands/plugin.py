@@ -6,7 +6,12 @@ from pathlib import Path
 
 import click
 
-from ci_doctor.buildkite.plugin import REPORT_DIR_VARIABLE, read_plugin_options, report_root, setup_env_arguments
+from ci_doctor.buildkite.plugin import (
+    REPORT_DIR_VARIABLE,
+    read_plugin_options,
+    report_root,
+    setup_env_arguments,
+)
 from ci_doctor.commands.exports_output import put
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.invocation import Invocation

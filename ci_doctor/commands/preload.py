@@ -7,7 +7,13 @@ import click
 
 from ci_doctor.commands.group import Group
 
-_MODULES = {"plan": "install", "install": "install", "status": "status", "verify": "verify", "remove": "remove"}
+_MODULES = {
+    "plan": "install",
+    "install": "install",
+    "status": "status",
+    "verify": "verify",
+    "remove": "remove",
+}
 
 
 class _Below(Group):

@@ -9,12 +9,20 @@ import click
 from ci_doctor.commands.delivery import claim
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
-from ci_doctor.commands.preload_options import pythons_meant, rule_options, rules_meant, settings_of, target_options
+from ci_doctor.commands.preload_options import (
+    pythons_meant,
+    rule_options,
+    rules_meant,
+    settings_of,
+    target_options,
+)
 
 if TYPE_CHECKING:
     from ci_doctor.environment.settings import SetupEnvSettings
 
-_replace = click.option("--replace", is_flag=True, help="Arm these rules only, instead of adding them.")
+_replace = click.option(
+    "--replace", is_flag=True, help="Arm these rules only, instead of adding them."
+)
 
 
 @click.command("plan")
@@ -72,7 +80,9 @@ def install(
     [setup-env]. They are added to the rules that are armed already. Doing it again changes nothing.
     """
     settings = settings_of(config_path, pythons, venvs, (*presets, *rules, *more_rules))
-    return _install(invocation, settings, presets, replace=replace, dry_run=dry_run, as_json=as_json)
+    return _install(
+        invocation, settings, presets, replace=replace, dry_run=dry_run, as_json=as_json
+    )
 
 
 def _install(
@@ -91,4 +101,6 @@ def _install(
     targets = pythons_meant(settings)
     claim(invocation.report_directory)
     results = install_each(targets, wanted, dry_run=dry_run, replace=replace)
-    return report_results(invocation, results, done="wrote", would="would write", dry_run=dry_run, as_json=as_json)
+    return report_results(
+        invocation, results, done="wrote", would="would write", dry_run=dry_run, as_json=as_json
+    )

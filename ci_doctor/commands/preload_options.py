@@ -22,8 +22,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 def target_options(function: F) -> F:
     """`--python` and `--venv`."""
     for option in (
-        click.option("--venv", "venvs", multiple=True, metavar="DIR", help="Target virtual environment. Repeatable."),
-        click.option("--python", "pythons", multiple=True, metavar="PY", help="Target interpreter. Repeatable."),
+        click.option(
+            "--venv",
+            "venvs",
+            multiple=True,
+            metavar="DIR",
+            help="Target virtual environment. Repeatable.",
+        ),
+        click.option(
+            "--python",
+            "pythons",
+            multiple=True,
+            metavar="PY",
+            help="Target interpreter. Repeatable.",
+        ),
     ):
         function = option(function)
     return function
@@ -39,7 +51,13 @@ def rule_options(function: F) -> F:
             metavar="TRIGGER=MODULE[:ATTR,ATTR]",
             help="Import MODULE when TRIGGER is imported. Repeatable.",
         ),
-        click.option("--preset", "presets", multiple=True, metavar="NAME", help="Rules by name: vllm. Repeatable."),
+        click.option(
+            "--preset",
+            "presets",
+            multiple=True,
+            metavar="NAME",
+            help="Rules by name: vllm. Repeatable.",
+        ),
         click.argument("more_rules", nargs=-1, metavar="[RULE]..."),
     ):
         function = option(function)
@@ -47,7 +65,10 @@ def rule_options(function: F) -> F:
 
 
 def settings_of(
-    config_path: Path | None, pythons: Sequence[str], venvs: Sequence[str], rules: Sequence[str] = ()
+    config_path: Path | None,
+    pythons: Sequence[str],
+    venvs: Sequence[str],
+    rules: Sequence[str] = (),
 ) -> "SetupEnvSettings":
     """`[setup-env]`, with what the command line gave instead: interpreters named there replace all of the file's."""
     from ci_doctor.commands.preparation import read_settings
@@ -67,7 +88,9 @@ def rules_meant(settings: "SetupEnvSettings", presets: Sequence[str]) -> "tuple[
 
     for name in presets:
         if "=" in name:
-            raise UsageError(f"--preset {name}: this is a rule, not a name", hint=f"write --rule '{name}'")
+            raise UsageError(
+                f"--preset {name}: this is a rule, not a name", hint=f"write --rule '{name}'"
+            )
     return require_rules(settings.preload)
 
 
@@ -76,11 +99,16 @@ def pythons_meant(settings: "SetupEnvSettings") -> "list[Path | Refused]":
     from ci_doctor.environment.targets import choose_targets
     from ci_doctor.preload.install import Refused
 
-    named: list[_Words] = [*(((word,), ()) for word in settings.pythons), *(((), (word,)) for word in settings.venvs)]
+    named: list[_Words] = [
+        *(((word,), ()) for word in settings.pythons),
+        *(((), (word,)) for word in settings.venvs),
+    ]
     found: list[Path | Refused] = []
     for pythons, venvs in named or [((), ())]:
         try:
-            chosen = choose_targets(pythons, venvs, [Path(project) for project in settings.projects], os.environ)
+            chosen = choose_targets(
+                pythons, venvs, [Path(project) for project in settings.projects], os.environ
+            )
         except UsageError as error:
             if not named:
                 raise

@@ -20,12 +20,20 @@ _WORST_FIRST = (ExitCode.USAGE, ExitCode.FAILURE, ExitCode.INFRA)
 
 
 def report_results(
-    invocation: Invocation, results: Sequence[Result], *, done: str, would: str, dry_run: bool, as_json: bool
+    invocation: Invocation,
+    results: Sequence[Result],
+    *,
+    done: str,
+    would: str,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
     """Deliver what came of it, and return the exit code. `done` and `would` are verbs for the summary: "removed"."""
     refused = [result for result in results if isinstance(result, Refused)]
     held = bool(refused)
-    changed = [] if held else [str(action.path) for result in results for action in _changing(result)]
+    changed = (
+        [] if held else [str(action.path) for result in results for action in _changing(result)]
+    )
     verb = would if dry_run else done
     common: dict[str, Any] = {
         "findings": tuple(finding for result in results for finding in _findings(result)),
@@ -41,7 +49,9 @@ def report_results(
     if report is None:
         summary = f"{verb} {_count(len(changed), 'file')} in {_count(len(results), 'interpreter')}"
         nothing = f"nothing to change in {_count(len(results), 'interpreter')}"
-        report = invocation.report(verdict=Verdict.PASS, exit_code=0, summary=summary if changed else nothing, **common)
+        report = invocation.report(
+            verdict=Verdict.PASS, exit_code=0, summary=summary if changed else nothing, **common
+        )
     text_to = sys.stderr if refused else sys.stdout
     return deliver(report, as_json=as_json, directory=invocation.report_directory, text_to=text_to)
 
@@ -73,11 +83,16 @@ def refusal_facts(result: Refused) -> dict[str, Any]:
 
 
 def _refusal(
-    invocation: Invocation, results: Sequence[Result], refused: Sequence[Refused], common: dict[str, Any]
+    invocation: Invocation,
+    results: Sequence[Result],
+    refused: Sequence[Refused],
+    common: dict[str, Any],
 ) -> Report:
     code = exit_code_of(refused)
     first = next((each for each in refused if each.error.code == code), refused[0])
-    summary = f"nothing was changed: {len(refused)} of {_count(len(results), 'interpreter')} refused"
+    summary = (
+        f"nothing was changed: {len(refused)} of {_count(len(results), 'interpreter')} refused"
+    )
     error = Failure(message=first.error.message, hint=first.error.hint)
     return invocation.report(verdict=None, error=error, exit_code=code, summary=summary, **common)
 
@@ -87,7 +102,10 @@ def _section(result: Result, *, dry_run: bool, held: bool) -> Section:
         return Section(title=str(result.python), lines=refusal_lines(result))
     target = result.target
     state = _state(result, dry_run=dry_run, held=held)
-    lines = [f"{state}: Python {'.'.join(map(str, target.version))}", f"site directory {target.site_dir}"]
+    lines = [
+        f"{state}: Python {'.'.join(map(str, target.version))}",
+        f"site directory {target.site_dir}",
+    ]
     lines += [f"rule {format_rule(rule)}" for rule in result.rules]
     # The reasons are for those who decide; afterwards the names are enough.
     lines += [
@@ -99,7 +117,12 @@ def _section(result: Result, *, dry_run: bool, held: bool) -> Section:
 
 def _case(result: Result, *, held: bool) -> Case:
     if isinstance(result, Refused):
-        return Case(group="preload", name=str(result.python), outcome=Outcome.ERROR, message=result.error.message)
+        return Case(
+            group="preload",
+            name=str(result.python),
+            outcome=Outcome.ERROR,
+            message=result.error.message,
+        )
     outcome = Outcome.SKIPPED if held else Outcome.PASSED
     return Case(group="preload", name=str(result.target.python), outcome=outcome)
 
@@ -114,7 +137,8 @@ def _facts(result: Result, *, dry_run: bool, held: bool) -> dict[str, Any]:
         "state": _state(result, dry_run=dry_run, held=held),
         "rules": [format_rule(rule) for rule in result.rules],
         "actions": [
-            {"path": str(action.path), "state": str(action.state), "why": action.why} for action in result.actions
+            {"path": str(action.path), "state": str(action.state), "why": action.why}
+            for action in result.actions
         ],
         "refused": None,
     }
@@ -138,7 +162,11 @@ def _findings(result: Result) -> tuple[Any, ...]:
 
 
 def _name(action: WriteFile, site_dir: Path) -> str:
-    return str(action.path.relative_to(site_dir)) if action.path.is_relative_to(site_dir) else str(action.path)
+    return (
+        str(action.path.relative_to(site_dir))
+        if action.path.is_relative_to(site_dir)
+        else str(action.path)
+    )
 
 
 def _count(number: int, noun: str) -> str:

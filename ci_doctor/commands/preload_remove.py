@@ -13,7 +13,9 @@ from ci_doctor.commands.preload_options import pythons_meant, settings_of, targe
 
 @click.command("remove")
 @target_options
-@click.option("--trigger", metavar="NAME", help="Only the rule with this trigger; the others stay armed.")
+@click.option(
+    "--trigger", metavar="NAME", help="Only the rule with this trigger; the others stay armed."
+)
 @config_option
 @dry_run_option
 @output_options
@@ -36,4 +38,6 @@ def remove(
     claim(invocation.report_directory)
     results = remove_each(targets, dry_run=dry_run, trigger=trigger)
     done, would = ("changed", "would change") if trigger else ("removed", "would remove")
-    return report_results(invocation, results, done=done, would=would, dry_run=dry_run, as_json=as_json)
+    return report_results(
+        invocation, results, done=done, would=would, dry_run=dry_run, as_json=as_json
+    )

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ci_doctor.preload.install import Refused, ShimStatus
     from ci_doctor.preload.inventory import Inventory
 
-Found = tuple["ShimStatus", "Inventory | None"]  # no inventory of what the interpreter no longer reads
+Found = tuple[
+    "ShimStatus", "Inventory | None"
+]  # no inventory of what the interpreter no longer reads
 
 
 @click.command("status")
@@ -62,7 +64,9 @@ def _look(targets: "Sequence[Path | Refused]") -> "tuple[list[Found], list[Refus
     return found, refused
 
 
-def _report(invocation: Invocation, found: "Sequence[Found]", refused: "Sequence[Refused]") -> "Report":
+def _report(
+    invocation: Invocation, found: "Sequence[Found]", refused: "Sequence[Refused]"
+) -> "Report":
     from ci_doctor.commands.preload_output import exit_code_of, refusal_facts, refusal_lines
     from ci_doctor.model.report import Failure, Section
     from ci_doctor.model.verdict import Verdict
@@ -70,7 +74,9 @@ def _report(invocation: Invocation, found: "Sequence[Found]", refused: "Sequence
     installed = sum(each.installed for each, _ in found)
     sections = [section for each, start in found for section in _sections(each, start)]
     sections += [Section(title=str(each.python), lines=refusal_lines(each)) for each in refused]
-    facts = [_facts(each, start) for each, start in found] + [refusal_facts(each) for each in refused]
+    facts = [_facts(each, start) for each, start in found] + [
+        refusal_facts(each) for each in refused
+    ]
     error = refused[0].error if refused else None
     return invocation.report(
         verdict=None if error else Verdict.PASS,

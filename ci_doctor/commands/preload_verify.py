@@ -39,7 +39,11 @@ class Talk:
 @click.command("verify")
 @target_options
 @click.option(
-    "--runs", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each race, with and without."
+    "--runs",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Runs of each race, with and without.",
 )
 @config_option
 @output_options
@@ -66,7 +70,9 @@ def verify(
     return deliver(report, as_json=as_json, directory=invocation.report_directory, text_to=text_to)
 
 
-def _verify(targets: "Sequence[Path | Refused]", runs: int) -> "tuple[dict[str, tuple[Check, ...]], list[Refused]]":
+def _verify(
+    targets: "Sequence[Path | Refused]", runs: int
+) -> "tuple[dict[str, tuple[Check, ...]], list[Refused]]":
     from ci_doctor.preload.install import Refused
     from ci_doctor.preload.target import inspect_interpreter
     from ci_doctor.preload.verify import verify as verify_shim
@@ -85,7 +91,9 @@ def _verify(targets: "Sequence[Path | Refused]", runs: int) -> "tuple[dict[str, 
     return checks, refused
 
 
-def _report(invocation: Invocation, checks: "Mapping[str, Sequence[Check]]", refused: "Sequence[Refused]") -> "Report":
+def _report(
+    invocation: Invocation, checks: "Mapping[str, Sequence[Check]]", refused: "Sequence[Refused]"
+) -> "Report":
     from ci_doctor.commands.preload_output import exit_code_of, refusal_facts, refusal_lines
     from ci_doctor.model.report import Failure, Section
     from ci_doctor.model.verdict import Verdict, exit_code
@@ -94,7 +102,11 @@ def _report(invocation: Invocation, checks: "Mapping[str, Sequence[Check]]", ref
     every = [check for each in checks.values() for check in each]
     reached = verdict(every)
     # A shim that was seen to fail is the worse news.
-    code = exit_code(reached) if not refused or reached is Verdict.REGRESSION else exit_code_of(refused)
+    code = (
+        exit_code(reached)
+        if not refused or reached is Verdict.REGRESSION
+        else exit_code_of(refused)
+    )
     sections = [Section(title=python, lines=_lines(each)) for python, each in checks.items()]
     sections += [Section(title=str(each.python), lines=refusal_lines(each)) for each in refused]
     error = refused[0].error if refused else None
@@ -115,13 +127,18 @@ def _report(invocation: Invocation, checks: "Mapping[str, Sequence[Check]]", ref
 
 def _summary(checks: Sequence["Check"]) -> str:
     """What the checks say together, the worst first."""
-    number = {word: sum(check.outcome == word for check in checks) for word in ("failed", "void", "not-needed")}
+    number = {
+        word: sum(check.outcome == word for check in checks)
+        for word in ("failed", "void", "not-needed")
+    }
     if number["failed"]:
         return f"{number['failed']} of {len(checks)} checks of the shim failed"
     if number["void"]:
         return f"{number['void']} of {len(checks)} checks of the shim prove nothing"
     if number["not-needed"]:
-        needed = any(check.name.startswith("race") and check.outcome == "passed" for check in checks)
+        needed = any(
+            check.name.startswith("race") and check.outcome == "passed" for check in checks
+        )
         return f"the shim works, and {'part of it is' if needed else 'it is'} no longer needed"
     return "the race is lost without the shim, and won with it"
 

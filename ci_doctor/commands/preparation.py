@@ -39,10 +39,14 @@ class Preparation(Struct, frozen=True, kw_only=True):
     facts: dict[str, Any]
 
 
-def read_settings(config_path: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]) -> SetupEnvSettings:
+def read_settings(
+    config_path: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]
+) -> SetupEnvSettings:
     """The `[setup-env]` settings, with the paths of a file made relative to the working directory."""
     loaded = config.load(config_path, Path.cwd())
-    settings, origins = config.decode(loaded, "setup-env", SetupEnvSettings, environ=environ, flags=flags)
+    settings, origins = config.decode(
+        loaded, "setup-env", SetupEnvSettings, environ=environ, flags=flags
+    )
 
     def placed(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(str(config.path_in(loaded, origins[name], word)) for word in words)
@@ -52,17 +56,25 @@ def read_settings(config_path: Path | None, environ: Mapping[str, str], flags: M
         projects=placed("projects", settings.projects),
         venvs=placed("venvs", settings.venvs),
         # A word without a slash is looked up on PATH.
-        pythons=tuple(placed("pythons", (word,))[0] if "/" in word else word for word in settings.pythons),
+        pythons=tuple(
+            placed("pythons", (word,))[0] if "/" in word else word for word in settings.pythons
+        ),
     )
 
 
-def prepare(settings: SetupEnvSettings, environ: Mapping[str, str], *, dry_run: bool) -> Preparation:
+def prepare(
+    settings: SetupEnvSettings, environ: Mapping[str, str], *, dry_run: bool
+) -> Preparation:
     """Decide the exports, install the shims, and say why. Raises PreparationError where a finding forbids it."""
     earlier = exports.ours(environ)
     projects = [read_project(Path(directory)) for directory in settings.projects]
-    targets = choose_targets(settings.pythons, settings.venvs, [project.directory for project in projects], environ)
+    targets = choose_targets(
+        settings.pythons, settings.venvs, [project.directory for project in projects], environ
+    )
     pins = decide_pins(
-        [compute_version(project, allow_fallback=settings.allow_fallback) for project in projects], environ, earlier
+        [compute_version(project, allow_fallback=settings.allow_fallback) for project in projects],
+        environ,
+        earlier,
     )
     _refuse_errors(pins.findings)
     profile = determinism.decide(settings.determinism, environ, earlier)
@@ -75,7 +87,10 @@ def with_output(preparation: Preparation, output: Path, *, differs: bool) -> Pre
     """What changes where the exports go to a file, which `differs` from them or holds them already."""
     if differs:
         return replace(preparation, changed=(*preparation.changed, str(output)))
-    return replace(preparation, changed=tuple(each for each in preparation.changed if each not in preparation.exports))
+    return replace(
+        preparation,
+        changed=tuple(each for each in preparation.changed if each not in preparation.exports),
+    )
 
 
 def _refuse_errors(findings: Sequence[Finding]) -> None:
@@ -122,10 +137,15 @@ def _describe(
 ) -> Preparation:
     ours = {variable.name: variable.value for variable in (*pins.variables, *profile.variables)}
     marked = {**ours, exports.MARKER: exports.marker(ours, earlier)} if ours else {}
-    changed = (*(name for name, value in ours.items() if environ.get(name) != value), *shims.changed)
+    changed = (
+        *(name for name, value in ours.items() if environ.get(name) != value),
+        *shims.changed,
+    )
     titled = {
         "Versions": pins.lines,
-        "Determinism, as requested (effective where the library reads it)": map(_variable_line, profile.requested),
+        "Determinism, as requested (effective where the library reads it)": map(
+            _variable_line, profile.requested
+        ),
         "Preload": shims.lines,
         "Interpreters": map(_target_line, targets),
     }
@@ -140,7 +160,8 @@ def _describe(
             "exports": marked,
             "changed": list(changed),
             "determinism": [
-                {"name": row.name, "requested": row.value, "effective": row.effective} for row in profile.requested
+                {"name": row.name, "requested": row.value, "effective": row.effective}
+                for row in profile.requested
             ],
             "targets": [str(target.python) for target in targets],
         },

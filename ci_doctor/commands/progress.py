@@ -22,7 +22,9 @@ class ProgressLines:
     """Give it to an experiment as its callback, inside `with`: a live line must be wiped before the report is shown."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr is not None and sys.stderr.isatty()  # None: closed by whoever started us
+        self._live = (
+            sys.stderr is not None and sys.stderr.isatty()
+        )  # None: closed by whoever started us
         self._shown = 0
         self._last = clock.now()
 
@@ -30,7 +32,10 @@ class ProgressLines:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._wipe()
 
@@ -41,11 +46,18 @@ class ProgressLines:
         elif progress.event is not None:
             self._line(f"{progress.start}  {event_line(progress.event)}", keep=True)
         elif self._live or self._due(progress):
-            self._line(f"{progress.start}  {progress.answers}/{progress.asked} answers", keep=not self._live)
+            self._line(
+                f"{progress.start}  {progress.answers}/{progress.asked} answers",
+                keep=not self._live,
+            )
 
     def _wrapped(self, note: str) -> str:
         """A sentence between whose words a terminal breaks; a log breaks none."""
-        return "\n".join(wrap(note, shutil.get_terminal_size().columns, rest="  ")) if self._live else note
+        return (
+            "\n".join(wrap(note, shutil.get_terminal_size().columns, rest="  "))
+            if self._live
+            else note
+        )
 
     def _due(self, progress: Progress) -> bool:
         return progress.answers == progress.asked or clock.now() - self._last > QUIET_S

@@ -24,7 +24,11 @@ from ci_doctor.model.report import Report
     default="text",
     show_default=True,
 )
-@click.option("--publish", is_flag=True, help="On Buildkite: annotate the build, upload the files, set the meta-data.")
+@click.option(
+    "--publish",
+    is_flag=True,
+    help="On Buildkite: annotate the build, upload the files, set the meta-data.",
+)
 @output_options
 @click.pass_obj
 def report(
@@ -44,19 +48,23 @@ def report(
         return ExitCode.PASS
     if not reports:
         raise UsageError(
-            f"no report.json below {', '.join(map(str, directories))}", hint="name the --report-dir of a command"
+            f"no report.json below {', '.join(map(str, directories))}",
+            hint="name the --report-dir of a command",
         )
     form = "json" if as_json else form
     if form == "html" and len(reports) > 1:
         raise UsageError(
-            f"{len(reports)} reports lie there, and a page shows one", hint="name the directory of one of them"
+            f"{len(reports)} reports lie there, and a page shows one",
+            hint="name the directory of one of them",
         )
     for _, found in reports:
         _print(found, form)
     return ExitCode.PASS
 
 
-def read_reports(directories: tuple[Path, ...], broken: list[str] | None = None) -> list[tuple[Path, Report]]:
+def read_reports(
+    directories: tuple[Path, ...], broken: list[str] | None = None
+) -> list[tuple[Path, Report]]:
     """Every report.json below `directories`, oldest first, each with its directory.
 
     Raises UsageError for one that cannot be read, or appends a line to `broken` where that is given.
@@ -70,7 +78,9 @@ def read_reports(directories: tuple[Path, ...], broken: list[str] | None = None)
             found.append((path.parent, json.parse(path.read_text(encoding="utf-8"))))
         except (UsageError, OSError, UnicodeDecodeError) as error:
             if broken is None:
-                raise UsageError(f"{path}: {error}", hint="name the --report-dir of a command that ended") from error
+                raise UsageError(
+                    f"{path}: {error}", hint="name the --report-dir of a command that ended"
+                ) from error
             broken.append(f"ci-doctor: {path} is not published: {error}")
     return sorted(found, key=lambda each: each[1].started_at)
 
@@ -84,7 +94,9 @@ def publish_all(reports: list[tuple[Path, Report]], *, annotate: bool) -> list[s
 
     job, agent = JobEnvironment.from_environ(os.environ), Agent.find(os.environ)
     if job is None or agent is None:
-        return ["ci-doctor: not a Buildkite job, or no buildkite-agent on PATH: nothing is published"]
+        return [
+            "ci-doctor: not a Buildkite job, or no buildkite-agent on PATH: nothing is published"
+        ]
     results = publish(
         reports,
         job,

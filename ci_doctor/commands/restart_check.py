@@ -13,7 +13,13 @@ from msgspec import Struct
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
-from ci_doctor.commands.restart_output import PhaseLines, described, hand_over, take_secrets_out, would_do
+from ci_doctor.commands.restart_output import (
+    PhaseLines,
+    described,
+    hand_over,
+    take_secrets_out,
+    would_do,
+)
 from ci_doctor.commands.warm_up import WarmUp
 from ci_doctor.config import loading as config
 from ci_doctor.config.exit_codes import read_exit_codes
@@ -29,19 +35,40 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
 @click.command("restart-check")
-@click.option("--kill", metavar="NAME", help="The service that is killed. [default: the one that answers]")
+@click.option(
+    "--kill", metavar="NAME", help="The service that is killed. [default: the one that answers]"
+)
 @click.option("--signal", metavar="NAME", help="How. [default: SIGKILL]")
-@click.option("--at", type=float, metavar="F", help="When: after this fraction of the load. [default: 0.5]")
+@click.option(
+    "--at", type=float, metavar="F", help="When: after this fraction of the load. [default: 0.5]"
+)
 @click.option("--outage", metavar="S", help="From its end to its relaunch. [default: 5s]")
 @click.option("--requests", metavar="FILE", help="JSONL, one request a line.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Requests under way at once. [default: 40]")
-@click.option("--request-timeout", metavar="S", help="A request that takes longer is hung. [default: 30s]")
-@click.option("--recovery-timeout", metavar="S", help="What it has to recover after its relaunch. [default: 120s]")
 @click.option(
-    "--throughput", type=float, metavar="R", help="The least ratio of after to before; 0: any. [default: 0.8]"
+    "--concurrency", type=click.IntRange(min=1), help="Requests under way at once. [default: 40]"
 )
-@click.option("--same-outputs/--no-same-outputs", default=None, help="Ask for the baseline's answers, byte for byte.")
-@click.option("--budget", metavar="S", help="Wall clock for the whole, report included. [default: 25m]")
+@click.option(
+    "--request-timeout", metavar="S", help="A request that takes longer is hung. [default: 30s]"
+)
+@click.option(
+    "--recovery-timeout",
+    metavar="S",
+    help="What it has to recover after its relaunch. [default: 120s]",
+)
+@click.option(
+    "--throughput",
+    type=float,
+    metavar="R",
+    help="The least ratio of after to before; 0: any. [default: 0.8]",
+)
+@click.option(
+    "--same-outputs/--no-same-outputs",
+    default=None,
+    help="Ask for the baseline's answers, byte for byte.",
+)
+@click.option(
+    "--budget", metavar="S", help="Wall clock for the whole, report included. [default: 25m]"
+)
 @config_option
 @dry_run_option
 @output_options
@@ -64,7 +91,9 @@ def restart_check(
     directory = invocation.report_directory or DEFAULT_DIRECTORY
     if dry_run:
         job = _prepare(invocation, directory, config_path, flags)
-        return deliver(would_do(job.plan, invocation), as_json=as_json, directory=None, text_to=sys.stdout)
+        return deliver(
+            would_do(job.plan, invocation), as_json=as_json, directory=None, text_to=sys.stdout
+        )
     # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
     claim(directory)
     job = _prepare(invocation, directory, config_path, flags)
@@ -79,10 +108,14 @@ class Job(Struct, frozen=True, kw_only=True):
     redactor: Redactor
 
 
-def _prepare(invocation: Invocation, directory: Path, config_path: Path | None, flags: Mapping[str, Any]) -> Job:
+def _prepare(
+    invocation: Invocation, directory: Path, config_path: Path | None, flags: Mapping[str, Any]
+) -> Job:
     """Find everything that is wrong before anything is started. Raises UsageError."""
     loaded = config.load(config_path, Path.cwd())
-    settings, origins = config.decode(loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags)
+    settings, origins = config.decode(
+        loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
+    )
     codes, _ = read_exit_codes(loaded, os.environ)
     plan = make_plan(
         settings,

@@ -56,7 +56,11 @@ def take_secrets_out(starts: Sequence[StartRun], redactor: Redactor) -> Iterator
 
 
 def described(
-    plan: Plan, seen: Observation, starts: Sequence[StartRun], codes: Mapping[str, int], invocation: Invocation
+    plan: Plan,
+    seen: Observation,
+    starts: Sequence[StartRun],
+    codes: Mapping[str, int],
+    invocation: Invocation,
 ) -> "Report":
     """What the check means."""
     from ci_doctor.restart import describe
@@ -113,16 +117,24 @@ def _interrupted(seen: Observation, invocation: Invocation, fields: dict[str, An
     from ci_doctor.model.report import Failure
 
     left = seen.stopped.survivors if seen.stopped is not None else ()
-    stopped = f"could not stop {', '.join(each.name for each in left)}" if left else "every process was stopped"
+    stopped = (
+        f"could not stop {', '.join(each.name for each in left)}"
+        if left
+        else "every process was stopped"
+    )
     message = f"interrupted by {seen.ending}; {stopped}"
     code = ExitCode.SIGINT if seen.ending is Ending.SIGINT else ExitCode.SIGTERM
-    return invocation.report(verdict=None, error=Failure(message=message), exit_code=code, summary=message, **fields)
+    return invocation.report(
+        verdict=None, error=Failure(message=message), exit_code=code, summary=message, **fields
+    )
 
 
 def hand_over(report: "Report", redactor: Redactor, directory: Path, *, as_json: bool) -> int:
     """The exit code. What was found stands, whether or not it can be shown: a full disk below stdout is not the change's."""
     try:
-        return deliver(report, as_json=as_json, directory=directory, text_to=sys.stdout, redactor=redactor)
+        return deliver(
+            report, as_json=as_json, directory=directory, text_to=sys.stdout, redactor=redactor
+        )
     except BrokenPipeError:
         raise  # the boundary knows what a reader that has left means
     except OSError:
@@ -136,7 +148,9 @@ def would_do(plan: Plan, invocation: Invocation) -> "Report":
     lines = [f"{name}: {shlex.join(plan.specs[name].words())}" for name in plan.order]
     return invocation.report(
         verdict=None,
-        error=Failure(message="a dry run starts nothing", hint="run it without --dry-run for a verdict"),
+        error=Failure(
+            message="a dry run starts nothing", hint="run it without --dry-run for a verdict"
+        ),
         exit_code=ExitCode.PASS,
         summary=f"would send {plan.signal.name} to {plan.kill} when {plan.kill_when_done} of {len(plan.requests)} "
         f"requests to {plan.names[-1]} are done, and start it again {plan.outage_s:g} s after its end",

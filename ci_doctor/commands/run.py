@@ -14,7 +14,12 @@ from msgspec.structs import replace
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.options import config_option, dry_run_option, environment_options, output_options
+from ci_doctor.commands.options import (
+    config_option,
+    dry_run_option,
+    environment_options,
+    output_options,
+)
 from ci_doctor.commands.preparation import Preparation, prepare, read_settings
 from ci_doctor.commands.setup_env import describe
 from ci_doctor.errors import UsageError
@@ -57,7 +62,9 @@ def run(
     environ = {**os.environ, **preparation.exports}
     if settings.preload:
         environ, preparation = injected(settings.preload, command, environ, preparation)
-    code = deliver(describe(preparation, invocation, dry_run=dry_run), as_json=as_json, directory=directory)
+    code = deliver(
+        describe(preparation, invocation, dry_run=dry_run), as_json=as_json, directory=directory
+    )
     if dry_run or code:
         return code
     return become(command, environ)
@@ -67,7 +74,9 @@ def _has_project_here(projects: Sequence[str]) -> bool:
     """Whether the projects are others than the one that may be in the working directory, or it is there."""
     from ci_doctor.environment.project import has_project
 
-    return [Path(project).resolve() for project in projects] != [Path.cwd()] or has_project(Path.cwd())
+    return [Path(project).resolve() for project in projects] != [Path.cwd()] or has_project(
+        Path.cwd()
+    )
 
 
 def _instead(why: str | None, texts: Sequence[str]) -> str:
@@ -78,7 +87,10 @@ def _instead(why: str | None, texts: Sequence[str]) -> str:
 
 
 def injected(
-    texts: Sequence[str], command: Sequence[str], environ: Mapping[str, str], preparation: Preparation
+    texts: Sequence[str],
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    preparation: Preparation,
 ) -> tuple[dict[str, str], Preparation]:
     """The environment in which CMD and its children preload, with nothing installed, and the preparation that says so.
 

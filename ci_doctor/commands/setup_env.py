@@ -11,7 +11,12 @@ import click
 from ci_doctor.commands import exports_output
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.options import config_option, dry_run_option, environment_options, output_options
+from ci_doctor.commands.options import (
+    config_option,
+    dry_run_option,
+    environment_options,
+    output_options,
+)
 from ci_doctor.commands.preparation import Preparation, prepare, read_settings, with_output
 from ci_doctor.environment.exports import ExportFormat, render
 from ci_doctor.model.finding import Finding, Severity
@@ -58,14 +63,20 @@ def setup_env(
     """
     directory = invocation.report_directory
     claim(directory)
-    preparation = prepare(read_settings(config_path, os.environ, flags), os.environ, dry_run=dry_run)
+    preparation = prepare(
+        read_settings(config_path, os.environ, flags), os.environ, dry_run=dry_run
+    )
     text = render(preparation.exports, ExportFormat(style))
     if output is not None:
         preparation = with_output(preparation, output, differs=exports_output.differs(text, output))
         if str(output) in preparation.changed and not dry_run:
             write_atomically(output, os.fsencode(text))
     told = () if dry_run else tell_agent(preparation, os.environ)
-    code = deliver(describe(preparation, invocation, told, dry_run=dry_run), as_json=as_json, directory=directory)
+    code = deliver(
+        describe(preparation, invocation, told, dry_run=dry_run),
+        as_json=as_json,
+        directory=directory,
+    )
     if code:
         exports_output.print_failing_statement(invocation, code)
     elif output is None and not (dry_run or as_json):
@@ -84,12 +95,20 @@ def tell_agent(preparation: Preparation, environ: Mapping[str, str]) -> tuple[Fi
     if result is None or result.ok:
         return ()
     return (
-        Finding(rule="setup-env/agent", severity=Severity.NOTE, summary=f"buildkite-agent env set: {result.message}"),
+        Finding(
+            rule="setup-env/agent",
+            severity=Severity.NOTE,
+            summary=f"buildkite-agent env set: {result.message}",
+        ),
     )
 
 
 def describe(
-    preparation: Preparation, invocation: Invocation, told: tuple[Finding, ...] = (), *, dry_run: bool
+    preparation: Preparation,
+    invocation: Invocation,
+    told: tuple[Finding, ...] = (),
+    *,
+    dry_run: bool,
 ) -> Report:
     """The report of a preparation that succeeded; `told` is what came of telling the agent."""
     count, changed = len(preparation.exports), len(preparation.changed)

@@ -30,14 +30,21 @@ def install(rules: Sequence[str], targets: Sequence[TargetInterpreter], *, dry_r
     from ci_doctor.preload.install import install_shims
     from ci_doctor.preload.presets import rules_of
 
-    return describe(install_shims([target.python for target in targets], rules_of(rules), dry_run=dry_run))
+    return describe(
+        install_shims([target.python for target in targets], rules_of(rules), dry_run=dry_run)
+    )
 
 
 def describe(results: "Sequence[InstallResult]") -> Shims:
     """The results of installing or removing."""
     return Shims(
         lines=tuple(_line(result) for result in results),
-        changed=tuple(str(action.path) for result in results for action in result.actions if _changes(action.state)),
+        changed=tuple(
+            str(action.path)
+            for result in results
+            for action in result.actions
+            if _changes(action.state)
+        ),
         findings=tuple(finding for result in results for finding in result.findings),
     )
 

@@ -25,13 +25,27 @@ _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PAT
 @click.command("wait")
 @click.option("--pid", type=int, metavar="PID", help="The process to watch.")
 @click.option(
-    "--pidfile", type=click.Path(path_type=Path), metavar="F", help="The file that names it; may be written later."
+    "--pidfile",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="The file that names it; may be written later.",
 )
-@click.option("--ready", metavar="PROBE", required=True, help=f"How to ask whether it is ready: {_PROBES}.")
 @click.option(
-    "--log", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where it writes: shown if it dies."
+    "--ready", metavar="PROBE", required=True, help=f"How to ask whether it is ready: {_PROBES}."
 )
-@click.option("--timeout", default="600s", show_default=True, metavar="S", help="How long to wait; 0 is one look.")
+@click.option(
+    "--log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where it writes: shown if it dies.",
+)
+@click.option(
+    "--timeout",
+    default="600s",
+    show_default=True,
+    metavar="S",
+    help="How long to wait; 0 is one look.",
+)
 @click.option(
     "--descendants",
     type=click.Choice(["signal", "exit", "ignore"]),
@@ -113,7 +127,10 @@ def _request(
 ) -> WaitRequest:
     """Find everything that is wrong before the wait. Raises UsageError."""
     if (pid is None) is (pidfile is None):
-        raise UsageError("exactly one of --pid and --pidfile is needed", hint="name the process, or the file that will")
+        raise UsageError(
+            "exactly one of --pid and --pidfile is needed",
+            hint="name the process, or the file that will",
+        )
     if pid is not None:
         _check_pid(pid)
     return WaitRequest(
@@ -131,13 +148,15 @@ def _request(
 def _check_pid(pid: int) -> None:
     if pid <= 0:
         raise UsageError(
-            f"--pid {pid} names no process", hint="is the variable that held it empty, or a process group?"
+            f"--pid {pid} names no process",
+            hint="is the variable that held it empty, or a process group?",
         )
     if pid == 1:
         raise UsageError("--pid 1 is the system's first process", hint="name the server itself")
     if pid == os.getpid():
         raise UsageError(
-            f"--pid {pid} is ci-doctor itself", hint="name the server, as in `--pid $!` right after its start"
+            f"--pid {pid} is ci-doctor itself",
+            hint="name the server, as in `--pid $!` right after its start",
         )
 
 
@@ -146,7 +165,9 @@ def _probe(ready: str, log: Path | None) -> Probe:
         probe = parse_ready(ready, 0, directory=Path.cwd())
         probe.authorization_value(os.environ)
     except ValueError as error:
-        hint = "`wait` knows no {port}: write the number" if "{port}" in ready else f"write {_PROBES}"
+        hint = (
+            "`wait` knows no {port}: write the number" if "{port}" in ready else f"write {_PROBES}"
+        )
         raise UsageError(f"--ready: {error}", hint=hint) from error
     if probe.is_network and not probe.port:
         raise UsageError(

@@ -21,7 +21,9 @@ class WaitLines:
     """Give it to a wait as its callback, inside `with`: the live line must be wiped before the report is shown."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr is not None and sys.stderr.isatty()  # None: closed by whoever started us
+        self._live = (
+            sys.stderr is not None and sys.stderr.isatty()
+        )  # None: closed by whoever started us
         self._shown = False
         self._next_s = _QUIET_S
 
@@ -29,7 +31,10 @@ class WaitLines:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._shown:
             _say("\r\x1b[K")

@@ -41,7 +41,9 @@ def _load() -> None:
     from ci_doctor.system.secrets.redaction import Redactor
     from ci_doctor.version import tool_version
 
-    evidence = Evidence(file="logs/warm-1.log", line=1, end_line=2, excerpt="  a line\n> \x1b[1mits\x1b[0m root")
+    evidence = Evidence(
+        file="logs/warm-1.log", line=1, end_line=2, excerpt="  a line\n> \x1b[1mits\x1b[0m root"
+    )
     finding = Finding(
         rule="services/died",
         severity=Severity.ERROR,

@@ -22,7 +22,9 @@ class ExitCodes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     void: int = ExitCode.UNDECIDED.value
 
 
-def read_exit_codes(config: Config, environ: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:
+def read_exit_codes(
+    config: Config, environ: Mapping[str, str]
+) -> tuple[dict[str, int], dict[str, str]]:
     """The codes by verdict, and where each came from. Raises ConfigError for one that cannot serve."""
     settings, origins = decode(config, "exit-codes", ExitCodes, environ=environ, flags={})
     codes = {name: int(code) for name, code in asdict(settings).items()}

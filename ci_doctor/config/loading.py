@@ -24,7 +24,9 @@ DEFAULT = "default"
 _WRITE_A_DURATION = 'write it as "90s", "25m" or "1h30m"'
 S = TypeVar("S", bound=msgspec.Struct)
 # `[tool.ci-doctor]`, `[tool.ci-doctor.setup-env]`, and their spellings.
-_OUR_TABLE = re.compile(rb"""^[ \t]*\[+[ \t]*tool[ \t]*\.[ \t]*["']?ci-doctor["']?[ \t]*[.\]]""", re.MULTILINE)
+_OUR_TABLE = re.compile(
+    rb"""^[ \t]*\[+[ \t]*tool[ \t]*\.[ \t]*["']?ci-doctor["']?[ \t]*[.\]]""", re.MULTILINE
+)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,15 +88,21 @@ def _with_known_sections(path: Path, document: dict[str, Any], text: str) -> Con
     prefix = ("tool", "ci-doctor") if path.name == "pyproject.toml" else ()
     config = Config(path=path, tables=document, text=text, prefix=prefix)
     for depth, key in enumerate(prefix):
-        config = msgspec.structs.replace(config, tables=_table(config.tables, key, config, prefix[: depth + 1]))
+        config = msgspec.structs.replace(
+            config, tables=_table(config.tables, key, config, prefix[: depth + 1])
+        )
     for name in config.tables:
         if name not in SECTIONS:
-            raise ConfigError(f"{config.where(name)}: unknown section `{name}`", hint=did_you_mean(name, SECTIONS))
+            raise ConfigError(
+                f"{config.where(name)}: unknown section `{name}`", hint=did_you_mean(name, SECTIONS)
+            )
         _table(config.tables, name, config, (*prefix, name))
     return config
 
 
-def _table(tables: Mapping[str, Any], name: str, config: Config, keys: tuple[str, ...]) -> dict[str, Any]:
+def _table(
+    tables: Mapping[str, Any], name: str, config: Config, keys: tuple[str, ...]
+) -> dict[str, Any]:
     table: Any = tables.get(name, {})
     if not isinstance(table, dict):
         where = config.where(*keys[len(config.prefix) :])
@@ -103,7 +111,12 @@ def _table(tables: Mapping[str, Any], name: str, config: Config, keys: tuple[str
 
 
 def decode(
-    config: Config, section: str, into: type[S], *, environ: Mapping[str, str], flags: Mapping[str, Any]
+    config: Config,
+    section: str,
+    into: type[S],
+    *,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
 ) -> tuple[S, dict[str, str]]:
     """One section as `into`, and where each of its values came from.
 
@@ -146,8 +159,14 @@ def _from_environment(name: str, text: str, kind: Any) -> Any:
         return msgspec.to_builtins(msgspec.convert(text, kind, strict=False))
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         message = str(error)
-        hint = 'write a JSON array, such as ["a", "b"]' if "`array`" in message else f"correct or unset {name}"
-        raise ConfigError(f"environment {name}: {message[:1].lower()}{message[1:]}", hint=hint) from error
+        hint = (
+            'write a JSON array, such as ["a", "b"]'
+            if "`array`" in message
+            else f"correct or unset {name}"
+        )
+        raise ConfigError(
+            f"environment {name}: {message[:1].lower()}{message[1:]}", hint=hint
+        ) from error
 
 
 def convert(values: Any, into: type[S], where: Callable[..., str]) -> S:
@@ -158,15 +177,21 @@ def convert(values: Any, into: type[S], where: Callable[..., str]) -> S:
         raise _readable(error, into, where) from error
 
 
-def _readable(error: msgspec.ValidationError, into: type[msgspec.Struct], where: Callable[..., str]) -> ConfigError:
+def _readable(
+    error: msgspec.ValidationError, into: type[msgspec.Struct], where: Callable[..., str]
+) -> ConfigError:
     """A ConfigError with the place, the sentence and the nearest key for msgspec's message."""
     message, _, path = str(error).partition(" - at `$")
-    keys: Keys = tuple(name or int(index) for name, index in re.findall(r"\.([\w-]+)|\[(\d+)\]", path))
+    keys: Keys = tuple(
+        name or int(index) for name, index in re.findall(r"\.([\w-]+)|\[(\d+)\]", path)
+    )
     unknown = re.search(r"unknown field `([^`]+)`", message)
     if unknown:
         known = _fields_at(into, keys)
         keys = (*keys, unknown[1])
-        return ConfigError(f"{where(keys)}: unknown key `{unknown[1]}`", hint=did_you_mean(unknown[1], known))
+        return ConfigError(
+            f"{where(keys)}: unknown key `{unknown[1]}`", hint=did_you_mean(unknown[1], known)
+        )
     shown = ".".join(map(str, keys)) or "this table"
     if "[...]" in path:
         shown += " (one of its values)"
@@ -181,7 +206,14 @@ def _fields_at(into: Any, keys: Keys) -> tuple[str, ...]:
     for key in (key for key in keys if isinstance(key, str)):
         types = {field.name: field.type for field in msgspec.structs.fields(into)}
         options = [types.get(key), *getattr(types.get(key), "__args__", ())]
-        into = next((kind for kind in options if isinstance(kind, type) and issubclass(kind, msgspec.Struct)), into)
+        into = next(
+            (
+                kind
+                for kind in options
+                if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+            ),
+            into,
+        )
     return tuple(field.encode_name for field in msgspec.structs.fields(into))
 
 

@@ -41,7 +41,9 @@ def _lines(text: str) -> dict[Keys, int]:
 
 def _parsed(statement: str, last_line: str) -> dict[str, Any] | None:
     # A statement of several lines ends with one of these; to try it at every line would take quadratic time.
-    if statement != f"{last_line}\n" and not any(end in last_line for end in ("]", "}", '"""', "'''")):
+    if statement != f"{last_line}\n" and not any(
+        end in last_line for end in ("]", "}", '"""', "'''")
+    ):
         return None
     try:
         return tomllib.loads(statement)
@@ -65,7 +67,13 @@ def _opened(found: Any, arrays: dict[Keys, int]) -> Keys:
 
 def _paths(value: Any) -> Iterator[Keys]:
     """Every key below `value`."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, below in items:
         yield (key,)
         yield from ((key, *more) for more in _paths(below))

@@ -20,7 +20,13 @@ from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.outcome import EventKind, FailureKind, ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.outcome import (
+    EventKind,
+    FailureKind,
+    ServiceEvent,
+    ServiceFailure,
+    StopResult,
+)
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
@@ -96,7 +102,9 @@ class Attempt:
             logs=tuple(self.logs),
             digests=self.tally.digests,
             errors=self.tally.errors,
-            killed=tuple(f"{process.name} ({process.pid})" for process in stopped.killed) if stopped else (),
+            killed=tuple(f"{process.name} ({process.pid})" for process in stopped.killed)
+            if stopped
+            else (),
             held=self._stopped.not_released if self._stopped else (),
             throttled=len(self.tally.throttled),
             facts=self.facts,
@@ -107,7 +115,9 @@ class Attempt:
 
     def _ran_out_of_time(self, failure: ServiceFailure) -> bool:
         """Whether it was the budget that left the service no time, not its own start_timeout."""
-        return failure.kind is FailureKind.NOT_READY and clock.now() >= self._start_deadline - _CLOSE_S
+        return (
+            failure.kind is FailureKind.NOT_READY and clock.now() >= self._start_deadline - _CLOSE_S
+        )
 
     @property
     def _start_deadline(self) -> float:
@@ -160,7 +170,9 @@ class Attempt:
         for number in range(1, self.plan.passes + 1):
             if number > 1 and arm.reset:
                 unreset += await _reset(sender, arm.reset)
-            sample = functools.partial(Sample, arm=tally.arm.value, start=tally.number, pass_=number)
+            sample = functools.partial(
+                Sample, arm=tally.arm.value, start=tally.number, pass_=number
+            )
             await collect(sender, self.plan.requests, sample, self._keep)
         self.facts = self._loaded(group)
         tally.proof_missing = (*unreset, *await witness.unmet())
@@ -169,7 +181,9 @@ class Attempt:
         return _no_longer_ready(group, service, seen) if seen is not None else None
 
     def _loaded(self, group: RunningGroup) -> Mapping[str, str]:
-        pids = {kin.pid for service in group.services.values() for kin in group.tree.below(service.pid)}
+        pids = {
+            kin.pid for service in group.services.values() for kin in group.tree.below(service.pid)
+        }
         return loaded(sorted(pids))
 
     def _keep(self, sample: Sample) -> None:
@@ -186,7 +200,11 @@ async def _reset(sender: Sender, path: str) -> tuple[str, ...]:
             response = await client.post(path)
     except (TimeoutError, httpx.HTTPError) as error:
         return (f"the reset request {path} was not answered: {type(error).__name__}",)
-    return () if response.is_success else (f"the reset request {path} was answered with HTTP {response.status_code}",)
+    return (
+        ()
+        if response.is_success
+        else (f"the reset request {path} was answered with HTTP {response.status_code}",)
+    )
 
 
 def _no_longer_ready(group: RunningGroup, service: RunningService, seen: str) -> ServiceFailure:

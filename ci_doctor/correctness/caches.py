@@ -28,9 +28,18 @@ class CacheRow(Struct, frozen=True):
 
 
 TABLE: tuple[CacheRow, ...] = (
-    CacheRow("TRITON_CACHE_DIR", "Triton", "triton", "triton python/triton/knobs.py, cache_knobs", "~/.triton/cache"),
     CacheRow(
-        "TORCHINDUCTOR_CACHE_DIR", "PyTorch", "inductor", "https://docs.pytorch.org/tutorials, compile-time caching"
+        "TRITON_CACHE_DIR",
+        "Triton",
+        "triton",
+        "triton python/triton/knobs.py, cache_knobs",
+        "~/.triton/cache",
+    ),
+    CacheRow(
+        "TORCHINDUCTOR_CACHE_DIR",
+        "PyTorch",
+        "inductor",
+        "https://docs.pytorch.org/tutorials, compile-time caching",
     ),
     CacheRow(
         "TORCH_EXTENSIONS_DIR",
@@ -46,7 +55,13 @@ TABLE: tuple[CacheRow, ...] = (
         "pytorch aten/src/ATen/native/cuda/jit_utils.cpp",
         "~/.cache/torch/kernels",
     ),
-    CacheRow("VLLM_CACHE_ROOT", "vLLM", "vllm", "vllm/envs.py; torch_compile_cache lies in it", "~/.cache/vllm"),
+    CacheRow(
+        "VLLM_CACHE_ROOT",
+        "vLLM",
+        "vllm",
+        "vllm/envs.py; torch_compile_cache lies in it",
+        "~/.cache/vllm",
+    ),
     CacheRow("VLLM_XLA_CACHE_PATH", "vLLM", "vllm_xla", "vllm/envs.py"),
     CacheRow(
         "FLASHINFER_WORKSPACE_BASE",
@@ -54,7 +69,9 @@ TABLE: tuple[CacheRow, ...] = (
         "flashinfer",
         "flashinfer/jit/env.py; .cache/flashinfer is added to it",
     ),
-    CacheRow("SGLANG_JIT_CACHE_ROOT", "SGLang", "sglang", "sglang docs/references/torch_compile_cache.md"),
+    CacheRow(
+        "SGLANG_JIT_CACHE_ROOT", "SGLang", "sglang", "sglang docs/references/torch_compile_cache.md"
+    ),
     CacheRow(
         "SGLANG_DG_CACHE_DIR",
         "SGLang, DeepGEMM",
@@ -62,8 +79,19 @@ TABLE: tuple[CacheRow, ...] = (
         "sglang docs/references/environment_variables.md",
         "~/.cache/deep_gemm",
     ),
-    CacheRow("DG_JIT_CACHE_DIR", "DeepGEMM", "deep_gemm", "DeepGEMM README, environment variables", "~/.deep_gemm"),
-    CacheRow("TRTLLM_DG_CACHE_DIR", "TensorRT-LLM's DeepGEMM", "trtllm_deep_gemm", "TensorRT-LLM deep_gemm runtime"),
+    CacheRow(
+        "DG_JIT_CACHE_DIR",
+        "DeepGEMM",
+        "deep_gemm",
+        "DeepGEMM README, environment variables",
+        "~/.deep_gemm",
+    ),
+    CacheRow(
+        "TRTLLM_DG_CACHE_DIR",
+        "TensorRT-LLM's DeepGEMM",
+        "trtllm_deep_gemm",
+        "TensorRT-LLM deep_gemm runtime",
+    ),
     CacheRow(
         "CUDA_CACHE_PATH",
         "CUDA driver",
@@ -72,12 +100,36 @@ TABLE: tuple[CacheRow, ...] = (
         "~/.nv/ComputeCache",
     ),
     CacheRow("TILELANG_CACHE_DIR", "TileLang", "tilelang", "tilelang/env.py", "~/.tilelang/cache"),
-    CacheRow("TVM_FFI_CACHE_DIR", "TVM FFI", "tvm_ffi", "tvm-ffi python/tvm_ffi/cpp", "~/.cache/tvm-ffi"),
-    CacheRow("CUTE_DSL_CACHE_DIR", "CUTLASS DSL", "cute_dsl", "CUTLASS documentation, CuTe DSL JIT caching"),
-    CacheRow("FLASH_ATTENTION_CUTE_DSL_CACHE_DIR", "flash-attn", "flash_attn", "flash-attention flash_attn/cute"),
+    CacheRow(
+        "TVM_FFI_CACHE_DIR", "TVM FFI", "tvm_ffi", "tvm-ffi python/tvm_ffi/cpp", "~/.cache/tvm-ffi"
+    ),
+    CacheRow(
+        "CUTE_DSL_CACHE_DIR",
+        "CUTLASS DSL",
+        "cute_dsl",
+        "CUTLASS documentation, CuTe DSL JIT caching",
+    ),
+    CacheRow(
+        "FLASH_ATTENTION_CUTE_DSL_CACHE_DIR",
+        "flash-attn",
+        "flash_attn",
+        "flash-attention flash_attn/cute",
+    ),
     CacheRow("NUMBA_CACHE_DIR", "Numba", "numba", "Numba documentation, environment variables"),
-    CacheRow("CUPY_CACHE_DIR", "CuPy", "cupy", "CuPy documentation, environment variables", "~/.cupy/kernel_cache"),
-    CacheRow("MIOPEN_CUSTOM_CACHE_DIR", "MIOpen", "miopen", "MIOpen src/binary_cache.cpp", "~/.cache/miopen"),
+    CacheRow(
+        "CUPY_CACHE_DIR",
+        "CuPy",
+        "cupy",
+        "CuPy documentation, environment variables",
+        "~/.cupy/kernel_cache",
+    ),
+    CacheRow(
+        "MIOPEN_CUSTOM_CACHE_DIR",
+        "MIOpen",
+        "miopen",
+        "MIOpen src/binary_cache.cpp",
+        "~/.cache/miopen",
+    ),
     CacheRow(
         "MIOPEN_USER_DB_PATH",
         "MIOpen",
@@ -114,7 +166,11 @@ def cache_places(environ: Mapping[str, str]) -> tuple[Path, ...]:
     if home:
         unset = [row.default for row in TABLE if row.default and not environ.get(row.variable)]
         places |= {Path(home, default.removeprefix("~/")) for default in unset}
-        places |= set() if environ.get("FLASHINFER_WORKSPACE_BASE") else {Path(home, ".cache", "flashinfer")}
+        places |= (
+            set()
+            if environ.get("FLASHINFER_WORKSPACE_BASE")
+            else {Path(home, ".cache", "flashinfer")}
+        )
     return tuple(sorted(places))
 
 
@@ -131,4 +187,6 @@ def added(before: int, after: int) -> int:
 def _files(directories: Iterable[Path]) -> Iterable[str]:
     for top in {os.path.realpath(directory) for directory in directories}:
         for directory, _, names in os.walk(top):  # what cannot be read is left out, as os.walk does
-            yield from (os.path.join(directory, name) for name in names if not name.endswith(".lock"))  # noqa: PTH118
+            yield from (
+                os.path.join(directory, name) for name in names if not name.endswith(".lock")
+            )  # noqa: PTH118

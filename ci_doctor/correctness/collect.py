@@ -9,7 +9,10 @@ from ci_doctor.load.sending import Reply, Sender, send_all
 
 
 async def collect(
-    sender: Sender, requests: Sequence[Request], sample: Callable[..., Sample], keep: Callable[[Sample], None]
+    sender: Sender,
+    requests: Sequence[Request],
+    sample: Callable[..., Sample],
+    keep: Callable[[Sample], None],
 ) -> None:
     """Send all `requests`; `keep` gets a sample for each as it arrives, an error being a sample too.
 
@@ -26,5 +29,8 @@ def _fields(reply: Reply) -> dict[str, object]:
         return {"status": reply.status, "error": reply.error}
     return {
         "status": reply.status,
-        **{name: getattr(answer, name) for name in ("output", "digest", "said", "asked", "empty", "meta")},
+        **{
+            name: getattr(answer, name)
+            for name in ("output", "digest", "said", "asked", "empty", "meta")
+        },
     }

@@ -26,7 +26,9 @@ def judge(experiment: Experiment, context: Context, settles: str) -> Decision:
     if not canary_found(experiment, identities):
         reason = "the comparison is not proven: one answer changed in memory was not found, or could not be read again"
         return Decision(verdict=Verdict.VOID, reason=reason)
-    return replace(decision, settle=settles) if decision.verdict is Verdict.INCONCLUSIVE else decision
+    return (
+        replace(decision, settle=settles) if decision.verdict is Verdict.INCONCLUSIVE else decision
+    )
 
 
 def report_fields(
@@ -40,7 +42,9 @@ def report_fields(
 ) -> dict[str, Any]:
     """Everything in a report that the evidence decides; `noticed` are findings from before the first start."""
     found = differences(experiment, decision, [request.id for request in context.requests])
-    errors = {identity: text for result in experiment.results for identity, text in result.errors.items()}
+    errors = {
+        identity: text for result in experiment.results for identity, text in result.errors.items()
+    }
     return {
         "findings": (*findings(experiment, decision, found, context), *noticed),
         "sections": picture.sections(experiment, decision, found, context),

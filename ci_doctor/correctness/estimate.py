@@ -51,7 +51,11 @@ class Estimate(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """`83.0 s`, or `40.0 s (baseline) and 83.0 s (candidate)` where they differ."""
         baseline, candidate = (phrases.duration(self.start_s[arm]) for arm in Arm)
-        return baseline if baseline == candidate else f"{baseline} (baseline) and {candidate} (candidate)"
+        return (
+            baseline
+            if baseline == candidate
+            else f"{baseline} (baseline) and {candidate} (candidate)"
+        )
 
 
 def assumed(requests: int, passes: int, concurrency: int) -> Estimate:
@@ -66,7 +70,11 @@ def assumed(requests: int, passes: int, concurrency: int) -> Estimate:
 
 def earlier(durations: Sequence[tuple[Arm, float]]) -> Estimate | None:
     """From the seconds that the starts of an earlier run took (`record.earlier_durations`); None where there are none."""
-    return _from(durations, Source.EARLIER, "as in the earlier run in this report directory") if durations else None
+    return (
+        _from(durations, Source.EARLIER, "as in the earlier run in this report directory")
+        if durations
+        else None
+    )
 
 
 def corrected(prior: Estimate, durations: Sequence[tuple[Arm, float]]) -> Estimate:
@@ -76,7 +84,9 @@ def corrected(prior: Estimate, durations: Sequence[tuple[Arm, float]]) -> Estima
     """
     if not durations:
         return prior
-    return _from(durations, Source.MEASURED, f"measured in {phrases.amount(len(durations), 'start')}")
+    return _from(
+        durations, Source.MEASURED, f"measured in {phrases.amount(len(durations), 'start')}"
+    )
 
 
 def _from(durations: Sequence[tuple[Arm, float]], source: Source, basis: str) -> Estimate:
@@ -139,7 +149,11 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     time = f"{phrases.duration(max(0.0, left_s))} left"
     if fitting == len(remaining):
         pace = statistics.fmean(estimate.start_s.values())
-        room = phrases.amount(math.floor(left_s / pace), "start") if pace > 0 else "any number of starts"
+        room = (
+            phrases.amount(math.floor(left_s / pace), "start")
+            if pace > 0
+            else "any number of starts"
+        )
         needs = str(fitting) if fewest == fitting else f"{fewest} to {fitting}"
         return f"{time}: about {room} of {estimate} fit ({estimate.basis}); the schedule needs {needs}{_more(schedule)}"
     fit = "fits" if fitting == 1 else "fit"
@@ -173,7 +187,13 @@ def _p(value: float) -> str:
     return f"{math.ceil(value * 10**digits - 1e-9) / 10**digits:.{digits}f}"
 
 
-def settles(estimate: Estimate, schedule: Schedule, argv: Sequence[str], directory: str, reserve_s: float = 0.0) -> str:
+def settles(
+    estimate: Estimate,
+    schedule: Schedule,
+    argv: Sequence[str],
+    directory: str,
+    reserve_s: float = 0.0,
+) -> str:
     """What would settle an undecided run, in starts and minutes, with the command. No full stop.
 
     `argv` are the words behind `ci-doctor` of the run that is to go on, `directory` its report directory, `reserve_s`
@@ -184,7 +204,11 @@ def settles(estimate: Estimate, schedule: Schedule, argv: Sequence[str], directo
 
 
 def settles_anew(
-    estimate: Estimate, order: Sequence[Arm], argv: Sequence[str], retries: int, reserve_s: float = 0.0
+    estimate: Estimate,
+    order: Sequence[Arm],
+    argv: Sequence[str],
+    retries: int,
+    reserve_s: float = 0.0,
 ) -> str:
     """The same where every start was made: a new run in the schedule `order`, which `retries` asks for.
 

@@ -35,7 +35,9 @@ class Records(Struct, frozen=True, kw_only=True):
     archived: tuple[StartResult, ...] = ()
 
 
-def run(plan: Plan, records: Records, on_progress: Callable[[Progress], None], pace: Pace) -> Experiment:
+def run(
+    plan: Plan, records: Records, on_progress: Callable[[Progress], None], pace: Pace
+) -> Experiment:
     """Make the starts of `plan`. Ends by itself at the deadline and on a signal that asks to end, with no process left.
 
     What was gathered until then is in the Experiment that is returned, and in the samples file. Raises UsageError and
@@ -66,7 +68,9 @@ class _Run:
         self.results = list(records.finished)
 
     async def to_the_end(self) -> Experiment:
-        shutil.rmtree(self._caches, ignore_errors=True)  # of a run that was killed: nothing in it is fresh
+        shutil.rmtree(
+            self._caches, ignore_errors=True
+        )  # of a run that was killed: nothing in it is fresh
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - we are in one
         try:
@@ -119,7 +123,9 @@ class _Run:
 
     async def _warm_up(self) -> None:
         """A baseline start that fills the compile caches which all others share; its answers are no evidence."""
-        attempt = Attempt(self.plan, self._tally(Arm.BASELINE, 0), self._tools(lambda _: None, "shared"))
+        attempt = Attempt(
+            self.plan, self._tally(Arm.BASELINE, 0), self._tools(lambda _: None, "shared")
+        )
         try:
             await attempt.run()
         finally:
@@ -129,7 +135,9 @@ class _Run:
         """Make one start. However it ends, its processes are gone and its result is kept."""
         tally = self._tally(arm, free_number(arm, [result.start for result in self.results]))
         shared = self.plan.caches is Caches.WARM_UP
-        attempt = Attempt(self.plan, tally, self._tools(self._keep, "shared" if shared else tally.name))
+        attempt = Attempt(
+            self.plan, tally, self._tools(self._keep, "shared" if shared else tally.name)
+        )
         try:
             await attempt.run()
         finally:
@@ -169,4 +177,6 @@ def _or_infra(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InfraError(f"cannot make {directory}: {error.strerror}", hint="free some disk space") from error
+        raise InfraError(
+            f"cannot make {directory}: {error.strerror}", hint="free some disk space"
+        ) from error

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.estimate import Estimate, Schedule, corrected, outlook, settles, settles_anew
+from ci_doctor.correctness.estimate import (
+    Estimate,
+    Schedule,
+    corrected,
+    outlook,
+    settles,
+    settles_anew,
+)
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.schedule import sequence
@@ -32,7 +39,9 @@ class Pace(Struct, frozen=True, kw_only=True):
         """How many starts still fit, and what that leaves undecided."""
         return outlook(self._estimate(results), self._schedule(results), self.deadline - now)
 
-    def settles(self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float) -> str:
+    def settles(
+        self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float
+    ) -> str:
         """What would decide an undecided experiment, in starts and minutes."""
         estimate, schedule = self._estimate(results), self._schedule(results)
         if schedule.remaining:

@@ -11,7 +11,15 @@ from msgspec import Struct, structs
 from ci_doctor.config import loading as config
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.estimate import default_budget
-from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, CorrectnessSettings, Plan, Proof, Rules
+from ci_doctor.correctness.settings import (
+    Arm,
+    ArmPlan,
+    ArmSettings,
+    CorrectnessSettings,
+    Plan,
+    Proof,
+    Rules,
+)
 from ci_doctor.environment.determinism import differing
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
@@ -35,7 +43,9 @@ class Budget(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def budget_of(settings: CorrectnessSettings, environment: Mapping[str, str], began: float) -> tuple[Budget, str]:
+def budget_of(
+    settings: CorrectnessSettings, environment: Mapping[str, str], began: float
+) -> tuple[Budget, str]:
     """The budget of a run that began then, and where it comes from if nobody gave it. Raises UsageError."""
     if settings.budget is not None:
         return Budget(began=began, seconds=config.seconds_above_zero(settings.budget, "budget")), ""
@@ -107,7 +117,9 @@ def read_settings(
 
     A command on the command line takes the place of an arm's configured services; `variables` go on top of both.
     """
-    settings, origins = config.decode(loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags)
+    settings, origins = config.decode(
+        loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
+    )
     arms: dict[str, ArmSettings] = {}
     for arm in Arm:
         chosen: ArmSettings = getattr(settings, arm.value) or ArmSettings()
@@ -117,7 +129,9 @@ def read_settings(
     return structs.replace(settings, **arms), origins
 
 
-def _arm(arm: Arm, settings: CorrectnessSettings, specs: Mapping[str, ServiceSpec], loaded: Config) -> ArmPlan:
+def _arm(
+    arm: Arm, settings: CorrectnessSettings, specs: Mapping[str, ServiceSpec], loaded: Config
+) -> ArmPlan:
     chosen: ArmSettings = getattr(settings, arm.value) or ArmSettings()
     if not (chosen.services or chosen.command):
         raise UsageError(
@@ -136,23 +150,36 @@ def _arm(arm: Arm, settings: CorrectnessSettings, specs: Mapping[str, ServiceSpe
         for name in names:
             if name not in specs:
                 where = loaded.where("correctness", arm.value, "services")
-                raise UsageError(f"{where}: no service is named `{name}`", hint=did_you_mean(name, specs))
+                raise UsageError(
+                    f"{where}: no service is named `{name}`", hint=did_you_mean(name, specs)
+                )
     return ArmPlan(
-        specs={name: _over(spec, chosen, settings, last=name == names[-1]) for name, spec in specs.items()},
+        specs={
+            name: _over(spec, chosen, settings, last=name == names[-1])
+            for name, spec in specs.items()
+        },
         names=tuple(names),
         proof=_checked_proof(arm, chosen, names, loaded),
-        reset=_path(chosen.reset or settings.reset, loaded.where("correctness", arm.value, "reset")),
+        reset=_path(
+            chosen.reset or settings.reset, loaded.where("correctness", arm.value, "reset")
+        ),
     )
 
 
-def _checked_proof(arm: Arm, chosen: ArmSettings, names: Sequence[str], loaded: Config) -> tuple[Proof, ...]:
+def _checked_proof(
+    arm: Arm, chosen: ArmSettings, names: Sequence[str], loaded: Config
+) -> tuple[Proof, ...]:
     where = loaded.where("correctness", arm.value, "proof")
     for proof in chosen.proof:
         if (proof.metric is None) == (proof.log is None):
-            raise UsageError(f"{where}: a proof has either `metric` or `log`", hint='write { metric = "…", above = 0 }')
+            raise UsageError(
+                f"{where}: a proof has either `metric` or `log`",
+                hint='write { metric = "…", above = 0 }',
+            )
         if proof.service is not None and proof.service not in names:
             raise UsageError(
-                f"{where}: the {arm} starts no service `{proof.service}`", hint=did_you_mean(proof.service, names)
+                f"{where}: the {arm} starts no service `{proof.service}`",
+                hint=did_you_mean(proof.service, names),
             )
         try:
             re.compile(proof.log or "")
@@ -163,11 +190,16 @@ def _checked_proof(arm: Arm, chosen: ArmSettings, names: Sequence[str], loaded: 
 
 def _path(reset: str | None, where: str) -> str | None:
     if reset is not None and not re.fullmatch(r"/(?!/)[!-~]*", reset):
-        raise UsageError(f"{where}: `{reset}` is not the path of a URL", hint='write reset = "/reset_prefix_cache"')
+        raise UsageError(
+            f"{where}: `{reset}` is not the path of a URL",
+            hint='write reset = "/reset_prefix_cache"',
+        )
     return reset
 
 
-def _over(spec: ServiceSpec, chosen: ArmSettings, settings: CorrectnessSettings, *, last: bool) -> ServiceSpec:
+def _over(
+    spec: ServiceSpec, chosen: ArmSettings, settings: CorrectnessSettings, *, last: bool
+) -> ServiceSpec:
     """A service with what the arm and the command line say on top."""
     changes: dict[str, object] = {"env": {**spec.env, **chosen.env}}
     if settings.start_timeout is not None:
@@ -185,7 +217,10 @@ def determinism_findings(plan: Plan) -> tuple[Finding, ...]:
     names = differing(*environments)
     if not names:
         return ()
-    told = [f"{name}: {' against '.join(repr(each.get(name, 'unset')) for each in environments)}" for name in names]
+    told = [
+        f"{name}: {' against '.join(repr(each.get(name, 'unset')) for each in environments)}"
+        for name in names
+    ]
     return (
         Finding(
             rule="correctness/different-determinism",
@@ -208,8 +243,13 @@ def parse_arm_variables(words: Sequence[str]) -> dict[Arm, dict[str, str]]:
         arm, colon, assignment = word.partition(":")
         name, equals, value = assignment.partition("=")
         if not (colon and equals and name):
-            raise UsageError(f"--env {word}: not ARM:NAME=VALUE", hint="write --env candidate:VLLM_LOGGING_LEVEL=DEBUG")
+            raise UsageError(
+                f"--env {word}: not ARM:NAME=VALUE",
+                hint="write --env candidate:VLLM_LOGGING_LEVEL=DEBUG",
+            )
         if arm not in set(Arm):
-            raise UsageError(f"--env {word}: unknown arm `{arm}`", hint=did_you_mean(arm, list(Arm)))
+            raise UsageError(
+                f"--env {word}: unknown arm `{arm}`", hint=did_you_mean(arm, list(Arm))
+            )
         variables[Arm(arm)][name] = value
     return variables

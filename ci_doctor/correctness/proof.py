@@ -38,7 +38,10 @@ class Witness:
 
     async def _pages(self) -> dict[str, Page | None]:
         services = {service for condition, service in self._proof if condition.metric is not None}
-        return {name: await read_metrics(self._group.services[name].base_url) for name in sorted(services)}
+        return {
+            name: await read_metrics(self._group.services[name].base_url)
+            for name in sorted(services)
+        }
 
 
 def not_risen(condition: Proof, before: Page | None, after: Page | None) -> str | None:
@@ -53,7 +56,11 @@ def not_risen(condition: Proof, before: Page | None, after: Page | None) -> str 
     if name is None:
         return f"/metrics has no `{metric}`"
     rise = after[name] - before.get(name, 0.0)
-    return None if rise > condition.above else f"`{name}` rose by {rise:g}, which is not above {condition.above:g}"
+    return (
+        None
+        if rise > condition.above
+        else f"`{name}` rose by {rise:g}, which is not above {condition.above:g}"
+    )
 
 
 def _not_logged(condition: Proof, log: Path) -> str | None:
@@ -63,5 +70,7 @@ def _not_logged(condition: Proof, log: Path) -> str | None:
             if any(pattern.search(line) for line in lines):
                 return None
     except OSError as error:
-        return f"the log {log.name} cannot be read ({error.strerror}), so /{condition.log}/ is unknown"
+        return (
+            f"the log {log.name} cannot be read ({error.strerror}), so /{condition.log}/ is unknown"
+        )
     return f"no line of {log.name} matches /{condition.log}/"

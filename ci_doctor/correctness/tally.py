@@ -16,7 +16,11 @@ def outcome(digests: Mapping[int, str], passes: int) -> Answer:
     """
     if len(digests) < passes:
         return None
-    return next(iter(digests.values())) if passes == 1 else digest([digests[key] for key in sorted(digests)])
+    return (
+        next(iter(digests.values()))
+        if passes == 1
+        else digest([digests[key] for key in sorted(digests)])
+    )
 
 
 def hear(told: dict[str, str], asked: Mapping[str, object]) -> None:

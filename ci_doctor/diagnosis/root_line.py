@@ -24,9 +24,17 @@ def root_index(lines: Sequence[str], fatal: str | None = None) -> int | None:
     if not lines:
         return None
     candidates = (
-        *(index for index in reversed(range(len(lines))) if fatal is not None and fatal in lines[index]),
+        *(
+            index
+            for index in reversed(range(len(lines)))
+            if fatal is not None and fatal in lines[index]
+        ),
         *_after_frames(lines),
-        *(index for index in reversed(range(len(lines))) if outside_cause(lines[index : index + 1])),
+        *(
+            index
+            for index in reversed(range(len(lines)))
+            if outside_cause(lines[index : index + 1])
+        ),
         *(index for index, line in enumerate(lines) if _ERROR.search(line)),
     )
     return next(iter(candidates), len(lines) - 1)
@@ -34,10 +42,16 @@ def root_index(lines: Sequence[str], fatal: str | None = None) -> int | None:
 
 def _after_frames(lines: Sequence[str]) -> Iterator[int]:
     """The first line after the last frame that stands where the traceback began: its exception."""
-    frames = [(index, match.start()) for index, line in enumerate(lines) if (match := _FRAME.search(line))]
+    frames = [
+        (index, match.start()) for index, line in enumerate(lines) if (match := _FRAME.search(line))
+    ]
     if frames:
         last, column = frames[-1]
-        after = (index for index in range(last + 1, len(lines)) if lines[index][column : column + 1].strip())
+        after = (
+            index
+            for index in range(last + 1, len(lines))
+            if lines[index][column : column + 1].strip()
+        )
         yield from (index for index in after if len(lines[index]) > column)
 
 

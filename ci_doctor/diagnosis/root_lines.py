@@ -13,7 +13,9 @@ _LONGEST_LINE = 500
 
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"
+)
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
@@ -46,23 +48,38 @@ _OUTSIDE = (
         reason="the address that it wants to listen on is in use",
         about_port=True,
     ),
-    _Cause(pattern=re.compile(r"no space left on device|ENOSPC", re.IGNORECASE), reason="no space is left on a disk"),
-    _Cause(pattern=re.compile(r"disk quota exceeded|EDQUOT", re.IGNORECASE), reason="a disk quota is used up"),
-    _Cause(pattern=re.compile(r"cannot allocate memory|ENOMEM", re.IGNORECASE), reason="the host is out of memory"),
+    _Cause(
+        pattern=re.compile(r"no space left on device|ENOSPC", re.IGNORECASE),
+        reason="no space is left on a disk",
+    ),
+    _Cause(
+        pattern=re.compile(r"disk quota exceeded|EDQUOT", re.IGNORECASE),
+        reason="a disk quota is used up",
+    ),
+    _Cause(
+        pattern=re.compile(r"cannot allocate memory|ENOMEM", re.IGNORECASE),
+        reason="the host is out of memory",
+    ),
     _Cause(
         # vllm/v1/worker/utils.py request_memory: measured before the server has taken any memory for itself.
-        pattern=re.compile(r"free memory on device .{0,80} on startup is less than desired", re.IGNORECASE),
+        pattern=re.compile(
+            r"free memory on device .{0,80} on startup is less than desired", re.IGNORECASE
+        ),
         reason="another process holds the GPU's memory",
     ),
     _Cause(
-        pattern=re.compile(r"no CUDA GPUs are available|CUDA-capable device\(s\) is/are busy", re.IGNORECASE),
+        pattern=re.compile(
+            r"no CUDA GPUs are available|CUDA-capable device\(s\) is/are busy", re.IGNORECASE
+        ),
         reason="no GPU is available",
     ),
 )
 _PORT = re.compile(r"(?:\bport[ =:]+|[\w\])'*:]:|', )(\d{2,5})\b(?!\.\d)", re.IGNORECASE)
 
 # vLLM's API server ends with such a line; the traceback that it points to stands earlier.
-_POINTS_ELSEWHERE = re.compile(r"see (?:root cause|stack trace|the (?:logs?|error)s?) above", re.IGNORECASE)
+_POINTS_ELSEWHERE = re.compile(
+    r"see (?:root cause|stack trace|the (?:logs?|error)s?) above", re.IGNORECASE
+)
 
 
 def root_lines(text: str) -> Excerpt:
@@ -74,13 +91,17 @@ def root_lines(text: str) -> Excerpt:
     """
     lines = [_printable(line) for line in text.split("\n")]
     ends = list(_traceback_ends(lines))
-    chosen = next((end for end in reversed(ends) if not _POINTS_ELSEWHERE.search(lines[end[1]])), None)
+    chosen = next(
+        (end for end in reversed(ends) if not _POINTS_ELSEWHERE.search(lines[end[1]])), None
+    )
     if chosen is None and ends:
         chosen = ends[-1]
     if chosen is None:
         filled = [index for index, line in enumerate(lines) if line.strip()]
         return _excerpt(
-            lines, filled[-_LAST_LINES] if len(filled) >= _LAST_LINES else (filled or [0])[0], len(lines) - 1
+            lines,
+            filled[-_LAST_LINES] if len(filled) >= _LAST_LINES else (filled or [0])[0],
+            len(lines) - 1,
         )
     start, end = chosen
     return _excerpt(lines, max(start, end - _FRAME_LINES), min(end + _LINES_AFTER, len(lines) - 1))
@@ -93,7 +114,9 @@ def outside_cause(lines: Sequence[str]) -> OutsideCause | None:
             if cause.pattern.search(line):
                 port = _PORT.search(line) if cause.about_port else None
                 return OutsideCause(
-                    reason=cause.reason, about_port=cause.about_port, port=int(port[1]) if port else None
+                    reason=cause.reason,
+                    about_port=cause.about_port,
+                    port=int(port[1]) if port else None,
                 )
     return None
 
@@ -123,4 +146,6 @@ def _excerpt(lines: Sequence[str], first: int, last: int) -> Excerpt:
     kept = [index for index in range(first, last + 1) if lines[index].strip()]
     if not kept:
         return Excerpt(line=1, end_line=1, lines=())
-    return Excerpt(line=kept[0] + 1, end_line=kept[-1] + 1, lines=tuple(lines[index] for index in kept))
+    return Excerpt(
+        line=kept[0] + 1, end_line=kept[-1] + 1, lines=tuple(lines[index] for index in kept)
+    )

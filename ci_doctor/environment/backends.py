@@ -87,6 +87,10 @@ def name_unsupported(
         inner: Any = tables
         for key in candidate.table:
             inner = inner.get(key) if isinstance(inner, Mapping) else None
-        if (candidate.table and inner is not None) or candidate.package in packages or candidate.module in modules:
+        if (
+            (candidate.table and inner is not None)
+            or candidate.package in packages
+            or candidate.module in modules
+        ):
             return candidate
     return None

@@ -46,7 +46,8 @@ def decide(profile: Profile, environ: Mapping[str, str], ours: Mapping[str, str]
     variables = tuple(
         SetVariable(name=row.name, value=value, why=f"{profile} profile: {row.effect}")
         for row in TABLE
-        if (value := _profile_value(row, profile)) is not None and (row.name not in environ or row.name in ours)
+        if (value := _profile_value(row, profile)) is not None
+        and (row.name not in environ or row.name in ours)
     )
     after = {**environ, **{variable.name: variable.value for variable in variables}}
     by_us = {variable.name for variable in variables}
@@ -108,19 +109,25 @@ def _overwritten_by_vllm(rows: Sequence[Row], environ: Mapping[str, str]) -> Fin
         rule="determinism/overwritten",
         severity=Severity.NOTE,
         summary=f"requested, but not effective in vLLM: {', '.join(row.name for row in rows)}",
-        evidence=tuple(Evidence(excerpt=f"{row.name}={environ[row.name]}: {row.overwritten}") for row in rows),
+        evidence=tuple(
+            Evidence(excerpt=f"{row.name}={environ[row.name]}: {row.overwritten}") for row in rows
+        ),
     )
 
 
 def _problem(row: Row, environ: Mapping[str, str]) -> Iterator[Finding]:
     name, value = row.name, environ[row.name]
     if row.no_effect:
-        yield _finding("no-effect", name, value, f"{name} does nothing: {row.no_effect}", f"unset {name}")
+        yield _finding(
+            "no-effect", name, value, f"{name} does nothing: {row.no_effect}", f"unset {name}"
+        )
     elif row.allowed and not re.fullmatch(row.allowed, value):
         wrong = f"{name}={value} is not a value that {row.library} accepts"
         yield _finding("invalid-value", name, value, wrong, f"unset {name}")
     elif row.overwritten and _batch_invariant(environ):
-        yield _finding("overwritten", name, value, f"{name}={value} will not last: {row.overwritten}", None)
+        yield _finding(
+            "overwritten", name, value, f"{name}={value} will not last: {row.overwritten}", None
+        )
 
 
 def _conflicts(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -132,7 +139,10 @@ def _conflicts(environ: Mapping[str, str]) -> Iterator[Finding]:
             "PYTHONHASHSEED=random makes hash(str) differ from process to process",
             "export PYTHONHASHSEED=0",
         )
-    if environ.get("VLLM_TRITON_FORCE_FIRST_CONFIG") == "1" and environ.get("TRITON_CACHE_AUTOTUNING") == "1":
+    if (
+        environ.get("VLLM_TRITON_FORCE_FIRST_CONFIG") == "1"
+        and environ.get("TRITON_CACHE_AUTOTUNING") == "1"
+    ):
         yield _finding(
             "conflict",
             "VLLM_TRITON_FORCE_FIRST_CONFIG",
@@ -176,7 +186,10 @@ def _finding(what: str, name: str, value: str, summary: str, remedy: str | None)
         rule=f"determinism/{what}",
         severity=Severity.WARNING,
         summary=summary,
-        evidence=(Evidence(excerpt=f"{name}={value}"), Evidence(excerpt=f"source: {BY_NAME[name].source}")),
+        evidence=(
+            Evidence(excerpt=f"{name}={value}"),
+            Evidence(excerpt=f"source: {BY_NAME[name].source}"),
+        ),
         remedy=remedy,
     )
 

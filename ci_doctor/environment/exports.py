@@ -45,7 +45,9 @@ def require_names(names: Iterable[str]) -> None:
     """Raises UsageError for what cannot be the name of a variable: in a shell it could be a command."""
     for name in names:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise UsageError(f"{name!r} cannot be the name of a variable", hint="correct the project's name")
+            raise UsageError(
+                f"{name!r} cannot be the name of a variable", hint="correct the project's name"
+            )
 
 
 def failing_statement(code: int) -> str:

@@ -26,7 +26,9 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
     @property
     def backend(self) -> str:
         """The object that builds the project (PEP 517; setuptools where none is named)."""
-        return str(table(self.pyproject, "build-system").get("build-backend", "setuptools.build_meta"))
+        return str(
+            table(self.pyproject, "build-system").get("build-backend", "setuptools.build_meta")
+        )
 
     @property
     def tools(self) -> dict[str, Any]:
@@ -83,7 +85,9 @@ def _read_cfg(path: Path) -> dict[str, dict[str, str]]:
     try:
         parser.read_string(_read_text(path) or "", source=str(path))
     except configparser.Error as error:
-        raise UsageError(f"{path}: not a valid setup.cfg: {error}", hint="correct the file") from error
+        raise UsageError(
+            f"{path}: not a valid setup.cfg: {error}", hint="correct the file"
+        ) from error
     return {section: dict(parser.items(section)) for section in parser.sections()}
 
 
@@ -104,4 +108,6 @@ def _read_text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", hint="the file must be readable and UTF-8") from error
+        raise UsageError(
+            f"cannot read {path}: {error}", hint="the file must be readable and UTF-8"
+        ) from error

@@ -58,7 +58,10 @@ def _describe(project: Project) -> Described:
     git, root = _repository(project)
     if root is None:
         return _from_fallback(project)
-    tag_regex, tag_filter = project.options.get("tag_regex"), project.options.get("tag_filter") or "*.*"
+    tag_regex, tag_filter = (
+        project.options.get("tag_regex"),
+        project.options.get("tag_filter") or "*.*",
+    )
     pattern = re.compile(tag_regex) if tag_regex else scm.DEFAULT_TAG_REGEX
     command = ["git", "describe", "--tags", "--long", "--match", tag_filter]
     with warnings.catch_warnings():
@@ -89,7 +92,9 @@ def _format(project: Project, found: scm.SCMVersion, tag_filter: str) -> str:
     if custom is None:
         return scm.default_version_formatter(found)
     kept = ("tag_regex", "version_format", "fallback_version")
-    options = {name: project.options[name] for name in kept if name in project.options} | {"tag_filter": tag_filter}
+    options = {name: project.options[name] for name in kept if name in project.options} | {
+        "tag_filter": tag_filter
+    }
     ran = subprocess.run(
         [sys.executable, "-B", "-c", _FORMAT, json.dumps(options)],
         cwd=project.directory,
@@ -171,7 +176,11 @@ def _refuse_other_owner(directory: Path) -> None:
 
 def _run(directory: Path, arguments: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
     # GIT_DIR and its kin, set inside a hook, would point at another repository; pdm-backend drops them too.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name == "GIT_EXEC_PATH"}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name == "GIT_EXEC_PATH"
+    }
     return subprocess.run(
         ["git", *arguments],
         cwd=directory,

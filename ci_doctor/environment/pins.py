@@ -36,7 +36,9 @@ class _Decision(Struct, frozen=True, kw_only=True):
     decided: bool  # the version is known and will be what the build sees
 
 
-def decide_pins(computed: Sequence[ComputedVersion], environ: Mapping[str, str], ours: Mapping[str, str]) -> Pins:
+def decide_pins(
+    computed: Sequence[ComputedVersion], environ: Mapping[str, str], ours: Mapping[str, str]
+) -> Pins:
     """Decide the variables for projects that share one environment.
 
     `ours` are values that an earlier run exported: a variable that still holds one is recomputed, any other value in
@@ -44,11 +46,19 @@ def decide_pins(computed: Sequence[ComputedVersion], environ: Mapping[str, str],
     """
     foreign = {name: value for name, value in environ.items() if ours.get(name) != value}
     decisions = [_decide(each, foreign, stale=environ.keys() - foreign.keys()) for each in computed]
-    variables = tuple({(each.name, each.value): each for decision in decisions for each in decision.variables}.values())
+    variables = tuple(
+        {
+            (each.name, each.value): each for decision in decisions for each in decision.variables
+        }.values()
+    )
     findings = tuple(finding for decision in decisions for finding in decision.findings)
     conflict = _conflict(decisions, variables)
     if conflict is not None:
-        return Pins(variables=(), findings=(*findings, conflict), lines=tuple(decision.line for decision in decisions))
+        return Pins(
+            variables=(),
+            findings=(*findings, conflict),
+            lines=tuple(decision.line for decision in decisions),
+        )
     note = _generic_note(decisions)
     return Pins(
         variables=variables,
@@ -126,13 +136,17 @@ def suffix(name: str) -> str:
 
 
 def _canonical(name: str) -> str:
-    return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
+    return "-".join(
+        part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part
+    )
 
 
 def _means(variable: str, prefix: str, name: str) -> bool:
     """Whether the library would accept a misspelt suffix: it compares canonical names."""
     start = f"{prefix}_FOR_"
-    return variable.startswith(start) and _canonical(variable.removeprefix(start)) == _canonical(name)
+    return variable.startswith(start) and _canonical(variable.removeprefix(start)) == _canonical(
+        name
+    )
 
 
 def _already_set(computed: ComputedVersion, name: str, value: str, stale: set[str]) -> _Decision:
@@ -152,7 +166,9 @@ def _already_set(computed: ComputedVersion, name: str, value: str, stale: set[st
         )
     # Our pin of an earlier run may hide the value that was set since; it cannot be unset, but it can follow.
     hiding = tuple(
-        SetVariable(name=variable, value=value, why=f"follows {name}, which was set since the last run")
+        SetVariable(
+            name=variable, value=value, why=f"follows {name}, which was set since the last run"
+        )
         for variable in variables_of(project)
         if variable in stale and variable != name
     )
@@ -171,19 +187,29 @@ def _conflict(decisions: Sequence[_Decision], variables: Sequence[SetVariable]) 
         owners = _owners(decisions, variable.name)
         values = sorted({each.value for each in variables if each.name == variable.name})
         if len(values) > 1:
-            return _conflicting(variable.name, owners, f"would need it to be {' and '.join(values)}")
+            return _conflicting(
+                variable.name, owners, f"would need it to be {' and '.join(values)}"
+            )
         unpinned = [decision.computed.project for decision in decisions if not decision.decided]
-        reached = [project.label for project in unpinned if variable.name in _shared_variables(project)]
+        reached = [
+            project.label for project in unpinned if variable.name in _shared_variables(project)
+        ]
         if reached:
             return _conflicting(
-                variable.name, [*owners, *reached], f"read it, and {', '.join(reached)} cannot be pinned"
+                variable.name,
+                [*owners, *reached],
+                f"read it, and {', '.join(reached)} cannot be pinned",
             )
     return None
 
 
 def _owners(decisions: Sequence[_Decision], name: str) -> list[str]:
     """The projects that a variable is exported for."""
-    return sorted(d.computed.project.label for d in decisions if any(each.name == name for each in d.variables))
+    return sorted(
+        d.computed.project.label
+        for d in decisions
+        if any(each.name == name for each in d.variables)
+    )
 
 
 def _shared_variables(project: Project) -> tuple[str, ...]:
@@ -221,7 +247,9 @@ def _why(computed: ComputedVersion) -> str:
         return f"{computed.project.tool}, from the project's files"
     place = f"tag {described.tag}" if described.tag else "no usable tag"
     distance = f" + {described.distance}" if described.tag and described.distance else ""
-    left_out = f"; unparsable tags left out: {len(described.unparsable)}" if described.unparsable else ""
+    left_out = (
+        f"; unparsable tags left out: {len(described.unparsable)}" if described.unparsable else ""
+    )
     return f"{computed.project.tool}, from {place}{distance}{left_out}"
 
 

@@ -8,7 +8,12 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.environment.backends import Backend, name_unsupported
-from ci_doctor.environment.packaging_files import PackagingFiles, packages, read_packaging_files, table
+from ci_doctor.environment.packaging_files import (
+    PackagingFiles,
+    packages,
+    read_packaging_files,
+    table,
+)
 from ci_doctor.environment.setup_script import ScmOptions
 from ci_doctor.errors import UsageError
 
@@ -46,7 +51,10 @@ class Project(Struct, frozen=True, kw_only=True):
     def scm_table(self) -> dict[str, Any]:
         """The table that setuptools-scm would read, in its order (setuptools_scm._integration.pyproject_reading)."""
         tables = table(self.pyproject, "tool")
-        return next((tables[name] for name in _SETUPTOOLS_SCM_TABLES if isinstance(tables.get(name), dict)), {})
+        return next(
+            (tables[name] for name in _SETUPTOOLS_SCM_TABLES if isinstance(tables.get(name), dict)),
+            {},
+        )
 
 
 def has_project(directory: Path) -> bool:
@@ -61,7 +69,9 @@ def read_project(directory: Path) -> Project:
     """
     directory = directory.absolute()
     if not directory.is_dir():
-        raise UsageError(f"no such project directory: {directory}", hint="name a directory with --project")
+        raise UsageError(
+            f"no such project directory: {directory}", hint="name a directory with --project"
+        )
     if not has_project(directory):
         raise UsageError(
             f"{directory} has no pyproject.toml, setup.py or setup.cfg",
@@ -87,7 +97,9 @@ def _detect(files: PackagingFiles) -> Project:
     if isinstance(literal, str) and "poetry-dynamic-versioning" not in required:
         return _project(files, Backend.FIXED, "pyproject.toml", version=literal)
     for package, detector in detectors.items():
-        if package in wraps or any(name == package or name.startswith(f"{package}-") for name in named):
+        if package in wraps or any(
+            name == package or name.startswith(f"{package}-") for name in named
+        ):
             return detector(files)
     return _other(files, files.backend)
 
@@ -112,7 +124,9 @@ def _setup_script(files: PackagingFiles) -> Project:
     """A setup.py that asks setuptools-scm itself."""
     calls = files.script.get_version_calls
     if not calls:
-        return _setuptools_scm(files, files.script.use_scm_version or ScmOptions(values={}), reads_pyproject=True)
+        return _setuptools_scm(
+            files, files.script.use_scm_version or ScmOptions(values={}), reads_pyproject=True
+        )
     # One variable must serve every call, so one call without a distribution's name decides for all.
     call = next((call for call in calls if "dist_name" not in call.values), calls[0])
     return _setuptools_scm(files, call, reads_pyproject=False)
@@ -134,9 +148,15 @@ def _is_dynamic(files: PackagingFiles) -> bool:
     return isinstance(dynamic, list) and "version" in dynamic
 
 
-def _setuptools_scm(files: PackagingFiles, options: ScmOptions, *, reads_pyproject: bool) -> Project:
+def _setuptools_scm(
+    files: PackagingFiles, options: ScmOptions, *, reads_pyproject: bool
+) -> Project:
     project = _project(files, Backend.SETUPTOOLS_SCM, "setuptools-scm")
-    given = options.values.get("dist_name") if not reads_pyproject else project.scm_table.get("dist_name")
+    given = (
+        options.values.get("dist_name")
+        if not reads_pyproject
+        else project.scm_table.get("dist_name")
+    )
     name = given if isinstance(given, str) else project.name
     return Project(
         directory=files.directory,
@@ -184,13 +204,19 @@ def _detect_pdm(files: PackagingFiles) -> Project:
         return _other(files, f"pdm-backend source {source}")
     options = {key: value for key, value in settings.items() if key != "source"}
     return Project(
-        directory=files.directory, name=_name(files), backend=Backend.PDM, tool="pdm-backend", options=options
+        directory=files.directory,
+        name=_name(files),
+        backend=Backend.PDM,
+        tool="pdm-backend",
+        options=options,
     )
 
 
 def _detect_scikit(files: PackagingFiles) -> Project:
     """Its setuptools_scm provider reads `[tool.setuptools_scm]` and the name, as setuptools-scm itself does."""
-    provider = table(table(table(files.tools, "scikit-build"), "metadata"), "version").get("provider")
+    provider = table(table(table(files.tools, "scikit-build"), "metadata"), "version").get(
+        "provider"
+    )
     if provider == "scikit_build_core.metadata.setuptools_scm":
         return _setuptools_scm(files, ScmOptions(values={}), reads_pyproject=True)
     return _other(files, "scikit-build-core")
@@ -203,9 +229,14 @@ def _other(files: PackagingFiles, tool: str) -> Project:
         return _project(files, Backend.UNSUPPORTED, named.tool, advice=named.advice)
     if tool.startswith(("hatch source", "pdm-backend source")):
         return _project(
-            files, Backend.UNSUPPORTED, tool, advice="pin the version in the way that this source documents"
+            files,
+            Backend.UNSUPPORTED,
+            tool,
+            advice="pin the version in the way that this source documents",
         )
-    if files.script.computes_version or (files.script.has_unreadable_keywords and not _says_a_version(files)):
+    if files.script.computes_version or (
+        files.script.has_unreadable_keywords and not _says_a_version(files)
+    ):
         advice = "make setup.py take its version from setuptools-scm, or from a variable that this job sets"
         return _project(files, Backend.UNSUPPORTED, "code in setup.py", advice=advice)
     return _project(files, Backend.FIXED, tool)
@@ -213,11 +244,18 @@ def _other(files: PackagingFiles, tool: str) -> Project:
 
 def _says_a_version(files: PackagingFiles) -> bool:
     """In setup.cfg, or in a `[project]` table, which leaves none to setup() unless it is dynamic."""
-    return "version" in files.cfg.get("metadata", {}) or (bool(files.metadata) and not _is_dynamic(files))
+    return "version" in files.cfg.get("metadata", {}) or (
+        bool(files.metadata) and not _is_dynamic(files)
+    )
 
 
 def _project(
-    files: PackagingFiles, backend: Backend, tool: str, *, version: str | None = None, advice: str | None = None
+    files: PackagingFiles,
+    backend: Backend,
+    tool: str,
+    *,
+    version: str | None = None,
+    advice: str | None = None,
 ) -> Project:
     return Project(
         directory=files.directory,

@@ -67,7 +67,9 @@ def _describe(project: Project) -> Described:
     )
 
 
-def _describe_git(workdir: scm_git.GitWorkdir, config: Configuration, project: Project) -> Described:
+def _describe_git(
+    workdir: scm_git.GitWorkdir, config: Configuration, project: Project
+) -> Described:
     git = _git(workdir)
     shallow = _is_shallow(workdir.path, git)
     if shallow:
@@ -107,7 +109,10 @@ def _configuration(project: Project) -> Configuration:
     if project.reads_pyproject:
         path = project.directory / "pyproject.toml"
         return environment.build_config(
-            name=str(path), dist_name=project.name, pyproject_data=_pyproject_data(project, path), **options
+            name=str(path),
+            dist_name=project.name,
+            pyproject_data=_pyproject_data(project, path),
+            **options,
         )
     # get_version(): relative paths are taken from the directory of the build, which is the project's.
     relative_to: Any = options.pop("relative_to", None)
@@ -138,7 +143,9 @@ def _describe_command(config: Configuration) -> list[str]:
     command = config.scm.git.describe_command
     if command is None:
         return scm_git.make_describe_command(config.tag.describe_match_glob())
-    return shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
+    return (
+        shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
+    )
 
 
 def _parse(name: str, config: Configuration) -> Version | None:
@@ -159,7 +166,11 @@ def _tag_of(found: ScmVersion, tags: Tags, git: Git, command: list[str]) -> str 
 
 def _reading(tag: str, tags: Tags, config: Configuration) -> str | None:
     parsed = _parse_version_tag(tag, config)
-    if parsed is None or config.tag.strict is False or not reads_oddly(tag, parsed["version"], tags.versions):
+    if (
+        parsed is None
+        or config.tag.strict is False
+        or not reads_oddly(tag, parsed["version"], tags.versions)
+    ):
         return None
     return parsed["version"]
 
@@ -201,7 +212,9 @@ def _place(project: Project) -> str:
     """Where the options of `project` stand."""
     if project.backend is Backend.HATCH_VCS:
         return "[tool.hatch.version.raw-options]"
-    return "[tool.setuptools_scm]" if project.reads_pyproject else "the get_version() call of setup.py"
+    return (
+        "[tool.setuptools_scm]" if project.reads_pyproject else "the get_version() call of setup.py"
+    )
 
 
 def _failed(error: Exception, project: Project) -> NotComputable:

@@ -8,7 +8,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 # These decide where a version is written, not what it is.
-_OUTPUT_OPTIONS: Final = {"write_to", "write_to_template", "version_file", "version_file_template", "write_to_source"}
+_OUTPUT_OPTIONS: Final = {
+    "write_to",
+    "write_to_template",
+    "version_file",
+    "version_file_template",
+    "write_to_source",
+}
 
 # Stands for names that only running the script can tell.
 _UNREADABLE: Final = "*"
@@ -110,11 +116,17 @@ class _Reader:
         if isinstance(node, ast.Constant):
             return ScmOptions(values={}) if node.value else None
         pairs = self._pairs(node)
-        return ScmOptions(values={}, unreadable=(_UNREADABLE,)) if pairs is None else self._options(pairs)
+        return (
+            ScmOptions(values={}, unreadable=(_UNREADABLE,))
+            if pairs is None
+            else self._options(pairs)
+        )
 
     def setup_keywords(self, tree: ast.Module) -> dict[str, ast.expr]:
         """The keywords of the first `setup(...)` call, also those of a dict that is spread into it."""
-        for call in _calls_of(tree, {"setuptools", "distutils.core"}, "setup", "setup", "setuptools.setup"):
+        for call in _calls_of(
+            tree, {"setuptools", "distutils.core"}, "setup", "setup", "setuptools.setup"
+        ):
             pairs = [pair for keyword in call.keywords for pair in self._spread(keyword)]
             return {name or _UNREADABLE: value for name, value in pairs}
         return {}
@@ -127,8 +139,15 @@ class _Reader:
         """What a dict or a `dict(...)` holds, None for a key that only running it can tell; None for anything else."""
         node = self._resolve(node)
         if isinstance(node, ast.Dict):
-            return [(self.text(key), value) for key, value in zip(node.keys, node.values, strict=True)]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
+            return [
+                (self.text(key), value) for key, value in zip(node.keys, node.values, strict=True)
+            ]
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "dict"
+            and not node.args
+        ):
             return [(keyword.arg, keyword.value) for keyword in node.keywords]
         return None
 
@@ -136,7 +155,9 @@ class _Reader:
         """Options of a `get_version(...)` call; `root` is its first positional parameter."""
         names = ["root", *[None] * len(call.args)]
         positional = list(zip(names, call.args, strict=False))
-        return self._options([*positional, *((keyword.arg, keyword.value) for keyword in call.keywords)])
+        return self._options(
+            [*positional, *((keyword.arg, keyword.value) for keyword in call.keywords)]
+        )
 
     def _options(self, pairs: Iterable[tuple[str | None, ast.expr]]) -> ScmOptions:
         values: dict[str, Any] = {}
@@ -181,14 +202,24 @@ def _imported_modules(tree: ast.Module) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def _calls_of(tree: ast.Module, modules: Collection[str], function: str, *known: str) -> Iterator[ast.Call]:
+def _calls_of(
+    tree: ast.Module, modules: Collection[str], function: str, *known: str
+) -> Iterator[ast.Call]:
     """The calls of `function` from one of `modules` under any imported name, or under a `known` one."""
     spellings = set(known)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             spellings.update(
-                f"{alias.asname or alias.name}.{function}" for alias in node.names if alias.name in modules
+                f"{alias.asname or alias.name}.{function}"
+                for alias in node.names
+                if alias.name in modules
             )
         elif isinstance(node, ast.ImportFrom) and node.module in modules:
-            spellings.update(alias.asname or alias.name for alias in node.names if alias.name == function)
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in spellings)
+            spellings.update(
+                alias.asname or alias.name for alias in node.names if alias.name == function
+            )
+    return (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in spellings
+    )

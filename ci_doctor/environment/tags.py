@@ -59,17 +59,27 @@ class Described(Struct, frozen=True, kw_only=True):
 
 def list_tags(git: Git) -> tuple[str, ...]:
     """Every tag of the repository."""
-    return tuple((git("for-each-ref", "--format=%(refname:strip=2)", "refs/tags") or "").splitlines())
+    return tuple(
+        (git("for-each-ref", "--format=%(refname:strip=2)", "refs/tags") or "").splitlines()
+    )
 
 
 def list_reachable(git: Git, names: Sequence[str]) -> tuple[str, ...]:
     """Those of `names` that are reachable from HEAD, newest first: only these can stand in the way of a build."""
-    listed = git("for-each-ref", "--merged=HEAD", "--sort=-creatordate", "--format=%(refname:strip=2)", "refs/tags")
+    listed = git(
+        "for-each-ref",
+        "--merged=HEAD",
+        "--sort=-creatordate",
+        "--format=%(refname:strip=2)",
+        "refs/tags",
+    )
     wanted = set(names)
     return tuple(name for name in (listed or "").splitlines() if name in wanted)
 
 
-def sort_tags(names: Iterable[str], command: Sequence[str], parse: Callable[[str], Version | None]) -> Tags:
+def sort_tags(
+    names: Iterable[str], command: Sequence[str], parse: Callable[[str], Version | None]
+) -> Tags:
     """Sort the tags that the describe `command` could pick by whether `parse` makes a version of them."""
     versions: dict[str, Version] = {}
     unparsable: list[str] = []
@@ -131,7 +141,9 @@ def reads_oddly(tag: str, text: str, versions: Mapping[str, Version]) -> bool:
     """
     if "." in text:
         return False
-    return bool(tag.removesuffix(text).strip("vV")) or any(len(version.release) > 1 for version in versions.values())
+    return bool(tag.removesuffix(text).strip("vV")) or any(
+        len(version.release) > 1 for version in versions.values()
+    )
 
 
 def tag_family(name: str) -> str:
@@ -146,4 +158,6 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
 
 def _globs(command: Sequence[str], option: str) -> list[str]:
     separate = [command[index + 1] for index, word in enumerate(command[:-1]) if word == option]
-    return separate + [word.removeprefix(f"{option}=") for word in command if word.startswith(f"{option}=")]
+    return separate + [
+        word.removeprefix(f"{option}=") for word in command if word.startswith(f"{option}=")
+    ]

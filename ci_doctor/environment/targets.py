@@ -22,7 +22,10 @@ class TargetInterpreter(Struct, frozen=True, kw_only=True):
 
 
 def choose_targets(
-    pythons: Sequence[str], venvs: Sequence[str], projects: Sequence[Path], environ: Mapping[str, str]
+    pythons: Sequence[str],
+    venvs: Sequence[str],
+    projects: Sequence[Path],
+    environ: Mapping[str, str],
 ) -> tuple[TargetInterpreter, ...]:
     """The interpreters named; else `$VIRTUAL_ENV`, else the projects' `.venv`, else the `python3` on PATH.
 
@@ -47,7 +50,8 @@ def _named_python(word: str, environ: Mapping[str, str]) -> Path:
     found = shutil.which(word, path=environ.get("PATH"))
     if found is None:
         raise UsageError(
-            f"--python {word}: no such interpreter", hint="name an existing Python, such as .venv/bin/python"
+            f"--python {word}: no such interpreter",
+            hint="name an existing Python, such as .venv/bin/python",
         )
     return _absolute(Path(found))
 
@@ -55,7 +59,9 @@ def _named_python(word: str, environ: Mapping[str, str]) -> Path:
 def _venv_python(directory: Path, option: str) -> Path:
     python = directory / "bin" / "python"
     if not python.exists():
-        raise UsageError(f"{option}: {python} does not exist", hint=f"make it first: python3 -m venv {directory}")
+        raise UsageError(
+            f"{option}: {python} does not exist", hint=f"make it first: python3 -m venv {directory}"
+        )
     return _absolute(python)
 
 
@@ -63,9 +69,14 @@ def _default(projects: Sequence[Path], environ: Mapping[str, str]) -> list[tuple
     active = environ.get("VIRTUAL_ENV")
     if active:
         return [(_venv_python(Path(active), "$VIRTUAL_ENV"), "$VIRTUAL_ENV")]
-    local = [project / ".venv" for project in projects if (project / ".venv" / "bin" / "python").exists()]
+    local = [
+        project / ".venv" for project in projects if (project / ".venv" / "bin" / "python").exists()
+    ]
     if local:
-        return [(_venv_python(venv, str(venv)), f"{os.path.relpath(venv)} of the project") for venv in local]
+        return [
+            (_venv_python(venv, str(venv)), f"{os.path.relpath(venv)} of the project")
+            for venv in local
+        ]
     found = shutil.which("python3", path=environ.get("PATH"))
     return [(_absolute(Path(found)), "python3 on PATH")] if found else []
 

@@ -112,11 +112,17 @@ def _tag_remedy(project: Project, described: Described) -> str:
     glob = f"{tag_family(described.tag) if described.tag and described.suspicious is None else 'v'}[0-9]*.*"
     if project.backend is Backend.PDM:
         return f'[tool.pdm.version]\ntag_filter = "{glob}"'
-    still = [f"--exclude={name}" for name in described.unparsable if fnmatch.fnmatchcase(name, glob)]
+    still = [
+        f"--exclude={name}" for name in described.unparsable if fnmatch.fnmatchcase(name, glob)
+    ]
     command = ["git", "describe", "--dirty", "--tags", "--long", "--match", glob, *still[:_NAMED]]
     if project.backend is Backend.SETUPTOOLS_SCM and not project.reads_pyproject:
         return f"get_version(git_describe_command={command!r})  # in setup.py"
-    table = "tool.hatch.version.raw-options" if project.backend is Backend.HATCH_VCS else "tool.setuptools_scm"
+    table = (
+        "tool.hatch.version.raw-options"
+        if project.backend is Backend.HATCH_VCS
+        else "tool.setuptools_scm"
+    )
     return f"[{table}]\ngit_describe_command = {json.dumps(command, ensure_ascii=False)}"
 
 

@@ -42,7 +42,10 @@ def _compute(project: Project, *, allow_fallback: bool) -> ComputedVersion:
     findings = judge(project, described, allow_fallback=allow_fallback)
     refused = any(finding.severity is Severity.ERROR for finding in findings)
     return ComputedVersion(
-        project=project, version=None if refused else described.version, findings=findings, described=described
+        project=project,
+        version=None if refused else described.version,
+        findings=findings,
+        described=described,
     )
 
 

@@ -31,7 +31,9 @@ def _build_id(path: Path) -> str | None:
         if size < 56 or len(headers) < size * count:
             return None
         for at in range(0, len(headers), size):
-            if struct.unpack_from("<I", headers, at)[0] == _NOTE and (found := _note(file, headers, at)):
+            if struct.unpack_from("<I", headers, at)[0] == _NOTE and (
+                found := _note(file, headers, at)
+            ):
                 return found
     return None
 

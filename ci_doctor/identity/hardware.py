@@ -13,7 +13,18 @@ from ci_doctor.identity.identity import Identity
 PROC = Path("/proc")
 # The CPU features for which libraries keep kernels of their own, under the names of x86 and of ARM.
 FLAGS = (
-    *("fma", "f16c", "avx", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"),
+    *(
+        "fma",
+        "f16c",
+        "avx",
+        "avx2",
+        "avx_vnni",
+        "avx512f",
+        "avx512bw",
+        "avx512dq",
+        "avx512vl",
+        "avx512_vnni",
+    ),
     *(
         "avx512_bf16",
         "avx512_fp16",
@@ -37,16 +48,23 @@ def hardware(environ: Mapping[str, str], proc: Path = PROC) -> Identity:
 
 
 def _cpu(proc: Path) -> Identity:
-    facts, unknown = {"cpu.architecture": os.uname().machine, "cpu.cores": str(len(os.sched_getaffinity(0)))}, {}
+    facts, unknown = (
+        {"cpu.architecture": os.uname().machine, "cpu.cores": str(len(os.sched_getaffinity(0)))},
+        {},
+    )
     block = _first_cpu(proc / "cpuinfo")
-    model = block.get("model name") or " ".join(block[key] for key in ("CPU implementer", "CPU part") if key in block)
+    model = block.get("model name") or " ".join(
+        block[key] for key in ("CPU implementer", "CPU part") if key in block
+    )
     told = (block.get("flags") or block.get("Features") or "").split()
     if model:
         facts["cpu.model"] = model
     else:
         unknown["cpu.model"] = f"{proc}/cpuinfo does not name it"
     if told:
-        facts["cpu.flags"] = " ".join(flag for flag in FLAGS if flag in told) or "none of those that matter"
+        facts["cpu.flags"] = (
+            " ".join(flag for flag in FLAGS if flag in told) or "none of those that matter"
+        )
     else:
         unknown["cpu.flags"] = f"{proc}/cpuinfo does not name any"
     return Identity.of(facts, unknown, {"kernel": os.uname().release, "libc": _libc()})
@@ -85,9 +103,17 @@ def _gpus(environ: Mapping[str, str], proc: Path) -> Identity:
     identity = Identity.of({**read[0], **part, **({} if rows else {"gpu": "none visible"})})
     for number, row in enumerate(rows):
         named = {f"gpu{number}.{key}": value for key, value in row.items() if value is not None}
-        silent = {f"gpu{number}.{key}": "the NVIDIA driver does not say" for key, value in row.items() if value is None}
+        silent = {
+            f"gpu{number}.{key}": "the NVIDIA driver does not say"
+            for key, value in row.items()
+            if value is None
+        }
         identity = identity.also(Identity.of(named, silent))
-    return identity if "driver" in read[0] else identity.also(Identity.of({}, {"driver": "its version cannot be read"}))
+    return (
+        identity
+        if "driver" in read[0]
+        else identity.also(Identity.of({}, {"driver": "its version cannot be read"}))
+    )
 
 
 _Row = dict[str, str | None]
@@ -104,7 +130,10 @@ def _from_library() -> tuple[dict[str, str], list[_Row]] | None:
     except nvml.NVMLError:
         return None
     try:
-        rows = [_row(nvml, nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(nvml.nvmlDeviceGetCount())]
+        rows = [
+            _row(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+            for index in range(nvml.nvmlDeviceGetCount())
+        ]
         return {"driver": str(nvml.nvmlSystemGetDriverVersion())}, rows
     except nvml.NVMLError:
         return None
@@ -139,7 +168,14 @@ def _from_proc(driver: Path) -> tuple[dict[str, str], list[_Row]]:
     rows: list[_Row] = []
     for path in sorted(driver.glob("gpus/*/information")):
         block = dict(_pairs(_text(path)))
-        rows.append({"name": block.get("Model"), "uuid": block.get("GPU UUID"), "capability": None, "mig": None})
+        rows.append(
+            {
+                "name": block.get("Model"),
+                "uuid": block.get("GPU UUID"),
+                "capability": None,
+                "mig": None,
+            }
+        )
     return {"driver": found[1]} if found else {}, rows
 
 
@@ -167,7 +203,9 @@ def _visible(rows: list[_Row], chosen: str | None) -> list[_Row]:
 
 
 def _by_uuid(rows: list[_Row], word: str) -> int | None:
-    matching = [index for index, row in enumerate(rows) if word and (row["uuid"] or "").startswith(word)]
+    matching = [
+        index for index, row in enumerate(rows) if word and (row["uuid"] or "").startswith(word)
+    ]
     return matching[0] if len(matching) == 1 else None
 
 

@@ -42,12 +42,17 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, facts: Mapping[str, str], unknown: Mapping[str, str] | None = None, noted: Mapping[str, str] | None = None
+        cls,
+        facts: Mapping[str, str],
+        unknown: Mapping[str, str] | None = None,
+        noted: Mapping[str, str] | None = None,
     ) -> Self:
         """An identity with its names sorted. A name that is also unknown is unknown: half a fact decides nothing."""
         unknown = unknown or {}
         return cls(
-            facts=_sorted({name: value or "''" for name, value in facts.items() if name not in unknown}),
+            facts=_sorted(
+                {name: value or "''" for name, value in facts.items() if name not in unknown}
+            ),
             unknown=_sorted(unknown),
             noted=_sorted({name: value for name, value in (noted or {}).items() if value}),
         )
@@ -55,12 +60,16 @@ class Identity(Struct, frozen=True, kw_only=True):
     def also(self, other: "Identity") -> "Identity":
         """Both in one; of a name that both hold, `other`'s value."""
         return type(self).of(
-            {**self.facts, **other.facts}, {**self.unknown, **other.unknown}, {**self.noted, **other.noted}
+            {**self.facts, **other.facts},
+            {**self.unknown, **other.unknown},
+            {**self.noted, **other.noted},
         )
 
     def digest(self) -> str:
         """SHA-256 in hex over the facts and the names of the unknown ones; neither reasons nor noted facts count."""
-        content = json.dumps([dict(sorted(self.facts.items())), sorted(self.unknown)], sort_keys=True)
+        content = json.dumps(
+            [dict(sorted(self.facts.items())), sorted(self.unknown)], sort_keys=True
+        )
         return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
@@ -83,7 +92,9 @@ def differences(left: Identity, right: Identity) -> tuple[Difference, ...]:
 
 
 def _difference(name: str, left: Identity, right: Identity) -> Difference | None:
-    if left.facts.get(name) == right.facts.get(name) and (name in left.unknown) == (name in right.unknown):
+    if left.facts.get(name) == right.facts.get(name) and (name in left.unknown) == (
+        name in right.unknown
+    ):
         return None
     return Difference(
         fact=name,

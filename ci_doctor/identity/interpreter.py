@@ -10,7 +10,20 @@ from msgspec import Struct
 
 # Programs that run the command behind their own options, which may have values.
 WRAPPERS = frozenset(
-    {"env", "exec", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "setsid", "nohup", "timeout", "time"}
+    {
+        "env",
+        "exec",
+        "nice",
+        "ionice",
+        "chrt",
+        "taskset",
+        "numactl",
+        "stdbuf",
+        "setsid",
+        "nohup",
+        "timeout",
+        "time",
+    }
 )
 _PYTHON = re.compile(r"(?:python|pypy)(\d+(?:\.\d+)*)?")
 _LINE = 4096
@@ -35,7 +48,9 @@ def interpreter_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) 
     extra = [cwd / entry for entry in environ.get("PYTHONPATH", "").split(":") if entry]
     found = [*extra, *_user_site(python, version, environ), *directories]
     return Interpreter(
-        python=python, version=version, directories=tuple(dict.fromkeys(each for each in found if each.is_dir()))
+        python=python,
+        version=version,
+        directories=tuple(dict.fromkeys(each for each in found if each.is_dir())),
     )
 
 
@@ -67,7 +82,9 @@ def _run_by(path: Path, environ: Mapping[str, str], cwd: Path) -> Path:
         return path
     line = _first_line(path)
     if not line.startswith("#!"):
-        raise UnknownInterpreterError(f"{path.name} is no Python and no script with a first line that names one")
+        raise UnknownInterpreterError(
+            f"{path.name} is no Python and no script with a first line that names one"
+        )
     # pip writes this in front of a path that is too long for a first line, or holds a space.
     words = line[2:].split()
     if words and Path(words[0]).name == "sh":
@@ -77,7 +94,9 @@ def _run_by(path: Path, environ: Mapping[str, str], cwd: Path) -> Path:
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     found = _resolve(words[0], environ, cwd) if words else None
     if found is None or not _PYTHON.fullmatch(found.name) or _first_line(found).startswith("#!"):
-        raise UnknownInterpreterError(f"{path.name} is run by {words[0] if words else 'nothing'}, which is no Python")
+        raise UnknownInterpreterError(
+            f"{path.name} is run by {words[0] if words else 'nothing'}, which is no Python"
+        )
     return found
 
 
@@ -99,9 +118,14 @@ def _layout(python: Path) -> tuple[str, list[Path]]:
         if (prefix / "pyvenv.cfg").is_file():
             keys = dict(_keys(prefix / "pyvenv.cfg"))
             version, own = _sites(prefix, python)
-            base = Path(keys["home"]) / python.resolve().name if "home" in keys else python.resolve()
+            base = (
+                Path(keys["home"]) / python.resolve().name if "home" in keys else python.resolve()
+            )
             whole = keys.get("include-system-site-packages", "").lower() == "true"
-            return version, [*own, *(_sites(base.resolve().parent.parent, base.resolve())[1] if whole else [])]
+            return version, [
+                *own,
+                *(_sites(base.resolve().parent.parent, base.resolve())[1] if whole else []),
+            ]
     real = python.resolve()
     return _sites(real.parent.parent, real)
 
@@ -121,14 +145,23 @@ def _sites(prefix: Path, python: Path) -> tuple[str, list[Path]]:
     named = _PYTHON.fullmatch(python.resolve().name)
     version = named[1] if named and named[1] and "." in named[1] else ""
     if not version:
-        found = sorted(path.name.removeprefix("python") for path in prefix.glob("lib/python3.*") if path.is_dir())
+        found = sorted(
+            path.name.removeprefix("python")
+            for path in prefix.glob("lib/python3.*")
+            if path.is_dir()
+        )
         if len(found) != 1:
-            raise UnknownInterpreterError(f"the version of {python} cannot be told from its directories")
+            raise UnknownInterpreterError(
+                f"the version of {python} cannot be told from its directories"
+            )
         version = found[0]
     name = f"python{version}"
     sites = [prefix / lib / name / "site-packages" for lib in ("lib", "lib64")]
     if prefix == Path("/usr"):  # Debian's own layout
-        sites += [Path("/usr/local/lib") / name / "dist-packages", Path("/usr/lib/python3/dist-packages")]
+        sites += [
+            Path("/usr/local/lib") / name / "dist-packages",
+            Path("/usr/lib/python3/dist-packages"),
+        ]
     unique: dict[Path, Path] = {}
     for site in sites:
         if site.is_dir():
@@ -138,8 +171,12 @@ def _sites(prefix: Path, python: Path) -> tuple[str, list[Path]]:
 
 def _user_site(python: Path, version: str, environ: Mapping[str, str]) -> list[Path]:
     """A user's own site directory: in no venv, which leaves it out (site.py)."""
-    in_venv = any((prefix / "pyvenv.cfg").is_file() for prefix in (python.parent, python.parent.parent))
-    base = environ.get("PYTHONUSERBASE") or (f"{environ['HOME']}/.local" if environ.get("HOME") else "")
+    in_venv = any(
+        (prefix / "pyvenv.cfg").is_file() for prefix in (python.parent, python.parent.parent)
+    )
+    base = environ.get("PYTHONUSERBASE") or (
+        f"{environ['HOME']}/.local" if environ.get("HOME") else ""
+    )
     if in_venv or not base or environ.get("PYTHONNOUSERSITE"):
         return []
     return [Path(base) / "lib" / f"python{version}" / "site-packages"]

@@ -25,7 +25,16 @@ NAMES: tuple[str, ...] = (
         "scipy",
         "intel-openmp",
     ),
-    *("mkl", "vllm", "sglang", "sgl-kernel", "sglang-kernel", "lmcache", "flashinfer-python", "flashinfer-cubin"),
+    *(
+        "mkl",
+        "vllm",
+        "sglang",
+        "sgl-kernel",
+        "sglang-kernel",
+        "lmcache",
+        "flashinfer-python",
+        "flashinfer-cubin",
+    ),
     *(
         "flashinfer-jit-cache",
         "flash-attn",
@@ -127,7 +136,11 @@ def installed(directories: Iterable[Path]) -> Iterator[Installed]:
 def _read(folder: Path, stem: str) -> Installed:
     """By its metadata, else by the name of its folder, where the version stands too."""
     headers: dict[str, str] = {}
-    file = folder if folder.is_file() else folder / ("METADATA" if folder.suffix == ".dist-info" else "PKG-INFO")
+    file = (
+        folder
+        if folder.is_file()
+        else folder / ("METADATA" if folder.suffix == ".dist-info" else "PKG-INFO")
+    )
     for line in _text(file).split("\n\n", 1)[0].splitlines():
         key, _, value = line.partition(":")
         headers.setdefault(key.lower(), value.strip())
@@ -150,8 +163,12 @@ def libraries(directories: Iterable[Path]) -> Identity:
         told, editable = _version(found)
         versions.setdefault(found.name, []).append(told)
         if editable:
-            unknown[f"{found.name} (uncommitted changes)"] = "an editable installation is not searched for them"
-    return Identity.of({name: " and ".join(dict.fromkeys(told)) for name, told in versions.items()}, unknown)
+            unknown[f"{found.name} (uncommitted changes)"] = (
+                "an editable installation is not searched for them"
+            )
+    return Identity.of(
+        {name: " and ".join(dict.fromkeys(told)) for name, told in versions.items()}, unknown
+    )
 
 
 def _version(found: Installed) -> tuple[str, bool]:
@@ -159,11 +176,16 @@ def _version(found: Installed) -> tuple[str, bool]:
     if (origin.get("dir_info") or {}).get("editable"):
         source = Path(unquote(urlsplit(str(origin.get("url", ""))).path))
         commit = commit_of(source)
-        return f"{found.version}, editable, {f'commit {commit[:12]}' if commit else 'no commit'}", True
+        return (
+            f"{found.version}, editable, {f'commit {commit[:12]}' if commit else 'no commit'}",
+            True,
+        )
     commit = str((origin.get("vcs_info") or {}).get("commit_id") or "")
     if commit:
         return f"{found.version}, commit {commit[:12]}", False
-    if (origin or "+" in found.version or "dev" in found.version) and (digest := _files(found.folder / "RECORD")):
+    if (origin or "+" in found.version or "dev" in found.version) and (
+        digest := _files(found.folder / "RECORD")
+    ):
         return f"{found.version}, files {digest}", False
     return found.version, False
 
@@ -207,7 +229,11 @@ def _head(git: Path) -> str | None:
     for place in (git, shared):
         if commit := _text(place / name).strip():
             return commit
-    packed = re.search(rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$", _text(shared / "packed-refs", _LIMIT), re.MULTILINE)
+    packed = re.search(
+        rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$",
+        _text(shared / "packed-refs", _LIMIT),
+        re.MULTILINE,
+    )
     return packed[1] if packed else None
 
 

@@ -22,12 +22,17 @@ _OTHERS = (
     rb"|libMIOpen|librccl"
 )
 _LIBRARY = re.compile(
-    rb" (/[^\n]*/((?:" + _VERSIONED + rb"|" + _OTHERS + rb")(?:[-.][^/\n]*)?\.so[0-9.]*))(?: \(deleted\))?$",
+    rb" (/[^\n]*/((?:"
+    + _VERSIONED
+    + rb"|"
+    + _OTHERS
+    + rb")(?:[-.][^/\n]*)?\.so[0-9.]*))(?: \(deleted\))?$",
     re.MULTILINE,
 )
 # Compiled on this machine: the directory is named by what was compiled, or the file is.
 _KERNEL = re.compile(
-    rb" (/[^\n]*/\.?(flashinfer|triton)/[^\n]*?([^/\n]+)/([^/\n]+\.so))(?: \(deleted\))?$", re.MULTILINE
+    rb" (/[^\n]*/\.?(flashinfer|triton)/[^\n]*?([^/\n]+)/([^/\n]+\.so))(?: \(deleted\))?$",
+    re.MULTILINE,
 )
 _IS_VERSIONED = re.compile(rf"({_VERSIONED.decode()})\.so\.(\d+(?:\.\d+)+)")
 _HASH = re.compile(r"-[0-9a-f]{8}(?=[.-])")
@@ -52,7 +57,9 @@ def loaded(pids: Iterable[int], proc: Path = PROC) -> Mapping[str, str]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         except OSError as error:
-            facts.setdefault("loaded", set()).add(f"unknown: a process cannot be read: {error.strerror}")
+            facts.setdefault("loaded", set()).add(
+                f"unknown: a process cannot be read: {error.strerror}"
+            )
             continue
         for path, name in set(_LIBRARY.findall(maps)):
             if path not in known:
@@ -126,7 +133,10 @@ def _kernels(maps: bytes) -> Iterator[tuple[str, str]]:
     for path, family, folder, name in set(_KERNEL.findall(maps)):
         if b"/site-packages/" not in path and b"/dist-packages/" not in path:
             # FlashInfer names its files by what they do; Triton names the directories, by a hash.
-            yield f"{family.decode()} kernels", (name if family == b"flashinfer" else folder).decode(errors="replace")
+            yield (
+                f"{family.decode()} kernels",
+                (name if family == b"flashinfer" else folder).decode(errors="replace"),
+            )
 
 
 def _summed(values: set[str]) -> str:

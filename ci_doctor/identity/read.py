@@ -65,7 +65,11 @@ def _one(served: Served, asked: Collection[str], redactor: Redactor) -> Identity
 def _software(served: Served) -> Identity:
     try:
         python: Interpreter = interpreter_of(served.words, served.environ, served.cwd)
-    except (UnknownInterpreterError, OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+    except (
+        UnknownInterpreterError,
+        OSError,
+        RuntimeError,
+    ) as error:  # RuntimeError: a link that leads to itself
         return Identity.of({}, {"libraries": str(error)})
     own = Identity.of({"python": python.version}, {}, {"interpreter": str(python.python)})
     return own.also(libraries(python.directories))
@@ -88,7 +92,9 @@ def _files(served: Served) -> Identity:
             if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
                 unknown[name] = f"it cannot be read: {error}"
             continue
-        facts[name] = hashlib.sha256(content).hexdigest()[:12] if content is not None else f"{size} bytes"
+        facts[name] = (
+            hashlib.sha256(content).hexdigest()[:12] if content is not None else f"{size} bytes"
+        )
     return Identity.of({**facts, **_module(served)}, unknown)
 
 
@@ -99,8 +105,14 @@ def _module(served: Served) -> dict[str, str]:
         return {}
     path = served.cwd.joinpath(*name.split("."))
     try:
-        files = sorted(islice(path.rglob("*.py"), _FILES)) if path.is_dir() else [path.with_suffix(".py")]
-        content = b"".join(str(file).removeprefix(str(path)).encode() + file.read_bytes() for file in files)
+        files = (
+            sorted(islice(path.rglob("*.py"), _FILES))
+            if path.is_dir()
+            else [path.with_suffix(".py")]
+        )
+        content = b"".join(
+            str(file).removeprefix(str(path)).encode() + file.read_bytes() for file in files
+        )
     except OSError:
         return {}
     return {f"module {name}": hashlib.sha256(content).hexdigest()[:12]} if content else {}
@@ -109,10 +121,16 @@ def _module(served: Served) -> dict[str, str]:
 def _named(served: Served) -> list[str]:
     """Words that may name files, of options such as `--config=FILE` what stands behind; not a console script."""
     first = served.words[:1]
-    own = [word for word in first if "/" in word and not any((served.cwd / word).parent.glob("python*"))]
+    own = [
+        word
+        for word in first
+        if "/" in word and not any((served.cwd / word).parent.glob("python*"))
+    ]
     rest = [word.partition("=")[2] if word.startswith("-") else word for word in served.words[1:]]
     variables = [value for name, value in served.environ.items() if name.endswith("_CONFIG_FILE")]
-    return [word for word in (*own, *rest, *variables) if word and len(word) < 4096 and "\0" not in word]
+    return [
+        word for word in (*own, *rest, *variables) if word and len(word) < 4096 and "\0" not in word
+    ]
 
 
 def _renamed(identity: Identity, front: str) -> Identity:

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from ci_doctor.identity.identity import Identity
 
-_OPTIONS = ("--model", "--model-path", "--model_path", "--model_name_or_path", "--model-name-or-path")
+_OPTIONS = (
+    "--model",
+    "--model-path",
+    "--model_path",
+    "--model_name_or_path",
+    "--model-name-or-path",
+)
 _REVISIONS = ("--revision", "--model-revision")
 _HASH = re.compile(r"[0-9a-f]{40}")
 # Read whole: the settings of a model are small, its weights are told by name and size.
@@ -26,7 +32,9 @@ def model_of(words: Sequence[str]) -> str | None:
     return None
 
 
-def models(words: Sequence[str], environ: Mapping[str, str], cwd: Path, asked: Iterable[str]) -> Identity:
+def models(
+    words: Sequence[str], environ: Mapping[str, str], cwd: Path, asked: Iterable[str]
+) -> Identity:
     """`model`, its revision, and what the requests call it (`asked`, their `model`)."""
     names = sorted(set(asked))
     asking = Identity.of({"model.requests": ", ".join(names)} if names else {})
@@ -57,7 +65,9 @@ def _cached(name: str, revision: str, environ: Mapping[str, str]) -> str | None:
     """The commit that a branch or tag stands for, as huggingface_hub keeps it: models--ORG--NAME/refs/REVISION."""
     for hub in _hubs(environ):
         try:
-            commit = (hub / f"models--{name.replace('/', '--')}" / "refs" / revision).read_text().strip()
+            commit = (
+                (hub / f"models--{name.replace('/', '--')}" / "refs" / revision).read_text().strip()
+            )
         except (OSError, ValueError):
             continue
         if _HASH.fullmatch(commit):
@@ -67,17 +77,25 @@ def _cached(name: str, revision: str, environ: Mapping[str, str]) -> str | None:
 
 def _hubs(environ: Mapping[str, str]) -> list[Path]:
     """https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables."""
-    for variable, below in (("HF_HUB_CACHE", "."), ("HUGGINGFACE_HUB_CACHE", "."), ("HF_HOME", "hub")):
+    for variable, below in (
+        ("HF_HUB_CACHE", "."),
+        ("HUGGINGFACE_HUB_CACHE", "."),
+        ("HF_HOME", "hub"),
+    ):
         if environ.get(variable):
             return [Path(environ[variable]) / below]
-    home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
+    home = environ.get("XDG_CACHE_HOME") or (
+        f"{environ['HOME']}/.cache" if environ.get("HOME") else ""
+    )
     return [Path(home) / "huggingface" / "hub"] if home else []
 
 
 def _local(name: str, directory: Path) -> Identity:
     """A directory: the small files by content, the weights by name and size; one of the cache by its commit."""
     if directory.parent.name == "snapshots" and _HASH.fullmatch(directory.name):
-        return Identity.of({"model": directory.parent.parent.name, "model.revision": directory.name})
+        return Identity.of(
+            {"model": directory.parent.parent.name, "model.revision": directory.name}
+        )
     content = hashlib.sha256()
     try:
         files = sorted(path for path in directory.iterdir() if path.is_file())
@@ -86,5 +104,12 @@ def _local(name: str, directory: Path) -> Identity:
             content.update(f"{path.name}\0{size}\0".encode(errors="surrogateescape"))
             content.update(path.read_bytes() if size <= _SMALL else b"")
     except OSError as error:
-        return Identity.of({"model": name}, {"model.revision": f"{directory} cannot be read: {error.strerror}"})
-    return Identity.of({"model": name, "model.revision": f"files {content.hexdigest()[:12]}, weights by name and size"})
+        return Identity.of(
+            {"model": name}, {"model.revision": f"{directory} cannot be read: {error.strerror}"}
+        )
+    return Identity.of(
+        {
+            "model": name,
+            "model.revision": f"files {content.hexdigest()[:12]}, weights by name and size",
+        }
+    )

@@ -22,8 +22,31 @@ PREFIXES = (
         "CUDNN_",
         "NCCL_",
     ),
-    *("NVIDIA_TF32", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "ATEN_", "XLA_", "HIPBLAS", "ROCBLAS_", "RCCL_"),
-    *("MIOPEN_", "HCCL_", "NVTE_", "DNNL_", "ONEDNN_", "TF_", "JAX_", "DG_", "PYTHONHASHSEED", "CUDA_LAUNCH_BLOCKING"),
+    *(
+        "NVIDIA_TF32",
+        "OMP_",
+        "KMP_",
+        "GOMP_",
+        "MKL_",
+        "OPENBLAS_",
+        "ATEN_",
+        "XLA_",
+        "HIPBLAS",
+        "ROCBLAS_",
+        "RCCL_",
+    ),
+    *(
+        "MIOPEN_",
+        "HCCL_",
+        "NVTE_",
+        "DNNL_",
+        "ONEDNN_",
+        "TF_",
+        "JAX_",
+        "DG_",
+        "PYTHONHASHSEED",
+        "CUDA_LAUNCH_BLOCKING",
+    ),
 )
 # Where things lie, whom to talk to, what to tell of, and what is nobody's business: none of it decides a bit.
 _LEFT_OUT = re.compile(

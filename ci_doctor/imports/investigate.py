@@ -115,8 +115,13 @@ def find(recorded: Recorded, interpreters: Mapping[str, bool | None]) -> FoundIn
 
 def ask_interpreters(recorded: Recorded) -> dict[str, bool | None]:
     """Whether each interpreter that was seen is exposed to the race of self-replacing modules; None where it cannot say."""
-    executables = dict.fromkeys(process.executable for process in recorded.processes if _is_python(process))
-    return {executable: _exposed(Path(executable)) for executable in list(executables)[:_INTERPRETERS_ASKED]}
+    executables = dict.fromkeys(
+        process.executable for process in recorded.processes if _is_python(process)
+    )
+    return {
+        executable: _exposed(Path(executable))
+        for executable in list(executables)[:_INTERPRETERS_ASKED]
+    }
 
 
 def _is_python(process: Process) -> bool:
@@ -132,7 +137,12 @@ def _exposed(python: Path) -> bool | None:
 
 
 def _held_run(
-    plan: Plan, recorded: Recorded, number: int, hold: Hold, folders: tuple[Path, Path], interruption: Interruption
+    plan: Plan,
+    recorded: Recorded,
+    number: int,
+    hold: Hold,
+    folders: tuple[Path, Path],
+    interruption: Interruption,
 ) -> HeldRun:
     scratch, logs = folders
     traces = _for_all_users(scratch / f"held-{number}")
@@ -149,7 +159,9 @@ def _held_run(
             interruption=interruption,
         )
     same = _end(held) == _end(recorded)
-    return HeldRun(number=number, hold=hold, recorded=held, output=output, error=error, ended_as_recorded=same)
+    return HeldRun(
+        number=number, hold=hold, recorded=held, output=output, error=error, ended_as_recorded=same
+    )
 
 
 def _for_all_users(folder: Path) -> Path:

@@ -125,13 +125,21 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
     with tempfile.TemporaryDirectory(prefix="ci-doctor-import-probe-") as folder:
         hold = Hold(mode="exec", x=module, limit_s=_HOLD_S)
         environment = recording(_plain(environ), Path(folder), hold.text())
-        answer = ask(python, "-c", _PROBE, module, attribute, timeout_s=TIMEOUT_S, environment=environment)
+        answer = ask(
+            python, "-c", _PROBE, module, attribute, timeout_s=TIMEOUT_S, environment=environment
+        )
         processes, _ = read_traces(Path(folder))
     replaced = dict.fromkeys(
-        event.name for process in processes for event in process.events if isinstance(event, End) and event.replaced
+        event.name
+        for process in processes
+        for event in process.events
+        if isinstance(event, End) and event.replaced
     )
     if answer.exit_code == 0 and not any(process.armed for process in processes):
-        raise InfraError(f"{python} cannot be recorded, so nothing is known of it", hint="name another interpreter")
+        raise InfraError(
+            f"{python} cannot be recorded, so nothing is known of it",
+            hint="name another interpreter",
+        )
     said = _said(answer)
     lost = bool(said.error) or said.stale
     return Probed(
@@ -149,7 +157,12 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
 
 def _plain(environ: Mapping[str, str]) -> dict[str, str]:
     # The question is what happens without a shim, and a probe leaves no bytecode behind.
-    return {**environ, "CI_DOCTOR_PRELOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1"}
+    return {
+        **environ,
+        "CI_DOCTOR_PRELOAD": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONFAULTHANDLER": "1",
+    }
 
 
 def _said(answer: Answer) -> _Said:
@@ -160,7 +173,9 @@ def _said(answer: Answer) -> _Said:
     if answer.exit_code is None:
         failed = f"the import took longer than {TIMEOUT_S:g} s and was stopped"
     else:
-        failed = f"the interpreter ended with exit code {answer.exit_code}: {answer.last_error_line}"
+        failed = (
+            f"the interpreter ended with exit code {answer.exit_code}: {answer.last_error_line}"
+        )
     return _Said(loaded_before=False, failed=failed, error="", stale=False, absent="")
 
 
@@ -170,6 +185,7 @@ def parse_target(text: str) -> tuple[str, str]:
     names = [*module.split("."), *([attribute] if ":" in text else [])]
     if not all(name.isidentifier() for name in names):
         raise UsageError(
-            f"{text!r} is not MODULE or MODULE:ATTR", hint="write, for example, transformers:GenerationConfig"
+            f"{text!r} is not MODULE or MODULE:ATTR",
+            hint="write, for example, transformers:GenerationConfig",
         )
     return module, attribute

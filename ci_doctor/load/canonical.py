@@ -84,7 +84,11 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
 def canonicalise_value(value: dict[str, Any], expected: int | None = None) -> Canonical:
     """`canonicalise` for an answer that is parsed already."""
     choices = value.get("choices")
-    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+    if (
+        not isinstance(choices, list)
+        or not choices
+        or not all(isinstance(choice, dict) for choice in choices)
+    ):
         raise NotAnAnswerError("no `choices` in the answer")
     if expected is not None and len(choices) != expected:
         raise NotAnAnswerError(f"{len(choices)} choices in the answer, {expected} were asked for")
@@ -125,11 +129,14 @@ def _split(value: dict[str, Any], choices: list[dict[str, Any]]) -> Canonical:
 
 def _said(output: dict[str, Any], whole: str) -> str:
     numbers = {"logprobs", "prompt_logprobs"}
-    if not numbers & output.keys() and not any(numbers & choice.keys() for choice in output["choices"]):
+    if not numbers & output.keys() and not any(
+        numbers & choice.keys() for choice in output["choices"]
+    ):
         return whole
     words = {key: value for key, value in output.items() if key not in numbers}
     words["choices"] = [
-        {key: value for key, value in choice.items() if key not in numbers} for choice in output["choices"]
+        {key: value for key, value in choice.items() if key not in numbers}
+        for choice in output["choices"]
     ]
     return digest(words)
 
@@ -147,7 +154,9 @@ def _usage(value: object) -> dict[str, Any]:
     return usage
 
 
-def _asked(value: dict[str, Any], usage: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+def _asked(
+    value: dict[str, Any], usage: dict[str, Any], choices: list[dict[str, Any]]
+) -> dict[str, Any]:
     """What the server says it was asked. vLLM tells a chat's prompt tokens beside the choices, a completion's in them."""
     told = {"model": value.get("model"), "prompt_tokens": usage.get("prompt_tokens")}
     ids = [value.get("prompt_token_ids"), *(choice.get("prompt_token_ids") for choice in choices)]
@@ -157,7 +166,9 @@ def _asked(value: dict[str, Any], usage: dict[str, Any], choices: list[dict[str,
 
 
 def _choice(choice: dict[str, Any]) -> dict[str, Any]:
-    part = {key: choice[key] for key in CHOICE_KEYS if choice.get(key) not in (None, [])} | {"index": index_of(choice)}
+    part = {key: choice[key] for key in CHOICE_KEYS if choice.get(key) not in (None, [])} | {
+        "index": index_of(choice)
+    }
     if (numbers := logprobs.told(part.pop("logprobs", None))) is not None:
         part["logprobs"] = numbers
     if "prompt_logprobs" in part:
@@ -168,7 +179,9 @@ def _choice(choice: dict[str, Any]) -> dict[str, Any]:
     elif "text" not in choice:
         raise NotAnAnswerError("a choice holds neither `text` nor `message`")
     if choice.get("finish_reason") in BROKEN_OFF:
-        raise NotAnAnswerError(f"the server broke the answer off: finish_reason {choice['finish_reason']}")
+        raise NotAnAnswerError(
+            f"the server broke the answer off: finish_reason {choice['finish_reason']}"
+        )
     return part
 
 
@@ -176,8 +189,12 @@ def _message(message: Any) -> dict[str, Any]:
     """What a chat's message says; without a role it is the assistant's, who alone answers."""
     if not isinstance(message, dict):
         raise NotAnAnswerError("a choice's `message` is not an object")
-    said = {"role": "assistant"} | {key: message[key] for key in MESSAGE_KEYS if message.get(key) not in (None, "")}
-    calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])
+    said = {"role": "assistant"} | {
+        key: message[key] for key in MESSAGE_KEYS if message.get(key) not in (None, "")
+    }
+    calls = message.get("tool_calls") or (
+        [message["function_call"]] if message.get("function_call") else []
+    )
     if not isinstance(calls, list):
         raise NotAnAnswerError("a message's `tool_calls` are not a list")
     if calls:
@@ -190,14 +207,19 @@ def _tool_call(call: Any) -> dict[str, Any]:
     function = call.get("function", call) if isinstance(call, dict) else None
     if not isinstance(function, dict):
         raise NotAnAnswerError("a tool call is not an object")
-    return {key: None if function.get(key) == "" else function.get(key) for key in ("name", "arguments")}
+    return {
+        key: None if function.get(key) == "" else function.get(key) for key in ("name", "arguments")
+    }
 
 
 def _says_something(choice: dict[str, Any]) -> bool:
     message = choice.get("message", {})
     spoken = (
         choice.get("text"),
-        *(message.get(key) for key in ("content", "reasoning_content", "reasoning", "refusal", "audio")),
+        *(
+            message.get(key)
+            for key in ("content", "reasoning_content", "reasoning", "refusal", "audio")
+        ),
     )
     return bool(any(spoken) or message.get("tool_calls") or choice.get("token_ids"))
 
@@ -208,7 +230,9 @@ def encode(output: Any) -> bytes:
     Raises NotAnAnswerError for what cannot be written again, as a number beyond all doubles (`1e999`).
     """
     try:
-        return json.dumps(output, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        return json.dumps(output, sort_keys=True, separators=(",", ":"), allow_nan=False).encode(
+            "ascii"
+        )
     except (ValueError, RecursionError) as error:
         raise NotAnAnswerError(f"cannot be written as JSON again: {error}") from error
 
@@ -225,7 +249,12 @@ def text_of(output: dict[str, Any]) -> str:
         message = choice.get("message", {})
         parts += [str(choice["text"])] if choice.get("text") is not None else []
         parts += [
-            str(message[key]) for key in ("reasoning_content", "reasoning", "content", "refusal") if message.get(key)
+            str(message[key])
+            for key in ("reasoning_content", "reasoning", "content", "refusal")
+            if message.get(key)
         ]
-        parts += [json.dumps(call, sort_keys=True, ensure_ascii=False) for call in message.get("tool_calls", [])]
+        parts += [
+            json.dumps(call, sort_keys=True, ensure_ascii=False)
+            for call in message.get("tool_calls", [])
+        ]
     return "\n".join(parts)

@@ -67,7 +67,9 @@ class _NoPool(httpcore.AsyncConnectionPool):
         self._backend = _Backend()
 
     async def handle_async_request(self, request: httpcore.Request) -> httpcore.Response:
-        connection = httpcore.AsyncHTTPConnection(origin=request.url.origin, network_backend=self._backend)
+        connection = httpcore.AsyncHTTPConnection(
+            origin=request.url.origin, network_backend=self._backend
+        )
         return await connection.handle_async_request(request)
 
 
@@ -102,7 +104,9 @@ class _Stream(httpcore.AsyncNetworkStream):
         except OSError as error:
             raise httpcore.ReadError(str(error)) from error
         if len(data) == max_bytes:
-            await asyncio.sleep(0)  # more is there at once: deadlines and other requests must have their turn
+            await asyncio.sleep(
+                0
+            )  # more is there at once: deadlines and other requests must have their turn
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109, ARG002

@@ -18,7 +18,10 @@ def nearest(values: Collection[float]) -> list[float]:
     """
     rounded = array("f", values).tolist()
     if not all(map(math.isfinite, rounded)):
-        return [near if math.isfinite(near) else float(exact) for near, exact in zip(rounded, values, strict=True)]
+        return [
+            near if math.isfinite(near) else float(exact)
+            for near, exact in zip(rounded, values, strict=True)
+        ]
     return rounded
 
 

@@ -74,5 +74,7 @@ def _numbers(value: Any) -> Any:
 def _rounded(values: list[Any]) -> list[Any]:
     try:
         return list(nearest(values))
-    except OverflowError:  # an integer beyond all doubles: no log-probability, compared as it stands
+    except (
+        OverflowError
+    ):  # an integer beyond all doubles: no log-probability, compared as it stands
         return values

@@ -10,7 +10,9 @@ from ci_doctor.load.sending import Sender, read_body
 METRICS_TIMEOUT_S = 10.0
 
 
-async def read_metrics(base_url: str, limit_s: float = METRICS_TIMEOUT_S) -> dict[str, float] | None:
+async def read_metrics(
+    base_url: str, limit_s: float = METRICS_TIMEOUT_S
+) -> dict[str, float] | None:
     """Every metric on `/metrics`, its samples summed over labels; None where there is no such page within `limit_s`."""
     try:
         async with (

@@ -35,7 +35,11 @@ class Request(Struct, frozen=True, kw_only=True):
     def choices(self) -> int | None:
         """How many choices an answer must have: `n` for each prompt (a list of numbers is one); None where unknown."""
         each, prompt = self.body.get("n") or 1, self.body.get("prompt")
-        if "prompt_embeds" in self.body or not isinstance(each, int) or not {"prompt", "messages"} & self.body.keys():
+        if (
+            "prompt_embeds" in self.body
+            or not isinstance(each, int)
+            or not {"prompt", "messages"} & self.body.keys()
+        ):
             return None
         if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
             return each * len(prompt)
@@ -50,12 +54,17 @@ def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}", hint="name a JSONL file with --requests") from error
+        raise UsageError(
+            f"{path}: cannot be read: {error}", hint="name a JSONL file with --requests"
+        ) from error
     # Not splitlines(): JSON strings may hold U+2028 and its kin as they are.
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    lines = [
+        (number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()
+    ]
     if not lines:
         raise UsageError(
-            f"{path}: holds no requests", hint="an empty requests file can prove nothing; add one object a line"
+            f"{path}: holds no requests",
+            hint="an empty requests file can prove nothing; add one object a line",
         )
     requests = tuple(_parse(line, number, path) for number, line in lines)
     _check_unique(requests, path)
@@ -70,13 +79,19 @@ def _parse(line: str, number: int, path: Path) -> Request:
             raise ConfigError(f"{where}: unknown key `{key}`", hint=did_you_mean(key, KEYS))
     identity, url, body = value.get("id"), value.get("path", DEFAULT_PATH), value.get("body")
     if not isinstance(identity, str) or not identity or not identity.isprintable():
-        raise ConfigError(f"{where}: `id` must be a text of printable characters", hint='write "id": "r0"')
+        raise ConfigError(
+            f"{where}: `id` must be a text of printable characters", hint='write "id": "r0"'
+        )
     if not isinstance(url, str) or not _PATH.fullmatch(url):
         raise ConfigError(
-            f"{where}: `path` must be the path of a URL, from its first /", hint='write "path": "/v1/completions"'
+            f"{where}: `path` must be the path of a URL, from its first /",
+            hint='write "path": "/v1/completions"',
         )
     if not isinstance(body, dict):
-        raise ConfigError(f"{where}: `body` must be an object", hint='write "body": {"prompt": "…", "max_tokens": 16}')
+        raise ConfigError(
+            f"{where}: `body` must be an object",
+            hint='write "body": {"prompt": "…", "max_tokens": 16}',
+        )
     return Request(id=identity, path=url, body=body, line=number)
 
 
@@ -84,10 +99,13 @@ def _object(line: str, where: str) -> dict[str, Any]:
     try:
         value = strict_json.parse(line)
     except ValueError as error:
-        raise ConfigError(f"{where}: not JSON: {error}", hint="write one JSON object a line") from error
+        raise ConfigError(
+            f"{where}: not JSON: {error}", hint="write one JSON object a line"
+        ) from error
     if not isinstance(value, dict):
         raise ConfigError(
-            f"{where}: not a JSON object", hint='write {"id": "r0", "path": "/v1/completions", "body": {…}}'
+            f"{where}: not a JSON object",
+            hint='write {"id": "r0", "path": "/v1/completions", "body": {…}}',
         )
     return value
 
@@ -103,9 +121,14 @@ def _check_unique(requests: Sequence[Request], path: Path) -> None:
         first[request.id] = request.line
 
 
-def _selected(requests: tuple[Request, ...], only: Sequence[str], path: Path) -> tuple[Request, ...]:
+def _selected(
+    requests: tuple[Request, ...], only: Sequence[str], path: Path
+) -> tuple[Request, ...]:
     known = [request.id for request in requests]
     for identity in only:
         if identity not in known:
-            raise UsageError(f"{path}: no request has the id `{identity}`", hint=did_you_mean(identity, known[:50]))
+            raise UsageError(
+                f"{path}: no request has the id `{identity}`",
+                hint=did_you_mean(identity, known[:50]),
+            )
     return tuple(request for request in requests if not only or request.id in only)

@@ -13,7 +13,9 @@ FIRST_S = 0.1
 LONGEST_S = 5.0
 
 
-def wait_before_retry(status: int, retry_after: str | None, tries: int, now: datetime) -> float | None:
+def wait_before_retry(
+    status: int, retry_after: str | None, tries: int, now: datetime
+) -> float | None:
     """Seconds to wait after the `tries`-th try (from 1) was answered by `status`; None where it is not to be repeated.
 
     Retry-After, in seconds or as an HTTP date, is honoured, but no wait is shorter than FIRST_S. Without it, or where it

@@ -67,7 +67,9 @@ class Reply(Struct, frozen=True, kw_only=True):
     tries: int = 1
 
 
-async def send_all(sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]) -> None:
+async def send_all(
+    sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]
+) -> None:
     """Send all `requests`; `keep` gets a reply for each as it arrives, an error being one too.
 
     What `keep` raises ends it, and is raised. Raises InfraError as `ask`.
@@ -89,7 +91,10 @@ async def send_all(sender: Sender, requests: Sequence[Request], keep: Callable[[
 
 
 async def ask(
-    client: httpx.AsyncClient, sender: Sender, request: Request, large: asyncio.Semaphore | None = None
+    client: httpx.AsyncClient,
+    sender: Sender,
+    request: Request,
+    large: asyncio.Semaphore | None = None,
 ) -> Reply:
     """Send one request and wait at most the sender's `timeout_s` for its whole answer, all tries and waits included.
 
@@ -97,7 +102,9 @@ async def ask(
 
     Raises InfraError where we ourselves run out of file descriptors: no server is to blame for that.
     """
-    await asyncio.sleep(0)  # a server that is always faster than we are would leave no turn to anything else
+    await asyncio.sleep(
+        0
+    )  # a server that is always faster than we are would leave no turn to anything else
     asking, timeout_s = _Asking(request, large), sender.timeout_s
     deadline = asking.sent_at + timeout_s if sender.comes_again else None
     try:
@@ -105,15 +112,20 @@ async def ask(
         async with asyncio.timeout(timeout_s):
             response, body = await asking.answered(client, deadline)
         if response.status_code != 200:
-            return asking.failed(f"HTTP {response.status_code}: {body[:300].decode('utf-8', 'replace')}")
+            return asking.failed(
+                f"HTTP {response.status_code}: {body[:300].decode('utf-8', 'replace')}"
+            )
         streamed = is_event_stream(response.headers.get("content-type", ""))
-        return asking.succeeded((canonicalise_stream if streamed else canonicalise)(body, request.choices))
+        return asking.succeeded(
+            (canonicalise_stream if streamed else canonicalise)(body, request.choices)
+        )
     except TimeoutError:
         return asking.failed(f"no answer in {timeout_s:g} s", hung=True)
     except (httpx.HTTPError, OSError) as error:
         if _out_of_descriptors(error):
             raise InfraError(
-                "ci-doctor may open no more files and connections", hint="raise `ulimit -n`, or lower --concurrency"
+                "ci-doctor may open no more files and connections",
+                hint="raise `ulimit -n`, or lower --concurrency",
             ) from error
         if isinstance(error, OSError):
             raise
@@ -141,7 +153,9 @@ class _Asking:
         tries = f" ({self._tries} tries)" if self._tries > 1 else ""
         return self._reply(error=f"{error}{tries}", hung=hung)
 
-    def _reply(self, *, answer: Canonical | None = None, error: str | None = None, hung: bool = False) -> Reply:
+    def _reply(
+        self, *, answer: Canonical | None = None, error: str | None = None, hung: bool = False
+    ) -> Reply:
         return Reply(
             id=self._request.id,
             sent_at=self.sent_at,
@@ -153,7 +167,9 @@ class _Asking:
             tries=self._tries,
         )
 
-    async def answered(self, client: httpx.AsyncClient, deadline: float | None) -> tuple[httpx.Response, bytes]:
+    async def answered(
+        self, client: httpx.AsyncClient, deadline: float | None
+    ) -> tuple[httpx.Response, bytes]:
         """The response and its body, of the last try: the server says no more "later", or there is no time left for it.
 
         Without a `deadline` there is only one.

@@ -13,7 +13,13 @@ What still differs from the same answer in one piece:
 from collections.abc import Iterator
 from typing import Any
 
-from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise_value, index_of, parse_object
+from ci_doctor.load.canonical import (
+    Canonical,
+    NotAnAnswerError,
+    canonicalise_value,
+    index_of,
+    parse_object,
+)
 from ci_doctor.load.event_stream import events
 
 DONE = "[DONE]"
@@ -95,7 +101,9 @@ class _Choice:
     def value(self) -> dict[str, Any]:
         if self._text is not None and self._message is not None:
             raise NotAnAnswerError("a choice is streamed as `text` and as `delta`")
-        said = {"text": "".join(self._text)} if self._text is not None else {"message": self._spoken()}
+        said = (
+            {"text": "".join(self._text)} if self._text is not None else {"message": self._spoken()}
+        )
         return {**self._last, **self._lists, **said, "logprobs": self._logprobs or None}
 
     def _spoken(self) -> dict[str, Any]:

@@ -7,7 +7,9 @@ import re
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(_PART, re.ASCII)
-_PARTS = re.compile("".join(rf"(?:{_PART}\s*{unit})?\s*" for unit in _UNITS), re.ASCII | re.IGNORECASE)
+_PARTS = re.compile(
+    "".join(rf"(?:{_PART}\s*{unit})?\s*" for unit in _UNITS), re.ASCII | re.IGNORECASE
+)
 
 
 def parse_duration(value: str | float) -> float:
@@ -18,7 +20,9 @@ def parse_duration(value: str | float) -> float:
     """
     seconds = _seconds(value)
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
-        raise ValueError(f'not a duration: {value!r}; write seconds as a number, or text such as "90s", "5m", "1h30m"')
+        raise ValueError(
+            f'not a duration: {value!r}; write seconds as a number, or text such as "90s", "5m", "1h30m"'
+        )
     return seconds
 
 
@@ -32,5 +36,7 @@ def _seconds(value: str | float) -> float | None:
     if not text or match is None:
         return None
     return math.fsum(
-        float(number) * unit for number, unit in zip(match.groups(), _UNITS.values(), strict=True) if number is not None
+        float(number) * unit
+        for number, unit in zip(match.groups(), _UNITS.values(), strict=True)
+        if number is not None
     )

@@ -17,7 +17,8 @@ PRELOAD_RULES: dict[str, Meaning] = {
         "Mend the installation of that module first; nothing was installed.",
     ),
     "preload/hangs": Meaning(
-        "Importing the module to preload does not end in time.", "Mend that import first; nothing was installed."
+        "Importing the module to preload does not end in time.",
+        "Mend that import first; nothing was installed.",
     ),
     "preload/not-reached": Meaning(
         "The command of `ci-doctor run --preload` starts a Python with -I, -E or -S, which does not read PYTHONPATH.",
@@ -28,14 +29,16 @@ PRELOAD_RULES: dict[str, Meaning] = {
         "Read what the interpreter printed; another .pth file may be at odds with it.",
     ),
     "preload/foreign-file": Meaning(
-        "A file that is not ours stands where a file of the shim would.", "Move it away; ci-doctor never overwrites it."
+        "A file that is not ours stands where a file of the shim would.",
+        "Move it away; ci-doctor never overwrites it.",
     ),
     "preload/edited-file": Meaning(
         "A file of the shim was changed after it was written.",
         "Restore or delete it by hand; ci-doctor does not overwrite it.",
     ),
     "preload/not-a-file": Meaning(
-        "A link or a directory stands where a file of the shim would.", "Remove it; ci-doctor follows no links here."
+        "A link or a directory stands where a file of the shim would.",
+        "Remove it; ci-doctor follows no links here.",
     ),
     "preload/not-armed": Meaning(
         "A start of the interpreter does not arm the shim exactly once, or preloads before any trigger is imported.",

@@ -86,16 +86,20 @@ RULES: dict[str, Meaning] = {
         "Give both arms the same, unless that is the change under test.",
     ),
     "determinism/no-effect": Meaning(
-        "A determinism variable is set that no library reads, or that has no effect in serving.", "Unset it."
+        "A determinism variable is set that no library reads, or that has no effect in serving.",
+        "Unset it.",
     ),
     "determinism/invalid-value": Meaning(
-        "A determinism variable has a value that its library does not accept.", "Unset it, or use a documented value."
+        "A determinism variable has a value that its library does not accept.",
+        "Unset it, or use a documented value.",
     ),
     "determinism/overwritten": Meaning(
         "A determinism variable is set, but the server replaces it in its own process: what was requested is not what is effective.",
         "Do not rely on it. `/proc/PID/environ` does not show what a process set itself.",
     ),
-    "determinism/conflict": Meaning("Two determinism settings contradict each other.", "Keep one of them."),
+    "determinism/conflict": Meaning(
+        "Two determinism settings contradict each other.", "Keep one of them."
+    ),
     "determinism/left-over": Meaning(
         "A variable that an earlier run exported under another profile stays set: exports cannot unset.",
         "`unset NAME`, or start the job from a clean environment.",
@@ -161,7 +165,8 @@ RULES: dict[str, Meaning] = {
         "Install it as the message says.",
     ),
     "version/unsupported-backend": Meaning(
-        "The project takes its version from a tool that is not pinned here.", "Do what is suggested for that tool."
+        "The project takes its version from a tool that is not pinned here.",
+        "Do what is suggested for that tool.",
     ),
     "version/unscoped": Meaning(
         "The unscoped variable is set, because the build reads no variable with the project's name in it.",
@@ -172,14 +177,16 @@ RULES: dict[str, Meaning] = {
         "Prepare each in a step of its own, or give get_version() a dist_name.",
     ),
     "version/already-set": Meaning(
-        "A person or the pipeline has set the version already; it is kept.", "Nothing, if it is meant."
+        "A person or the pipeline has set the version already; it is kept.",
+        "Nothing, if it is meant.",
     ),
     "version/invalid-pretend": Meaning(
         "A pretended version that is set is not valid PEP 440, so the build will fail.",
         "Unset it, or set a valid version.",
     ),
     "version/invalid-pin": Meaning(
-        "The backend makes a version that is not valid PEP 440.", "Correct version_scheme and local_scheme."
+        "The backend makes a version that is not valid PEP 440.",
+        "Correct version_scheme and local_scheme.",
     ),
     **SERVICE_RULES,
     **RESTART_RULES,

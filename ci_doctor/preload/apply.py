@@ -47,7 +47,9 @@ def apply(actions: Sequence[WriteFile], target: Target) -> None:
     """
     if not changes(actions):
         return
-    arms = any(action.path.name == PATH_FILE and action.state is not FileState.REMOVE for action in actions)
+    arms = any(
+        action.path.name == PATH_FILE and action.state is not FileState.REMOVE for action in actions
+    )
     clean = start(target) if arms else None
     for action in actions:
         _carry_out(action, target)
@@ -108,7 +110,11 @@ def _compiled(site_dir: Path, modules: Sequence[str]) -> list[Path]:
 
 
 def _content(path: Path) -> tuple[bytes, int] | None:
-    return (path.read_bytes(), path.stat().st_mtime_ns) if path.is_file() and not path.is_symlink() else None
+    return (
+        (path.read_bytes(), path.stat().st_mtime_ns)
+        if path.is_file() and not path.is_symlink()
+        else None
+    )
 
 
 def _restore(path: Path, content: bytes, changed_ns: int) -> None:

@@ -48,7 +48,10 @@ class Seen(Struct, frozen=True, kw_only=True):
     def parsed_rules(self) -> tuple[Rule, ...]:
         """The rules that the armed finder holds."""
         return tuple(
-            Rule(trigger=trigger, preloads=tuple(Preload(module=name, attributes=names) for name, names in preloads))
+            Rule(
+                trigger=trigger,
+                preloads=tuple(Preload(module=name, attributes=names) for name, names in preloads),
+            )
             for trigger, preloads in (self.rules or {}).items()
         )
 
@@ -58,13 +61,22 @@ def see_start(target: Target, *options: str) -> Seen:
     with tempfile.TemporaryDirectory(prefix="ci-doctor-verify-") as directory:
         trace = Path(directory) / "trace"
         environment = clean_environment(os.environ) | {"CI_DOCTOR_PRELOAD_TRACE": str(trace)}
-        answer = ask(target.python, *options, "-B", "-c", _SEE, timeout_s=START_TIMEOUT_S, environment=environment)
+        answer = ask(
+            target.python,
+            *options,
+            "-B",
+            "-c",
+            _SEE,
+            timeout_s=START_TIMEOUT_S,
+            environment=environment,
+        )
         told = trace.read_text("utf-8", "replace") if trace.exists() else ""
     try:
         seen = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Seen)
     except (msgspec.DecodeError, IndexError):
         raise InfraError(
-            f"{target.python} does not start: {answer.last_error_line}", hint=f"run `{target.python} -c pass`"
+            f"{target.python} does not start: {answer.last_error_line}",
+            hint=f"run `{target.python} -c pass`",
         ) from None
     return msgspec.structs.replace(seen, trace=told)
 
@@ -73,7 +85,11 @@ def judge_files(target: Target, state: SiteState, ordinary: Seen) -> Check:
     """Whether the files lie there as they were written, and the rules in them are those of the manifest."""
     name = "files"
     remedy = "take it out and install it again: `ci-doctor preload remove`, then `ci-doctor preload install`"
-    wrong = {file: condition for file, condition in state.conditions.items() if condition is not FileCondition.OURS}
+    wrong = {
+        file: condition
+        for file, condition in state.conditions.items()
+        if condition is not FileCondition.OURS
+    }
     if wrong:
         said = ", ".join(f"{file} is {condition}" for file, condition in wrong.items())
         sentence = f"the shim in {target.site_dir} is not as it was written: {said}"
@@ -124,10 +140,14 @@ def judge_cost(target: Target, cost_us: int | None) -> Check:
     """`cost_us` as measured, None where no start imported the shim."""
     if cost_us is None:
         sentence = f"no start of {target.python} imports the shim, so its cost cannot be measured"
-        return Check(name="start-cost", outcome=CheckOutcome.VOID, sentence=sentence, rule="preload/unproven")
+        return Check(
+            name="start-cost", outcome=CheckOutcome.VOID, sentence=sentence, rule="preload/unproven"
+        )
     figure = f"{cost_us} us of a start by -X importtime (median of 5)"
     if cost_us <= COST_LIMIT_US:
-        return Check(name="start-cost", outcome=CheckOutcome.PASSED, sentence=f"the shim takes {figure}")
+        return Check(
+            name="start-cost", outcome=CheckOutcome.PASSED, sentence=f"the shim takes {figure}"
+        )
     return Check(
         name="start-cost",
         outcome=CheckOutcome.FAILED,

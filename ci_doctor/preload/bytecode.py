@@ -57,7 +57,9 @@ def is_fresh(compiled: Path, source: Path, magic: str) -> bool:
     except OSError:
         return False
     times = (int(about.st_mtime) & 0xFFFFFFFF, about.st_size & 0xFFFFFFFF)
-    return header == bytes.fromhex(magic) + b"".join(number.to_bytes(4, "little") for number in (0, *times))
+    return header == bytes.fromhex(magic) + b"".join(
+        number.to_bytes(4, "little") for number in (0, *times)
+    )
 
 
 def compile_module(target: Target, name: str) -> bytes | None:
@@ -68,6 +70,8 @@ def compile_module(target: Target, name: str) -> bytes | None:
     )  # fmt: skip
     try:
         # The last line: a sitecustomize may print before it.
-        return bytes.fromhex(answer.stdout.strip().splitlines()[-1]) if answer.exit_code == 0 else None
+        return (
+            bytes.fromhex(answer.stdout.strip().splitlines()[-1]) if answer.exit_code == 0 else None
+        )
     except (IndexError, ValueError):
         return None

@@ -17,7 +17,13 @@ def self_replacement_race(python: Path, *, timeout_s: float = 60.0) -> bool:
     not tell who has it). Takes 0.1 s. Raises UsageError where `python` cannot be run, InfraError where it does not answer.
     """
     run = drive(python, "immunity", _RULE, shim=False, timeout_s=timeout_s)
-    if not run.executed or not run.replaced or (run.error and "cannot import name 'value'" not in run.error):
+    if (
+        not run.executed
+        or not run.replaced
+        or (run.error and "cannot import name 'value'" not in run.error)
+    ):
         said = run.error or "the stub was not executed"
-        raise InfraError(f"{python} could not be probed for the race: {said}", hint=f"run `{python} -c pass`")
+        raise InfraError(
+            f"{python} could not be probed for the race: {said}", hint=f"run `{python} -c pass`"
+        )
     return bool(run.error)

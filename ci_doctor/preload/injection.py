@@ -69,7 +69,10 @@ def isolation(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     program = shutil.which(line[0], path=environ.get("PATH")) if line and start != 0 else None
     by_script = [*_interpreter_line(Path(program)), *line] if program else []
     if any(map(_is_python, by_script[: len(by_script) - len(line)])):
-        line, start = by_script, next(index for index, word in enumerate(by_script) if _is_python(word))
+        line, start = (
+            by_script,
+            next(index for index, word in enumerate(by_script) if _is_python(word)),
+        )
     if start is None:
         return None
     if Path(line[0]).name == "env" and {"-", "-i", "--ignore-environment"} & {*line[1:start]}:

@@ -71,20 +71,35 @@ def install_each(
     refused, none is changed. Where something changes, the modules to preload are first imported in a child, which a dry
     run does too.
     """
-    return _each(pythons, lambda target: _plan_install(target, rules, replace, trial_timeout_s), dry_run=dry_run)
+    return _each(
+        pythons,
+        lambda target: _plan_install(target, rules, replace, trial_timeout_s),
+        dry_run=dry_run,
+    )
 
 
-def remove_each(pythons: Sequence[Path | Refused], *, dry_run: bool, trigger: str | None = None) -> tuple[Result, ...]:
+def remove_each(
+    pythons: Sequence[Path | Refused], *, dry_run: bool, trigger: str | None = None
+) -> tuple[Result, ...]:
     """Remove the shim, or the rule of `trigger`, from each of `pythons`: as `install_each`.
 
     A virtual environment that was upgraded to another minor version has site directories that its interpreter no longer
     reads; a shim in one of them is a result of its own.
     """
-    return _each(pythons, lambda target: _plan_remove(target, trigger), dry_run=dry_run, formerly=trigger is None)
+    return _each(
+        pythons,
+        lambda target: _plan_remove(target, trigger),
+        dry_run=dry_run,
+        formerly=trigger is None,
+    )
 
 
 def install_shims(
-    pythons: Sequence[Path], rules: Sequence[Rule], *, dry_run: bool, trial_timeout_s: float = TRIAL_TIMEOUT_S
+    pythons: Sequence[Path],
+    rules: Sequence[Rule],
+    *,
+    dry_run: bool,
+    trial_timeout_s: float = TRIAL_TIMEOUT_S,
 ) -> tuple[InstallResult, ...]:
     """As `install_each`, for those who need all: raises the first refusal, a UsageError, PreparationError or InfraError."""
     return _all(install_each(pythons, rules, dry_run=dry_run, trial_timeout_s=trial_timeout_s))
@@ -115,12 +130,15 @@ def _status(target: Target) -> ShimStatus:
         installed=installed,
         rules=state.rules,
         files=state.conditions,
-        outdated=installed and any(state.contents[name] != content for name, content in now.items()),
+        outdated=installed
+        and any(state.contents[name] != content for name, content in now.items()),
         cut_off=state.cut_off,
     )
 
 
-def _plan_install(target: Target, rules: Sequence[Rule], replace: bool, trial_timeout_s: float) -> InstallResult:
+def _plan_install(
+    target: Target, rules: Sequence[Rule], replace: bool, trial_timeout_s: float
+) -> InstallResult:
     actions = plan_install(target, rules, replace=replace)
     armed = merge(() if replace else read_site(target.site_dir).rules, rules)
     if not changes(actions) and not loads(target):
@@ -128,7 +146,9 @@ def _plan_install(target: Target, rules: Sequence[Rule], replace: bool, trial_ti
     findings = try_preloads(target, rules, timeout_s=trial_timeout_s) if changes(actions) else ()
     errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
     if errors:
-        raise PreparationError(f"{errors[0].summary}; no shim was changed", hint=errors[0].remedy, findings=findings)
+        raise PreparationError(
+            f"{errors[0].summary}; no shim was changed", hint=errors[0].remedy, findings=findings
+        )
     return InstallResult(target=target, actions=actions, rules=armed, findings=findings)
 
 
@@ -149,7 +169,10 @@ def _each(
         planned = [result for result in results if isinstance(result, InstallResult)]
         if not dry_run and len(planned) == len(results):
             failed = _apply_all(planned)
-            results = [failed if failed and result.target == failed.target else result for result in results]
+            results = [
+                failed if failed and result.target == failed.target else result
+                for result in results
+            ]
     return tuple(results)
 
 

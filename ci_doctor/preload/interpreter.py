@@ -56,13 +56,17 @@ def ask(python: Path, *arguments: str, timeout_s: float, environment: Mapping[st
         return Answer(exit_code=exit_code, stdout=_text(stdout), stderr=_text(stderr))
 
 
-def clean_environment(environment: Mapping[str, str], *, keep: tuple[str, ...] = ()) -> dict[str, str]:
+def clean_environment(
+    environment: Mapping[str, str], *, keep: tuple[str, ...] = ()
+) -> dict[str, str]:
     """`environment` without what changes how Python starts (PYTHON*, except `keep`) and without the shim's own switches."""
     return {
         name: value
         for name, value in environment.items()
         if name in keep
-        or not name.startswith(("PYTHON", "CI_DOCTOR_PRELOAD", "CI_DOCTOR_INJECT", "CI_DOCTOR_IMPORT_RACE"))
+        or not name.startswith(
+            ("PYTHON", "CI_DOCTOR_PRELOAD", "CI_DOCTOR_INJECT", "CI_DOCTOR_IMPORT_RACE")
+        )
     }
 
 

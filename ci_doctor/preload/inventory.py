@@ -57,17 +57,27 @@ def inventory(target: Target, *, environ: Mapping[str, str] = os.environ) -> Inv
     Raises InfraError where the interpreter does not start or does not tell.
     """
     start = watch_start(target)
-    files = tuple(found for block in start.blocks if (found := _start_file(block, start)) is not None)
+    files = tuple(
+        found for block in start.blocks if (found := _start_file(block, start)) is not None
+    )
     never = tuple(each for name in CUSTOMIZE for each in _never_run(name, start))
     pythonpath = environ.get("PYTHONPATH")
     job = watch_start(target, pythonpath=pythonpath, starts=1) if pythonpath else start
-    brought = {name: file for name in CUSTOMIZE if (file := _ran(name, job)) and file != _ran(name, start)}
+    brought = {
+        name: file for name in CUSTOMIZE if (file := _ran(name, job)) and file != _ran(name, start)
+    }
     findings = (
         *(_shadowed(each) for each in never),
-        *(_heavy(each, target) for each in files if _is_customize(each) and each.cost_us > HEAVY_US),
+        *(
+            _heavy(each, target)
+            for each in files
+            if _is_customize(each) and each.cost_us > HEAVY_US
+        ),
         *(_from_the_job(name, file, _ran(name, start)) for name, file in brought.items()),
     )
-    return Inventory(files=files, never=never, lines=_lines(target, files, never, brought), findings=findings)
+    return Inventory(
+        files=files, never=never, lines=_lines(target, files, never, brought), findings=findings
+    )
 
 
 def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
@@ -82,9 +92,15 @@ def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
         if each.depth == top:
             direct[each.name] = direct.get(each.name, 0) + each.cumulative_us
     package, own = next(iter(by_package(below).items()), ("", 0))
-    if own * 3 > sum(direct.values()) and package not in {each.partition(".")[0] for each in direct}:
+    if own * 3 > sum(direct.values()) and package not in {
+        each.partition(".")[0] for each in direct
+    }:
         direct[package] = own
-    return {each: cost for each, cost in sorted(direct.items(), key=lambda item: -item[1]) if cost >= NAMED_US}
+    return {
+        each: cost
+        for each, cost in sorted(direct.items(), key=lambda item: -item[1])
+        if cost >= NAMED_US
+    }
 
 
 def _start_file(block: Block, start: Start) -> StartFile | None:
@@ -112,7 +128,9 @@ def _import_lines(path: Path) -> tuple[str, ...]:
         text = path.read_text("utf-8-sig", "replace")
     except OSError:
         return ()
-    return tuple(line.rstrip() for line in text.splitlines() if line.startswith(("import ", "import\t")))
+    return tuple(
+        line.rstrip() for line in text.splitlines() if line.startswith(("import ", "import\t"))
+    )
 
 
 def _ran(name: str, start: Start) -> str | None:
@@ -169,18 +187,26 @@ def _from_the_job(name: str, file: str, instead_of: str | None) -> Finding:
 
 
 def _lines(
-    target: Target, files: Sequence[StartFile], never: Sequence[NeverRun], brought: Mapping[str, str]
+    target: Target,
+    files: Sequence[StartFile],
+    never: Sequence[NeverRun],
+    brought: Mapping[str, str],
 ) -> tuple[str, ...]:
     lines = ["at every start, in this order:" if files else "nothing runs at every start"]
     for file in files:
         ours = " (this shim)" if Path(file.path).name == PATH_FILE else ""
         path = Path(file.path)
         shown = path.name if path.parent == target.site_dir else path
-        lines.append(f"{_ms(file.cost_us):>8}  {shown}{ours}{'' if file.everywhere else ' (not under -I)'}")
+        lines.append(
+            f"{_ms(file.cost_us):>8}  {shown}{ours}{'' if file.everywhere else ' (not under -I)'}"
+        )
         lines += [_cut(f"{_INDENT}{line}") for line in file.lines]
         lines += [_cut(f"{_INDENT}brings {_named(file.imports)}")] if file.imports else []
     for each in never:
-        lines += [f"never run: {each.path}", f"{_INDENT}{'behind ' if Path(each.by).is_absolute() else ''}{each.by}"]
+        lines += [
+            f"never run: {each.path}",
+            f"{_INDENT}{'behind ' if Path(each.by).is_absolute() else ''}{each.by}",
+        ]
     lines += [f"with this PYTHONPATH, {name} is {file}" for name, file in brought.items()]
     return tuple(lines)
 

@@ -57,17 +57,25 @@ def plan_install(
     files = shim_files(armed)
     # What is already as it should be needs no owner: so a lost manifest is made again.
     right = {name for name, content in files.items() if state.contents.get(name) == content}
-    _refuse_what_is_not_ours(target, {name: there for name, there in state.conditions.items() if name not in right})
+    _refuse_what_is_not_ours(
+        target, {name: there for name, there in state.conditions.items() if name not in right}
+    )
     made_cache = state.manifest.made_cache if state.manifest else not state.shared_cache
     manifest = make_manifest(armed, files, state.contents, state.manifest, made_cache=made_cache)
     wanted = {MANIFEST: encode_manifest(manifest), **files}
-    actions = [_write(target.site_dir / name, wanted[name], state.contents.get(name)) for name in FILES]
+    actions = [
+        _write(target.site_dir / name, wanted[name], state.contents.get(name)) for name in FILES
+    ]
     if any(action.state is not FileState.UNCHANGED for action in actions):
         _refuse_unwritable(target)
     elif target.externally_managed or not target.writable:
         return tuple(actions)
     *sources, path_file = actions
-    stale = {action.path.name for action in sources if compile_anew or action.state is not FileState.UNCHANGED}
+    stale = {
+        action.path.name
+        for action in sources
+        if compile_anew or action.state is not FileState.UNCHANGED
+    }
     compiled = _compile(target, stale)
     return (*_clear(state.cut_off), *sources, *compiled, path_file)
 
@@ -91,9 +99,17 @@ def plan_remove(target: Target) -> tuple[WriteFile, ...]:
     if state.is_empty:
         return ()
     _refuse_unwritable(target)
-    there = [target.site_dir / name for name in reversed(FILES) if name in state.contents and name != MANIFEST]
+    there = [
+        target.site_dir / name
+        for name in reversed(FILES)
+        if name in state.contents and name != MANIFEST
+    ]
     made_cache = state.manifest.made_cache if state.manifest else True
-    cache = [target.site_dir / CACHE] if state.has_cache and made_cache and not state.shared_cache else []
+    cache = (
+        [target.site_dir / CACHE]
+        if state.has_cache and made_cache and not state.shared_cache
+        else []
+    )
     manifest = [target.site_dir / MANIFEST] if MANIFEST in state.contents else []
     return (
         *(_remove(path, "a file of the shim") for path in there),
@@ -107,7 +123,10 @@ def plan_remove(target: Target) -> tuple[WriteFile, ...]:
 def _write(path: Path, content: bytes, there: bytes | None) -> WriteFile:
     replaced = FileState.UNCHANGED if there == content else FileState.REPLACE
     return WriteFile(
-        path=path, content=content, state=FileState.CREATE if there is None else replaced, why=_WHY[path.name]
+        path=path,
+        content=content,
+        state=FileState.CREATE if there is None else replaced,
+        why=_WHY[path.name],
     )
 
 
@@ -122,7 +141,9 @@ def _clear(cut_off: Sequence[Path]) -> Iterator[WriteFile]:
 def _compile(target: Target, stale: set[str]) -> Iterator[WriteFile]:
     """The bytecode of the modules, where the target can have it; that of `stale` ones is no longer right."""
     cache = target.site_dir / CACHE
-    if cache.is_symlink() or (cache.exists() and not (cache.is_dir() and os.access(cache, os.W_OK | os.X_OK))):
+    if cache.is_symlink() or (
+        cache.exists() and not (cache.is_dir() and os.access(cache, os.W_OK | os.X_OK))
+    ):
         return
     for name in MODULES:
         path = compiled_path(target, name)
@@ -131,7 +152,9 @@ def _compile(target: Target, stale: set[str]) -> Iterator[WriteFile]:
         state = FileState.REPLACE if path.exists() else FileState.CREATE
         if name not in stale and is_fresh(path, target.site_dir / name, target.magic):
             state = FileState.UNCHANGED
-        yield WriteFile(path=path, content=b"", state=state, why="saves every start the time to compile it")
+        yield WriteFile(
+            path=path, content=b"", state=state, why="saves every start the time to compile it"
+        )
 
 
 def _refuse_unwritable(target: Target) -> None:
@@ -164,7 +187,9 @@ def _refuse_what_is_not_ours(target: Target, conditions: Mapping[str, FileCondit
     )
     if findings:
         raise PreparationError(
-            f"{findings[0].summary}; nothing in that directory was changed", hint=findings[0].remedy, findings=findings
+            f"{findings[0].summary}; nothing in that directory was changed",
+            hint=findings[0].remedy,
+            findings=findings,
         )
 
 

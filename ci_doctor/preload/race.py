@@ -53,7 +53,11 @@ def _check(target: Target, rule: Rule, index: int, runs: int, tell: Callable[[st
         played.append(_play(target, rule, first, second, runs, tell))
         if played[-1].lost:
             break
-    exposed = played[-1].lost > 0 or not played[0].control[0].replaced or self_replacement_race(target.python)
+    exposed = (
+        played[-1].lost > 0
+        or not played[0].control[0].replaced
+        or self_replacement_race(target.python)
+    )
     return judge_race(rule, preload, played, exposed=exposed, python=target.python)
 
 
@@ -66,17 +70,26 @@ def _pairs(count: int, index: int) -> Iterator[tuple[int, int]]:
             yield other, index
 
 
-def _play(target: Target, rule: Rule, first: int, second: int, runs: int, tell: Callable[[str], None]) -> Played:
+def _play(
+    target: Target, rule: Rule, first: int, second: int, runs: int, tell: Callable[[str], None]
+) -> Played:
     names = (rule.preloads[first].module, rule.preloads[second].module)
     text = format_rule(rule)
     results: dict[bool, list[Run]] = {False: [], True: []}
     for number, shim in enumerate(itertools.chain.from_iterable([(False, True)] * runs), 1):
         tell(f"{' against '.join(dict.fromkeys(names))}: run {number} of {2 * runs}")
         results[shim].append(drive(target.python, "race", text, str(first), str(second), shim=shim))
-    return Played(first=names[0], second=names[1], control=tuple(results[False]), with_shim=tuple(results[True]))
+    return Played(
+        first=names[0],
+        second=names[1],
+        control=tuple(results[False]),
+        with_shim=tuple(results[True]),
+    )
 
 
-def judge_race(rule: Rule, preload: Preload, played: Sequence[Played], *, exposed: bool, python: Path) -> Check:
+def judge_race(
+    rule: Rule, preload: Preload, played: Sequence[Played], *, exposed: bool, python: Path
+) -> Check:
     """What the races of one module say; the last of `played` is the one that was lost, if one was.
 
     `exposed`: whether this interpreter can lose the race of a module that replaces itself.
@@ -84,7 +97,9 @@ def judge_race(rule: Rule, preload: Preload, played: Sequence[Played], *, expose
     name = f"race {rule.trigger}={preload.module}"
     runs = [run for each in played for run in each.with_shim]
     bad = [run for run in runs if run.error or not has_preloaded(run, rule, preload)]
-    passed_by = [run for each in played for run in (*each.control, *each.with_shim) if not run.executed]
+    passed_by = [
+        run for each in played for run in (*each.control, *each.with_shim) if not run.executed
+    ]
     if passed_by:
         return _out_of_reach(name, rule, passed_by, python)
     if bad:
@@ -92,7 +107,11 @@ def judge_race(rule: Rule, preload: Preload, played: Sequence[Played], *, expose
     last = played[-1]
     if not last.lost:
         return _not_needed(name, rule, preload, played, exposed=exposed, python=python)
-    race = f"{last.second} while a thread imports {last.first}" if last.first != last.second else last.second
+    race = (
+        f"{last.second} while a thread imports {last.first}"
+        if last.first != last.second
+        else last.second
+    )
     how_often = f"{last.lost} of {len(last.control)}"
     chance = "" if last.lost == len(last.control) else "; without it the race is a matter of chance"
     return Check(
@@ -112,13 +131,23 @@ def has_preloaded(run: Run, rule: Rule, preload: Preload) -> bool:
 def _out_of_reach(name: str, rule: Rule, passed_by: Sequence[Run], python: Path) -> Check:
     """The stub in the trigger's place was not executed in the runs `passed_by`."""
     if all(run.loaded_before for run in passed_by):
-        sentence = f"{rule.trigger} is loaded at every start of {python} before a program can import it"
-        return Check(name=name, outcome=CheckOutcome.VOID, sentence=sentence, rule="preload/unproven")
+        sentence = (
+            f"{rule.trigger} is loaded at every start of {python} before a program can import it"
+        )
+        return Check(
+            name=name, outcome=CheckOutcome.VOID, sentence=sentence, rule="preload/unproven"
+        )
     wrong = next((run for run in passed_by if run.error), None)
     if wrong:
         sentence = f"{rule.trigger} cannot be imported: {wrong.error}"
         outcome, evidence = CheckOutcome.VOID, wrong.traceback.strip()
-        return Check(name=name, outcome=outcome, sentence=sentence, rule="preload/unproven", evidence=evidence)
+        return Check(
+            name=name,
+            outcome=outcome,
+            sentence=sentence,
+            rule="preload/unproven",
+            evidence=evidence,
+        )
     return Check(  # what stands right behind the shim was not asked for it
         name=name,
         outcome=CheckOutcome.FAILED,
@@ -145,7 +174,13 @@ def _failed(name: str, rule: Rule, preload: Preload, bad: Sequence[Run], runs: i
 
 
 def _not_needed(
-    name: str, rule: Rule, preload: Preload, played: Sequence[Played], *, exposed: bool, python: Path
+    name: str,
+    rule: Rule,
+    preload: Preload,
+    played: Sequence[Played],
+    *,
+    exposed: bool,
+    python: Path,
 ) -> Check:
     runs = sum(len(each.control) for each in played)
     return Check(
@@ -163,7 +198,11 @@ def _why_not(rule: Rule, preload: Preload, control: Sequence[Run], *, exposed: b
     if all(run.loaded_before for run in control):
         return f"it is loaded already when {rule.trigger} runs"
     if not any(run.replaced for run in control):
-        lacking = "" if preload.attributes else ", and the rule names no attributes whose own imports could race"
+        lacking = (
+            ""
+            if preload.attributes
+            else ", and the rule names no attributes whose own imports could race"
+        )
         return f"{module} does not replace itself in sys.modules{lacking}"
     if not exposed:
         return "this interpreter looks again after waiting (gh-143650)"

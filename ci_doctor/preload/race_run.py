@@ -31,7 +31,14 @@ class Run(Struct, frozen=True, kw_only=True):
     trace: str = ""
 
 
-def drive(python: Path, mode: str, rule: str, *arguments: str, shim: bool, timeout_s: float = RUN_TIMEOUT_S) -> Run:
+def drive(
+    python: Path,
+    mode: str,
+    rule: str,
+    *arguments: str,
+    shim: bool,
+    timeout_s: float = RUN_TIMEOUT_S,
+) -> Run:
     """Run a driver in `python`: `failing`, or one of the modes of the race; `rule` is in `parse_rule` form. A run that does not end or says nothing is an error.
 
     PYTHONPATH stays, because the job's modules may come from there, and no bytecode is written.
@@ -45,13 +52,20 @@ def drive(python: Path, mode: str, rule: str, *arguments: str, shim: bool, timeo
         program = ("failing_driver.py",) if mode == "failing" else ("race_driver.py", mode)
         words = (str(_STUBS / program[0]), *program[1:], rule, *arguments)
         answer = ask(python, *words, timeout_s=timeout_s, environment=environment)
-        return read_run(answer, trace.read_text("utf-8", "replace") if trace.exists() else "", timeout_s)
+        return read_run(
+            answer, trace.read_text("utf-8", "replace") if trace.exists() else "", timeout_s
+        )
 
 
 def read_run(answer: Answer, trace: str, timeout_s: float) -> Run:
     """The run that `answer` tells of."""
     if answer.exit_code is None:
-        return Run(executed=True, error=f"did not end within {timeout_s:.0f} s", traceback=answer.stderr, trace=trace)
+        return Run(
+            executed=True,
+            error=f"did not end within {timeout_s:.0f} s",
+            traceback=answer.stderr,
+            trace=trace,
+        )
     try:
         # The last line: a module may print before it.
         run = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Run)

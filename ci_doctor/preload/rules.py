@@ -37,13 +37,17 @@ def parse_rule(text: str) -> Rule:
     preloads = [_parse_preload(text, part) for part in modules.split(";")]
     for preload in preloads:
         if f"{preload.module}.".startswith(f"{trigger}."):
-            raise _bad(text, f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it")
+            raise _bad(
+                text, f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it"
+            )
     return merge((), (Rule(trigger=trigger, preloads=tuple(preloads)),))[0]
 
 
 def format_rule(rule: Rule) -> str:
     """The text that `parse_rule` reads as `rule`."""
-    modules = (f"{preload.module}:{','.join(preload.attributes)}".rstrip(":") for preload in rule.preloads)
+    modules = (
+        f"{preload.module}:{','.join(preload.attributes)}".rstrip(":") for preload in rule.preloads
+    )
     return f"{rule.trigger}={';'.join(modules)}"
 
 
@@ -61,7 +65,8 @@ def merge(existing: Iterable[Rule], new: Iterable[Rule]) -> tuple[Rule, ...]:
         Rule(
             trigger=trigger,
             preloads=tuple(
-                Preload(module=module, attributes=tuple(names)) for module, names in united[trigger].items()
+                Preload(module=module, attributes=tuple(names))
+                for module, names in united[trigger].items()
             ),
         )
         for trigger in sorted(united)
@@ -93,4 +98,6 @@ def _identifier(text: str, role: str, name: str, *, whole: str | None = None) ->
 
 
 def _bad(text: str, reason: str) -> UsageError:
-    return UsageError(f"preload rule {text!r}: {reason}", hint=f"write {FORM}, for example {EXAMPLE}")
+    return UsageError(
+        f"preload rule {text!r}: {reason}", hint=f"write {FORM}, for example {EXAMPLE}"
+    )

@@ -73,7 +73,9 @@ def make_manifest(
             digests[name] = (current, there)
         else:  # nothing will change, so the manifest must not change either
             digests[name] = known if known[:1] == (current,) else (current,)
-    return Manifest(rules=tuple(format_rule(rule) for rule in rules), sha256=digests, made_cache=made_cache)
+    return Manifest(
+        rules=tuple(format_rule(rule) for rule in rules), sha256=digests, made_cache=made_cache
+    )
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

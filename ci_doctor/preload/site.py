@@ -9,7 +9,14 @@ from msgspec import Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.bytecode import CACHE, is_compiled, is_cut_off
 from ci_doctor.preload.rules import Rule, parse_rule
-from ci_doctor.preload.shim_files import FILES, MANIFEST, OWNER_LINE, Manifest, decode_manifest, digest
+from ci_doctor.preload.shim_files import (
+    FILES,
+    MANIFEST,
+    OWNER_LINE,
+    Manifest,
+    decode_manifest,
+    digest,
+)
 
 
 class FileCondition(StrEnum):
@@ -45,7 +52,9 @@ class SiteState(Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Nothing that could be ours is there."""
-        return not (self.compiled or self.cut_off) and set(self.conditions.values()) == {FileCondition.ABSENT}
+        return not (self.compiled or self.cut_off) and set(self.conditions.values()) == {
+            FileCondition.ABSENT
+        }
 
 
 def read_site(site_dir: Path) -> SiteState:
@@ -63,8 +72,14 @@ def read_site(site_dir: Path) -> SiteState:
     cache = site_dir / CACHE
     cached = _entries(cache)
     compiled = [path for path in cached if is_compiled(path.name) and _is_regular(path)]
-    cut_off_in_cache = [path for path in cached if is_cut_off(path.name, in_cache=True) and _is_regular(path)]
-    cut_off = [path for path in _entries(site_dir) if is_cut_off(path.name, in_cache=False) and _is_regular(path)]
+    cut_off_in_cache = [
+        path for path in cached if is_cut_off(path.name, in_cache=True) and _is_regular(path)
+    ]
+    cut_off = [
+        path
+        for path in _entries(site_dir)
+        if is_cut_off(path.name, in_cache=False) and _is_regular(path)
+    ]
     return SiteState(
         manifest=manifest,
         contents=contents,
@@ -72,7 +87,8 @@ def read_site(site_dir: Path) -> SiteState:
         compiled=tuple(compiled),
         cut_off=(*cut_off, *cut_off_in_cache),
         has_cache=cache.is_dir() and not cache.is_symlink(),
-        shared_cache=cache.is_dir() and (not cached or len(cached) > len(compiled) + len(cut_off_in_cache)),
+        shared_cache=cache.is_dir()
+        and (not cached or len(cached) > len(compiled) + len(cut_off_in_cache)),
     )
 
 
@@ -86,7 +102,8 @@ def _entries(directory: Path) -> list[Path]:
         return []
     except OSError as error:
         raise UsageError(
-            f"cannot read {directory}: {error.strerror or error}", hint="run as the user who owns it"
+            f"cannot read {directory}: {error.strerror or error}",
+            hint="run as the user who owns it",
         ) from error
 
 

@@ -13,7 +13,9 @@ from ci_doctor.preload.target import Target
 START_TIMEOUT_S = 60.0
 
 # How many finders of ours are armed.
-_START = f"import sys; print(sum(f is sys.modules.get({Path(FINDER).stem!r}) for f in sys.meta_path))"
+_START = (
+    f"import sys; print(sum(f is sys.modules.get({Path(FINDER).stem!r}) for f in sys.meta_path))"
+)
 _LOAD = f"import {Path(FINDER).stem}, {Path(RUNTIME).stem}"
 
 
@@ -24,10 +26,13 @@ def start(target: Target, program: str = _START) -> Answer:
     """
     environment = clean_environment(os.environ)
     # -B: what is imported at the start must not leave bytecode behind.
-    answer = ask(target.python, "-I", "-B", "-c", program, timeout_s=START_TIMEOUT_S, environment=environment)
+    answer = ask(
+        target.python, "-I", "-B", "-c", program, timeout_s=START_TIMEOUT_S, environment=environment
+    )
     if answer.exit_code is None:
         raise InfraError(
-            f"{target.python} did not start within {START_TIMEOUT_S:.0f} s", hint="look at its `.pth` files"
+            f"{target.python} did not start within {START_TIMEOUT_S:.0f} s",
+            hint="look at its `.pth` files",
         )
     return answer
 
@@ -50,9 +55,15 @@ def prove_start(target: Target, clean: Answer) -> None:
     if answer.exit_code == 0 and armed == ["1"] and quiet:
         return
     summary = f"{target.python} does not start cleanly with the shim, which was taken out again"
-    evidence = Evidence(excerpt=answer.stderr.strip() or f"exit code {answer.exit_code}, armed finders: {armed}")
+    evidence = Evidence(
+        excerpt=answer.stderr.strip() or f"exit code {answer.exit_code}, armed finders: {armed}"
+    )
     remedy = f"look at the other `.pth` files and at sitecustomize in {target.site_dir}"
     finding = Finding(
-        rule="preload/breaks-start", severity=Severity.ERROR, summary=summary, evidence=(evidence,), remedy=remedy
+        rule="preload/breaks-start",
+        severity=Severity.ERROR,
+        summary=summary,
+        evidence=(evidence,),
+        remedy=remedy,
     )
     raise PreparationError(summary, hint=remedy, findings=(finding,))

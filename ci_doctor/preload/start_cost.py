@@ -29,7 +29,12 @@ def read_importtime(text: str) -> tuple[Imported, ...]:
     """The imports that `-X importtime` printed among other things, in the order in which they ended. Pure."""
     matches = (_LINE.fullmatch(line.rstrip()) for line in text.splitlines())
     return tuple(
-        Imported(name=match[4], self_us=int(match[1]), cumulative_us=int(match[2]), depth=(len(match[3]) - 1) // 2)
+        Imported(
+            name=match[4],
+            self_us=int(match[1]),
+            cumulative_us=int(match[2]),
+            depth=(len(match[3]) - 1) // 2,
+        )
         for match in matches
         if match
     )
@@ -53,11 +58,19 @@ def start_cost_us(target: Target, modules: Collection[str], *, starts: int = 5) 
     costs = []
     for number in range(starts + 1):
         answer = ask(
-            target.python, "-B", "-X", "importtime", "-c", "pass", timeout_s=START_TIMEOUT_S, environment=environment
+            target.python,
+            "-B",
+            "-X",
+            "importtime",
+            "-c",
+            "pass",
+            timeout_s=START_TIMEOUT_S,
+            environment=environment,
         )
         if answer.exit_code is None:
             raise InfraError(
-                f"{target.python} did not start within {START_TIMEOUT_S:.0f} s", hint="look at its `.pth` files"
+                f"{target.python} did not start within {START_TIMEOUT_S:.0f} s",
+                hint="look at its `.pth` files",
             )
         found = [each.self_us for each in read_importtime(answer.stderr) if each.name in modules]
         costs += [sum(found)] if found and number else []

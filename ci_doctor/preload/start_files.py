@@ -62,7 +62,9 @@ def read_blocks(text: str) -> tuple[Block, ...]:
     """
     costs: dict[str, int] = {}
     imports: dict[str, list[Imported]] = {}
-    within: list[tuple[str, int]] = []  # the file, and the microseconds of the files that it started
+    within: list[
+        tuple[str, int]
+    ] = []  # the file, and the microseconds of the files that it started
     for line in text.splitlines():
         if line.startswith(_BEGIN):
             name = line.removeprefix(_BEGIN)
@@ -76,7 +78,10 @@ def read_blocks(text: str) -> tuple[Block, ...]:
                 within[-1] = (within[-1][0], within[-1][1] + spent)
         elif within:
             imports.setdefault(within[-1][0], []).extend(read_importtime(line))
-    return tuple(Block(name=name, cost_us=cost, imports=tuple(imports.get(name, ()))) for name, cost in costs.items())
+    return tuple(
+        Block(name=name, cost_us=cost, imports=tuple(imports.get(name, ())))
+        for name, cost in costs.items()
+    )
 
 
 def candidates(name: str, path: Sequence[str]) -> tuple[str, ...]:
@@ -100,7 +105,8 @@ def _watch_once(target: Target, environment: dict[str, str]) -> Start:
     answer = ask(target.python, *options, timeout_s=START_TIMEOUT_S, environment=environment)
     if answer.exit_code is None:
         raise InfraError(
-            f"{target.python} did not start within {START_TIMEOUT_S:.0f} s", hint="look at its `.pth` files"
+            f"{target.python} did not start within {START_TIMEOUT_S:.0f} s",
+            hint="look at its `.pth` files",
         )
     try:
         start = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Start)

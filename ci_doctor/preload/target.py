@@ -74,9 +74,20 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
     """
     executable = Path(os.path.abspath(python / "bin" / "python" if python.is_dir() else python))  # noqa: PTH100 - resolve() would leave the venv
     # -B: what its `.pth` files import must not leave bytecode behind.
-    answer = ask(executable, "-I", "-B", "-c", _PROBE, timeout_s=timeout_s, environment=clean_environment(os.environ))
+    answer = ask(
+        executable,
+        "-I",
+        "-B",
+        "-c",
+        _PROBE,
+        timeout_s=timeout_s,
+        environment=clean_environment(os.environ),
+    )
     if answer.exit_code is None:
-        raise InfraError(f"{executable} did not answer within {timeout_s:.0f} s", hint=f"run `{executable} -I -c pass`")
+        raise InfraError(
+            f"{executable} did not answer within {timeout_s:.0f} s",
+            hint=f"run `{executable} -I -c pass`",
+        )
     try:
         # The last line: a sitecustomize may print before it.
         probe = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Probe)
@@ -88,14 +99,20 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
     return _judge(executable, probe)
 
 
-def choose_site_dir(preferred: Sequence[str], site_dirs: Sequence[str], sys_path: Sequence[str]) -> str | None:
+def choose_site_dir(
+    preferred: Sequence[str], site_dirs: Sequence[str], sys_path: Sequence[str]
+) -> str | None:
     """The first of `preferred` and then `site_dirs` that is both a site directory and on `sys_path`, or None.
 
     `site` reads `.pth` files from site directories only, and what they import must be on sys.path. The first site
     directory is not always right: it is lib64 on some systems and sys.prefix on Windows.
     """
-    sites, importable = ({os.path.realpath(entry) for entry in entries} for entries in (site_dirs, sys_path))
-    fits = (entry for entry in (*preferred, *site_dirs) if os.path.realpath(entry) in sites & importable)
+    sites, importable = (
+        {os.path.realpath(entry) for entry in entries} for entries in (site_dirs, sys_path)
+    )
+    fits = (
+        entry for entry in (*preferred, *site_dirs) if os.path.realpath(entry) in sites & importable
+    )
     return next(fits, None)
 
 
@@ -129,11 +146,16 @@ def former_targets(target: Target) -> tuple[Target, ...]:
     """What `target` was before its virtual environment got another minor version: site directories beside its own."""
     if target.prefix is None:
         return ()
-    beside = (path for lib in ("lib64", "lib") for path in sorted(target.prefix.glob(f"{lib}/python3.*/site-packages")))
+    beside = (
+        path
+        for lib in ("lib64", "lib")
+        for path in sorted(target.prefix.glob(f"{lib}/python3.*/site-packages"))
+    )
     distinct = {os.path.realpath(path): path for path in beside}
     distinct.pop(os.path.realpath(target.site_dir), None)
     return tuple(
-        replace(target, site_dir=path, writable=_is_writable(str(path)), cache_tag=None) for path in distinct.values()
+        replace(target, site_dir=path, writable=_is_writable(str(path)), cache_tag=None)
+        for path in distinct.values()
     )
 
 

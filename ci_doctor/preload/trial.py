@@ -57,7 +57,9 @@ class _Outcome(Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-def try_preloads(target: Target, rules: Sequence[Rule], *, timeout_s: float = TRIAL_TIMEOUT_S) -> tuple[Finding, ...]:
+def try_preloads(
+    target: Target, rules: Sequence[Rule], *, timeout_s: float = TRIAL_TIMEOUT_S
+) -> tuple[Finding, ...]:
     """What importing the modules of `rules` does to the target, each in a fresh child with a time limit.
 
     An error where a preload would end or hang every process that imports the trigger; a warning where it raises, which
@@ -68,34 +70,54 @@ def try_preloads(target: Target, rules: Sequence[Rule], *, timeout_s: float = TR
     findings = [_try(target, (preload,), timeout_s) for preload in alone.values()]
     if not any(finding and finding.severity is Severity.ERROR for finding in findings):
         # What each survives alone, they may not survive together: one process gets all of a rule.
-        together = (_try(target, rule.preloads, timeout_s) for rule in armed if len(rule.preloads) > 1)
-        findings += [finding for finding in together if finding and finding.severity is Severity.ERROR]
+        together = (
+            _try(target, rule.preloads, timeout_s) for rule in armed if len(rule.preloads) > 1
+        )
+        findings += [
+            finding for finding in together if finding and finding.severity is Severity.ERROR
+        ]
     return tuple(finding for finding in findings if finding)
 
 
 def _try(target: Target, preloads: Sequence[Preload], timeout_s: float) -> Finding | None:
     # PYTHONPATH stays: the job's modules may come from there.
     environment = clean_environment(os.environ, keep=("PYTHONPATH",))
-    environment |= {"CI_DOCTOR_PRELOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1"}
+    environment |= {
+        "CI_DOCTOR_PRELOAD": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONFAULTHANDLER": "1",
+    }
     specs = [f"{preload.module}:{','.join(preload.attributes)}" for preload in preloads]
     answer = ask(target.python, "-c", _TRIAL, *specs, timeout_s=timeout_s, environment=environment)
     return judge(target, preloads, answer, timeout_s)
 
 
-def judge(target: Target, preloads: Sequence[Preload], answer: Answer, timeout_s: float) -> Finding | None:
+def judge(
+    target: Target, preloads: Sequence[Preload], answer: Answer, timeout_s: float
+) -> Finding | None:
     """The finding about the trial of `preloads`, one after the other, that gave `answer`; None where it went well."""
     module, python = ", ".join(preload.module for preload in preloads), target.python
     see = f"see it with `{python} -X faulthandler -c 'import {module}'`"
     if answer.exit_code is None:
-        summary = f"importing {module} with {python} took longer than {timeout_s:.0f} s and was stopped"
+        summary = (
+            f"importing {module} with {python} took longer than {timeout_s:.0f} s and was stopped"
+        )
         return _finding(
-            "hangs", Severity.ERROR, summary, answer, f"{see}; then leave {module} out of the preload rules"
+            "hangs",
+            Severity.ERROR,
+            summary,
+            answer,
+            f"{see}; then leave {module} out of the preload rules",
         )
     outcome = _outcome(answer)
     if outcome is None:
         summary = f"importing {module} ends {python}: {_how_it_ended(answer.exit_code)}"
         return _finding(
-            "crashes", Severity.ERROR, summary, answer, f"{see}; then leave {module} out of the preload rules"
+            "crashes",
+            Severity.ERROR,
+            summary,
+            answer,
+            f"{see}; then leave {module} out of the preload rules",
         )
     if not outcome.found:
         summary = f"{module} is not installed for {python} yet; the shim works as soon as it is"
@@ -125,4 +147,6 @@ def _how_it_ended(exit_code: int) -> str:
 def _finding(what: str, severity: Severity, summary: str, answer: Answer, remedy: str) -> Finding:
     excerpt = "\n".join(answer.stderr.strip().splitlines()[-EXCERPT_LINES:])
     evidence = (Evidence(excerpt=excerpt),) if excerpt else ()
-    return Finding(rule=f"preload/{what}", severity=severity, summary=summary, evidence=evidence, remedy=remedy)
+    return Finding(
+        rule=f"preload/{what}", severity=severity, summary=summary, evidence=evidence, remedy=remedy
+    )

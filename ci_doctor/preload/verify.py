@@ -17,7 +17,9 @@ RUNS = 5
 _KINDS = ("RuntimeError", "SystemExit")
 
 
-def verify(target: Target, *, runs: int = RUNS, tell: Callable[[str], None] = lambda _: None) -> tuple[Check, ...]:
+def verify(
+    target: Target, *, runs: int = RUNS, tell: Callable[[str], None] = lambda _: None
+) -> tuple[Check, ...]:
     """Every check of the shim in `target`; a single void one where none is installed.
 
     The race of each rule is played `runs` times without the shim and as often with it. `tell` hears what is done next.
@@ -48,10 +50,14 @@ def verify(target: Target, *, runs: int = RUNS, tell: Callable[[str], None] = la
     return tuple(checks)
 
 
-def _in_child(target: Target, rule: Rule, races: tuple[Check, ...], tell: Callable[[str], None]) -> list[Check]:
+def _in_child(
+    target: Target, rule: Rule, races: tuple[Check, ...], tell: Callable[[str], None]
+) -> list[Check]:
     """A spawned child, for the first module that can be imported at all."""
     proven = [
-        index for index, race in enumerate(races) if race.outcome in {CheckOutcome.PASSED, CheckOutcome.NOT_NEEDED}
+        index
+        for index, race in enumerate(races)
+        if race.outcome in {CheckOutcome.PASSED, CheckOutcome.NOT_NEEDED}
     ]
     if not proven:
         return []
@@ -65,7 +71,11 @@ def judge_child(rule: Rule, run: Run, *, preloaded: bool) -> Check:
     """Whether a child of multiprocessing's spawn was armed, preloaded, and won the race."""
     name = f"spawned child {rule.trigger}"
     if not run.error and preloaded:
-        return Check(name=name, outcome=CheckOutcome.PASSED, sentence=f"{rule.trigger}: a spawned child preloads too")
+        return Check(
+            name=name,
+            outcome=CheckOutcome.PASSED,
+            sentence=f"{rule.trigger}: a spawned child preloads too",
+        )
     said = run.error or "it did not preload"
     return Check(
         name=name,
@@ -81,7 +91,9 @@ def _failing(target: Target, rule: Rule, tell: Callable[[str], None]) -> list[Ch
 
     Nor can what every start loads.
     """
-    preloads = tuple(each for each in rule.preloads if not rule.trigger.startswith(f"{each.module}."))
+    preloads = tuple(
+        each for each in rule.preloads if not rule.trigger.startswith(f"{each.module}.")
+    )
     if not preloads:
         return []
     tell(f"{rule.trigger}: preloads that fail")

@@ -30,7 +30,9 @@ def parse(text: str | bytes) -> Report:
         raise UsageError(f"the report is not JSON: {error}", hint=_HINT) from error
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if not isinstance(schema, str):
-        raise UsageError(f"this JSON is not a report: it has no `schema` that says {SCHEMA!r}", hint=_HINT)
+        raise UsageError(
+            f"this JSON is not a report: it has no `schema` that says {SCHEMA!r}", hint=_HINT
+        )
     if schema != SCHEMA:
         raise UsageError(
             f"the report's schema is {schema!r}; this ci-doctor reads {SCHEMA!r}",

@@ -63,7 +63,9 @@ def _verdict(report: Report) -> _Result:
         message=f"{word}: {report.error.message if report.error else report.summary}",
         kind=word.lower(),
         detail=_explanation(report),
-        note=f"flaky: {report.summary}" if outcome is Outcome.PASSED and report.verdict is Verdict.FLAKY else "",
+        note=f"flaky: {report.summary}"
+        if outcome is Outcome.PASSED and report.verdict is Verdict.FLAKY
+        else "",
     )
 
 
@@ -147,7 +149,9 @@ def _classname(report: Report) -> str:
 def _kept(results: list[_Result], most: int) -> list[_Result]:
     """At most `most` of `results`, in their order: the failed ones before the others, the earlier before the later."""
     failed = {Outcome.FAILED, Outcome.ERROR}
-    ranked = sorted(range(len(results)), key=lambda index: (results[index].outcome not in failed, index))
+    ranked = sorted(
+        range(len(results)), key=lambda index: (results[index].outcome not in failed, index)
+    )
     return [results[index] for index in sorted(ranked[:most])]
 
 
@@ -181,7 +185,9 @@ def _testcase(result: _Result) -> ET.Element:
     element = ET.Element("testcase", attributes)
     tag = _tag(result.outcome)
     if tag:
-        child = ET.SubElement(element, tag, message=one_line(result.message), type=one_line(result.kind))
+        child = ET.SubElement(
+            element, tag, message=one_line(result.message), type=one_line(result.kind)
+        )
         child.text = _shortened(result.detail or result.message)
     if result.note:
         ET.SubElement(element, "system-out").text = result.note

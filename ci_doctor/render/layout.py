@@ -10,7 +10,9 @@ from rich.cells import cell_len
 _WORDS = re.compile(r"(?:`[^`\n]*`|[^\s`]|`)+")
 
 
-def wrap(text: str, width: int, *, first: str = "", rest: str = "", breakable: bool = False) -> list[str]:
+def wrap(
+    text: str, width: int, *, first: str = "", rest: str = "", breakable: bool = False
+) -> list[str]:
     r"""`text` as lines of at most `width` cells, broken between words; `first` and `rest` stand before them.
 
     Each `\n` begins a line anew. Spaces inside a line stay, so that columns which fit keep their form. A word wider

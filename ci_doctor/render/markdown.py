@@ -70,7 +70,9 @@ def _head(report: Report, limit: int) -> str:
     """Verdict and summary; each free text takes at most `limit` bytes."""
     word, mark, _ = headline(report)
     ending = f", exit code {report.exit_code}" if report.exit_code else ""
-    lines = [f"**{mark} {word}** {fitted(report.command, limit, code)} {duration(report.duration_s)}{ending}"]
+    lines = [
+        f"**{mark} {word}** {fitted(report.command, limit, code)} {duration(report.duration_s)}{ending}"
+    ]
     if report.error is None:
         lines.append(fitted(report.summary, limit))
     else:
@@ -119,7 +121,9 @@ def _finding(number: int, finding: Finding) -> Iterator[Piece]:
     yield Piece(where, _Rank.FINDING, text, tail, noun="finding")
     for row, evidence in enumerate(finding.evidence):
         lines = _evidence(evidence)
-        yield Piece((*where, row), _Rank.EVIDENCE, lines, weight=len((evidence.excerpt or "").encode()) or 1)
+        yield Piece(
+            (*where, row), _Rank.EVIDENCE, lines, weight=len((evidence.excerpt or "").encode()) or 1
+        )
 
 
 def _code_html(text: str) -> str:

@@ -20,7 +20,9 @@ _ESCAPES = re.compile(
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # What is left of C0 and C1, the bidirectional overrides that reorder a line on screen (CVE-2021-42574), lone surrogates,
 # and the two code points that XML 1.0 has no place for.
-_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 
@@ -55,7 +57,9 @@ def _change(value: Any, change: Callable[[str], str]) -> Any:
         case str() if not isinstance(value, Enum):
             return change(value)
         case Struct():
-            return replace(value, **{name: _change(field, change) for name, field in asdict(value).items()})
+            return replace(
+                value, **{name: _change(field, change) for name, field in asdict(value).items()}
+            )
         case dict():
             return {_change(key, change): _change(field, change) for key, field in value.items()}
         case tuple() | list():

@@ -16,7 +16,9 @@ def report_schema() -> dict[str, Any]:
     for definition in definitions.values():
         # Up to Python 3.12 a docstring keeps its indentation; the schema must not depend on who wrote it.
         definition["description"] = inspect.cleandoc(definition["description"])
-    definitions["Report"]["required"].insert(0, "schema")  # it has a default for writers; a reader may insist
+    definitions["Report"]["required"].insert(
+        0, "schema"
+    )  # it has a default for writers; a reader may insist
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SCHEMA, **schema}
 
 

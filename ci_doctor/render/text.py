@@ -33,7 +33,11 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
     blocks += [_section(section, width, paint) for section in report.sections]
     blocks += [_finding(finding, width, paint) for finding in worst_first(report)]
     if headline(report).tone is not Tone.SUCCESS or report.findings:
-        blocks += [_attempts(report, width, paint), _attachments(report, paint), _reproduce(report, width, paint)]
+        blocks += [
+            _attempts(report, width, paint),
+            _attachments(report, paint),
+            _reproduce(report, width, paint),
+        ]
     if report.exit_code:
         blocks.append([paint(f"exit code {report.exit_code}", "dim")])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -80,7 +84,9 @@ def _finding(finding: Finding, width: int, paint: Paint) -> list[str]:
     sentence, *more = wrap(finding.summary, width, first="  ", rest="  ")
     lines = [f"{paint(mark, f'bold {style}')} {paint(sentence[2:], 'bold')}"]
     lines += ["  " + paint(line[2:], "bold") for line in more]
-    lines.append(f"  {paint(finding.severity, style)}{paint(f' · {one_line(finding.rule)}', 'dim')}")
+    lines.append(
+        f"  {paint(finding.severity, style)}{paint(f' · {one_line(finding.rule)}', 'dim')}"
+    )
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
         lines += _evidence(evidence, width, paint)
     if len(finding.evidence) > _EVIDENCE_SHOWN:
@@ -128,7 +134,9 @@ def _attempts(report: Report, width: int, paint: Paint) -> list[str]:
         head = f"{pad(name, widest(names))}  {' ' * (widest(times) - len(time))}{time}  "
         lines += _attempt(attempt, head, width, paint)
     if len(report.attempts) > len(shown):
-        lines.append(paint(f"  … and {len(report.attempts) - len(shown)} more in report.json", "dim"))
+        lines.append(
+            paint(f"  … and {len(report.attempts) - len(shown)} more in report.json", "dim")
+        )
     return lines
 
 

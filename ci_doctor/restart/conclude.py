@@ -32,7 +32,9 @@ def conclude(seen: Observation, promises: Sequence[Promise], terms: Terms) -> Co
     if not was_killed(seen):
         return _before_the_kill(seen)
     if seen.ending is not Ending.COMPLETE:
-        return Conclusion(verdict=Verdict.INCONCLUSIVE, reason="the budget ended before the check did")
+        return Conclusion(
+            verdict=Verdict.INCONCLUSIVE, reason="the budget ended before the check did"
+        )
     if empty := _proves_nothing(seen, terms):
         return Conclusion(verdict=Verdict.VOID, reason=empty)
     after = seen.phases[Phase.AFTER]
@@ -52,7 +54,9 @@ def _before_the_kill(seen: Observation) -> Conclusion:
             reason=f"nothing was killed yet: {seen.failures[0].message}",
         )
     if seen.ending is not Ending.COMPLETE:
-        return Conclusion(verdict=Verdict.INCONCLUSIVE, reason="the budget ended before anything was killed")
+        return Conclusion(
+            verdict=Verdict.INCONCLUSIVE, reason="the budget ended before anything was killed"
+        )
     if seen.unready_before:
         reason = f"`{seen.unready_before[0].label}` does not hold even before anything is killed"
     elif not baseline.ok:
@@ -71,7 +75,9 @@ def _proves_nothing(seen: Observation, terms: Terms) -> str | None:
     return None
 
 
-def findings(seen: Observation, promises: Sequence[Promise], conclusion: Conclusion) -> Iterator[Finding]:
+def findings(
+    seen: Observation, promises: Sequence[Promise], conclusion: Conclusion
+) -> Iterator[Finding]:
     """One for each broken promise, or the reason why there is no evidence, and then what is worth knowing."""
     for promise in promises:
         if promise.state is State.BROKEN:

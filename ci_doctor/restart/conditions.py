@@ -33,7 +33,9 @@ async def all_held(
 
     async def one(condition: Condition) -> Held:
         if condition.metric is not None:
-            seen = await _metric(group, condition, condition.metric, limit_s, before.get(condition.label))
+            seen = await _metric(
+                group, condition, condition.metric, limit_s, before.get(condition.label)
+            )
         else:
             seen = await _probe(group, condition, context, limit_s)
         return Held(label=condition.label, after_s=None if seen else clock.now() - since, seen=seen)
@@ -46,13 +48,17 @@ async def metrics_now(group: RunningGroup, conditions: Sequence[Condition]) -> d
     found = {}
     for condition in conditions:
         if condition.metric is not None and condition.at_least is None:
-            metrics = await read_metrics(group.services[condition.service].base_url, _ATTEMPT_S) or {}
+            metrics = (
+                await read_metrics(group.services[condition.service].base_url, _ATTEMPT_S) or {}
+            )
             if condition.metric in metrics:
                 found[condition.label] = metrics[condition.metric]
     return found
 
 
-async def _probe(group: RunningGroup, condition: Condition, context: LaunchContext, limit_s: float) -> str | None:
+async def _probe(
+    group: RunningGroup, condition: Condition, context: LaunchContext, limit_s: float
+) -> str | None:
     assert condition.ready is not None  # noqa: S101 - a condition has one of the two
     instance = group.instances[condition.service]
     placeholders = placeholders_for(condition.service, context, group.ports)
@@ -86,4 +92,8 @@ def _lacking(metric: str, value: float | None, wanted: float | None, *, page: bo
         return "/metrics did not answer"
     if value is None:
         return f"/metrics holds no {metric}"
-    return f"{metric} is {value:g}, and {wanted:g} are wanted" if wanted is not None else f"{metric} is {value:g}"
+    return (
+        f"{metric} is {value:g}, and {wanted:g} are wanted"
+        if wanted is not None
+        else f"{metric} is {value:g}"
+    )

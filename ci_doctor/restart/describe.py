@@ -25,12 +25,22 @@ def sections(seen: Observation, terms: Terms) -> tuple[Section, ...]:
     lines = [f"{row[0]:<9}" + "".join(f"{cell:>9}" for cell in row[1:]) for row in rows]
     return (
         Section(title="Requests", lines=tuple(line.rstrip() for line in lines)),
-        *([Section(title="Restart", lines=tuple(_story(seen, terms)))] if seen.killed_at is not None else []),
+        *(
+            [Section(title="Restart", lines=tuple(_story(seen, terms)))]
+            if seen.killed_at is not None
+            else []
+        ),
     )
 
 
 def _row(phase: Phase, counts: Counts) -> tuple[str, ...]:
-    rate = counts.rate if counts.rate is not None else counts.ok / counts.seconds if counts.seconds else None
+    rate = (
+        counts.rate
+        if counts.rate is not None
+        else counts.ok / counts.seconds
+        if counts.seconds
+        else None
+    )
     return (
         phase.value,
         str(counts.ok),
@@ -46,13 +56,17 @@ def _story(seen: Observation, terms: Terms) -> Iterator[str]:
     yield f"killed      {terms.kill} by {terms.signal} at {seen.killed_at} of {seen.asked} requests{ended}"
     if (released := seen.released) is not None:
         looked_at = [("processes", released.tree_s)]
-        looked_at += [(f"port {released.port}", released.port_s)] if released.port is not None else []
+        looked_at += (
+            [(f"port {released.port}", released.port_s)] if released.port is not None else []
+        )
         parts = [f"{what} {_when(after)}" for what, after in looked_at]
         yield f"released    {', '.join(parts)}; {released.rss / (1 << 20):.0f} MiB of memory"
     if seen.outage_s is not None:
         yield f"outage      {seconds(seen.outage_s)} from its end to the relaunch"
     if seen.ready_s is not None:
-        recovered = f", recovered after {seconds(seen.recovered_s)}" if seen.recovered_s is not None else ""
+        recovered = (
+            f", recovered after {seconds(seen.recovered_s)}" if seen.recovered_s is not None else ""
+        )
         yield f"recovery    ready {seconds(seen.ready_s)} after the relaunch{recovered}"
     if seen.old is not None and seen.new is not None:
         yield f"identity    pid {seen.old.pid} -> {seen.new.pid}, start time {seen.old.started} -> {seen.new.started}"
@@ -69,7 +83,11 @@ def _when(after_s: float | None) -> str:
 
 def facts(seen: Observation, promises: Sequence[Promise], terms: Terms) -> dict[str, Any]:
     """Everything as JSON values."""
-    down_s = seen.outage_s + seen.ready_s if seen.outage_s is not None and seen.ready_s is not None else None
+    down_s = (
+        seen.outage_s + seen.ready_s
+        if seen.outage_s is not None and seen.ready_s is not None
+        else None
+    )
     return {
         **to_builtins(seen),
         "terms": to_builtins(terms),
@@ -82,14 +100,21 @@ def facts(seen: Observation, promises: Sequence[Promise], terms: Terms) -> dict[
 
 def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[Case, ...]:
     """One for each promise. Where nothing was killed they are errors: nothing was tested, and nothing may look so."""
-    outcomes = {State.KEPT: Outcome.PASSED, State.BROKEN: Outcome.FAILED, State.UNTESTED: Outcome.SKIPPED}
+    outcomes = {
+        State.KEPT: Outcome.PASSED,
+        State.BROKEN: Outcome.FAILED,
+        State.UNTESTED: Outcome.SKIPPED,
+    }
     return tuple(
         Case(
             group=_GROUP,
             name=promise.name,
-            outcome=outcomes[promise.state] if reached or promise.state is State.BROKEN else Outcome.ERROR,
+            outcome=outcomes[promise.state]
+            if reached or promise.state is State.BROKEN
+            else Outcome.ERROR,
             message=promise.message if reached or promise.state is State.BROKEN else reason,
-            detail="\n".join(evidence.excerpt for evidence in promise.evidence if evidence.excerpt) or None,
+            detail="\n".join(evidence.excerpt for evidence in promise.evidence if evidence.excerpt)
+            or None,
         )
         for promise in promises
     )
@@ -113,7 +138,10 @@ def attempts(starts: Sequence[StartRun], directory: Path) -> tuple[Attempt, ...]
 def attachments(starts: Sequence[StartRun], directory: Path) -> tuple[Attachment, ...]:
     """Their logs."""
     return tuple(
-        Attachment(path=_relative(run.log, directory) or "", title=f"log of {run.service}, start {run.number}")
+        Attachment(
+            path=_relative(run.log, directory) or "",
+            title=f"log of {run.service}, start {run.number}",
+        )
         for run in starts
         if run.log is not None
     )

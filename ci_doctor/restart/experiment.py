@@ -19,7 +19,9 @@ from ci_doctor.system.processes.interruption import Interruption
 _CLOSE_S = 0.5
 
 
-def run(plan: Plan, interruption: Interruption, on_progress: Callable[[Progress], None]) -> Observation:
+def run(
+    plan: Plan, interruption: Interruption, on_progress: Callable[[Progress], None]
+) -> Observation:
     """Make the check. Ends by itself at the deadline and on a signal, with no process left; what was seen is returned.
 
     `interruption` is handling signals. Raises UsageError and InfraError as `start_group` and `ask` do.
@@ -28,7 +30,9 @@ def run(plan: Plan, interruption: Interruption, on_progress: Callable[[Progress]
         return runner.run(_to_the_end(plan, interruption, on_progress))
 
 
-async def _to_the_end(plan: Plan, interruption: Interruption, on_progress: Callable[[Progress], None]) -> Observation:
+async def _to_the_end(
+    plan: Plan, interruption: Interruption, on_progress: Callable[[Progress], None]
+) -> Observation:
     notes = Notes(len(plan.requests), on_progress, compare=plan.same_outputs)
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - we are in one

@@ -28,7 +28,9 @@ def footprint(processes: Iterable[Kin]) -> Footprint:
     shared: dict[str, int] = {}
     for kin in processes:
         try:
-            rss += int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            rss += int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1]) * os.sysconf(
+                "SC_PAGE_SIZE"
+            )
             shared |= _mapped(kin.pid)
         except (OSError, IndexError, ValueError):
             continue
@@ -37,7 +39,11 @@ def footprint(processes: Iterable[Kin]) -> Footprint:
 
 def left_behind(before: Footprint, living: Iterable[Kin]) -> tuple[str, ...]:
     """The shared memory of `before` that is still there and that none of `living` uses: a sentence for each file."""
-    candidates = {path: size for path, inode in before.shared.items() if (size := _held(path, inode)) >= _SMALLEST_LEFT}
+    candidates = {
+        path: size
+        for path, inode in before.shared.items()
+        if (size := _held(path, inode)) >= _SMALLEST_LEFT
+    }
     if not candidates:
         return ()
     in_use = set(footprint(living).shared)
@@ -54,7 +60,11 @@ def _mapped(pid: int) -> dict[str, int]:
     for line in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
         if _SHARED in line:
             fields = line.split(None, 5)
-            if len(fields) == 6 and fields[5].startswith(_SHARED) and not fields[5].endswith(" (deleted)"):
+            if (
+                len(fields) == 6
+                and fields[5].startswith(_SHARED)
+                and not fields[5].endswith(" (deleted)")
+            ):
                 found[fields[5]] = int(fields[4])
     return found
 

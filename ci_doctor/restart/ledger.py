@@ -61,9 +61,13 @@ class Ledger:
             self._texts.setdefault(identity, text_of(answer.output))
         elif len(known) == 1 and answer.digest not in known:
             self.different_count += 1
-            if len(self.different) < _DIFFERENCES_KEPT and all(each.id != identity for each in self.different):
+            if len(self.different) < _DIFFERENCES_KEPT and all(
+                each.id != identity for each in self.different
+            ):
                 before, after = _parting(self._texts[identity], text_of(answer.output))
-                self.different.append(Different(id=identity, phase=phase, before=before, after=after))
+                self.different.append(
+                    Different(id=identity, phase=phase, before=before, after=after)
+                )
 
 
 class _Tally:
@@ -81,7 +85,11 @@ class _Tally:
             self.hung += 1
         else:
             self.failed += 1
-        if reply.error is not None and len(self.errors) < _ERRORS_KEPT and reply.error not in self.errors:
+        if (
+            reply.error is not None
+            and len(self.errors) < _ERRORS_KEPT
+            and reply.error not in self.errors
+        ):
             self.errors.append(reply.error)
 
     def counts(self) -> Counts:
@@ -98,6 +106,8 @@ class _Tally:
 
 def _parting(before: str, after: str) -> tuple[str, str]:
     """Both texts from a little before where they part."""
-    same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
+    same = next(
+        (at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None
+    )
     start = max(0, (same if same is not None else min(len(before), len(after))) - 40)
     return before[start : start + _LONGEST_SHOWN], after[start : start + _LONGEST_SHOWN]

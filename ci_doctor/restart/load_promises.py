@@ -11,10 +11,14 @@ from ci_doctor.restart.promise import Promise, State, Terms, promise, untested
 def no_request_hangs(seen: Observation, terms: Terms) -> Promise:
     """Every request since the kill has succeeded or failed in time."""
     name, rule = "no request hangs", "hung-requests"
-    after_baseline = [(phase, counts) for phase, counts in seen.phases.items() if phase is not Phase.BASELINE]
+    after_baseline = [
+        (phase, counts) for phase, counts in seen.phases.items() if phase is not Phase.BASELINE
+    ]
     hung = [(phase, counts) for phase, counts in after_baseline if counts.hung]
     if hung:
-        told = ", ".join(f"{counts.hung} of {counts.sent} sent in {_in_words(phase)}" for phase, counts in hung)
+        told = ", ".join(
+            f"{counts.hung} of {counts.sent} sent in {_in_words(phase)}" for phase, counts in hung
+        )
         return promise(
             name,
             rule,
@@ -26,17 +30,26 @@ def no_request_hangs(seen: Observation, terms: Terms) -> Promise:
         return untested(name, rule, "no request was sent after the baseline")
     sent = sum(counts.sent for _, counts in after_baseline)
     return promise(
-        name, rule, State.KEPT, f"all of {sent} requests succeeded or failed within {terms.request_timeout_s:g} s"
+        name,
+        rule,
+        State.KEPT,
+        f"all of {sent} requests succeeded or failed within {terms.request_timeout_s:g} s",
     )
 
 
 def _in_words(phase: Phase) -> str:
-    return {Phase.KILL: "the load that the kill cut", Phase.AFTER: "the load after it"}.get(phase, f"the {phase}")
+    return {Phase.KILL: "the load that the kill cut", Phase.AFTER: "the load after it"}.get(
+        phase, f"the {phase}"
+    )
 
 
 def nothing_lost(seen: Observation) -> Promise:
     """After the recovery no request failed."""
-    name, rule, counts = "no request is lost after the recovery", "lost-after", seen.phases.get(Phase.AFTER, Counts())
+    name, rule, counts = (
+        "no request is lost after the recovery",
+        "lost-after",
+        seen.phases.get(Phase.AFTER, Counts()),
+    )
     if counts.failed:
         return promise(
             name,
@@ -55,9 +68,15 @@ def as_fast(seen: Observation, terms: Terms) -> Promise:
     """The load is answered as fast as before."""
     name, rule, ratio = "it is as fast as before", "slower", seen.ratio
     if ratio is None or not terms.throughput:
-        return untested(name, rule, "no throughput was asked for" if not terms.throughput else "it was not measured")
+        return untested(
+            name,
+            rule,
+            "no throughput was asked for" if not terms.throughput else "it was not measured",
+        )
     before, after = (seen.phases[phase].rate or 0.0 for phase in (Phase.BASELINE, Phase.AFTER))
-    told = f"{after:.1f} requests a second after the restart, {before:.1f} before ({ratio:.2f} of it"
+    told = (
+        f"{after:.1f} requests a second after the restart, {before:.1f} before ({ratio:.2f} of it"
+    )
     # Where requests fail or hang, that is told already, and is the reason.
     if ratio < terms.throughput and seen.phases[Phase.AFTER].ok == seen.phases[Phase.AFTER].sent:
         return promise(
@@ -67,7 +86,9 @@ def as_fast(seen: Observation, terms: Terms) -> Promise:
             f"{told}, and {terms.throughput:g} is the least)",
             remedy="see whether every worker is back, and whether caches have to fill again before it counts",
         )
-    return promise(name, rule, State.KEPT if ratio >= terms.throughput else State.UNTESTED, f"{told})")
+    return promise(
+        name, rule, State.KEPT if ratio >= terms.throughput else State.UNTESTED, f"{told})"
+    )
 
 
 def same_outputs(seen: Observation, terms: Terms) -> Promise:
@@ -86,10 +107,14 @@ def same_outputs(seen: Observation, terms: Terms) -> Promise:
         )
     if len(seen.unstable) == seen.asked:
         return untested(name, rule, "the baseline never answers the same twice")
-    answered = sum(counts.ok for phase, counts in seen.phases.items() if phase is not Phase.BASELINE)
+    answered = sum(
+        counts.ok for phase, counts in seen.phases.items() if phase is not Phase.BASELINE
+    )
     if not answered:
         return untested(name, rule, "nothing was answered after the baseline")
-    return promise(name, rule, State.KEPT, f"{answered} answers since the kill are those of the baseline")
+    return promise(
+        name, rule, State.KEPT, f"{answered} answers since the kill are those of the baseline"
+    )
 
 
 def _differences(seen: Observation) -> Iterator[Evidence]:

@@ -28,7 +28,9 @@ class Notes:
     `gpu_before` is what the GPUs held before anything was started; None where they are not looked at.
     """
 
-    def __init__(self, asked: int, on_progress: Callable[[Progress], None], *, compare: bool) -> None:
+    def __init__(
+        self, asked: int, on_progress: Callable[[Progress], None], *, compare: bool
+    ) -> None:
         self.phase = Phase.BASELINE
         self.gpu_before: tuple[GpuMemory, ...] | None = None
         self.ledger = Ledger(compare=compare)

@@ -129,10 +129,14 @@ class Observation(Struct, frozen=True, kw_only=True):
     @property
     def ratio(self) -> float | None:
         """Throughput after the restart over that before; None where one of them is missing."""
-        before, after = (self.phases.get(phase, Counts()).rate for phase in (Phase.BASELINE, Phase.AFTER))
+        before, after = (
+            self.phases.get(phase, Counts()).rate for phase in (Phase.BASELINE, Phase.AFTER)
+        )
         return after / before if before and after is not None else None
 
     @property
     def hung(self) -> int:
         """Requests of all phases after the baseline that were given up at their time limit."""
-        return sum(counts.hung for phase, counts in self.phases.items() if phase is not Phase.BASELINE)
+        return sum(
+            counts.hung for phase, counts in self.phases.items() if phase is not Phase.BASELINE
+        )

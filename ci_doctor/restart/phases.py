@@ -34,7 +34,9 @@ class FailedError(Exception):
 class Phases:
     """Everything is noted in `notes`; `all` may be used once."""
 
-    def __init__(self, plan: Plan, group: RunningGroup, context: LaunchContext, notes: Notes) -> None:
+    def __init__(
+        self, plan: Plan, group: RunningGroup, context: LaunchContext, notes: Notes
+    ) -> None:
         self._plan = plan
         self._group = group
         self._context = context
@@ -42,7 +44,9 @@ class Phases:
         self._ledger = notes.ledger
         self._before: dict[str, float] = {}
         self._sender = Sender(
-            base_url=group.endpoint.base_url, concurrency=plan.concurrency, timeout_s=plan.request_timeout_s
+            base_url=group.endpoint.base_url,
+            concurrency=plan.concurrency,
+            timeout_s=plan.request_timeout_s,
         )
 
     async def all(self) -> None:
@@ -50,7 +54,12 @@ class Phases:
         if not await self._while_all_live(self._baseline()):
             return
         self._notes.phase = Phase.KILL
-        traffic = Traffic(self._sender, self._plan.requests, self._ledger.keep, reached_at=self._plan.kill_when_done)
+        traffic = Traffic(
+            self._sender,
+            self._plan.requests,
+            self._ledger.keep,
+            reached_at=self._plan.kill_when_done,
+        )
         async with traffic:
             await self._while_all_live(self._kill(traffic))
             came_back = await self._while_all_live(self._recover(traffic))
@@ -88,7 +97,9 @@ class Phases:
             return False
         await self._measure(Phase.BASELINE)
         counts = self._ledger.counts[Phase.BASELINE]
-        self._notes.say(f"{counts.ok} of {counts.sent} requests answered, {counts.rate or 0:.1f} a second")
+        self._notes.say(
+            f"{counts.ok} of {counts.sent} requests answered, {counts.rate or 0:.1f} a second"
+        )
         self._before = await metrics_now(self._group, self._plan.conditions)
         return counts.ok == counts.sent
 
@@ -97,7 +108,9 @@ class Phases:
         made, spent = 0, 0.0
         while made < self._plan.passes or (spent < _MEASURED_S and made < _MOST_PASSES):
             before = self._ledger.ok(phase)
-            seconds = await one_pass(self._sender, self._plan.requests, lambda reply: self._ledger.keep(phase, reply))
+            seconds = await one_pass(
+                self._sender, self._plan.requests, lambda reply: self._ledger.keep(phase, reply)
+            )
             answered = self._ledger.ok(phase) - before
             self._ledger.passed(phase, answered, seconds)
             made, spent = made + 1, spent + seconds
@@ -110,8 +123,12 @@ class Phases:
         await traffic.reached()
         service = self._group.services[name]
         held = footprint(self._group.tree.below(service.pid))
-        self._notes.note(killed_at=traffic.done, old=Identity(pid=service.pid, started=service.started))
-        self._notes.say(f"{plan.signal.name} to {name} at {traffic.done} of {len(plan.requests)} requests")
+        self._notes.note(
+            killed_at=traffic.done, old=Identity(pid=service.pid, started=service.started)
+        )
+        self._notes.say(
+            f"{plan.signal.name} to {name} at {traffic.done} of {len(plan.requests)} requests"
+        )
         traffic.go_on()
         asked = clock.now()
         await self._take_down()
@@ -120,14 +137,23 @@ class Phases:
         self._ledger.lasted(Phase.KILL, died - traffic.began)
         self._notes.phase = traffic.phase = Phase.OUTAGE
         release = Release(
-            self._group, service, held, died, shared_memory=plan.shared_memory, gpu_before=self._notes.gpu_before
+            self._group,
+            service,
+            held,
+            died,
+            shared_memory=plan.shared_memory,
+            gpu_before=self._notes.gpu_before,
         )
-        released, _ = await asyncio.gather(release.wait(plan.release_timeout_s), asyncio.sleep(plan.outage_s))
+        released, _ = await asyncio.gather(
+            release.wait(plan.release_timeout_s), asyncio.sleep(plan.outage_s)
+        )
         outage_s = clock.now() - died
         self._notes.note(released=released, outage_s=outage_s)
         self._ledger.lasted(Phase.OUTAGE, outage_s)
         counts = self._ledger.counts[Phase.OUTAGE]
-        self._notes.say(f"{outage_s:.1f} s without {name}: {counts.ok} requests ok, {counts.failed} failed")
+        self._notes.say(
+            f"{outage_s:.1f} s without {name}: {counts.ok} requests ok, {counts.failed} failed"
+        )
 
     async def _take_down(self) -> None:
         """Until the process has ended: by the signal or, where it does not, by SIGKILL."""
@@ -174,7 +200,12 @@ class Phases:
     async def _held(self, since: float, limit_s: float | None = None) -> tuple[Held, ...]:
         limit_s = self._plan.recovery_timeout_s if limit_s is None else max(0.0, limit_s)
         return await all_held(
-            self._group, self._plan.conditions, self._context, limit_s, before=self._before, since=since
+            self._group,
+            self._plan.conditions,
+            self._context,
+            limit_s,
+            before=self._before,
+            since=since,
         )
 
     async def _after(self) -> None:
@@ -186,7 +217,9 @@ class Phases:
                 break
             await self._measure(Phase.AFTER)
         counts = self._ledger.counts[Phase.AFTER]
-        self._notes.say(f"{counts.ok} of {counts.sent} requests answered, {counts.rate or 0:.1f} a second")
+        self._notes.say(
+            f"{counts.ok} of {counts.sent} requests answered, {counts.rate or 0:.1f} a second"
+        )
         # A server that ends with its last answer is not always dead yet when that arrives.
         for name in dict.fromkeys((self._plan.kill, self._group.endpoint.name)):
             if seen := await self._group.still_ready(name, _STILL_READY_S):

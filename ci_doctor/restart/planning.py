@@ -25,7 +25,16 @@ _SHORTEST_RESERVE_S = 0.5
 # What these do by default is not to end a process (signal(7)).
 _NO_END = frozenset(
     getattr(signal, name)
-    for name in ("SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGWINCH")
+    for name in (
+        "SIGCHLD",
+        "SIGCONT",
+        "SIGSTOP",
+        "SIGTSTP",
+        "SIGTTIN",
+        "SIGTTOU",
+        "SIGURG",
+        "SIGWINCH",
+    )
 )
 _ANY_PORT = 1
 
@@ -43,7 +52,9 @@ def make_plan(
     specs = service_specs(loaded)
     names = settings.services or tuple(specs)
     context = LaunchContext(
-        environment=environment, directory=loaded.directory.absolute(), log_directory=directory / "logs"
+        environment=environment,
+        directory=loaded.directory.absolute(),
+        log_directory=directory / "logs",
     )
     order = check_services(specs, names, context)
     if settings.gpu_memory:
@@ -87,12 +98,17 @@ def read_signal(text: str) -> signal.Signals:
     if name in known:
         return known[name]
     if name in signal.Signals.__members__:
-        raise UsageError(f"signal: {name} does not end a process", hint='use "SIGKILL" or "SIGTERM"')
+        raise UsageError(
+            f"signal: {name} does not end a process", hint='use "SIGKILL" or "SIGTERM"'
+        )
     raise UsageError(f"signal: there is no {text!r}", hint=did_you_mean(name, known))
 
 
 def _killed(
-    settings: RestartSettings, origins: Mapping[str, str], names: tuple[str, ...], order: tuple[str, ...]
+    settings: RestartSettings,
+    origins: Mapping[str, str],
+    names: tuple[str, ...],
+    order: tuple[str, ...],
 ) -> str:
     if settings.kill is None:
         return names[-1]
@@ -106,7 +122,10 @@ def _killed(
 
 def _requests_file(settings: RestartSettings, origins: Mapping[str, str], loaded: Config) -> Path:
     if settings.requests is None:
-        raise UsageError("no requests file is named", hint='give --requests FILE, or requests = "…" in [restart-check]')
+        raise UsageError(
+            "no requests file is named",
+            hint='give --requests FILE, or requests = "…" in [restart-check]',
+        )
     path = config.path_in(loaded, origins["requests"], settings.requests)
     return Path(os.path.relpath(path))
 
@@ -117,30 +136,45 @@ def _condition(written: str | RecoveredSpec, answering: str, order: tuple[str, .
     service = written.service or answering
     if service not in order:
         raise UsageError(
-            f"recovered: {service!r} is none of the services that are started", hint=did_you_mean(service, order)
+            f"recovered: {service!r} is none of the services that are started",
+            hint=did_you_mean(service, order),
         )
     if written.metric is None:
         return _probe_condition(written, service)
-    if any(getattr(written, key) != getattr(ReadySpec(), key) for key in ReadySpec.__struct_fields__):
+    if any(
+        getattr(written, key) != getattr(ReadySpec(), key) for key in ReadySpec.__struct_fields__
+    ):
         raise UsageError(
-            f"recovered: metric = {written.metric!r} stands beside keys of a probe", hint="write two entries"
+            f"recovered: metric = {written.metric!r} stands beside keys of a probe",
+            hint="write two entries",
         )
     wanted = "as before" if written.at_least is None else f"at least {written.at_least:g}"
     return Condition(
-        label=f"{written.metric} {wanted}", service=service, metric=written.metric, at_least=written.at_least
+        label=f"{written.metric} {wanted}",
+        service=service,
+        metric=written.metric,
+        at_least=written.at_least,
     )
 
 
 def _probe_condition(written: RecoveredSpec, service: str) -> Condition:
     if written.at_least is not None:
         raise UsageError(
-            "recovered: `at_least` without a `metric`", hint='write { metric = "workers_alive", at_least = 4 }'
+            "recovered: `at_least` without a `metric`",
+            hint='write { metric = "workers_alive", at_least = 4 }',
         )
     given = next(
-        (value for key in ("http", "tcp", "log", "exec", "file") if (value := getattr(written, key)) is not None), ""
+        (
+            value
+            for key in ("http", "tcp", "log", "exec", "file")
+            if (value := getattr(written, key)) is not None
+        ),
+        "",
     )
     label = given if isinstance(given, str) else " ".join(given)
-    return Condition(label=label + (f" {written.json}" if written.json else ""), service=service, ready=written)
+    return Condition(
+        label=label + (f" {written.json}" if written.json else ""), service=service, ready=written
+    )
 
 
 def _check_conditions(plan: Plan, context: LaunchContext) -> None:
@@ -148,9 +182,13 @@ def _check_conditions(plan: Plan, context: LaunchContext) -> None:
     for condition in plan.conditions:
         if condition.ready is None:
             continue
-        filled = functools.partial(fill, placeholders=placeholders_for(condition.service, context, ports))
+        filled = functools.partial(
+            fill, placeholders=placeholders_for(condition.service, context, ports)
+        )
         try:
-            probe = parse_ready(condition.ready, _ANY_PORT, directory=context.directory, fill=filled)
+            probe = parse_ready(
+                condition.ready, _ANY_PORT, directory=context.directory, fill=filled
+            )
             probe.authorization_value(plan.environment)
         except ValueError as error:
             hint = 'write for example recovered = ["/ready", { metric = "workers_alive", at_least = 4 }]'

@@ -44,7 +44,12 @@ def promise(
 ) -> Promise:
     """A promise of the family `restart-check`."""
     return Promise(
-        name=name, rule=f"restart-check/{rule}", state=state, message=message, evidence=evidence, remedy=remedy
+        name=name,
+        rule=f"restart-check/{rule}",
+        state=state,
+        message=message,
+        evidence=evidence,
+        remedy=remedy,
     )
 
 

@@ -65,7 +65,11 @@ class Release:
                 if self._look() or clock.now() - self._died_at >= limit_s:
                     break
                 await asyncio.sleep(_PAUSE_S)
-            owner = owner_of(self._service.port) if self._looks_at_port and self._port_s is None else None
+            owner = (
+                owner_of(self._service.port)
+                if self._looks_at_port and self._port_s is None
+                else None
+            )
             left = self._left(owner)
             commands = tuple(map(_command, left))
             for kin in left:
@@ -82,7 +86,9 @@ class Release:
             tree_s=None if left else self._tree_s,
             processes=tuple(Process(pid=kin.pid, name=kin.name) for kin in left),
             commands=commands,
-            memory_s=max(self._memory_s, gpu_s) if self._memory_s is not None and not memory_left else None,
+            memory_s=max(self._memory_s, gpu_s)
+            if self._memory_s is not None and not memory_left
+            else None,
             memory_left=memory_left,
             rss=self._before.rss,
         )
@@ -96,7 +102,9 @@ class Release:
         if self._port_s is None and self._looks_at_port:
             self._port_s = None if is_listened_on(self._service.port) else since
         if self._memory_s is None and self._tree_s is not None:
-            self._memory_left = left_behind(self._before, self._group.tree.living()) if self._shared_memory else ()
+            self._memory_left = (
+                left_behind(self._before, self._group.tree.living()) if self._shared_memory else ()
+            )
             self._memory_s = None if self._memory_left else since
         port_free = self._port_s is not None or not self._looks_at_port
         return port_free and self._tree_s is not None and self._memory_s is not None
@@ -116,8 +124,16 @@ class Release:
     def _left(self, owner: PortOwner | None) -> tuple[Kin, ...]:
         """What outlived the service. One that holds its port is the service's own, unless it belongs to another."""
         left = {kin.identity: kin for kin in self._remains}
-        others = [service.pid for name, service in self._group.services.items() if name != self._service.name]
-        theirs = {kin.pid for other in others for kin in self._group.tree.below(other)} if owner else set()
+        others = [
+            service.pid
+            for name, service in self._group.services.items()
+            if name != self._service.name
+        ]
+        theirs = (
+            {kin.pid for other in others for kin in self._group.tree.below(other)}
+            if owner
+            else set()
+        )
         for kin in self._group.tree.living() if owner else ():
             if owner is not None and kin.pid == owner.pid and kin.pid not in theirs:
                 left[kin.identity] = kin
@@ -131,7 +147,9 @@ def _command(kin: Kin) -> str:
     except OSError:
         words = []
     text = shlex.join(words[:-1]) or kin.name
-    return f"pid {kin.pid}: {text if len(text) <= _LONGEST_COMMAND else text[:_LONGEST_COMMAND] + '…'}"
+    return (
+        f"pid {kin.pid}: {text if len(text) <= _LONGEST_COMMAND else text[:_LONGEST_COMMAND] + '…'}"
+    )
 
 
 def _kill(kin: Kin) -> None:

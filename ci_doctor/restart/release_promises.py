@@ -22,7 +22,9 @@ def port_released(seen: Observation, terms: Terms) -> Promise:
             f"{terms.release_timeout_s:g} s after {terms.kill} had ended, {released.port_owner}",
             remedy=f"see which process of {terms.kill} outlives it, and end it with its parent (prctl PR_SET_PDEATHSIG)",
         )
-    return promise(name, rule, State.KEPT, f"port {released.port} was free after {seconds(released.port_s)}")
+    return promise(
+        name, rule, State.KEPT, f"port {released.port} was free after {seconds(released.port_s)}"
+    )
 
 
 def tree_released(seen: Observation, terms: Terms) -> Promise:
@@ -45,8 +47,12 @@ def tree_released(seen: Observation, terms: Terms) -> Promise:
 def _left(seen: Observation, released: Released, terms: Terms) -> str:
     if seen.refused and not released.processes:
         return f"{terms.kill} itself still lived {terms.release_timeout_s:g} s after {terms.signal}, and was killed"
-    names = ", ".join(f"{process.name} (pid {process.pid})" for process in released.processes[:_NAMED])
-    more = f" and {len(released.processes) - _NAMED} more" if len(released.processes) > _NAMED else ""
+    names = ", ".join(
+        f"{process.name} (pid {process.pid})" for process in released.processes[:_NAMED]
+    )
+    more = (
+        f" and {len(released.processes) - _NAMED} more" if len(released.processes) > _NAMED else ""
+    )
     return f"{names}{more} outlived {terms.kill} by {terms.release_timeout_s:g} s, and had to be killed"
 
 
@@ -66,4 +72,6 @@ def memory_released(seen: Observation, terms: Terms) -> Promise:
         )
     if released.memory_s is None:
         return untested(name, rule, "its processes had to be killed first")
-    return promise(name, rule, State.KEPT, f"{released.rss / (1 << 20):.0f} MiB went with its processes")
+    return promise(
+        name, rule, State.KEPT, f"{released.rss / (1 << 20):.0f} MiB went with its processes"
+    )

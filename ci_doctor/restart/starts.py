@@ -50,7 +50,9 @@ class Starts:
             return
         key = (event.service, event.start or 1)
         if event.kind is EventKind.STARTED:
-            self._runs[key] = StartRun(service=key[0], number=key[1], pid=event.pid, log=event.log, started_at=event.at)
+            self._runs[key] = StartRun(
+                service=key[0], number=key[1], pid=event.pid, log=event.log, started_at=event.at
+            )
         elif (run := self._runs.get(key)) is not None:
             self._runs[key] = _after(run, event)
 

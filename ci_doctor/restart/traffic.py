@@ -18,7 +18,9 @@ from ci_doctor.system import clock
 _REST_S = 0.25
 
 
-async def one_pass(sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]) -> float:
+async def one_pass(
+    sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]
+) -> float:
     """Send everything once; the seconds from the first request to the last reply. Raises InfraError as `ask`."""
     first, last = float("inf"), 0.0
 
@@ -39,7 +41,12 @@ class Traffic:
     """
 
     def __init__(
-        self, sender: Sender, requests: Sequence[Request], keep: Callable[[Phase, Reply], None], *, reached_at: int
+        self,
+        sender: Sender,
+        requests: Sequence[Request],
+        keep: Callable[[Phase, Reply], None],
+        *,
+        reached_at: int,
     ) -> None:
         self.phase = Phase.KILL
         self.done = 0
@@ -60,7 +67,10 @@ class Traffic:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         assert self._task is not None  # noqa: S101 - __aenter__ made it
         self._task.cancel()

@@ -21,7 +21,9 @@ _ANY_PORT = 1
 _SHELL_HINT = 'no shell runs it; write command = ["bash", "-c", "..."] where one is needed'
 
 
-def check_services(specs: Mapping[str, ServiceSpec], names: Sequence[str], context: LaunchContext) -> tuple[str, ...]:
+def check_services(
+    specs: Mapping[str, ServiceSpec], names: Sequence[str], context: LaunchContext
+) -> tuple[str, ...]:
     """The names to start in order: `names`, each after what it needs.
 
     Raises UsageError with a hint, naming the service: unknown name, cycle, command not found or not executable,
@@ -31,23 +33,33 @@ def check_services(specs: Mapping[str, ServiceSpec], names: Sequence[str], conte
     filled = {name: _check_service(name, specs[name], context, order) for name in order}
     if any("gpu-memory" in specs[name].released for name in order):
         check_gpu_library()
-    _check_fixed_ports((name, filled[name].probe.port) for name in order if specs[name].has_fixed_port())
+    _check_fixed_ports(
+        (name, filled[name].probe.port) for name in order if specs[name].has_fixed_port()
+    )
     return order
 
 
 def start_order(specs: Mapping[str, ServiceSpec], names: Sequence[str]) -> tuple[str, ...]:
     """`names` with everything they need, each once, and after what it needs. Raises UsageError as `check_services`."""
     if not names:
-        hint = f"name one of: {', '.join(specs)}" if specs else "describe one in ci-doctor.toml, as [services.NAME]"
+        hint = (
+            f"name one of: {', '.join(specs)}"
+            if specs
+            else "describe one in ci-doctor.toml, as [services.NAME]"
+        )
         raise UsageError("no service is named", hint=hint)
     order: list[str] = []
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
             circle = " -> ".join((*path[path.index(name) :], name))
-            raise UsageError(f"services need each other in a circle: {circle}", hint="remove one of these needs")
+            raise UsageError(
+                f"services need each other in a circle: {circle}", hint="remove one of these needs"
+            )
         if name not in specs:
-            asked_by = f'service "{path[-1]}" needs "{name}", which' if path else f'service "{name}"'
+            asked_by = (
+                f'service "{path[-1]}" needs "{name}", which' if path else f'service "{name}"'
+            )
             raise UsageError(f"{asked_by} is not defined", hint=did_you_mean(name, specs))
         for needed in specs[name].needs:
             visit(needed, (*path, name))
@@ -59,9 +71,14 @@ def start_order(specs: Mapping[str, ServiceSpec], names: Sequence[str]) -> tuple
     return tuple(order)
 
 
-def _check_service(name: str, spec: ServiceSpec, context: LaunchContext, order: Iterable[str]) -> FilledSpec:
+def _check_service(
+    name: str, spec: ServiceSpec, context: LaunchContext, order: Iterable[str]
+) -> FilledSpec:
     if not _NAME.fullmatch(name):
-        raise UsageError(f'"{name}" cannot name a service', hint="use letters, digits, dots, underscores and hyphens")
+        raise UsageError(
+            f'"{name}" cannot name a service',
+            hint="use letters, digits, dots, underscores and hyphens",
+        )
     _check_values(name, spec)
     try:
         filled = fill_spec(spec, context, dict.fromkeys(order, _ANY_PORT), name)
@@ -72,7 +89,10 @@ def _check_service(name: str, spec: ServiceSpec, context: LaunchContext, order: 
     _check_variables(name, filled)
     _check_authorization(name, filled)
     if not os.path.isdir(filled.cwd):  # noqa: PTH112 - as in _is_file
-        raise UsageError(f'service "{name}": its cwd {filled.cwd} is not a directory', hint="make it, or change cwd")
+        raise UsageError(
+            f'service "{name}": its cwd {filled.cwd} is not a directory',
+            hint="make it, or change cwd",
+        )
     _check_command(name, spec, filled)
     return filled
 
@@ -122,7 +142,10 @@ def _check_port(name: str, spec: ServiceSpec) -> None:
 def _check_variables(name: str, filled: FilledSpec) -> None:
     for key, value in filled.env.items():
         if not key or "=" in key or "\0" in key + value:
-            raise UsageError(f'service "{name}": {key!r} cannot be an environment variable', hint="rename it in env")
+            raise UsageError(
+                f'service "{name}": {key!r} cannot be an environment variable',
+                hint="rename it in env",
+            )
 
 
 def _check_authorization(name: str, filled: FilledSpec) -> None:
@@ -140,8 +163,14 @@ def _check_command(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
     if any("\0" in word for word in filled.words):
         raise UsageError(f'service "{name}": its command holds a NUL character', hint="remove it")
     if isinstance(spec.command, str) and (operators := _SHELL_WORDS.intersection(filled.words)):
-        raise UsageError(f'service "{name}": its command holds {" ".join(sorted(operators))}', hint=_SHELL_HINT)
-    for label, words in (("", filled.words), ("stop_command: ", filled.stop_words), ("ready: ", filled.probe.words)):
+        raise UsageError(
+            f'service "{name}": its command holds {" ".join(sorted(operators))}', hint=_SHELL_HINT
+        )
+    for label, words in (
+        ("", filled.words),
+        ("stop_command: ", filled.stop_words),
+        ("ready: ", filled.probe.words),
+    ):
         if words and (problem := _command_problem(words[0], filled)):
             message, hint = problem
             raise UsageError(f'service "{name}": {label}{message}', hint=hint)
@@ -157,9 +186,16 @@ def _command_problem(command: str, filled: FilledSpec) -> tuple[str, str] | None
     if any(_executable(path) for path in candidates):
         return None
     if found := next((path for path in candidates if _is_file(path)), None):
-        return f"{found} is not executable", f"chmod +x {found}, or name the interpreter that runs it"
+        return (
+            f"{found} is not executable",
+            f"chmod +x {found}, or name the interpreter that runs it",
+        )
     if "/" in command:
-        state = f"{candidates[0]} is a directory" if candidates[0].is_dir() else f"there is no {candidates[0]}"
+        state = (
+            f"{candidates[0]} is a directory"
+            if candidates[0].is_dir()
+            else f"there is no {candidates[0]}"
+        )
         return state, "check the path; a relative one begins at cwd"
     return f"command not found: {command}", _nearest_command(command, os.get_exec_path(filled.env))
 

@@ -9,6 +9,8 @@ from ci_doctor.services.spec import ServiceSpec
 def service_specs(loaded: Config) -> dict[str, ServiceSpec]:
     """Every `[services.NAME]`, in the order of the file. Raises ConfigError with file and line."""
     return {
-        name: config.convert(table, ServiceSpec, lambda keys, name=name: loaded.where("services", name, *keys))
+        name: config.convert(
+            table, ServiceSpec, lambda keys, name=name: loaded.where("services", name, *keys)
+        )
         for name, table in loaded.tables.get("services", {}).items()
     }

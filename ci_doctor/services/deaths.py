@@ -41,7 +41,9 @@ class DeathWatch:
         self._instances: dict[str, Instance] = {}
         self._bounds: list[LogBound] = []
         self._memory = MemoryEvents.read()
-        self._descendants = DescendantWatch(self._roots, self._descendant_ended, orphans_below=orphans_below)
+        self._descendants = DescendantWatch(
+            self._roots, self._descendant_ended, orphans_below=orphans_below
+        )
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, instance: Instance) -> None:
@@ -56,7 +58,8 @@ class DeathWatch:
         self._watch_process(instance)
         if instance.spec.fatal is not None:
             watch = LogWatch(
-                instance.service.log, functools.partial(self._read, instance, FatalLine(instance.spec.fatal))
+                instance.service.log,
+                functools.partial(self._read, instance, FatalLine(instance.spec.fatal)),
             )
             instance.cleanup.append(watch.close)
 
@@ -96,7 +99,9 @@ class DeathWatch:
 
     def _check_logs(self) -> None:
         written = [bound.check() for bound in self._bounds]
-        self._timer = self._loop.call_later(_LOG_CHECK_S if any(written) else _QUIET_LOG_CHECK_S, self._check_logs)
+        self._timer = self._loop.call_later(
+            _LOG_CHECK_S if any(written) else _QUIET_LOG_CHECK_S, self._check_logs
+        )
 
     def _ended(self, instance: Instance) -> None:
         at = clock.now()
@@ -122,8 +127,14 @@ class DeathWatch:
         if not instance.wanted:
             self._fail(self._explain(instance, subject, death))
 
-    def _explain(self, instance: Instance, subject: failure.Subject, death: failure.Death) -> ServiceFailure:
-        if death.returncode == 0 and not instance.was_ready and (left := self._left_behind(subject.pid)):
+    def _explain(
+        self, instance: Instance, subject: failure.Subject, death: failure.Death
+    ) -> ServiceFailure:
+        if (
+            death.returncode == 0
+            and not instance.was_ready
+            and (left := self._left_behind(subject.pid))
+        ):
             return failure.went_to_background(subject, left)
         return failure.died(subject, death, self._tree)
 
@@ -134,7 +145,9 @@ class DeathWatch:
             found = (*self._descendants.below(pid), *self._descendants.below(None))
             now = ((kin, look_up(kin.pid)) for kin in found if kin.pid != pid)
             return tuple(kin.pid for kin, seen in now if seen is not None and not seen.ended)
-        except OSError:  # no file descriptor is left to look with: the death itself must be told all the same
+        except (
+            OSError
+        ):  # no file descriptor is left to look with: the death itself must be told all the same
             return ()
 
     async def _follow(self, instance: Instance) -> None:
@@ -145,7 +158,9 @@ class DeathWatch:
         self._watch_process(instance)
 
     def _descendant_ended(self, root: int | None, ended: Ended) -> None:
-        instance = next((each for each in self._instances.values() if each.process.pid == root), None)
+        instance = next(
+            (each for each in self._instances.values() if each.process.pid == root), None
+        )
         if instance is None or instance.wanted or instance.spec.descendants == "ignore":
             return
         policy = instance.spec.descendants
@@ -189,7 +204,11 @@ class DeathWatch:
         """A fatal line: the process gets a short grace to end by itself, and then its end tells more."""
         if not instance.wanted and not instance.ended:
             timer = self._loop.call_later(
-                parse_duration(instance.spec.fatal_grace), self._still_there, instance, line, clock.now()
+                parse_duration(instance.spec.fatal_grace),
+                self._still_there,
+                instance,
+                line,
+                clock.now(),
             )
             instance.cleanup.append(timer.cancel)
 

@@ -6,7 +6,14 @@ import os
 import resource
 from collections.abc import Callable, Iterable
 
-from ci_doctor.services.descendant_end import LONGEST_S, SHORTEST_S, DescendantPolicy, Ended, is_death, next_pause
+from ci_doctor.services.descendant_end import (
+    LONGEST_S,
+    SHORTEST_S,
+    DescendantPolicy,
+    Ended,
+    is_death,
+    next_pause,
+)
 from ci_doctor.system import clock
 from ci_doctor.system.processes.children import ChildrenLook, NewestPid
 from ci_doctor.system.processes.exit_status import exit_status, is_ending
@@ -81,7 +88,9 @@ class DescendantWatch:
     def scan_now(self) -> None:
         """Look at once, whatever the pace. Raises OSError where no file descriptor is left to look with."""
         began = clock.now()
-        self._newest_then = self._newest.read()  # before the look: what is born meanwhile prompts the next one
+        self._newest_then = (
+            self._newest.read()
+        )  # before the look: what is born meanwhile prompts the next one
         changed = self._look()
         self._scanned_at = clock.now()
         self._pause_s = next_pause(self._pause_s, self._scanned_at - began, changed=changed)
@@ -139,12 +148,16 @@ class DescendantWatch:
         daemon = self._members.pop(pid)
         self._close_pidfd(daemon)
         for member in self._members.values():
-            if member.root == daemon.root and (member.root is not None or _session(member.kin.pid) == _session(pid)):
+            if member.root == daemon.root and (
+                member.root is not None or _session(member.kin.pid) == _session(pid)
+            ):
                 member.root = pid
 
     def _take_in(self, pid: int, root: int | None, *, orphan: bool) -> _Member | None:
         kin = look_up(pid)
-        if kin is None or ((told := self._told.get(pid)) is not None and told.identity == kin.identity):
+        if kin is None or (
+            (told := self._told.get(pid)) is not None and told.identity == kin.identity
+        ):
             return None
         session = _session(pid)
         if orphan:
@@ -181,7 +194,9 @@ class DescendantWatch:
 
     def _make_room(self) -> None:
         """No file descriptor is left: from now on do with fewer, since looking needs some, and others do."""
-        for member in [member for member in self._members.values() if member.pidfd is not None][-_SPARE_PIDFDS:]:
+        for member in [member for member in self._members.values() if member.pidfd is not None][
+            -_SPARE_PIDFDS:
+        ]:
             self._close_pidfd(member)
         self._free_pidfds = 0
 
@@ -212,7 +227,9 @@ class DescendantWatch:
         self._close_pidfd(member)
         self._told[pid] = member.kin
         self._pause_s = SHORTEST_S  # a tree that loses one changes
-        self._on_end(root, Ended(kin=member.kin, returncode=returncode, at=at, root_ended=root_ended))
+        self._on_end(
+            root, Ended(kin=member.kin, returncode=returncode, at=at, root_ended=root_ended)
+        )
 
 
 def _session(pid: int) -> int:

@@ -37,7 +37,9 @@ class EventLog:
         self._torn = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
+            flags = (
+                os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
+            )
             self._descriptor = os.open(path, flags, 0o644)
         except OSError as error:
             raise UsageError(
@@ -49,7 +51,10 @@ class EventLog:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -74,7 +79,11 @@ class EventLog:
 
 
 def _fields(event: ServiceEvent) -> dict[str, Any]:
-    fields: dict[str, Any] = {"t": round(event.at, 6), "time": clock.timestamp(), "event": event.kind.value}
+    fields: dict[str, Any] = {
+        "t": round(event.at, 6),
+        "time": clock.timestamp(),
+        "event": event.kind.value,
+    }
     fields |= {name: getattr(event, name) for name in _ALWAYS}
     if event.kind in _ENDS:
         fields |= {"exit_code": event.exit_code, "signal": event.signal}

@@ -54,7 +54,11 @@ class Death(Struct, frozen=True, kw_only=True):
 
     def words(self) -> str:
         """`exit code 3`, `killed by SIGKILL (9)`."""
-        return "its exit code is unknown" if self.returncode is None else describe_exit(self.returncode)
+        return (
+            "its exit code is unknown"
+            if self.returncode is None
+            else describe_exit(self.returncode)
+        )
 
 
 def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
@@ -144,7 +148,9 @@ def not_ready(subject: Subject, seen: str) -> ServiceFailure:
     """The process lives and its probe has `seen` anything but a good answer until time was up."""
     excerpt, counted = read_root_lines(subject.log)
     full, process = is_out_of_space(subject.log), look_up(subject.pid)
-    seen += "; its process is stopped (SIGSTOP)" if process is not None and process.state == "T" else ""
+    seen += (
+        "; its process is stopped (SIGSTOP)" if process is not None and process.state == "T" else ""
+    )
     return ServiceFailure(
         kind=FailureKind.OUTSIDE if full else FailureKind.NOT_READY,
         message=f"{subject.name} was not ready within {_seconds(subject.duration_s)}: {seen}{_FULL if full else ''}",
@@ -168,13 +174,21 @@ def answered_by_another(subject: Subject, owner: PortOwner) -> ServiceFailure:
 def never_started(name: str, kind: FailureKind, why: str) -> ServiceFailure:
     """The process was not even started."""
     return ServiceFailure(
-        kind=kind, service=name, at=clock.now(), message=f"{name} was not started: {why}", duration_s=0.0
+        kind=kind,
+        service=name,
+        at=clock.now(),
+        message=f"{name} was not started: {why}",
+        duration_s=0.0,
     )
 
 
 def impostor(probe: Probe, pid: int, tree: Tree) -> PortOwner | None:
     """The process that answers on `probe` though it is not ours and older than ours (`pid`); None where unknown."""
-    if not probe.is_network or not is_local(probe.host) or listens([kin.pid for kin in tree.living()], probe.port):
+    if (
+        not probe.is_network
+        or not is_local(probe.host)
+        or listens([kin.pid for kin in tree.living()], probe.port)
+    ):
         return None
     owner, service = owner_of(probe.port), look_up(pid)
     if owner is None or owner.pid is None or service is None:
@@ -197,7 +211,11 @@ def _reason(lines: tuple[str, ...], subject: Subject, tree: Tree) -> tuple[bool,
         ours = owner is None or owner.pid in {kin.pid for kin in tree.living()}
     except OSError:  # no file descriptor is left to look with
         owner, ours = None, True
-    return (False, f"; by its log {cause.reason}") if ours or owner is None else (True, f"; {owner.describe()}")
+    return (
+        (False, f"; by its log {cause.reason}")
+        if ours or owner is None
+        else (True, f"; {owner.describe()}")
+    )
 
 
 def _meaning(returncode: int | None) -> str:

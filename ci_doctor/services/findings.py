@@ -34,7 +34,11 @@ def _what(failure: ServiceFailure) -> str:
     if failure.fatal is not None:
         return "fatal-line"
     # A service that fell with its worker has died itself; the message names the worker.
-    return "descendant-died" if failure.descendant is not None and "itself" in failure.message else "died"
+    return (
+        "descendant-died"
+        if failure.descendant is not None and "itself" in failure.message
+        else "died"
+    )
 
 
 def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
@@ -49,7 +53,9 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
     if failure.peak_rss is not None:
         yield Evidence(excerpt=f"peak memory {memory(failure.peak_rss)}")
     if failure.consequences:
-        yield Evidence(excerpt="\n".join(["then", *(f"  {sentence}" for sentence in failure.consequences)]))
+        yield Evidence(
+            excerpt="\n".join(["then", *(f"  {sentence}" for sentence in failure.consequences)])
+        )
 
 
 def memory(count: int) -> str:
@@ -84,9 +90,19 @@ def stop_findings(result: StopResult) -> Iterator[Finding]:
             remedy=f"ps -o pid,user,stat,wchan,args -p {','.join(str(process.pid) for process in result.survivors)}",
         )
     for sentence in result.not_released:
-        yield _noticed("not-released", Severity.WARNING, sentence, "find who holds it, or raise `release_timeout`")
+        yield _noticed(
+            "not-released",
+            Severity.WARNING,
+            sentence,
+            "find who holds it, or raise `release_timeout`",
+        )
     for sentence in result.problems:
-        yield _noticed("stop-failed", Severity.WARNING, sentence, "see whether what should have stopped still runs")
+        yield _noticed(
+            "stop-failed",
+            Severity.WARNING,
+            sentence,
+            "see whether what should have stopped still runs",
+        )
     if result.killed:
         yield _noticed(
             "killed",
@@ -95,7 +111,12 @@ def stop_findings(result: StopResult) -> Iterator[Finding]:
             "let the server end on SIGTERM, or a real deployment will lose what it holds",
         )
     for sentence in result.cut_logs:
-        yield _noticed("log-cut", Severity.NOTE, sentence, "raise `log_limit` for that service, or let it say less")
+        yield _noticed(
+            "log-cut",
+            Severity.NOTE,
+            sentence,
+            "raise `log_limit` for that service, or let it say less",
+        )
 
 
 def _named(processes: tuple[Process, ...]) -> str:

@@ -63,7 +63,9 @@ class Watched(Protocol):
 class Instance:
     """One start of a service under watch. `wanted` says that its end was asked for, and is no death."""
 
-    def __init__(self, service: RunningService, spec: ServiceSpec, filled: FilledSpec, process: Watched) -> None:
+    def __init__(
+        self, service: RunningService, spec: ServiceSpec, filled: FilledSpec, process: Watched
+    ) -> None:
         self.service = service
         self.spec = spec
         self.filled = filled
@@ -93,7 +95,9 @@ class Instance:
             duration_s=at - self.began,
         )
 
-    def event(self, kind: EventKind, at: float, *, returncode: int | None = None, **fields: Any) -> ServiceEvent:
+    def event(
+        self, kind: EventKind, at: float, *, returncode: int | None = None, **fields: Any
+    ) -> ServiceEvent:
         """What happened to it; `returncode` as subprocess has it, `fields` are the other fields of the event."""
         return ServiceEvent(
             kind=kind,
@@ -104,7 +108,9 @@ class Instance:
                 "pid": self.process.pid,
                 "log": str(self.service.log),
                 "exit_code": returncode if returncode is not None and returncode >= 0 else None,
-                "signal": signal_name(-returncode) if returncode is not None and returncode < 0 else None,
+                "signal": signal_name(-returncode)
+                if returncode is not None and returncode < 0
+                else None,
                 **fields,
             },
         )

@@ -81,7 +81,11 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
         if self.log is None:
             return ()
         excerpt = "\n".join(self.tail) or None
-        return (Evidence(file=self.log, line=self.tail_line, end_line=self.tail_end_line, excerpt=excerpt),)
+        return (
+            Evidence(
+                file=self.log, line=self.tail_line, end_line=self.tail_end_line, excerpt=excerpt
+            ),
+        )
 
 
 class EventKind(StrEnum):

@@ -64,7 +64,9 @@ def reserve_port() -> ReservedPort:
             mark.close()
         else:
             return ReservedPort(number, mark)
-    raise InfraError(f"no free port between {_LOWEST} and {below}", hint="see what listens there: ss -ltnp")
+    raise InfraError(
+        f"no free port between {_LOWEST} and {below}", hint="see what listens there: ss -ltnp"
+    )
 
 
 def _ephemeral_range_start() -> int:
@@ -110,7 +112,9 @@ def owner_of(port: int) -> PortOwner | None:
 
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
-            return PortOwner(port=port, pid=pid, name=process.name(), since=_timestamp(process.create_time()))
+            return PortOwner(
+                port=port, pid=pid, name=process.name(), since=_timestamp(process.create_time())
+            )
     return PortOwner(port=port)
 
 

@@ -14,7 +14,14 @@ from ci_doctor.system import clock
 from ci_doctor.system.gpu_memory import GpuMemory, check_gpu_library, read_gpu_memory
 from ci_doctor.system.processes.listeners import is_listened_on
 
-__all__ = ["Condition", "GpuMemoryBack", "PortReleased", "check_gpu_library", "read_gpu_memory", "wait_released"]
+__all__ = [
+    "Condition",
+    "GpuMemoryBack",
+    "PortReleased",
+    "check_gpu_library",
+    "read_gpu_memory",
+    "wait_released",
+]
 
 _PORT_PAUSE_S = 0.02
 _GPU_PAUSE_S = 0.2
@@ -72,7 +79,8 @@ async def _gpu_memory(condition: GpuMemoryBack, deadline: float, limit_s: float)
         held = tuple(
             f"{gpu.describe()}, {limit_s:g} s after the stop; it was {(was or 0) // 2**20:,} MiB before the start"
             for gpu in now
-            if gpu.used is not None and gpu.used > ((was := before.get(gpu.index)) or 0) + condition.margin
+            if gpu.used is not None
+            and gpu.used > ((was := before.get(gpu.index)) or 0) + condition.margin
         )
         left = deadline - clock.now()
         if not held or left <= 0:

@@ -142,7 +142,9 @@ class RunningGroup:
         instance.wanted = True
         pid = instance.process.pid
         self._before[name] = tuple(
-            {kin.identity: kin for kin in (*self.tree.below(pid), *self._watch.strays(pid))}.values()
+            {
+                kin.identity: kin for kin in (*self.tree.below(pid), *self._watch.strays(pid))
+            }.values()
         )
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
@@ -150,7 +152,11 @@ class RunningGroup:
         loop.add_reader(instance.process.pidfd, settle, ended)
         try:
             if not instance.ended:
-                self.tell(instance.event(EventKind.STOPPING, clock.now(), returncode=None, signal=number.name))
+                self.tell(
+                    instance.event(
+                        EventKind.STOPPING, clock.now(), returncode=None, signal=number.name
+                    )
+                )
                 signal.pidfd_send_signal(instance.process.pidfd, number)
                 await ended
         except ProcessLookupError:
@@ -158,7 +164,9 @@ class RunningGroup:
         finally:
             loop.remove_reader(instance.process.pidfd)
         instance.ended = True
-        self.tell(instance.event(EventKind.STOPPED, clock.now(), returncode=instance.process.wait()))
+        self.tell(
+            instance.event(EventKind.STOPPED, clock.now(), returncode=instance.process.wait())
+        )
 
     async def relaunch(self, name: str) -> ServiceFailure | None:
         """Start a service again that was taken down: same port, next log. Returns once it is ready, or why it is not."""
@@ -169,7 +177,11 @@ class RunningGroup:
     def remains(self, name: str) -> tuple[Kin, ...]:
         """What still lives of the processes that the service had when it was taken down."""
         now = ((kin, look_up(kin.pid)) for kin in self._before.get(name, ()))
-        return tuple(kin for kin, seen in now if seen is not None and seen.identity == kin.identity and not seen.ended)
+        return tuple(
+            kin
+            for kin, seen in now
+            if seen is not None and seen.identity == kin.identity and not seen.ended
+        )
 
     async def stop(self, *, grace_s: float = LONGEST_GRACE_S, in_haste: bool = False) -> StopResult:
         """INT, TERM and then KILL to the whole tree, the last after `grace_s` (at most 5) seconds; 8 s at most in all.
@@ -178,7 +190,9 @@ class RunningGroup:
         kills at once, then lets the cancellation through.
         """
         if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop(min(grace_s, LONGEST_GRACE_S), in_haste=in_haste))
+            self._stopping = asyncio.create_task(
+                self._stop(min(grace_s, LONGEST_GRACE_S), in_haste=in_haste)
+            )
         try:
             return await asyncio.shield(self._stopping)
         except asyncio.CancelledError:
@@ -197,7 +211,11 @@ class RunningGroup:
             await self._stop_work.ask(tuple(self.instances.values()), grace_s)
         finally:
             result = self._finish(began)
-        return result if in_haste else await self._stop_work.await_released(tuple(self.instances.values()), result)
+        return (
+            result
+            if in_haste
+            else await self._stop_work.await_released(tuple(self.instances.values()), result)
+        )
 
     def _living(self) -> list[Instance]:
         return [instance for instance in self.instances.values() if not instance.ended]

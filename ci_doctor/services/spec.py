@@ -58,7 +58,9 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Seconds that the service has to become ready. Raises ValueError where there are none."""
         seconds = parse_duration(self.start_timeout)
         if seconds <= 0:
-            raise ValueError(f"start_timeout is {self.start_timeout!r}, which leaves no time to start")
+            raise ValueError(
+                f"start_timeout is {self.start_timeout!r}, which leaves no time to start"
+            )
         return seconds
 
     def log_limit_bytes(self) -> int:
@@ -125,7 +127,9 @@ def fill(text: str, placeholders: Mapping[str, str]) -> str:
     return text
 
 
-def fill_spec(spec: ServiceSpec, context: LaunchContext, ports: Mapping[str, int], name: str) -> FilledSpec:
+def fill_spec(
+    spec: ServiceSpec, context: LaunchContext, ports: Mapping[str, int], name: str
+) -> FilledSpec:
     """The service `name` made ready to start; `ports` holds the reserved port of each service of the group.
 
     Raises ValueError as `words` and `parse_ready` do.

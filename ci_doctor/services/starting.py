@@ -30,7 +30,9 @@ async def start_service(
     """
     filled = fill_spec(spec, context, group.ports, name)
     began = clock.now()
-    instance = cannot_start(name, spec, filled, limit_s) or _launch(group, name, spec, filled, context)
+    instance = cannot_start(name, spec, filled, limit_s) or _launch(
+        group, name, spec, filled, context
+    )
     if isinstance(instance, ServiceFailure):
         group.fail(instance)
         return
@@ -45,12 +47,18 @@ async def start_service(
         group.mark_ready(name)
 
 
-def cannot_start(name: str, spec: ServiceSpec, filled: FilledSpec, limit_s: float) -> ServiceFailure | None:
+def cannot_start(
+    name: str, spec: ServiceSpec, filled: FilledSpec, limit_s: float
+) -> ServiceFailure | None:
     """Why the service is not even to be started: no time, or its fixed port has an owner."""
     if limit_s <= 0:
         return failure.never_started(name, FailureKind.NOT_READY, "no time is left")
     # A reserved port was free a moment ago; a fixed one may have had an owner for days.
-    if spec.has_fixed_port() and is_local(filled.probe.host) and (owner := owner_of(filled.probe.port)):
+    if (
+        spec.has_fixed_port()
+        and is_local(filled.probe.host)
+        and (owner := owner_of(filled.probe.port))
+    ):
         return failure.never_started(name, FailureKind.OUTSIDE, owner.describe())
     return None
 
@@ -67,7 +75,9 @@ async def _ready_or_dead(group: RunningGroup, instance: Instance, deadline: floa
 
 
 async def _probe(group: RunningGroup, instance: Instance, deadline: float) -> str | None:
-    seen = await wait_until_ready(instance.filled.probe, deadline - clock.now(), group.probe_context(instance))
+    seen = await wait_until_ready(
+        instance.filled.probe, deadline - clock.now(), group.probe_context(instance)
+    )
     # One that goes into the background is ready only once it is known whom to watch.
     if seen is None and instance.filled.pidfile is not None:
         return await _taken_hold_of(instance, deadline)
@@ -95,7 +105,9 @@ def _launch(
         )
     except OSError as error:
         if error.errno in EXHAUSTED:
-            return failure.never_started(name, FailureKind.OUTSIDE, f"{error.strerror} (on this machine)")
+            return failure.never_started(
+                name, FailureKind.OUTSIDE, f"{error.strerror} (on this machine)"
+            )
         raise UsageError(
             f'service "{name}": cannot run {filled.words[0]}: {error.strerror}',
             hint="is it made for this machine, and does a script begin with #! and its interpreter?",

@@ -33,7 +33,11 @@ class Stopping:
     """The end of a group: first ask, then `finish`."""
 
     def __init__(
-        self, tree: OwnTree, watch: DeathWatch, guardian: Guardian, tell: Callable[[ServiceEvent], None]
+        self,
+        tree: OwnTree,
+        watch: DeathWatch,
+        guardian: Guardian,
+        tell: Callable[[ServiceEvent], None],
     ) -> None:
         self._tree = tree
         self._watch = watch
@@ -99,7 +103,11 @@ class Stopping:
                 self._tell(instance.event(EventKind.STOPPING, clock.now()))
 
     async def _run_stop_commands(self, instances: Iterable[Instance], limit_s: float) -> None:
-        running = [child for each in instances if each.filled.stop_words and (child := self._start_stop_command(each))]
+        running = [
+            child
+            for each in instances
+            if each.filled.stop_words and (child := self._start_stop_command(each))
+        ]
         loop = asyncio.get_running_loop()
         try:
             waits = []
@@ -125,7 +133,9 @@ class Stopping:
             finally:
                 os.close(output)
         except OSError as error:
-            self._problems.append(f"{instance.name}: its stop_command could not be run: {error.strerror or error}")
+            self._problems.append(
+                f"{instance.name}: its stop_command could not be run: {error.strerror or error}"
+            )
             return None
 
     def _tell_killed(self, instances: Iterable[Instance], result: StopResult) -> None:

@@ -91,5 +91,7 @@ def _read(pynvml: Any, index: int) -> GpuMemory:
         return GpuMemory(index=index, used=None)
     holders: tuple[int, ...] = ()
     with contextlib.suppress(pynvml.NVMLError):
-        holders = tuple(process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        holders = tuple(
+            process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        )
     return GpuMemory(index=index, used=used, holders=holders)

@@ -28,5 +28,11 @@ def checkout(directory: Path) -> Checkout | None:
                 branch=None if head.is_detached else repository.active_branch.name,
                 dirty=repository.is_dirty(submodules=False),
             )
-    except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError, ValueError, OSError):
+    except (
+        git.InvalidGitRepositoryError,
+        git.NoSuchPathError,
+        git.GitCommandError,
+        ValueError,
+        OSError,
+    ):
         return None

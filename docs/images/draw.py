@@ -48,7 +48,9 @@ def report(words: Sequence[str], example: Path) -> str:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
         command = ["ci-doctor", words[0], "--report-dir", folder, *words[1:]]
-        subprocess.run(command, cwd=example, env={**os.environ, "PATH": path}, check=False, capture_output=True)
+        subprocess.run(
+            command, cwd=example, env={**os.environ, "PATH": path}, check=False, capture_output=True
+        )
         found = json.parse((Path(folder) / "report.json").read_text())
     shown = re.split(r"\n(?:\x1b\[[0-9;]*m)*Attempts", text.render(found, width=84, colour=True))[0]
     shown = shown.replace(f"{sys.prefix}/", ".venv/").replace(f"{example}/", "")

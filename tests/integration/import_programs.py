@@ -90,7 +90,9 @@ class Program(Struct, frozen=True, kw_only=True):
         return directory
 
 
-def _threaded(background: str, foreground: str, *, start: str = "threading.Thread(target=background).start()") -> str:
+def _threaded(
+    background: str, foreground: str, *, start: str = "threading.Thread(target=background).start()"
+) -> str:
     """A thread imports first, the main thread once it is done."""
     return f"""
 import threading
@@ -247,8 +249,18 @@ if __name__ == "__main__":
 
 RACY = (
     _racy("replaced, thread first", _LAZY, _SELF, "lazypkg"),
-    _racy("replaced, main first", _main_first("from lazypkg import Thing", "import lazypkg"), _SELF, "lazypkg"),
-    _racy("replaced, attribute", _threaded("import lazypkg", "import lazypkg; lazypkg.Thing"), _SELF, "lazypkg"),
+    _racy(
+        "replaced, main first",
+        _main_first("from lazypkg import Thing", "import lazypkg"),
+        _SELF,
+        "lazypkg",
+    ),
+    _racy(
+        "replaced, attribute",
+        _threaded("import lazypkg", "import lazypkg; lazypkg.Thing"),
+        _SELF,
+        "lazypkg",
+    ),
     _racy("replaced, main too early", _EARLY, _SELF, "lazypkg"),
     _racy(
         "replaced, relative imports",
@@ -256,7 +268,9 @@ RACY = (
         _SELF,
         "outer.lazy",
     ),
-    _racy("replaced, nested", _threaded("import wants", "from lazypkg import Thing"), _SELF, "lazypkg"),
+    _racy(
+        "replaced, nested", _threaded("import wants", "from lazypkg import Thing"), _SELF, "lazypkg"
+    ),
     _racy("replaced, thread pool", _POOL, _SELF, "lazypkg"),
     _racy("replaced, asyncio thread", _TO_THREAD, _SELF, "lazypkg"),
     _racy(
@@ -293,15 +307,71 @@ RACY = (
         words=("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "main.py"),
         needs="xdist",
     ),
-    _racy("cycle, thread at a", _threaded("import cycle_a", "import cycle_b"), _CYCLE, "cycle_a", "cycle_b"),
-    _racy("cycle, thread at b", _threaded("import cycle_b", "import cycle_a"), _CYCLE, "cycle_a", "cycle_b"),
-    _racy("cycle, main first", _main_first("import cycle_b", "import cycle_a"), _CYCLE, "cycle_a", "cycle_b"),
-    _racy("cycle of three, a and b", _threaded("import ring_a", "import ring_b"), _CYCLE, "ring_a", "ring_b", "ring_c"),
-    _racy("cycle of three, a and c", _threaded("import ring_a", "import ring_c"), _CYCLE, "ring_a", "ring_b", "ring_c"),
-    _racy("submodule, thread at submodule", _threaded("import pkg.sub", "import pkg"), _ORDER, "pkg", "pkg.sub"),
-    _racy("submodule, thread at package", _threaded("import pkg", "import pkg.sub"), _ORDER, "pkg", "pkg.sub"),
-    _racy("submodule, main first", _main_first("import pkg.sub", "import pkg"), _ORDER, "pkg", "pkg.sub"),
-    _racy("submodule with back edge", _threaded("import back.sub", "import back"), _ORDER, "back", "back.sub"),
+    _racy(
+        "cycle, thread at a",
+        _threaded("import cycle_a", "import cycle_b"),
+        _CYCLE,
+        "cycle_a",
+        "cycle_b",
+    ),
+    _racy(
+        "cycle, thread at b",
+        _threaded("import cycle_b", "import cycle_a"),
+        _CYCLE,
+        "cycle_a",
+        "cycle_b",
+    ),
+    _racy(
+        "cycle, main first",
+        _main_first("import cycle_b", "import cycle_a"),
+        _CYCLE,
+        "cycle_a",
+        "cycle_b",
+    ),
+    _racy(
+        "cycle of three, a and b",
+        _threaded("import ring_a", "import ring_b"),
+        _CYCLE,
+        "ring_a",
+        "ring_b",
+        "ring_c",
+    ),
+    _racy(
+        "cycle of three, a and c",
+        _threaded("import ring_a", "import ring_c"),
+        _CYCLE,
+        "ring_a",
+        "ring_b",
+        "ring_c",
+    ),
+    _racy(
+        "submodule, thread at submodule",
+        _threaded("import pkg.sub", "import pkg"),
+        _ORDER,
+        "pkg",
+        "pkg.sub",
+    ),
+    _racy(
+        "submodule, thread at package",
+        _threaded("import pkg", "import pkg.sub"),
+        _ORDER,
+        "pkg",
+        "pkg.sub",
+    ),
+    _racy(
+        "submodule, main first",
+        _main_first("import pkg.sub", "import pkg"),
+        _ORDER,
+        "pkg",
+        "pkg.sub",
+    ),
+    _racy(
+        "submodule with back edge",
+        _threaded("import back.sub", "import back"),
+        _ORDER,
+        "back",
+        "back.sub",
+    ),
     _racy(
         "failed import",
         _threaded(
@@ -314,7 +384,9 @@ RACY = (
 )
 
 
-def _ordered(start: str, wait: str, *, first: str = "import lazypkg", then: str = "from lazypkg import Thing") -> str:
+def _ordered(
+    start: str, wait: str, *, first: str = "import lazypkg", then: str = "from lazypkg import Thing"
+) -> str:
     return f"""
 import queue, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -393,8 +465,12 @@ SAFE = tuple(
         "import_module on both sides": _threaded(_MODULE, _MODULE),
         "one entry of a cycle": _threaded("import cycle_a", "import cycle_a"),
         "package on both sides": _threaded("import pkg", "import pkg"),
-        "cycle after join": _ordered(_START, "thread.join()", first="import cycle_a", then="import cycle_b"),
-        "standard library": _threaded("import json, decimal, http.client", "import json, asyncio, csv"),
+        "cycle after join": _ordered(
+            _START, "thread.join()", first="import cycle_a", then="import cycle_b"
+        ),
+        "standard library": _threaded(
+            "import json, decimal, http.client", "import json, asyncio, csv"
+        ),
         "two processes": _PROCESSES,
         "no thread": "import lazypkg\nfrom lazypkg import Thing\nimport cycle_a, pkg.sub\nprint('fine')\n",
     }.items()
@@ -412,7 +488,11 @@ def usable(programs: tuple[Program, ...] = CORPUS) -> Iterator[Program]:
     """Those whose needs this interpreter has."""
     from importlib.util import find_spec
 
-    return (program for program in programs if program.needs is None or find_spec(program.needs) is not None)
+    return (
+        program
+        for program in programs
+        if program.needs is None or find_spec(program.needs) is not None
+    )
 
 
 def command(program: Program, python: Path | str = sys.executable) -> list[str]:

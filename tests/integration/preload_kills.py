@@ -21,8 +21,18 @@ from ci_doctor.preload.rules import parse_rule
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE
 
 RULE = parse_rule("serve=json:dumps")
-OTHER_RULE = parse_rule("serve=json:loads")  # as long: its bytecode must not be taken for that of RULE
-FILE_EFFECTS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.utime", "os.truncate"}
+OTHER_RULE = parse_rule(
+    "serve=json:loads"
+)  # as long: its bytecode must not be taken for that of RULE
+FILE_EFFECTS = {
+    "os.rename",
+    "os.remove",
+    "os.mkdir",
+    "os.rmdir",
+    "os.chmod",
+    "os.utime",
+    "os.truncate",
+}
 
 
 def files(site_dir: Path) -> dict[str, str | None]:
@@ -40,10 +50,14 @@ def count_effects(site_dir: Path, reached: Callable[[], None]) -> None:
     def is_inside(path: Any) -> bool:
         if isinstance(path, int):
             path = str(Path(f"/proc/self/fd/{path}").readlink())
-        return isinstance(path, str | bytes) and os.path.realpath(os.fsdecode(path)).startswith(root)
+        return isinstance(path, str | bytes) and os.path.realpath(os.fsdecode(path)).startswith(
+            root
+        )
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        opens_for_writing = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        opens_for_writing = event == "open" and arguments[2] & (
+            os.O_WRONLY | os.O_RDWR | os.O_CREAT
+        )
         writes = (opens_for_writing or event in FILE_EFFECTS) and is_inside(arguments[0])
         if writes or event == "subprocess.Popen":
             reached()
@@ -78,7 +92,11 @@ def _start(python: Path) -> subprocess.CompletedProcess[str]:
     """A start that may write bytecode; it prints the rules that are armed, or None."""
     program = f"import json, sys; print(getattr(sys.modules.get({FINDER[:-3]!r}), 'RULES', None))"
     return subprocess.run(
-        [python, "-c", program], capture_output=True, text=True, check=False, env={"PATH": os.defpath}
+        [python, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.defpath},
     )
 
 

@@ -80,7 +80,11 @@ class Venv:
     """A virtual environment without pip."""
 
     def __init__(self, interpreter: Path, directory: Path) -> None:
-        subprocess.run([interpreter, "-m", "venv", "--without-pip", directory], check=True, env={"PATH": os.defpath})
+        subprocess.run(
+            [interpreter, "-m", "venv", "--without-pip", directory],
+            check=True,
+            env={"PATH": os.defpath},
+        )
         self.directory = directory
         self.python = directory / "bin" / "python"
         (self.site_dir,) = directory.glob("lib/python3.*/site-packages")
@@ -97,7 +101,9 @@ class Venv:
         for name, content in shim_files([parse_rule(text) for text in rules]).items():
             (self.site_dir / name).write_bytes(content)
 
-    def run(self, *arguments: str, timeout_s: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, timeout_s: float = 60, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run the venv's Python with nothing in its environment but PATH and `environment`."""
         return subprocess.run(
             [self.python, *arguments],
@@ -121,7 +127,9 @@ def interpreters() -> dict[str, Path]:
     """The interpreters that may be on this machine, by a short name: our own, the system's, and pyenv's."""
     own = Path(sys.executable)
     names = ("3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0")
-    others = {name: pyenv_python(name) for name in names if not own.resolve().is_relative_to(PYENV / name)}
+    others = {
+        name: pyenv_python(name) for name in names if not own.resolve().is_relative_to(PYENV / name)
+    }
     return {"own": own, "system": Path("/usr/bin/python3"), **others}
 
 
@@ -129,7 +137,9 @@ def without_sitecustomize() -> dict[str, Path]:
     """Those of them whose standard library brings no sitecustomize, as Debian's does."""
     own = Path(sysconfig.get_path("stdlib")) / "sitecustomize.py"
     return {
-        name: path for name, path in interpreters().items() if name != "system" and not (name == "own" and own.exists())
+        name: path
+        for name, path in interpreters().items()
+        if name != "system" and not (name == "own" and own.exists())
     }
 
 

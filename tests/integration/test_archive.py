@@ -43,12 +43,17 @@ Archive(Path(sys.argv[1]), days=30, limit=1 << 30).keep(IDENTITY, result, slowly
 
 
 def start(program: str, *arguments: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", program, *map(str, arguments)], cwd=ROOT, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)], cwd=ROOT, stderr=subprocess.PIPE
+    )
 
 
 @pytest.mark.parametrize("limit", [1 << 30, 5000, 1])
 def test_many_may_write_read_and_evict_at_once(tmp_path: Path, limit: int) -> None:
-    writers = [start(WRITER, tmp_path / "archive", tmp_path / f"{number}.jsonl", limit) for number in range(4)]
+    writers = [
+        start(WRITER, tmp_path / "archive", tmp_path / f"{number}.jsonl", limit)
+        for number in range(4)
+    ]
 
     for writer in writers:
         _, said = writer.communicate(timeout=120)
@@ -81,6 +86,8 @@ def test_a_writer_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_an_archived_start_can_be_read_without_ci_doctor(tmp_path: Path) -> None:
     result, lines = made(tmp_path / "samples.jsonl")
-    path = Archive(tmp_path / "archive", days=30, limit=1 << 30).keep(IDENTITY, result, lines, build="b")
+    path = Archive(tmp_path / "archive", days=30, limit=1 << 30).keep(
+        IDENTITY, result, lines, build="b"
+    )
 
     assert gzip.decompress(path.read_bytes()).endswith(b"".join(lines))

@@ -26,7 +26,9 @@ def pour(directory: Path, *arguments: str) -> tuple[Path, subprocess.Popen[bytes
 
 
 @pytest.mark.parametrize("newlines", [(), ("newlines",)], ids=["one endless line", "many lines"])
-def test_a_process_that_prints_without_measure_fills_no_disk(tmp_path: Path, newlines: tuple[str, ...]) -> None:
+def test_a_process_that_prints_without_measure_fills_no_disk(
+    tmp_path: Path, newlines: tuple[str, ...]
+) -> None:
     log, process = pour(tmp_path, "300", *newlines)
     bound = LogBound(log, 8 * MIB)
     freed = 0
@@ -67,7 +69,9 @@ def test_a_flood_of_output_neither_holds_up_the_loop_nor_hides_its_end(tmp_path:
             skipped += count
 
         watch = LogWatch(
-            log, lambda lines: found.extend(line for line in lines if fatal.matches(line)), on_skipped=skip
+            log,
+            lambda lines: found.extend(line for line in lines if fatal.matches(line)),
+            on_skipped=skip,
         )
         longest = 0.0
         while process.poll() is None:

@@ -44,7 +44,11 @@ def imported(*arguments: str, cwd: Path) -> set[str]:
         "print(*sys.modules, file=open('modules', 'w'))\n"
     )
     subprocess.run(
-        [sys.executable, "-c", program, *arguments], cwd=cwd, env=environment(), capture_output=True, check=False
+        [sys.executable, "-c", program, *arguments],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        check=False,
     )
     return set((cwd / "modules").read_text().split())
 
@@ -109,12 +113,20 @@ def test_an_unknown_command_with_json_is_a_report_too(tmp_path: Path) -> None:
 class TestBugs:
     """An exception that nobody expected, by a dependency that is broken."""
 
-    def run(self, tmp_path: Path, module: str, *arguments: str, text: str = "raise RuntimeError('on purpose')") -> Ran:
+    def run(
+        self,
+        tmp_path: Path,
+        module: str,
+        *arguments: str,
+        text: str = "raise RuntimeError('on purpose')",
+    ) -> Ran:
         broken = tmp_path / "broken"
         broken.mkdir()
         (broken / f"{module}.py").write_text(text)
         return doctor(
-            *arguments, cwd=tmp_path, env={"PYTHONPATH": f"{broken}{os.pathsep}{environment()['PYTHONPATH']}"}
+            *arguments,
+            cwd=tmp_path,
+            env={"PYTHONPATH": f"{broken}{os.pathsep}{environment()['PYTHONPATH']}"},
         )
 
     def test_is_70_with_a_text_to_paste(self, tmp_path: Path) -> None:
@@ -139,8 +151,12 @@ class TestBugs:
 
 class TestStreams:
     @pytest.mark.parametrize("unbuffered", [None, "1"])
-    @pytest.mark.parametrize("line", ["--help", "config show", "config show --json", "config show 2>&1"])
-    def test_a_reader_that_goes_away_is_no_error(self, line: str, unbuffered: str | None, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        "line", ["--help", "config show", "config show --json", "config show 2>&1"]
+    )
+    def test_a_reader_that_goes_away_is_no_error(
+        self, line: str, unbuffered: str | None, tmp_path: Path
+    ) -> None:
         # The pipe has no reader from the start, so the first write fails, whatever the timing.
         line, _, both = line.partition(" 2>")
         reader, writer = os.pipe()
@@ -157,7 +173,9 @@ class TestStreams:
         assert ended.returncode == 141
         assert not ended.stderr, ended.stderr
 
-    @pytest.mark.parametrize("arguments", [["config", "show"], ["nonsense"], ["setup-env"], ["--help"]])
+    @pytest.mark.parametrize(
+        "arguments", [["config", "show"], ["nonsense"], ["setup-env"], ["--help"]]
+    )
     def test_no_escapes_where_nobody_looks(self, arguments: list[str], project: Path) -> None:
         ran = doctor(*arguments, cwd=project)
         assert "\x1b" not in ran.out + ran.err, ran
@@ -180,7 +198,8 @@ class TestStreams:
 class TestStartUp:
     def test_the_version_is_shown_without_any_library_but_click(self, project: Path) -> None:
         assert (
-            imported("--version", cwd=project) & (HEAVY | {"ci_doctor.commands.setup_env", "importlib.metadata"})
+            imported("--version", cwd=project)
+            & (HEAVY | {"ci_doctor.commands.setup_env", "importlib.metadata"})
             == set()
         )
 
@@ -204,7 +223,10 @@ class TestStartUp:
     def test_measuring_imports_nothing_of_preparing(self, project: Path) -> None:
         modules = imported("correctness", cwd=project)
         assert "ci_doctor.correctness" in modules
-        assert modules & {"git", "vcs_versioning", "ci_doctor.preload", "ci_doctor.environment.pins"} == set()
+        assert (
+            modules & {"git", "vcs_versioning", "ci_doctor.preload", "ci_doctor.environment.pins"}
+            == set()
+        )
 
     def test_both_ways_to_start_say_the_same(self, project: Path) -> None:
         script = Path(sys.executable).with_name("ci-doctor")
@@ -222,7 +244,10 @@ def test_config_show_says_where_each_value_is_from(tmp_path: Path) -> None:
         '[correctness]\nretries = 5\n\n[exit-codes]\ninfra = 255\n\n[services.a]\ncommand = "serve"\n'
     )
     ran = doctor(
-        "config", "show", cwd=tmp_path, env={"CI_DOCTOR_CORRECTNESS_PASSES": "2", "CI_DOCTOR_EXIT_CODES_VOID": "99"}
+        "config",
+        "show",
+        cwd=tmp_path,
+        env={"CI_DOCTOR_CORRECTNESS_PASSES": "2", "CI_DOCTOR_EXIT_CODES_VOID": "99"},
     )
     for line in (
         "retries = 5  (ci-doctor.toml:2)",
@@ -249,7 +274,9 @@ def test_a_narrow_encoding_of_stdout_loses_no_report(encoding: str, tmp_path: Pa
         assert doctor("report", "out", "--format", form, cwd=tmp_path, env=env).out == plain.out
 
 
-@pytest.mark.parametrize("line", [["setup-env"], ["run", "--", "true"], ["config", "show"], ["preload", "status"]])
+@pytest.mark.parametrize(
+    "line", [["setup-env"], ["run", "--", "true"], ["config", "show"], ["preload", "status"]]
+)
 def test_a_working_directory_that_is_gone_is_said(line: list[str], tmp_path: Path) -> None:
     script = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
     ended = subprocess.run(
@@ -280,7 +307,9 @@ LONG = "a" * 300
         (["report", LONG], {}),
     ],
 )
-def test_a_path_that_cannot_be_looked_at_is_a_usage_error(line: list[str], env: dict[str, str], project: Path) -> None:
+def test_a_path_that_cannot_be_looked_at_is_a_usage_error(
+    line: list[str], env: dict[str, str], project: Path
+) -> None:
     ran = doctor(*line, cwd=project, env=env)
     assert ran.code == 2, ran
     assert ran.out in {"", "(exit 2)\n"}, ran

@@ -23,7 +23,9 @@ from tests.support.cli import Ran, begin, doctor, environment, words
 pytestmark = pytest.mark.integration
 
 SERVER = Path(__file__).parents[1] / "support" / "programs" / "serve_model.py"
-SCHEMA = json.loads((Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
+)
 REQUESTS = 4
 LIMIT_S = 40.0
 SECRET = "sk-4242-do-not-tell"
@@ -40,7 +42,9 @@ class Bench:
     def ask(self, count: int, **body: object) -> None:
         """Write the requests file."""
         lines = [
-            json.dumps({"id": f"r{number}", "body": {"prompt": f"p{number}", "temperature": 0, **body}})
+            json.dumps(
+                {"id": f"r{number}", "body": {"prompt": f"p{number}", "temperature": 0, **body}}
+            )
             for number in range(count)
         ]
         (self.directory / "requests.jsonl").write_text("\n".join(lines) + "\n")
@@ -58,10 +62,16 @@ class Bench:
         ]  # fmt: skip
 
     def compare(
-        self, baseline: str = "", candidate: str = "", *more: str, env: dict[str, str | None] | None = None
+        self,
+        baseline: str = "",
+        candidate: str = "",
+        *more: str,
+        env: dict[str, str | None] | None = None,
     ) -> Ran:
         """Run a comparison to its end."""
-        return doctor(*self.words(baseline, candidate, *more), cwd=self.directory, env=env, timeout=LIMIT_S)
+        return doctor(
+            *self.words(baseline, candidate, *more), cwd=self.directory, env=env, timeout=LIMIT_S
+        )
 
     def begin(self, baseline: str = "", candidate: str = "", *more: str) -> subprocess.Popen[bytes]:
         """Start a comparison."""
@@ -78,7 +88,9 @@ class Bench:
     @property
     def samples(self) -> list[dict[str, Any]]:
         """The samples that were written."""
-        return [json.loads(line) for line in (self.reports / "samples.jsonl").read_text().splitlines()]
+        return [
+            json.loads(line) for line in (self.reports / "samples.jsonl").read_text().splitlines()
+        ]
 
     def rules(self) -> list[str]:
         """The rules of the report's findings."""
@@ -90,7 +102,11 @@ class Bench:
         found = []
         for process in psutil.process_iter(["cmdline", "status"]):
             words = process.info["cmdline"] or ()
-            if mark in words and str(SERVER) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
+            if (
+                mark in words
+                and str(SERVER) in words
+                and process.info["status"] != psutil.STATUS_ZOMBIE
+            ):
                 found.append(" ".join(words))
         return found
 
@@ -114,7 +130,14 @@ def check(bench: Bench, ran: Ran, verdict: str, code: int) -> None:
 
 @pytest.mark.parametrize(
     ("baseline", "candidate"),
-    [("", ""), ("", "fresh"), ("fresh", "backwards"), ("slow", "noisy"), ("flip", "flip"), ("surrogate", "surrogate")],
+    [
+        ("", ""),
+        ("", "fresh"),
+        ("fresh", "backwards"),
+        ("slow", "noisy"),
+        ("flip", "flip"),
+        ("surrogate", "surrogate"),
+    ],
 )
 def test_equal_and_complete_answers_pass(bench: Bench, baseline: str, candidate: str) -> None:
     ran = bench.compare(baseline, candidate)
@@ -187,7 +210,11 @@ def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) 
         assert {finding["rule"] for finding in errors} > {"correctness/regression"}
     if trait in {"dies", "dies-after=2"}:
         said = "the engine could not be loaded" if trait == "dies" else "worker lost"
-        assert any(said in (evidence["excerpt"] or "") for finding in errors for evidence in finding["evidence"])
+        assert any(
+            said in (evidence["excerpt"] or "")
+            for finding in errors
+            for evidence in finding["evidence"]
+        )
 
 
 @pytest.mark.parametrize("trait", [*NEVER_ANSWER, "empty", *DIE, *NEVER_READY])
@@ -201,7 +228,9 @@ def test_arms_that_both_never_work_prove_nothing(bench: Bench, trait: str) -> No
 
 def test_a_candidate_that_is_ill_after_its_last_answer_has_failed(bench: Bench) -> None:
     check(bench, bench.compare("", "falls-ill", "--retries", "1"), "regression", 1)
-    assert "is so no more after the last answer: HTTP status 503" in json.dumps(bench.report["findings"])
+    assert "is so no more after the last answer: HTTP status 503" in json.dumps(
+        bench.report["findings"]
+    )
 
 
 def test_an_answer_beyond_all_measure_is_none(bench: Bench) -> None:
@@ -236,7 +265,9 @@ def test_a_port_owned_by_another_process_is_nobodys_fault(bench: Bench, arm: str
             candidate = {{ services = ["{"bad" if arm == "candidate" else "good"}"] }}
         """
         (bench.directory / "ci-doctor.toml").write_text(config)
-        ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S)
+        ran = doctor(
+            "correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S
+        )
     check(bench, ran, "infra", 75)
     assert "correctness/service-outside" in bench.rules()
 
@@ -268,13 +299,17 @@ def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None
     (bench.directory / "ci-doctor.toml").write_text(config)
     os.mkfifo(bench.directory / "told")
     env = {"TOLD": str(bench.directory / "told")}
-    ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, env=env, timeout=LIMIT_S)
+    ran = doctor(
+        "correctness", "--report-dir", bench.reports, cwd=bench.directory, env=env, timeout=LIMIT_S
+    )
     check(bench, ran, "regression", 1)
     assert "while it was in use: exit code 9" in json.dumps(bench.report["findings"])
 
 
 @pytest.mark.parametrize(("trait", "verdict", "code"), [("hits", "pass", 0), ("", "void", 86)])
-def test_a_pass_needs_the_proof_that_was_asked_for(bench: Bench, trait: str, verdict: str, code: int) -> None:
+def test_a_pass_needs_the_proof_that_was_asked_for(
+    bench: Bench, trait: str, verdict: str, code: int
+) -> None:
     config = f"""
         [correctness]
         requests = "requests.jsonl"
@@ -344,7 +379,8 @@ def until(bench: Bench, process: subprocess.Popen[bytes], moment: str) -> bytes:
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("moment", "traits"), [("started", "never-ready deaf"), ("requests", "silent tell=1"), ("stopping", "deaf")]
+    ("moment", "traits"),
+    [("started", "never-ready deaf"), ("requests", "silent tell=1"), ("stopping", "deaf")],
 )
 def test_a_signal_ends_everything_and_keeps_what_was_gathered(
     bench: Bench, moment: str, traits: str, number: signal.Signals, times: int
@@ -383,8 +419,16 @@ def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
     os.mkfifo(bench.directory / "told")
     env = environment({"TOLD": str(bench.directory / "told")})
     # What nohup does, without its file: it is not on every machine.
-    ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *words(*bench.words("", "silent tell=1", "--budget", "6s"))]
-    process = subprocess.Popen(ignoring, cwd=bench.directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    ignoring = [
+        "sh",
+        "-c",
+        'trap "" HUP; exec "$@"',
+        "sh",
+        *words(*bench.words("", "silent tell=1", "--budget", "6s")),
+    ]
+    process = subprocess.Popen(
+        ignoring, cwd=bench.directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     until(bench, process, "requests")
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=LIMIT_S)
@@ -395,7 +439,9 @@ def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
 def test_a_verdict_stands_where_nothing_can_be_shown(bench: Bench, target: str | None) -> None:
     to = f">{target} 2>{target}" if target else ">&- 2>&-"
     script = ["sh", "-c", f'exec "$@" {to}', "sh", *words(*bench.words("", "flip"))]
-    ended = subprocess.run(script, cwd=bench.directory, env=environment(), timeout=LIMIT_S, check=False)
+    ended = subprocess.run(
+        script, cwd=bench.directory, env=environment(), timeout=LIMIT_S, check=False
+    )
     report = bench.report
     assert (report["verdict"], report["exit_code"]) == ("regression", 1), report["error"]
     assert ended.returncode == 1
@@ -411,7 +457,12 @@ def test_file_descriptors_that_run_out_are_not_the_servers_fault(bench: Bench) -
         *words(*bench.words("slow", "slow", "--concurrency", "120")),
     ]
     ended = subprocess.run(
-        limited, cwd=bench.directory, env=environment(), timeout=LIMIT_S, check=False, capture_output=True
+        limited,
+        cwd=bench.directory,
+        env=environment(),
+        timeout=LIMIT_S,
+        check=False,
+        capture_output=True,
     )
     assert ended.returncode == 75, ended.stderr.decode()
     assert "ulimit -n" in bench.report["error"]["hint"]
@@ -425,7 +476,9 @@ def test_nothing_of_an_earlier_run_is_taken_for_this_ones(bench: Bench) -> None:
         path.write_text("mine")
     check(bench, bench.compare("dies", ""), "infra", 75)
     assert not bench.samples
-    left = {str(path.relative_to(bench.reports)) for path in bench.reports.rglob("*") if path.is_file()}
+    left = {
+        str(path.relative_to(bench.reports)) for path in bench.reports.rglob("*") if path.is_file()
+    }
     assert left == {
         "report.json", "report.md", "report.html", "junit.xml", "samples.jsonl", "starts.jsonl", "run.json", "logs/A1/baseline-1.log", "logs/A2/baseline-1.log",
         "notes.txt", "logs/A1/notes.txt", "logs/Abc/x-1.log",
@@ -445,7 +498,12 @@ def test_a_mistake_leaves_no_earlier_report_as_if_it_were_current(bench: Bench) 
 def test_secrets_of_an_arm_are_told_nowhere(bench: Bench, where: str) -> None:
     traits = "secret-text" if where == "text" else "tells-secret dies"
     ran = bench.compare(
-        traits, traits, "--env", f"candidate:API_KEY={SECRET}", "--env", f"baseline:API_KEY={SECRET}-too"
+        traits,
+        traits,
+        "--env",
+        f"candidate:API_KEY={SECRET}",
+        "--env",
+        f"baseline:API_KEY={SECRET}-too",
     )
     assert SECRET not in ran.out + ran.err
     for path in bench.reports.rglob("*"):
@@ -468,7 +526,10 @@ def mistake(bench: Bench, *words: str | Path) -> Ran:
     [
         ("", "holds no requests"),
         ("\n\n", "holds no requests"),
-        ('{"id": "a", "body": {}}\n{"id": "a", "body": {}}\n', "requests.jsonl:2: id `a` is already used in line 1"),
+        (
+            '{"id": "a", "body": {}}\n{"id": "a", "body": {}}\n',
+            "requests.jsonl:2: id `a` is already used in line 1",
+        ),
         ('{"id": "a", "body": {}}\n\n{"id": "b"\n', "requests.jsonl:3: not JSON"),
         ("[]", "requests.jsonl:1: not a JSON object"),
         ('{"id": "a", "bodi": {}}', "did you mean `body`?"),
@@ -476,7 +537,9 @@ def mistake(bench: Bench, *words: str | Path) -> Ran:
         ('{"id": "a\\ud800", "body": {}}', "`id` must be"),
     ],
 )
-def test_a_wrong_requests_file_is_named_with_its_line(bench: Bench, content: str, said: str) -> None:
+def test_a_wrong_requests_file_is_named_with_its_line(
+    bench: Bench, content: str, said: str
+) -> None:
     (bench.directory / "requests.jsonl").write_text(content)
     ran = mistake(bench, *bench.words())
     assert said in ran.err, ran
@@ -502,7 +565,9 @@ def test_a_wrong_command_line_is_found_before_anything_is_started(
 
 
 def test_a_missing_arm_is_named(bench: Bench) -> None:
-    ran = mistake(bench, "correctness", "--baseline", bench.server(), "--requests", "requests.jsonl")
+    ran = mistake(
+        bench, "correctness", "--baseline", bench.server(), "--requests", "requests.jsonl"
+    )
     assert "the candidate is missing" in ran.err
 
 
@@ -517,7 +582,9 @@ def test_a_missing_arm_is_named(bench: Bench) -> None:
         ("[correctness\n", "ci-doctor.toml:1"),
     ],
 )
-def test_a_wrong_configuration_is_named_with_file_and_line(bench: Bench, config: str, said: str) -> None:
+def test_a_wrong_configuration_is_named_with_file_and_line(
+    bench: Bench, config: str, said: str
+) -> None:
     (bench.directory / "ci-doctor.toml").write_text(config)
     assert said in mistake(bench, *bench.words()).err
 

@@ -27,7 +27,9 @@ def verdict(cwd: Path, *words: str) -> tuple[int, dict[str, Any]]:
 
 def write(path: Path, lines: Iterable[object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines))
+    path.write_text(
+        "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines)
+    )
 
 
 def response(number: int, text: str, identity: str | None = None) -> dict[str, Any]:
@@ -47,9 +49,23 @@ def responses(texts: Sequence[str], prefix: str = "cmpl") -> list[dict[str, Any]
 
 def sample(arm: str, start: int, number: int, text: str, pass_: int = 1) -> dict[str, Any]:
     output = {"choices": [{"index": 0, "text": text}]}
-    head = {"arm": arm, "start": start, "pass": pass_, "id": f"r{number}", "status": 200, "error": None}
+    head = {
+        "arm": arm,
+        "start": start,
+        "pass": pass_,
+        "id": f"r{number}",
+        "status": 200,
+        "error": None,
+    }
     meta = {"id": f"{arm}-{start}-{number}"}
-    return {**head, "output": output, "digest": digest(output), "asked": {}, "empty": False, "meta": meta}
+    return {
+        **head,
+        "output": output,
+        "digest": digest(output),
+        "asked": {},
+        "empty": False,
+        "meta": meta,
+    }
 
 
 def samples(arm: str, starts: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
@@ -90,7 +106,9 @@ def test_reordered_keys_are_the_same_answer(tmp_path: Path) -> None:
     assert verdict(tmp_path, "a.jsonl", "b.jsonl")[0] == 0
 
 
-def test_one_start_a_side_that_differs_is_inconclusive_and_says_where_and_what_would_settle_it(tmp_path: Path) -> None:
+def test_one_start_a_side_that_differs_is_inconclusive_and_says_where_and_what_would_settle_it(
+    tmp_path: Path,
+) -> None:
     write(tmp_path / "a.jsonl", responses(SAME))
     write(tmp_path / "b.jsonl", responses(OTHER))
 
@@ -128,7 +146,10 @@ def test_a_baseline_that_differs_from_itself_is_flaky(tmp_path: Path) -> None:
 
 
 def test_one_run_of_ours_holds_both_arms(tmp_path: Path) -> None:
-    write(tmp_path / "run" / "samples.jsonl", [*samples("baseline", [SAME] * 5), *samples("candidate", [OTHER] * 3)])
+    write(
+        tmp_path / "run" / "samples.jsonl",
+        [*samples("baseline", [SAME] * 5), *samples("candidate", [OTHER] * 3)],
+    )
     write(tmp_path / "run" / "events.jsonl", [{"event": "ready"}])
 
     code, report = verdict(tmp_path, "run", "run/samples.jsonl")
@@ -157,7 +178,10 @@ def test_samples_in_the_order_of_completion_are_aligned_by_id(tmp_path: Path) ->
 def test_a_stored_digest_is_not_believed(tmp_path: Path) -> None:
     other = samples("candidate", [OTHER])
     write(tmp_path / "a.jsonl", samples("baseline", [SAME]))
-    write(tmp_path / "b.jsonl", [{**other[1], "digest": samples("candidate", [SAME])[1]["digest"]}, other[0], other[2]])
+    write(
+        tmp_path / "b.jsonl",
+        [{**other[1], "digest": samples("candidate", [SAME])[1]["digest"]}, other[0], other[2]],
+    )
 
     code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
 
@@ -175,8 +199,12 @@ def test_passes_that_differ_inside_a_start_are_counted(tmp_path: Path) -> None:
 
 
 def test_text_blocks_in_another_order_are_the_same(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("chatcmpl-WJidmXp_0:\nParis\nNote: old\n\nchatcmpl-WJidmXp_1:\nRome\n")
-    (tmp_path / "b.txt").write_text("chatcmpl-WJidmXp_1:\nRome\nchatcmpl-WJidmXp_0:\nParis\nNote: old\n\n")
+    (tmp_path / "a.txt").write_text(
+        "chatcmpl-WJidmXp_0:\nParis\nNote: old\n\nchatcmpl-WJidmXp_1:\nRome\n"
+    )
+    (tmp_path / "b.txt").write_text(
+        "chatcmpl-WJidmXp_1:\nRome\nchatcmpl-WJidmXp_0:\nParis\nNote: old\n\n"
+    )
 
     code, report = verdict(tmp_path, "a.txt", "b.txt")
 
@@ -195,11 +223,19 @@ def test_one_character_in_a_text_block_is_found(tmp_path: Path) -> None:
 def test_batch_output_and_rows_are_compared(tmp_path: Path) -> None:
     for name, seed in (("a", "x"), ("b", "y")):
         batch = [
-            {"id": seed, "custom_id": f"r{n}", "response": {"status_code": 200, "body": body}, "error": None}
+            {
+                "id": seed,
+                "custom_id": f"r{n}",
+                "response": {"status_code": 200, "body": body},
+                "error": None,
+            }
             for n, body in enumerate(responses(SAME, seed))
         ]
         write(tmp_path / f"{name}.jsonl", batch)
-        write(tmp_path / f"{name}-rows.jsonl", [{"prompt": "p", "generated_text": text} for text in SAME])
+        write(
+            tmp_path / f"{name}-rows.jsonl",
+            [{"prompt": "p", "generated_text": text} for text in SAME],
+        )
 
     assert verdict(tmp_path, "a.jsonl", "b.jsonl")[0] == 0
     assert verdict(tmp_path, "a-rows.jsonl", "b-rows.jsonl")[0] == 0
@@ -221,9 +257,20 @@ GOOD = responses(SAME)
         ["what is this"],
         ["", ""],
     ],
-    ids=["error", "unparsable", "twice", "no-choices", "empty-texts", "empty-file", "unknown", "blank"],
+    ids=[
+        "error",
+        "unparsable",
+        "twice",
+        "no-choices",
+        "empty-texts",
+        "empty-file",
+        "unknown",
+        "blank",
+    ],
 )
-def test_what_proves_nothing_is_void_even_where_both_sides_are_alike(tmp_path: Path, lines: list[object]) -> None:
+def test_what_proves_nothing_is_void_even_where_both_sides_are_alike(
+    tmp_path: Path, lines: list[object]
+) -> None:
     write(tmp_path / "a.jsonl", lines)
     shutil.copy(tmp_path / "a.jsonl", tmp_path / "b.jsonl")
 
@@ -233,10 +280,15 @@ def test_what_proves_nothing_is_void_even_where_both_sides_are_alike(tmp_path: P
     assert json.loads((tmp_path / "report" / "report.json").read_text())["verdict"] == "void"
 
 
-@pytest.mark.parametrize("ids", [["cmpl-0", "cmpl-1"], ["cmpl-0", "cmpl-1", "cmpl-9"]], ids=["fewer", "another"])
+@pytest.mark.parametrize(
+    "ids", [["cmpl-0", "cmpl-1"], ["cmpl-0", "cmpl-1", "cmpl-9"]], ids=["fewer", "another"]
+)
 def test_a_missing_answer_is_never_agreement(tmp_path: Path, ids: list[str]) -> None:
     write(tmp_path / "a.jsonl", GOOD)
-    write(tmp_path / "b.jsonl", [{**each, "id": identity} for each, identity in zip(GOOD, ids, strict=False)])
+    write(
+        tmp_path / "b.jsonl",
+        [{**each, "id": identity} for each, identity in zip(GOOD, ids, strict=False)],
+    )
 
     assert verdict(tmp_path, "a.jsonl", "b.jsonl")[0] == 86
     assert verdict(tmp_path, "b.jsonl", "a.jsonl")[0] == 86
@@ -254,7 +306,10 @@ def test_no_common_id_and_other_counts_is_void(tmp_path: Path) -> None:
 
 def test_servers_that_were_not_asked_the_same_are_void(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", GOOD)
-    write(tmp_path / "b.jsonl", [{**each, "usage": {"prompt_tokens": 4, "completion_tokens": 2}} for each in GOOD])
+    write(
+        tmp_path / "b.jsonl",
+        [{**each, "usage": {"prompt_tokens": 4, "completion_tokens": 2}} for each in GOOD],
+    )
 
     code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
 
@@ -273,7 +328,9 @@ def test_servers_that_were_not_asked_the_same_are_void(tmp_path: Path) -> None:
         (("a.jsonl", "a2.jsonl", "--format", "respones"), "did you mean `responses`?"),
     ],
 )
-def test_a_wrong_command_line_is_an_error_of_usage(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_a_wrong_command_line_is_an_error_of_usage(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
     (tmp_path / "nothing").mkdir()
     write(tmp_path / "a.jsonl", GOOD)
     write(tmp_path / "a2.jsonl", GOOD)

@@ -23,14 +23,22 @@ def said(token: str, text: str = "one\ttwo ") -> dict[str, Any]:
         "top_logprobs": [{text: -0.25, "z": -3.0}, {token: -0.70, other: -0.75}],
     }
     return {
-        "choices": [{"index": 0, "text": text + token, "logprobs": logprobs, "finish_reason": "stop"}],
+        "choices": [
+            {"index": 0, "text": text + token, "logprobs": logprobs, "finish_reason": "stop"}
+        ],
         "completion_tokens": 2,
     }
 
 
-def sample(name: str, identity: str, output: dict[str, Any] | None, number: int = 1, **more: Any) -> dict[str, Any]:
+def sample(
+    name: str, identity: str, output: dict[str, Any] | None, number: int = 1, **more: Any
+) -> dict[str, Any]:
     arm = "baseline" if name[0] == "A" else "candidate"
-    told = {"output": output, "digest": digest(output)} if output else {"error": "HTTP 500: out of \x1b[31mmemory"}
+    told = (
+        {"output": output, "digest": digest(output)}
+        if output
+        else {"error": "HTTP 500: out of \x1b[31mmemory"}
+    )
     meta = {"usage": {"prompt_tokens": 7, "completion_tokens": 2}}
     return {
         "arm": arm,
@@ -153,7 +161,9 @@ def test_passes_of_one_start_are_held_against_each_other(run: Path) -> None:
         (("--request", "r1", "--report-dir", "run"), "would be overwritten"),
     ],
 )
-def test_what_cannot_be_shown_is_a_usage_error_with_a_hint(run: Path, more: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_shown_is_a_usage_error_with_a_hint(
+    run: Path, more: tuple[str, ...], told: str
+) -> None:
     ran = replay(run, *more)
 
     assert ran.code == 2, ran

@@ -56,7 +56,9 @@ def after(scene: Scene, number: signal.Signals, **options: object) -> ServiceFai
     """The failure when the worker was sent `number`; None where the service outlives that."""
 
     async def run() -> ServiceFailure | None:
-        spec = ServiceSpec(command=python(WORKER, "{port}", str(scene.directory)), ready=TCP, **options)  # type: ignore[arg-type]
+        spec = ServiceSpec(
+            command=python(WORKER, "{port}", str(scene.directory)), ready=TCP, **options
+        )  # type: ignore[arg-type]
         group = await scene.started(vllm=spec)
         try:
             os.kill(await worker_of(group), number)
@@ -98,11 +100,15 @@ def test_a_worker_that_was_there_before_its_server_was_looked_at_is_its_own(scen
 
         def on_event(event: ServiceEvent) -> None:
             if event.kind is EventKind.STARTED:
-                while not (told.exists() and told.read_text().endswith(" ")):  # it forks before anybody has looked
+                while not (
+                    told.exists() and told.read_text().endswith(" ")
+                ):  # it forks before anybody has looked
                     os.sched_yield()
                 loop.call_soon(kill)
 
-        spec = ServiceSpec(command=[sys.executable, "-c", ours, str(told), str(scene.directory)], ready="file:told")
+        spec = ServiceSpec(
+            command=[sys.executable, "-c", ours, str(told), str(scene.directory)], ready="file:told"
+        )
         group = await start_group({"vllm": spec}, ["vllm"], scene.context, on_event)
         if isinstance(group, ServiceFailure):
             return group
@@ -140,12 +146,16 @@ def test_a_fatal_line_is_a_death_though_the_process_lives_on(scene: Scene) -> No
         time.sleep(1000)
     """
     command = python(source, "{port}", str(scene.directory))
-    failure = scene.failed(vllm=ServiceSpec(command=command, fatal="CUDA error: .*illegal", fatal_grace="50ms"))
+    failure = scene.failed(
+        vllm=ServiceSpec(command=command, fatal="CUDA error: .*illegal", fatal_grace="50ms")
+    )
     assert failure.fatal == "CUDA error: an illegal memory access was encountered"
     assert (failure.kind, failure.exit_code, failure.signal) == (FailureKind.DIED, None, None)
 
 
-def test_a_process_that_ends_within_the_grace_after_a_fatal_line_tells_by_itself(scene: Scene) -> None:
+def test_a_process_that_ends_within_the_grace_after_a_fatal_line_tells_by_itself(
+    scene: Scene,
+) -> None:
     source = """
         import sys
         print("fatal: no", flush=True)
@@ -172,14 +182,18 @@ DAEMON = """
 
 
 def test_a_service_that_goes_into_the_background_without_a_pidfile_is_told_so(scene: Scene) -> None:
-    failure = scene.failed(vllm=ServiceSpec(command=python(DAEMON, "{port}", str(scene.directory)), ready="/never"))
+    failure = scene.failed(
+        vllm=ServiceSpec(command=python(DAEMON, "{port}", str(scene.directory)), ready="/never")
+    )
     assert "went into the background" in failure.message
     assert "name its pidfile" in failure.message
 
 
 def daemon(scene: Scene) -> ServiceSpec:
     command = python(DAEMON, "{port}", str(scene.directory), "pidfile")
-    return ServiceSpec(command=command, ready=TCP, pidfile=str(scene.directory / "pid"), start_timeout="30s")
+    return ServiceSpec(
+        command=command, ready=TCP, pidfile=str(scene.directory / "pid"), start_timeout="30s"
+    )
 
 
 def test_a_daemon_is_followed_by_its_pidfile_and_its_death_is_an_event(scene: Scene) -> None:
@@ -192,13 +206,17 @@ def test_a_daemon_is_followed_by_its_pidfile_and_its_death_is_an_event(scene: Sc
 
     failure = asyncio.run(run())
     assert (failure.service, failure.was_ready) == ("vllm", True)
-    assert failure.signal in {"SIGKILL", None}, "older kernels do not tell how a process ended that is not our child"
+    assert failure.signal in {"SIGKILL", None}, (
+        "older kernels do not tell how a process ended that is not our child"
+    )
 
 
 def test_a_pidfile_of_an_earlier_run_that_names_a_stranger_is_not_followed(scene: Scene) -> None:
     (scene.directory / "pid").write_text(str(os.getppid()))
     command = python(DAEMON, "{port}", str(scene.directory))
-    spec = ServiceSpec(command=command, ready=TCP, pidfile=str(scene.directory / "pid"), start_timeout="700ms")
+    spec = ServiceSpec(
+        command=command, ready=TCP, pidfile=str(scene.directory / "pid"), start_timeout="700ms"
+    )
     failure = scene.failed(vllm=spec)
     assert failure.kind is FailureKind.NOT_READY
 
@@ -224,7 +242,9 @@ def test_a_port_taken_by_another_stops_a_group_before_anything_is_started(scene:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         first = scene.service("answers")
-        second = scene.service("answers", str(port), ready=f"http://127.0.0.1:{port}/", needs=["first"])
+        second = scene.service(
+            "answers", str(port), ready=f"http://127.0.0.1:{port}/", needs=["first"]
+        )
         failure = scene.failed(["second"], first=first, second=second)
     assert failure.kind is FailureKind.OUTSIDE
     assert scene.events == []
@@ -232,7 +252,9 @@ def test_a_port_taken_by_another_stops_a_group_before_anything_is_started(scene:
 
 def test_what_fails_right_after_a_death_is_known_as_its_consequence(scene: Scene) -> None:
     async def run() -> tuple[ServiceFailure, list[ServiceFailure]]:
-        group = await scene.started(first=scene.service("answers"), second=scene.service("answers", needs=["first"]))
+        group = await scene.started(
+            first=scene.service("answers"), second=scene.service("answers", needs=["first"])
+        )
         for name in ("first", "second"):  # before our loop turns again
             os.kill(group.services[name].pid, signal.SIGKILL)
         cause = await group.death
@@ -247,7 +269,9 @@ def test_what_fails_right_after_a_death_is_known_as_its_consequence(scene: Scene
 # --- taking down and starting again ---
 
 
-def test_a_service_that_is_taken_down_on_purpose_is_no_death_and_can_be_started_again(scene: Scene) -> None:
+def test_a_service_that_is_taken_down_on_purpose_is_no_death_and_can_be_started_again(
+    scene: Scene,
+) -> None:
     async def run() -> tuple[int, int, bool]:
         group = await scene.started(kv=scene.service("answers"), vllm=scene.service("answers"))
         before = group.services["kv"]
@@ -266,7 +290,9 @@ def test_a_service_that_is_taken_down_on_purpose_is_no_death_and_can_be_started_
 
     asyncio.run(run())
     assert scene.log("kv", 2).exists()
-    stopped = [event for event in scene.events if event.kind is EventKind.STOPPED and event.service == "kv"]
+    stopped = [
+        event for event in scene.events if event.kind is EventKind.STOPPED and event.service == "kv"
+    ]
     assert [event.signal for event in stopped] == ["SIGKILL"]
 
 
@@ -285,7 +311,9 @@ def test_a_service_that_cannot_be_started_again_is_a_failure(scene: Scene) -> No
     async def run() -> ServiceFailure | None:
         once = "import os, sys; sys.exit(5) if os.path.exists(sys.argv[2] + '/once') else open(sys.argv[2] + '/once', 'w')\n"
         serve = "import socket; s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nwhile True: s.accept()[0].close()"
-        spec = ServiceSpec(command=[sys.executable, "-c", once + serve, "{port}", str(scene.directory)], ready=TCP)
+        spec = ServiceSpec(
+            command=[sys.executable, "-c", once + serve, "{port}", str(scene.directory)], ready=TCP
+        )
         group = await scene.started(vllm=spec)
         await group.take_down("vllm", signal.SIGTERM)
         failure = await group.relaunch("vllm")
@@ -329,7 +357,9 @@ def test_a_stop_command_that_hangs_holds_nothing_up_for_long(scene: Scene) -> No
 
 def test_a_port_that_a_stranger_took_over_is_said_to_be_held(scene: Scene, tmp_path: Path) -> None:
     async def run() -> tuple[str, ...]:
-        group = await scene.started(vllm=scene.service("answers", released=["port"], release_timeout="200ms"))
+        group = await scene.started(
+            vllm=scene.service("answers", released=["port"], release_timeout="200ms")
+        )
         port = group.endpoint.port
         await group.take_down("vllm", signal.SIGKILL)
         with socket.create_server(("127.0.0.1", port)):
@@ -355,7 +385,10 @@ def test_a_group_given_up_while_it_starts_is_asked_to_end_before_it_is_killed(sc
     async def run() -> None:
         task = asyncio.create_task(
             scene.start(
-                vllm=ServiceSpec(command=python(source, "{port}", str(told), str(scene.directory)), ready="log:never")
+                vllm=ServiceSpec(
+                    command=python(source, "{port}", str(told), str(scene.directory)),
+                    ready="log:never",
+                )
             )
         )
         while not (scene.log("vllm").exists() and scene.log("vllm").read_text()):  # noqa: ASYNC110 - nothing tells us
@@ -408,9 +441,13 @@ def test_a_death_is_told_though_no_file_descriptor_is_left(scene: Scene) -> None
             asyncio.get_running_loop().call_soon(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
 
     async def run() -> RunningGroup | ServiceFailure:
-        asyncio.get_running_loop().call_later(5.0, resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        asyncio.get_running_loop().call_later(
+            5.0, resource.setrlimit, resource.RLIMIT_NOFILE, limits
+        )
         spec = ServiceSpec(
-            command=["sh", "-c", "sleep 0.1", str(scene.directory)], ready="file:never", start_timeout="4s"
+            command=["sh", "-c", "sleep 0.1", str(scene.directory)],
+            ready="file:never",
+            start_timeout="4s",
         )
         return await start_group({"vllm": spec}, ["vllm"], scene.context, on_event)
 

@@ -51,7 +51,11 @@ class Parent:
             except ProcessLookupError:
                 continue
         self.process.communicate()
-        while ours := [pid for pid in children_of(os.getpid()) if pid in self.pids or os.getsid(pid) == self.pid]:
+        while ours := [
+            pid
+            for pid in children_of(os.getpid())
+            if pid in self.pids or os.getsid(pid) == self.pid
+        ]:
             os.waitpid(ours[0], 0)  # whose own children then become ours
 
 
@@ -109,7 +113,9 @@ def started(watch: DescendantWatch) -> DescendantWatch:
     return watch
 
 
-@pytest.mark.parametrize(("number", "returncode"), [(signal.SIGKILL, -9), (signal.SIGSEGV, -11), (signal.SIGUSR1, 3)])
+@pytest.mark.parametrize(
+    ("number", "returncode"), [(signal.SIGKILL, -9), (signal.SIGSEGV, -11), (signal.SIGUSR1, 3)]
+)
 @pytest.mark.parametrize("kind", ["child", "grandchild", "thread"])
 def test_the_end_of_a_process_below_is_told_with_how_it_ended(
     parent: Parent, kind: str, number: signal.Signals, returncode: int
@@ -122,7 +128,12 @@ def test_the_end_of_a_process_below_is_told_with_how_it_ended(
         os.kill(pid, number)
         await told.until(1)
         ((root, ended),) = told
-        assert (root, ended.kin.pid, ended.returncode, ended.root_ended) == (parent.pid, pid, returncode, False)
+        assert (root, ended.kin.pid, ended.returncode, ended.root_ended) == (
+            parent.pid,
+            pid,
+            returncode,
+            False,
+        )
 
     asyncio.run(run())
 
@@ -155,7 +166,10 @@ def test_the_dead_that_nobody_waits_for_are_told_once(parent: Parent) -> None:
         for _ in range(3):
             watch.scan_now()
             await asyncio.sleep(0)
-        assert sorted((ended.kin.pid, ended.returncode) for _, ended in told) == [(pids[0], -9), (pids[1], 3)]
+        assert sorted((ended.kin.pid, ended.returncode) for _, ended in told) == [
+            (pids[0], -9),
+            (pids[1], 3),
+        ]
         parent.make("reap")
         watch.scan_now()
 
@@ -174,7 +188,9 @@ def test_an_orphan_stays_its_root_s(parent: Parent, kind: str) -> None:
         await found(watch, root, pid)
         os.kill(pid, signal.SIGKILL)
         await told.until(1)
-        assert [(root, ended.kin.pid, ended.returncode) for root, ended in told] == [(root, pid, -9)]
+        assert [(root, ended.kin.pid, ended.returncode) for root, ended in told] == [
+            (root, pid, -9)
+        ]
 
     asyncio.run(run())
 
@@ -254,7 +270,9 @@ def test_the_services_themselves_and_their_neighbours_are_not_descendants(parent
 
 
 @pytest.mark.parametrize("kind", ["child", "session-orphan"])
-def test_a_daemon_that_becomes_a_root_itself_is_a_descendant_no_more(parent: Parent, kind: str) -> None:
+def test_a_daemon_that_becomes_a_root_itself_is_a_descendant_no_more(
+    parent: Parent, kind: str
+) -> None:
     async def run() -> None:
         told = Told()
         roots = [parent.pid]
@@ -264,11 +282,15 @@ def test_a_daemon_that_becomes_a_root_itself_is_a_descendant_no_more(parent: Par
         await found(watch, parent.pid, other)
         roots[:] = [daemon]
         watch.scan_now()
-        assert daemon not in {kin.pid for root in (None, parent.pid, daemon) for kin in watch.below(root)}
+        assert daemon not in {
+            kin.pid for root in (None, parent.pid, daemon) for kin in watch.below(root)
+        }
         assert [kin.pid for kin in watch.below(daemon)] == ([other] if kind == "child" else [])
         os.kill(daemon, signal.SIGKILL)
         os.kill(other, signal.SIGKILL)
         await told.until(1)
-        assert [(root, ended.kin.pid) for root, ended in told] == [(daemon if kind == "child" else parent.pid, other)]
+        assert [(root, ended.kin.pid) for root, ended in told] == [
+            (daemon if kind == "child" else parent.pid, other)
+        ]
 
     asyncio.run(run())

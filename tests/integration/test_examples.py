@@ -23,15 +23,32 @@ def environment() -> dict[str, str]:
 @pytest.mark.parametrize(
     ("config", "verdict", "code", "starts"),
     [
-        pytest.param("ci-doctor.toml", "pass", 0, {"baseline": 1, "candidate": 1}, id="kv-reuse-passes"),
-        pytest.param("flaky.toml", "flaky", 0, {"baseline": 2, "candidate": 1}, id="plans-that-differ-are-flaky"),
         pytest.param(
-            "regression.toml", "regression", 1, {"baseline": 5, "candidate": 3}, id="a-stale-cache-is-a-regression"
+            "ci-doctor.toml", "pass", 0, {"baseline": 1, "candidate": 1}, id="kv-reuse-passes"
+        ),
+        pytest.param(
+            "flaky.toml",
+            "flaky",
+            0,
+            {"baseline": 2, "candidate": 1},
+            id="plans-that-differ-are-flaky",
+        ),
+        pytest.param(
+            "regression.toml",
+            "regression",
+            1,
+            {"baseline": 5, "candidate": 3},
+            id="a-stale-cache-is-a-regression",
         ),
     ],
 )
 def test_story_ends_as_the_readme_says(
-    config: str, verdict: str, code: int, starts: dict[str, int], environment: dict[str, str], tmp_path: Path
+    config: str,
+    verdict: str,
+    code: int,
+    starts: dict[str, int],
+    environment: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     ran = doctor(
         "correctness",

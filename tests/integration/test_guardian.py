@@ -53,7 +53,12 @@ class Scene:
         self.said: IO[str] = os.fdopen(reading, "r")
 
     def spawn(self, *words: str, **options: Any) -> Child:
-        options = {"environment": dict(os.environ), "directory": self.directory, "output": self.output, **options}
+        options = {
+            "environment": dict(os.environ),
+            "directory": self.directory,
+            "output": self.output,
+            **options,
+        }
         child = self.guardian.spawn(words, **options)
         self.children.append(child)
         return child
@@ -94,19 +99,28 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextlib.contextmanager
-def holder(how: str, *command: str, stop: str = "", before: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+def holder(
+    how: str, *command: str, stop: str = "", before: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
     """A process that holds a guardian, with COMMAND below; what is left of it is killed, and its guardian waited for."""
     before_it = set(children_of(os.getpid()))
     words = [*before, sys.executable, str(PROGRAMS / "holds_a_guardian.py"), how, stop, *command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     with subprocess.Popen(
-        words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         try:
             yield process
         finally:
             process.kill()
-    for orphan in set(children_of(os.getpid())) - before_it:  # ours where a test has made us a subreaper
+    for orphan in (
+        set(children_of(os.getpid())) - before_it
+    ):  # ours where a test has made us a subreaper
         os.waitpid(orphan, 0)
 
 
@@ -132,7 +146,9 @@ def survivors(pids: Sequence[int], limit_s: float = LIMIT_S) -> list[int]:
             waiting[os.pidfd_open(pid)] = pid
     deadline = time.monotonic() + limit_s
     left = dict(waiting)
-    while left and (ended := select.select(list(left), [], [], max(0.0, deadline - time.monotonic()))[0]):
+    while left and (
+        ended := select.select(list(left), [], [], max(0.0, deadline - time.monotonic()))[0]
+    ):
         for descriptor in ended:
             del left[descriptor]
     for descriptor in waiting:
@@ -182,7 +198,9 @@ def test_a_child_stays_deaf_to_the_hangup_that_nohup_took_from_us() -> None:
     ignoring = ["sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh"]
     with holder("waits", "grep", "SigIgn", "/proc/self/status", before=ignoring) as process:
         output, _ = process.communicate("\n")
-    ignored = int(next(line.split()[1] for line in output.splitlines() if line.startswith("SigIgn")), 16)
+    ignored = int(
+        next(line.split()[1] for line in output.splitlines() if line.startswith("SigIgn")), 16
+    )
     assert ignored == 1 << (signal.SIGHUP - 1)
 
 
@@ -194,7 +212,8 @@ def test_a_child_has_only_the_environment_that_it_is_given(scene: Scene) -> None
 def test_a_large_environment_arrives_whole(scene: Scene) -> None:
     environment = {f"V{number}": "x" * 100_000 for number in range(8)}
     child = scene.python(
-        "import os; print(sum(len(v) for k, v in os.environ.items() if k[0] == 'V'))", environment=environment
+        "import os; print(sum(len(v) for k, v in os.environ.items() if k[0] == 'V'))",
+        environment=environment,
     )
     assert child.wait() == 0
     assert scene.said.readline() == "800000\n"
@@ -221,7 +240,12 @@ def test_an_error_says_what_was_wrong(scene: Scene) -> None:
         (["no-such-command"], {}, errno.ENOENT, "no-such-command"),
         (["closed"], {"environment": {"PATH": f"{scene.directory}:/bin"}}, errno.EACCES, "closed"),
         ([str(scene.directory / "text")], {}, errno.ENOEXEC, str(scene.directory / "text")),
-        (["true"], {"directory": scene.directory / "none"}, errno.ENOENT, str(scene.directory / "none")),
+        (
+            ["true"],
+            {"directory": scene.directory / "none"},
+            errno.ENOENT,
+            str(scene.directory / "none"),
+        ),
         (["true", "x" * 200_000], {}, errno.E2BIG, "true"),
         (["true", "\0"], {}, errno.EINVAL, "true"),
         ([], {}, errno.EINVAL, ""),
@@ -253,8 +277,12 @@ def test_no_room_for_the_pidfd_is_an_error_and_leaves_no_process(scene: Scene) -
 # --- ending ---
 
 
-@pytest.mark.parametrize(("program", "expected"), [("exit 7", 7), ("kill -9 $$", -9), ("exit 0", 0)])
-def test_how_a_child_ended_is_known_and_stays_known(scene: Scene, program: str, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("program", "expected"), [("exit 7", 7), ("kill -9 $$", -9), ("exit 0", 0)]
+)
+def test_how_a_child_ended_is_known_and_stays_known(
+    scene: Scene, program: str, expected: int
+) -> None:
     child = scene.spawn("sh", "-c", program)
     assert child.wait() == expected
     child.close()
@@ -301,7 +329,9 @@ def test_many_cycles_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tempfile, "tempdir", None)
     for _ in range(20):
         guardian = Guardian.start()
-        child = guardian.spawn(["true"], environment={"PATH": os.defpath}, directory=tmp_path, output=2)
+        child = guardian.spawn(
+            ["true"], environment={"PATH": os.defpath}, directory=tmp_path, output=2
+        )
         assert child.wait() == 0
         child.close()
         guardian.close()
@@ -356,7 +386,9 @@ def test_who_ignores_both_signals_is_killed_at_once(scene: Scene) -> None:
 
 
 def test_who_hears_the_first_signal_and_stays_gets_the_second(scene: Scene) -> None:
-    child = scene.spawn("sh", "-c", "trap 'echo INT' INT; echo ready; while :; do read line < /dev/zero; done")
+    child = scene.spawn(
+        "sh", "-c", "trap 'echo INT' INT; echo ready; while :; do read line < /dev/zero; done"
+    )
     assert scene.said.readline() == "ready\n"
     asyncio.run(scene.tree.terminate(0.9))
     assert child.wait() == -signal.SIGTERM
@@ -370,7 +402,9 @@ def test_a_stopped_process_is_woken_to_end(scene: Scene) -> None:
     assert child.wait() == -signal.SIGINT
 
 
-def test_a_bystander_and_the_guardian_are_left_alone(bystander: subprocess.Popen[bytes], scene: Scene) -> None:
+def test_a_bystander_and_the_guardian_are_left_alone(
+    bystander: subprocess.Popen[bytes], scene: Scene
+) -> None:
     child = scene.spawn("sleep", "1000")
     assert [kin.pid for kin in scene.tree.living()] == [child.pid]
     assert [kin.pid for kin in scene.tree.below(child.pid)] == [child.pid]
@@ -443,7 +477,9 @@ def test_without_the_guardian_what_it_started_lives_and_is_ours(scene: Scene) ->
     assert {kin.pid for kin in scene.tree.kill(5).killed} == set(pids[1:])
 
 
-def test_the_status_of_a_child_is_kept_when_the_tree_reaps_it_for_a_guardian_that_is_gone(scene: Scene) -> None:
+def test_the_status_of_a_child_is_kept_when_the_tree_reaps_it_for_a_guardian_that_is_gone(
+    scene: Scene,
+) -> None:
     child = scene.spawn("sleep", "1000")
     os.kill(scene.guardian.pid, signal.SIGKILL)
     survivors([scene.guardian.pid])
@@ -451,7 +487,9 @@ def test_the_status_of_a_child_is_kept_when_the_tree_reaps_it_for_a_guardian_tha
     assert child.wait() == -signal.SIGKILL
 
 
-def test_a_stopped_guardian_is_an_error_in_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_guardian_is_an_error_in_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(guardian_module, "_ANSWER_S", 0.2)
     child = scene.spawn("sleep", "1000")
     os.kill(scene.guardian.pid, signal.SIGSTOP)
@@ -477,10 +515,16 @@ def test_how_a_child_ended_is_seen_past_a_stopped_guardian(scene: Scene) -> None
 
 def test_the_interrupt_key_reaches_the_foreground_and_not_the_guardian() -> None:
     ours, its = pty.openpty()
-    program = (
-        "import os, signal; print('tty', os.isatty(1), os.tcgetpgrp(1) == os.getpgrp(), flush=True); signal.pause()"
-    )
-    words = [sys.executable, str(PROGRAMS / "holds_a_guardian.py"), "stays", "", sys.executable, "-c", program]
+    program = "import os, signal; print('tty', os.isatty(1), os.tcgetpgrp(1) == os.getpgrp(), flush=True); signal.pause()"
+    words = [
+        sys.executable,
+        str(PROGRAMS / "holds_a_guardian.py"),
+        "stays",
+        "",
+        sys.executable,
+        "-c",
+        program,
+    ]
 
     def take_the_terminal() -> None:
         ioctl(its, termios.TIOCSCTTY, 0)
@@ -500,7 +544,10 @@ def test_the_interrupt_key_reaches_the_foreground_and_not_the_guardian() -> None
         assert os.getsid(pids["guardian"]) == process.pid
         os.write(ours, b"\x03")
         said = until(ours, b"ended -2")
-        assert psutil.Process(pids["guardian"]).status() in {psutil.STATUS_SLEEPING, psutil.STATUS_RUNNING}
+        assert psutil.Process(pids["guardian"]).status() in {
+            psutil.STATUS_SLEEPING,
+            psutil.STATUS_RUNNING,
+        }
         os.write(ours, b"\n")
         process.wait(LIMIT_S)
     os.close(ours)
@@ -572,7 +619,9 @@ def test_what_is_used_up_is_said() -> None:
         with contextlib.suppress(OSError):
             while True:
                 filling.append(os.dup(0))
-        with pytest.raises(InfraError, match="cannot start the guardian process: Too many open files") as caught:
+        with pytest.raises(
+            InfraError, match="cannot start the guardian process: Too many open files"
+        ) as caught:
             Guardian.start()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)

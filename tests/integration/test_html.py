@@ -21,7 +21,11 @@ def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix(tmp_path:
     write(sample_reports()["flaky"], tmp_path / "plain")
 
     assert (tmp_path / "modes" / PAGE).read_text(encoding="utf-8") == html.render(modes())
-    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["junit.xml", "report.json", "report.md"]
+    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == [
+        "junit.xml",
+        "report.json",
+        "report.md",
+    ]
 
 
 def test_the_page_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
@@ -32,7 +36,10 @@ def test_the_page_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
 
 
 def test_no_secret_reaches_the_page(tmp_path: Path) -> None:
-    facts = {**modes().facts, "aligned": [aligned(left="the token is s3cr3t-value", suspects=["s3cr3t-value"])]}
+    facts = {
+        **modes().facts,
+        "aligned": [aligned(left="the token is s3cr3t-value", suspects=["s3cr3t-value"])],
+    }
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         deliver(
             a_report(facts=facts, summary="s3cr3t-value"),
@@ -54,7 +61,9 @@ def test_any_written_report_is_made_a_page_of(name: str, tmp_path: Path) -> None
     ran = doctor("report", tmp_path, "--format", "html", cwd=tmp_path)
 
     assert (ran.code, ran.err) == (0, ""), ran
-    assert ran.out == html.render(json.parse((tmp_path / "r" / "report.json").read_text(encoding="utf-8")))
+    assert ran.out == html.render(
+        json.parse((tmp_path / "r" / "report.json").read_text(encoding="utf-8"))
+    )
 
 
 def test_two_reports_make_no_page_and_the_hint_says_what_to_name(tmp_path: Path) -> None:

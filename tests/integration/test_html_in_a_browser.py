@@ -18,11 +18,20 @@ from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.pictures import aligned, matrix, modes, pictures, regression
 
 BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None
+    filter(
+        None,
+        map(
+            shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+        ),
+    ),
+    None,
 )
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(BROWSER is None, reason="no chromium and no google-chrome on PATH: nothing to open the page in"),
+    pytest.mark.skipif(
+        BROWSER is None,
+        reason="no chromium and no google-chrome on PATH: nothing to open the page in",
+    ),
 ]
 
 REPORTS = {**pictures(), **{f"plain {name}": report for name, report in sample_reports().items()}}
@@ -93,7 +102,9 @@ class Opened:
 
     def silent(self) -> bool:
         """Nothing on the console, no error, and nothing asked for but the page (and the icon inside it)."""
-        return not self.said and [url for url in self.asked if not url.startswith("data:")] == [self.page.url]
+        return not self.said and [url for url in self.asked if not url.startswith("data:")] == [
+            self.page.url
+        ]
 
 
 @pytest.fixture
@@ -101,11 +112,15 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Any]:
     """`open_page(report, width=…, scheme=…)` writes the page and opens it."""
     contexts = []
 
-    def opened(report: Report, *, width: int = 1600, scheme: Any = "light", script: bool = True) -> Opened:
+    def opened(
+        report: Report, *, width: int = 1600, scheme: Any = "light", script: bool = True
+    ) -> Opened:
         path = tmp_path / "report.html"
         path.write_text(html.render(report), encoding="utf-8")
         viewport: Any = {"width": width, "height": 900}
-        contexts.append(browser.new_context(viewport=viewport, color_scheme=scheme, java_script_enabled=script))
+        contexts.append(
+            browser.new_context(viewport=viewport, color_scheme=scheme, java_script_enabled=script)
+        )
         return Opened(contexts[-1].new_page(), path)
 
     yield opened
@@ -115,7 +130,9 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1600])
-def test_pages_are_silent_fit_the_window_and_can_be_read(open_page: Any, width: int, scheme: str) -> None:
+def test_pages_are_silent_fit_the_window_and_can_be_read(
+    open_page: Any, width: int, scheme: str
+) -> None:
     grounds = set()
     for name, report in REPORTS.items():
         opened = open_page(report, width=width, scheme=scheme)
@@ -125,7 +142,9 @@ def test_pages_are_silent_fit_the_window_and_can_be_read(open_page: Any, width: 
         assert found["seen"] > 10, name
         assert found["poor"] == [], name
         assert opened.silent(), (name, opened.said, opened.asked)
-        grounds.add(opened.page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+        grounds.add(
+            opened.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        )
     assert len(grounds) == 1
     assert (grounds == {"rgb(247, 247, 245)"}) is (scheme == "light")
 
@@ -143,7 +162,9 @@ def _at(page: Page) -> tuple[str, str, str]:
     return found[0], found[1], found[2]
 
 
-def test_tab_reaches_one_cell_arrow_keys_walk_and_the_page_says_which_starts_agree(open_page: Any) -> None:
+def test_tab_reaches_one_cell_arrow_keys_walk_and_the_page_says_which_starts_agree(
+    open_page: Any,
+) -> None:
     page = open_page(regression()).page
     stops = []
     for _ in range(40):
@@ -195,7 +216,9 @@ def test_a_pointer_tells_the_same_and_so_does_the_strip(open_page: Any) -> None:
 
 
 @pytest.mark.parametrize("script", [True, False])
-def test_the_filter_leaves_only_requests_that_differ_with_and_without_script(open_page: Any, script: bool) -> None:
+def test_the_filter_leaves_only_requests_that_differ_with_and_without_script(
+    open_page: Any, script: bool
+) -> None:
     page = open_page(modes(), script=script).page
     rows = page.locator("table.matrix tbody tr:not(.title):visible")
     assert rows.count() == 54
@@ -232,16 +255,23 @@ def test_hostile_texts_are_shown_and_not_run(open_page: Any) -> None:
         Verdict.REGRESSION,
         summary=hostile,
         reproduce=hostile,
-        findings=(a_finding(summary=hostile, remedy=hostile, evidence=(Evidence(file=hostile, excerpt=hostile),)),),
+        findings=(
+            a_finding(
+                summary=hostile, remedy=hostile, evidence=(Evidence(file=hostile, excerpt=hostile),)
+            ),
+        ),
         facts={
             "commit": hostile,
             "matrix": matrix(
-                ["A1", "B1", hostile], {hostile: ("own", [0, 1, 2]), "x" * 100_000: (hostile, [0, None, 1])}
+                ["A1", "B1", hostile],
+                {hostile: ("own", [0, 1, 2]), "x" * 100_000: (hostile, [0, None, 1])},
             ),
             "aligned": [aligned(hostile, left=hostile, right="x" * 100_000, before=hostile)],
             "suspects": [hostile],
             "clusters": [[hostile]],
-            "identity": {"differences": [{"fact": hostile, "values": {"A1": hostile, "B1": "x" * 100_000}}]},
+            "identity": {
+                "differences": [{"fact": hostile, "values": {"A1": hostile, "B1": "x" * 100_000}}]
+            },
         },
     )
     for width in (400, 1600):
@@ -278,7 +308,9 @@ def test_paper_shows_what_the_screen_scrolls_or_folds(open_page: Any) -> None:
     assert page.evaluate(
         "[...document.querySelectorAll('.tall')].every((box) => box.scrollHeight <= box.clientHeight + 1)"
     )
-    assert page.evaluate("document.querySelector('.equal-ids p').getBoundingClientRect().height") > 10
+    assert (
+        page.evaluate("document.querySelector('.equal-ids p').getBoundingClientRect().height") > 10
+    )
     assert page.pdf().startswith(b"%PDF")
 
 

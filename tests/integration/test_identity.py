@@ -57,7 +57,9 @@ def test_a_process_that_has_gone_is_left_out() -> None:
     assert dict(loaded([process.pid, 2**22 + 1])) == {}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs a process of another user, and root may read all")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs a process of another user, and root may read all"
+)
 def test_a_process_that_may_not_be_read_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7/maps").mkdir()  # reading a directory fails as root too
@@ -98,7 +100,8 @@ def test_versions_are_read_from_the_names_of_nvidias_files(tmp_path: Path) -> No
 
 def test_a_thousand_mappings_are_read_in_fifty_milliseconds() -> None:
     program = PROGRAM.replace(
-        "print(", "import mmap; kept = [mmap.mmap(-1, 8192, prot=1 + i % 2 * 2) for i in range(1500)]; print("
+        "print(",
+        "import mmap; kept = [mmap.mmap(-1, 8192, prot=1 + i % 2 * 2) for i in range(1500)]; print(",
     )
     with running(program) as pid:
         assert len(Path(f"/proc/{pid}/maps").read_text().splitlines()) > 1000
@@ -112,7 +115,9 @@ def test_a_thousand_mappings_are_read_in_fifty_milliseconds() -> None:
 
 
 def test_the_build_id_is_the_one_that_file_tells() -> None:
-    told = subprocess.run(["readelf", "-n", "/usr/bin/python3"], capture_output=True, text=True, check=False).stdout
+    told = subprocess.run(
+        ["readelf", "-n", "/usr/bin/python3"], capture_output=True, text=True, check=False
+    ).stdout
     if "Build ID: " not in told:
         pytest.skip("there is no readelf here, or no build id to read")
 
@@ -128,7 +133,9 @@ def test_a_file_that_is_no_library_has_no_build_id(tmp_path: Path) -> None:
 def own_directories(python: str, *options: str) -> set[Path]:
     """The site directories of an interpreter, as it says itself."""
     program = "import sys; print('\\n'.join(p for p in sys.path if p.endswith('-packages')))"
-    ran = subprocess.run([python, *options, "-c", program], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [python, *options, "-c", program], capture_output=True, text=True, check=True
+    )
     return {Path(line).resolve() for line in ran.stdout.splitlines()}
 
 
@@ -139,7 +146,11 @@ def test_directories_are_those_that_the_interpreter_itself_searches(
 ) -> None:
     if not Path(base).exists():
         pytest.skip("no such Python here")
-    subprocess.run([base, "-m", "venv", "--without-pip", *options, str(tmp_path / "v")], check=True, timeout=120)
+    subprocess.run(
+        [base, "-m", "venv", "--without-pip", *options, str(tmp_path / "v")],
+        check=True,
+        timeout=120,
+    )
     python = str(tmp_path / "v/bin/python")
 
     for word in (python, base):

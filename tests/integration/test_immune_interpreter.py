@@ -52,7 +52,13 @@ from lazy import thing
 @pytest.fixture
 def immune(tmp_path: Path) -> Venv:
     venv = Venv(interpreters()["own"], tmp_path / "v")
-    venv.put({"lazy.py": REPLACES_ITSELF, "_looks_again.py": LOOKS_AGAIN, "looks_again.pth": "import _looks_again\n"})
+    venv.put(
+        {
+            "lazy.py": REPLACES_ITSELF,
+            "_looks_again.py": LOOKS_AGAIN,
+            "looks_again.pth": "import _looks_again\n",
+        }
+    )
     return venv
 
 
@@ -62,12 +68,33 @@ def test_it_is_asked_and_not_told_by_its_version(immune: Venv, tmp_path: Path) -
 
 
 def test_verify_says_that_the_shim_can_go(immune: Venv) -> None:
-    assert doctor("preload", "install", "serve=lazy:thing", "--venv", immune.directory, cwd=immune.directory).code == 0
+    assert (
+        doctor(
+            "preload",
+            "install",
+            "serve=lazy:thing",
+            "--venv",
+            immune.directory,
+            cwd=immune.directory,
+        ).code
+        == 0
+    )
 
-    ran = doctor("preload", "verify", "--venv", immune.directory, "--runs", "2", "--json", cwd=immune.directory)
+    ran = doctor(
+        "preload",
+        "verify",
+        "--venv",
+        immune.directory,
+        "--runs",
+        "2",
+        "--json",
+        cwd=immune.directory,
+    )
 
     report = json.loads(ran.out)
-    (unneeded,) = [finding for finding in report["findings"] if finding["rule"] == "preload/not-needed"]
+    (unneeded,) = [
+        finding for finding in report["findings"] if finding["rule"] == "preload/not-needed"
+    ]
     assert (ran.code, report["verdict"]) == (0, "pass")
     assert "looks again after waiting" in unneeded["summary"], unneeded
     assert "ci-doctor preload remove" in unneeded["remedy"]

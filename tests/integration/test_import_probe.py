@@ -18,7 +18,9 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Program(name="", text="").write(tmp_path_factory.mktemp("probe"))
-    (folder / "both.py").write_text("Thing = 1\n" + MODULES["lazypkg/__init__.py"] + "lazy.Thing = 1\n")
+    (folder / "both.py").write_text(
+        "Thing = 1\n" + MODULES["lazypkg/__init__.py"] + "lazy.Thing = 1\n"
+    )
     # Its attribute brings in another module that replaces itself, as transformers:GenerationConfig does.
     (folder / "nested.py").write_text(
         "import sys, types\nclass Lazy(types.ModuleType):\n    def __getattr__(self, name):\n"
@@ -28,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def probe(folder: Path, target: str, python: Path | str = sys.executable) -> tuple[int, dict[str, Any]]:
+def probe(
+    folder: Path, target: str, python: Path | str = sys.executable
+) -> tuple[int, dict[str, Any]]:
     ran = doctor("import-race", "probe", target, "--python", str(python), "--json", cwd=folder)
     return ran.code, json.loads(ran.out)
 
@@ -105,7 +109,9 @@ def test_no_bytecode_is_left_behind(tmp_path: Path) -> None:
 
 
 def test_options_may_stand_before_the_word_probe(folder: Path) -> None:
-    ran = doctor("import-race", "--json", "probe", "plain_a", "--python", sys.executable, cwd=folder)
+    ran = doctor(
+        "import-race", "--json", "probe", "plain_a", "--python", sys.executable, cwd=folder
+    )
 
     assert json.loads(ran.out)["facts"]["exposed"] is False
 
@@ -113,15 +119,25 @@ def test_options_may_stand_before_the_word_probe(folder: Path) -> None:
 def test_probe_has_a_help_of_its_own(folder: Path) -> None:
     ran = doctor("import-race", "probe", "-h", cwd=folder)
 
-    assert (ran.code, ran.out.splitlines()[0]) == (0, "Usage: ci-doctor import-race probe [OPTIONS] MODULE[:ATTR]")
+    assert (ran.code, ran.out.splitlines()[0]) == (
+        0,
+        "Usage: ci-doctor import-race probe [OPTIONS] MODULE[:ATTR]",
+    )
 
 
 @pytest.mark.parametrize("module", ["json", "decimal", "sched"])
-def test_modules_of_the_standard_library_are_raced_for_as_any_other(folder: Path, module: str, tmp_path: Path) -> None:
-    bare = Venv(interpreters()["own"], tmp_path / "v")  # coverage loads many of them at every start of our own
+def test_modules_of_the_standard_library_are_raced_for_as_any_other(
+    folder: Path, module: str, tmp_path: Path
+) -> None:
+    bare = Venv(
+        interpreters()["own"], tmp_path / "v"
+    )  # coverage loads many of them at every start of our own
 
     code, report = probe(folder, module, bare.python)
 
     assert (code, report["facts"]["exposed"]) == (0, False)
-    assert report["summary"] == f"{module} is not exposed: {module} does not replace itself in sys.modules"
+    assert (
+        report["summary"]
+        == f"{module} is not exposed: {module} does not replace itself in sys.modules"
+    )
     assert report["duration_s"] < 10

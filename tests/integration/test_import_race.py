@@ -19,7 +19,9 @@ from tests.support.cli import Ran, begin, doctor, environment, words
 
 pytestmark = pytest.mark.integration
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
+)
 # A run that waits for something longer than this has failed.
 LIMIT_S = 60.0
 FIRES = """
@@ -61,14 +63,22 @@ class Site:
     def race(self, *args: str, stdin: str | None = None) -> Ran:
         """Run `ci-doctor import-race ARGS` here."""
         if stdin is None:
-            return doctor("import-race", "--report-dir", self.out, *args, cwd=self.directory, timeout=LIMIT_S)
+            return doctor(
+                "import-race", "--report-dir", self.out, *args, cwd=self.directory, timeout=LIMIT_S
+            )
         line = words("import-race", "--report-dir", self.out, *args)
         with (self.directory / stdin).open("rb") as file:
             ended = subprocess.run(
                 line, cwd=self.directory, env=environment(), stdin=file, capture_output=True, text=True, timeout=LIMIT_S,
                 check=False,
             )  # fmt: skip
-        return Ran(code=ended.returncode, out=ended.stdout, err=ended.stderr, words=line, cwd=self.directory)
+        return Ran(
+            code=ended.returncode,
+            out=ended.stdout,
+            err=ended.stderr,
+            words=line,
+            cwd=self.directory,
+        )
 
     def python(self, text: str, *args: str) -> Ran:
         """Record a program of one line."""
@@ -99,7 +109,11 @@ def test_a_race_that_did_not_happen_is_flagged_with_both_places_and_a_remedy(sit
     assert ran.code == 86, ran
     assert ran.out == "fine\n"
     (hazard,) = site.report["facts"]["hazards"]
-    assert (hazard["kind"], hazard["closeness"], hazard["modules"]) == ("self-replacing package", "latent", ["lazypkg"])
+    assert (hazard["kind"], hazard["closeness"], hazard["modules"]) == (
+        "self-replacing package",
+        "latent",
+        ["lazypkg"],
+    )
     lines = (site.directory / "main.py").read_text().splitlines()
     assert lines[hazard["first"]["site"]["line"] - 1].strip() == "import lazypkg"
     assert lines[hazard["second"]["site"]["line"] - 1].strip() == "from lazypkg import Thing"
@@ -113,7 +127,8 @@ def test_a_race_that_did_not_happen_is_flagged_with_both_places_and_a_remedy(sit
 
 def test_a_race_that_happens_is_an_error_even_where_the_program_goes_on(site: Site) -> None:
     swallowed = FIRES.replace(
-        "from slowly import Thing", "try:\n    from slowly import Thing\nexcept ImportError:\n    print('swallowed')"
+        "from slowly import Thing",
+        "try:\n    from slowly import Thing\nexcept ImportError:\n    print('swallowed')",
     )
     site.put(swallowed, slowly=SLOWLY + MODULES["lazypkg/__init__.py"])
 
@@ -138,7 +153,9 @@ def test_other_interpreters_are_recorded_too(site: Site, version: str) -> None:
     assert site.findings() == [("import-race/cycle", "warning")]
 
 
-@pytest.mark.parametrize("name", ["replaced, spawn child", "replaced, subprocess", "replaced, zipapp", "replaced, -c"])
+@pytest.mark.parametrize(
+    "name", ["replaced, spawn child", "replaced, subprocess", "replaced, zipapp", "replaced, -c"]
+)
 def test_every_way_to_start_a_python_is_followed(site: Site, name: str) -> None:
     site.put(named(name))
 
@@ -149,7 +166,9 @@ def test_every_way_to_start_a_python_is_followed(site: Site, name: str) -> None:
 
 
 def test_a_program_without_a_hazard_passes_and_keeps_its_output(site: Site) -> None:
-    ran = site.python("import json, sys; print(sys.stdin.read() + 'out'); print('err', file=sys.stderr)")
+    ran = site.python(
+        "import json, sys; print(sys.stdin.read() + 'out'); print('err', file=sys.stderr)"
+    )
 
     assert (ran.code, ran.out) == (0, "out\n"), ran
     assert ran.err.startswith("err\n")
@@ -180,9 +199,15 @@ def test_a_command_that_does_not_exist_has_a_shells_status(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("line", "reason"),
-    [((sys.executable, "-I", "-c", "pass"), "-I"), ((sys.executable, "-E", "-c", "pass"), "-E"), (("true",), "Python")],
+    [
+        ((sys.executable, "-I", "-c", "pass"), "-I"),
+        ((sys.executable, "-E", "-c", "pass"), "-E"),
+        (("true",), "Python"),
+    ],
 )
-def test_what_is_not_followed_is_void_and_never_a_pass(site: Site, line: tuple[str, ...], reason: str) -> None:
+def test_what_is_not_followed_is_void_and_never_a_pass(
+    site: Site, line: tuple[str, ...], reason: str
+) -> None:
     ran = site.race("--", *line)
 
     assert ran.code == 86, ran
@@ -191,7 +216,9 @@ def test_what_is_not_followed_is_void_and_never_a_pass(site: Site, line: tuple[s
 
 
 def test_a_child_that_is_not_followed_is_named(site: Site) -> None:
-    ran = site.python("import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', 'pass'])")
+    ran = site.python(
+        "import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', 'pass'])"
+    )
 
     assert ran.code == 0, ran
     assert site.findings() == [("import-race/not-followed", "warning")]
@@ -213,10 +240,21 @@ def test_a_server_is_ended_when_its_time_is_up_and_that_is_no_failure(site: Site
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_stops_the_whole_tree_and_the_report_is_written(site: Site, number: signal.Signals, code: int) -> None:
+def test_a_signal_stops_the_whole_tree_and_the_report_is_written(
+    site: Site, number: signal.Signals, code: int
+) -> None:
     child = "import threading; print('up', flush=True); threading.Event().wait()"
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}]).wait()"
-    running = begin("import-race", "--report-dir", site.out, "--", sys.executable, "-c", parent, cwd=site.directory)
+    running = begin(
+        "import-race",
+        "--report-dir",
+        site.out,
+        "--",
+        sys.executable,
+        "-c",
+        parent,
+        cwd=site.directory,
+    )
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
     below = psutil.Process(running.pid).children(recursive=True)
@@ -251,13 +289,17 @@ def test_the_timeline_is_written_and_attached(site: Site) -> None:
 
     timeline = json.loads((site.out / "imports.json").read_text())
     assert timeline["otherData"]["tool"] == "ci-doctor"
-    assert any(event.get("name") == "lazypkg" and event["ph"] == "X" for event in timeline["traceEvents"])
+    assert any(
+        event.get("name") == "lazypkg" and event["ph"] == "X" for event in timeline["traceEvents"]
+    )
     assert [each["path"] for each in site.report["attachments"]] == ["imports.json"]
 
 
 def test_a_timeline_of_ours_is_replaced_and_a_file_of_others_is_not(site: Site) -> None:
     def here() -> Ran:
-        return doctor("import-race", "--json", "--", sys.executable, "-c", "import json", cwd=site.directory)
+        return doctor(
+            "import-race", "--json", "--", sys.executable, "-c", "import json", cwd=site.directory
+        )
 
     here()
     first = (site.directory / "imports.json").read_bytes()
@@ -267,7 +309,9 @@ def test_a_timeline_of_ours_is_replaced_and_a_file_of_others_is_not(site: Site) 
 
     ran = here()
 
-    assert [finding["rule"] for finding in json.loads(ran.out)["findings"]] == ["import-race/timeline"]
+    assert [finding["rule"] for finding in json.loads(ran.out)["findings"]] == [
+        "import-race/timeline"
+    ]
     assert (site.directory / "imports.json").read_text() == '{"mine": true}'
 
 
@@ -281,7 +325,9 @@ def test_a_named_timeline_that_is_not_ours_is_refused_before_anything_starts(sit
     assert (site.directory / "data.json").read_text() == "[]"
 
 
-def test_a_report_holds_no_secret_of_the_environment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_holds_no_secret_of_the_environment(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = "sk-4242-do-not-tell"
     ran = doctor(
         "import-race", "--report-dir", site.out, "--", sys.executable, "-c", f"import json  # {secret}",
@@ -294,7 +340,9 @@ def test_a_report_holds_no_secret_of_the_environment(site: Site, monkeypatch: py
 
 
 def test_a_command_that_cannot_be_read_as_options_keeps_its_words(site: Site) -> None:
-    ran = site.race("--", sys.executable, "-c", "import sys; print(sys.argv[1:])", "--json", "probe")
+    ran = site.race(
+        "--", sys.executable, "-c", "import sys; print(sys.argv[1:])", "--json", "probe"
+    )
 
     assert ran.out == "['--json', 'probe']\n"
 

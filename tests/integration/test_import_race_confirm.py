@@ -42,7 +42,17 @@ RACY = (
 
 
 def confirm(directory: Path, line: list[str], *args: str) -> tuple[Ran, dict[str, Any]]:
-    ran = doctor("import-race", "--confirm", "--report-dir", "out", *args, "--", *line, cwd=directory, timeout=90)
+    ran = doctor(
+        "import-race",
+        "--confirm",
+        "--report-dir",
+        "out",
+        *args,
+        "--",
+        *line,
+        cwd=directory,
+        timeout=90,
+    )
     return ran, json.loads((directory / "out" / "report.json").read_text())
 
 
@@ -55,7 +65,9 @@ def fires(program: Program, directory: Path, python: Path | str = sys.executable
     assert "fine" in ran.out, "by itself it does not fail"
     errors = [finding for finding in report["findings"] if finding["severity"] == "error"]
     assert {finding["rule"] for finding in errors} == {RULES[program.kind or ""]}
-    confirmed = [hazard for hazard in report["facts"]["hazards"] if hazard["standing"] == "confirmed"]
+    confirmed = [
+        hazard for hazard in report["facts"]["hazards"] if hazard["standing"] == "confirmed"
+    ]
     assert all(set(hazard["modules"]) <= program.modules for hazard in confirmed)
 
 
@@ -74,7 +86,9 @@ def test_other_interpreters_are_made_to(version: str, tmp_path: Path) -> None:
 
 # "awaited thread" is the one that is run three times with another stdin, below.
 @pytest.mark.parametrize(
-    "program", [each for each in SAFE if each.name != "awaited thread"], ids=lambda program: program.name
+    "program",
+    [each for each in SAFE if each.name != "awaited thread"],
+    ids=lambda program: program.name,
 )
 def test_a_safe_program_ends_as_it_does_without_us(program: Program, tmp_path: Path) -> None:
     program.write(tmp_path)
@@ -138,9 +152,9 @@ def test_each_run_reads_stdin_from_its_start(tmp_path: Path) -> None:
 
     assert (ran.code, ran.out) == (0, "fine\n"), ran
     assert {finding["rule"] for finding in site.report["findings"]} == {"import-race/not-confirmed"}
-    assert [attempt["outcome"].split("; ")[-1].split(" (")[0] for attempt in site.report["attempts"]] == [
-        "exit code 0"
-    ] * 4
+    assert [
+        attempt["outcome"].split("; ")[-1].split(" (")[0] for attempt in site.report["attempts"]
+    ] == ["exit code 0"] * 4
 
 
 def test_a_run_that_ends_before_the_other_import_settles_nothing(tmp_path: Path) -> None:
@@ -176,7 +190,16 @@ def test_a_program_that_drops_its_privileges_is_followed() -> None:
         folder = Path(name)
         folder.chmod(0o755)
         Program(name="", text=text).write(folder)
-        ran = doctor("import-race", "--report-dir", "out", "--", sys.executable, "main.py", cwd=folder, timeout=60)
+        ran = doctor(
+            "import-race",
+            "--report-dir",
+            "out",
+            "--",
+            sys.executable,
+            "main.py",
+            cwd=folder,
+            timeout=60,
+        )
         report = json.loads((folder / "out" / "report.json").read_text())
 
     assert ran.code == 86, ran
@@ -185,7 +208,16 @@ def test_a_program_that_drops_its_privileges_is_followed() -> None:
 
 def test_a_signal_in_a_held_run_ends_it_and_no_other_is_made(tmp_path: Path) -> None:
     named("awaited thread").write(tmp_path)
-    running = begin("import-race", "--confirm", "--report-dir", "out", "--", sys.executable, "main.py", cwd=tmp_path)
+    running = begin(
+        "import-race",
+        "--confirm",
+        "--report-dir",
+        "out",
+        "--",
+        sys.executable,
+        "main.py",
+        cwd=tmp_path,
+    )
     assert running.stderr is not None
     while not running.stderr.readline().startswith(b"confirming 1/1"):
         pass

@@ -13,7 +13,16 @@ from tests.support.cli import Ran, doctor
 pytestmark = pytest.mark.integration
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "import-race"
-WORDS = ("import-race", "--confirm", "--timeline", "{folder}/imports.json", "--", sys.executable, "-m", "serving.cli")
+WORDS = (
+    "import-race",
+    "--confirm",
+    "--timeline",
+    "{folder}/imports.json",
+    "--",
+    sys.executable,
+    "-m",
+    "serving.cli",
+)
 
 
 def run(folder: Path, *before: str) -> Ran:
@@ -34,5 +43,18 @@ def test_the_readme_has_the_rule_and_the_commands_that_were_run_here() -> None:
     readme = (EXAMPLE / "README.md").read_text()
     lines = readme.split("```sh\n")[1].split("```")[0].replace("\\\n", "").splitlines()
     commands = [shlex.split(line, comments=True) for line in lines]
-    assert commands[1] == ["ci-doctor", "import-race", "--confirm", "--", "python", "-m", "serving.cli"]
-    assert commands[2][:4] == ["ci-doctor", "run", "--preload", "serving.cli=lazy_models:GenerationConfig"]
+    assert commands[1] == [
+        "ci-doctor",
+        "import-race",
+        "--confirm",
+        "--",
+        "python",
+        "-m",
+        "serving.cli",
+    ]
+    assert commands[2][:4] == [
+        "ci-doctor",
+        "run",
+        "--preload",
+        "serving.cli=lazy_models:GenerationConfig",
+    ]

@@ -98,9 +98,18 @@ def test_first_load_use_and_their_places_are_recorded(program: Program) -> None:
     assert (loader, status, replaced) == (1, "loaded", True)
     by_background, by_main = program.of("ask", "lazy")
     assert (by_background[1], Path(by_background[5]).name, by_background[6]) == (1, "app.py", 4)
-    assert (by_main[1], by_main[4], by_main[6:]) == (0, "statement", (9, "__main__", ("thing",), None))
+    assert (by_main[1], by_main[4], by_main[6:]) == (
+        0,
+        "statement",
+        (9, "__main__", ("thing",), None),
+    )
     (started,) = [record for record in program.of("thread") if record[1] == 1]
-    assert (started[2], started[3], Path(started[4]).name, started[5]) == ("warm-up", 0, "app.py", 6)
+    assert (started[2], started[3], Path(started[4]).name, started[5]) == (
+        "warm-up",
+        0,
+        "app.py",
+        6,
+    )
 
 
 def test_waiting_for_a_module_that_is_replaced_is_told_as_such(program: Program) -> None:
@@ -202,7 +211,9 @@ def test_a_wait_that_can_give_up_is_no_order(own_program: Program, wait: str) ->
         import plain
     """
     assert own_program.run(text).stderr == ""
-    assert not [record for record in own_program.records if record[1:3] == ("order", 0) and 1 in record[3]]
+    assert not [
+        record for record in own_program.records if record[1:3] == ("order", 0) and 1 in record[3]
+    ]
 
 
 def test_no_order_is_told_where_there_is_none(program: Program) -> None:
@@ -213,7 +224,9 @@ def test_no_order_is_told_where_there_is_none(program: Program) -> None:
         .replace("from lazy", "from plain")
         .replace("import thing", "import value")
     )
-    assert not [record for record in program.records if record[1:3] == ("order", 0) and 1 in record[3]]
+    assert not [
+        record for record in program.records if record[1:3] == ("order", 0) and 1 in record[3]
+    ]
 
 
 def test_children_are_followed_and_those_that_escape_are_named(program: Program) -> None:
@@ -238,7 +251,9 @@ def test_children_are_followed_and_those_that_escape_are_named(program: Program)
     assert [record[3] for record in program.of("escape")] == ["-I", "clean environment", "-E"]
 
 
-def test_children_that_escape_by_the_environment_of_the_program_itself_are_named(program: Program) -> None:
+def test_children_that_escape_by_the_environment_of_the_program_itself_are_named(
+    program: Program,
+) -> None:
     text = """
         import os, subprocess, sys
         os.system(sys.executable + " -I -c pass")
@@ -268,7 +283,9 @@ def test_a_from_list_may_be_a_list(program: Program) -> None:
         __import__("lazy", globals(), locals(), ["thing"], 0)
     """
     assert program.run(text).returncode == 0
-    assert [(record[4], record[8]) for record in program.of("ask", "lazy")] == [("statement", ("thing",))]
+    assert [(record[4], record[8]) for record in program.of("ask", "lazy")] == [
+        ("statement", ("thing",))
+    ]
 
 
 def test_the_loader_of_a_program_is_held_as_any_other(program: Program) -> None:
@@ -325,9 +342,15 @@ def test_a_program_that_is_killed_leaves_what_was_imported(program: Program) -> 
 )
 def test_errors_and_warnings_read_as_without_it(program: Program, text: str) -> None:
     program.write(
-        {"broken.py": "import plain\n1 / 0", "warns.py": "import warnings\nwarnings.warn('old', stacklevel=2)"}
+        {
+            "broken.py": "import plain\n1 / 0",
+            "warns.py": "import warnings\nwarnings.warn('old', stacklevel=2)",
+        }
     )
-    threaded = "import threading\nstarted = threading.Thread(target=print)\nstarted.start()\nstarted.join()\n" + text
+    threaded = (
+        "import threading\nstarted = threading.Thread(target=print)\nstarted.start()\nstarted.join()\n"
+        + text
+    )
     for source in (text, threaded):
         without = program.run(source, recorded=False)
         ran = program.run(source)

@@ -27,7 +27,9 @@ from tests.support.cli import Ran, begin, doctor, environment, words
 pytestmark = pytest.mark.integration
 
 PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
-SCHEMA = json.loads((Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
+)
 TCP = "tcp://127.0.0.1:{port}"
 LIMIT_S = 30.0
 SECRET = "sk-4242-do-not-tell"
@@ -44,7 +46,9 @@ class Site:
 
     def service(self, program: str, *arguments: str) -> str:
         """The command of a service that runs a program of tests/support."""
-        return shlex.join([sys.executable, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)])
+        return shlex.join(
+            [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)]
+        )
 
     def python(self, program: str, *arguments: str) -> list[str]:
         """The words of a client that is a program of tests/support."""
@@ -52,7 +56,9 @@ class Site:
 
     def launch(self, *args: str, env: Mapping[str, str | None] | None = None) -> Ran:
         """Launch to the end."""
-        return doctor("launch", "--report-dir", self.out, *args, cwd=self.directory, env=env, timeout=LIMIT_S)
+        return doctor(
+            "launch", "--report-dir", self.out, *args, cwd=self.directory, env=env, timeout=LIMIT_S
+        )
 
     def begin(self, *args: str) -> subprocess.Popen[bytes]:
         """Launch, and do not wait."""
@@ -62,7 +68,10 @@ class Site:
         """Write ci-doctor.toml; JSON strings and lists are TOML too."""
         lines = []
         for name, table in services.items():
-            lines += [f"[services.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+            lines += [
+                f"[services.{name}]",
+                *(f"{key} = {json.dumps(value)}" for key, value in table.items()),
+            ]
         (self.directory / "ci-doctor.toml").write_text("\n".join(lines) + "\n")
 
     @property
@@ -81,7 +90,10 @@ class Site:
         found = []
         for process in psutil.process_iter(["cmdline", "status"]):
             line = process.info["cmdline"] or ()
-            if any(str(self.directory) in word for word in line) and process.info["status"] != psutil.STATUS_ZOMBIE:
+            if (
+                any(str(self.directory) in word for word in line)
+                and process.info["status"] != psutil.STATUS_ZOMBIE
+            ):
                 found.append(" ".join(line))
         return found
 
@@ -123,16 +135,26 @@ def test_a_client_runs_under_ready_services_and_knows_where_they_are(site: Site)
         "print(urllib.request.urlopen(url).status)\n"
     )
     ran = site.launch(
-        "--service", f"my-api={site.service('answers', '{port}')}", "--", sys.executable, "-c", program, "{my-api.port}"
+        "--service",
+        f"my-api={site.service('answers', '{port}')}",
+        "--",
+        sys.executable,
+        "-c",
+        program,
+        "{my-api.port}",
     )
     check(site, ran, "pass", 0)
     assert ran.out == "200\n", "the client's stdout is its own"
     assert "PASS" in ran.err
 
 
-@pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("exit 75", 75), ("kill -9 $$", 137), ("kill $$", 143)])
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 3", 3), ("exit 75", 75), ("kill -9 $$", 137), ("kill $$", 143)]
+)
 def test_the_clients_status_is_handed_on(site: Site, script: str, code: int) -> None:
-    ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script)
+    ran = site.launch(
+        "--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script
+    )
     check(site, ran, "regression", code)
     assert site.rules()[0] == "services/client-failed"
 
@@ -146,13 +168,19 @@ def test_the_client_reads_our_stdin(site: Site) -> None:
 
 
 def test_with_json_the_report_is_all_there_is_on_stdout(site: Site) -> None:
-    ran = site.launch("--json", "--service", f"api={site.service('answers', '{port}')}", "--", "echo", "hello")
+    ran = site.launch(
+        "--json", "--service", f"api={site.service('answers', '{port}')}", "--", "echo", "hello"
+    )
     assert json.loads(ran.out)["verdict"] == "pass"
     assert "hello\n" in ran.err
 
 
-@pytest.mark.parametrize(("name", "code"), [("no-such-command", 127), ("./plain", 126), ("./gone", 127)])
-def test_a_client_that_cannot_be_run_is_known_before_anything_is_started(site: Site, name: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "code"), [("no-such-command", 127), ("./plain", 126), ("./gone", 127)]
+)
+def test_a_client_that_cannot_be_run_is_known_before_anything_is_started(
+    site: Site, name: str, code: int
+) -> None:
     (site.directory / "plain").write_text("")
     ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--", name)
     assert check(site, ran, None, code)["error"]["message"].startswith(f"{name}: ")
@@ -162,14 +190,25 @@ def test_a_client_that_cannot_be_run_is_known_before_anything_is_started(site: S
 def test_a_client_without_its_interpreter_stops_what_was_started(site: Site) -> None:
     (site.directory / "script").write_text("#!/no/such/interpreter\n")
     (site.directory / "script").chmod(0o755)
-    check(site, site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "./script"), None, 127)
+    check(
+        site,
+        site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "./script"),
+        None,
+        127,
+    )
 
 
 # --- a service that dies ---
 
 
 def test_a_service_that_dies_before_it_is_ready_is_the_report(site: Site) -> None:
-    ran = site.launch("--service", f"api={site.service('dies_with_traceback', '{port}')}", "--", "touch", "was-run")
+    ran = site.launch(
+        "--service",
+        f"api={site.service('dies_with_traceback', '{port}')}",
+        "--",
+        "touch",
+        "was-run",
+    )
     report = check(site, ran, "regression", 1)
     assert not (site.directory / "was-run").exists()
     (finding,) = report["findings"]
@@ -180,7 +219,12 @@ def test_a_service_that_dies_before_it_is_ready_is_the_report(site: Site) -> Non
 
 
 def test_exit_code_0_before_ready_is_a_death(site: Site) -> None:
-    check(site, site.launch("--service", f"api={site.service('exits', '0', '{port}')}"), "regression", 1)
+    check(
+        site,
+        site.launch("--service", f"api={site.service('exits', '0', '{port}')}"),
+        "regression",
+        1,
+    )
 
 
 def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
@@ -200,7 +244,9 @@ def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
 
 def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> None:
     script = f"{sys.executable} -c {shlex.quote(ASK)} http://127.0.0.1:{{api.port}}/exit/4; exit 9"
-    ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script)
+    ran = site.launch(
+        "--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script
+    )
     check(site, ran, "regression", 1)
     assert site.rules()[0] == "services/died"
 
@@ -212,7 +258,10 @@ def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
         "--", sys.executable, "-c", program, "http://127.0.0.1:{api.port}/exit/0",
     )  # fmt: skip
     # Which of the two ends first is not ours to say; both stories are true, and neither blames the client.
-    assert (ran.code, site.rules()[0]) in {(0, "services/ended-with-client"), (1, "services/died")}, ran
+    assert (ran.code, site.rules()[0]) in {
+        (0, "services/ended-with-client"),
+        (1, "services/died"),
+    }, ran
 
 
 def test_a_worker_that_is_killed_under_a_live_server_is_a_death(site: Site) -> None:
@@ -229,7 +278,12 @@ def test_a_worker_that_is_killed_under_a_live_server_is_a_death(site: Site) -> N
 def test_the_first_of_several_deaths_is_the_cause_and_the_rest_follow(site: Site) -> None:
     dies = f"{sys.executable} -c {shlex.quote('import time; time.sleep(0.3); raise SystemExit(7)')} {{port}} {site.directory}"
     ran = site.launch(
-        "--service", f"kv={site.service('answers', '{port}')}", "--service", f"vllm={dies}", "--needs", "vllm=kv"
+        "--service",
+        f"kv={site.service('answers', '{port}')}",
+        "--service",
+        f"vllm={dies}",
+        "--needs",
+        "vllm=kv",
     )
     report = check(site, ran, "regression", 1)
     assert [attempt["name"] for attempt in report["attempts"]] == ["kv", "vllm"]
@@ -238,7 +292,9 @@ def test_the_first_of_several_deaths_is_the_cause_and_the_rest_follow(site: Site
 
 
 def test_a_service_that_is_not_ready_in_time_fails(site: Site) -> None:
-    ran = site.launch("--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--timeout", "700ms")
+    ran = site.launch(
+        "--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--timeout", "700ms"
+    )
     check(site, ran, "regression", 1)
     assert site.rules()[0] == "services/not-ready"
 
@@ -247,7 +303,10 @@ def test_a_port_that_another_process_owns_is_outside_the_change(site: Site) -> N
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ran = site.launch(
-            "--service", f"api={site.service('answers', str(port))}", "--ready", f"api=http://127.0.0.1:{port}/"
+            "--service",
+            f"api={site.service('answers', str(port))}",
+            "--ready",
+            f"api=http://127.0.0.1:{port}/",
         )
     check(site, ran, "infra", 75)
     assert str(os.getpid()) in site.report["findings"][0]["summary"]
@@ -273,7 +332,10 @@ def test_a_configured_group_starts_in_order_and_tells_of_it(site: Site) -> None:
     )
     ran = site.launch("--service", "router", "--events", "deep/events.jsonl", "--", "true")
     check(site, ran, "pass", 0)
-    events = [json.loads(line) for line in (site.directory / "deep" / "events.jsonl").read_text().splitlines()]
+    events = [
+        json.loads(line)
+        for line in (site.directory / "deep" / "events.jsonl").read_text().splitlines()
+    ]
     told = [f"{event['event']} {event['service']}" for event in events]
     assert told[:2] == ["started kv", "ready kv"]
     assert told.index("started router") > max(told.index("ready a"), told.index("ready b"))
@@ -314,7 +376,9 @@ API = "api=true {port}"
         (["--config", "gone.toml"], "gone.toml"),
     ],
 )
-def test_what_is_wrong_is_found_before_anything_is_started(site: Site, args: list[str], said: str) -> None:
+def test_what_is_wrong_is_found_before_anything_is_started(
+    site: Site, args: list[str], said: str
+) -> None:
     ran = site.launch(*args)
     report = check(site, ran, None, 2)
     assert said in f"{report['error']['message']} {report['error']['hint']}"
@@ -322,7 +386,9 @@ def test_what_is_wrong_is_found_before_anything_is_started(site: Site, args: lis
 
 
 def test_a_dry_run_starts_nothing_and_says_what_it_would(site: Site) -> None:
-    ran = site.launch("--dry-run", "--service", f"api={site.service('answers', '{port}')}", "--", "true")
+    ran = site.launch(
+        "--dry-run", "--service", f"api={site.service('answers', '{port}')}", "--", "true"
+    )
     assert ran.code == 0
     assert "answers.py" in ran.err
     assert not site.out.exists()
@@ -340,7 +406,9 @@ def ready(run: subprocess.Popen[bytes]) -> None:
     pytest.fail("it ended before it was ready")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
+)
 def test_a_signal_ends_it_in_order(site: Site, number: signal.Signals, code: int) -> None:
     run = site.begin("--service", f"api={site.service('answers', '{port}')}")
     ready(run)
@@ -348,13 +416,20 @@ def test_a_signal_ends_it_in_order(site: Site, number: signal.Signals, code: int
     _, err = run.communicate(timeout=LIMIT_S)
     assert run.returncode == code, err
     assert (site.report["verdict"], site.report["exit_code"]) == (None, code)
-    assert site.report["error"]["message"] == f"interrupted by {number.name}; every process was stopped"
+    assert (
+        site.report["error"]["message"]
+        == f"interrupted by {number.name}; every process was stopped"
+    )
 
 
 def test_a_death_ends_it_without_a_client_too(site: Site) -> None:
-    run = site.begin("--service", f"api={site.service('answers', '{port}')}", "--events", "events.jsonl")
+    run = site.begin(
+        "--service", f"api={site.service('answers', '{port}')}", "--events", "events.jsonl"
+    )
     ready(run)
-    events = [json.loads(line) for line in (site.directory / "events.jsonl").read_text().splitlines()]
+    events = [
+        json.loads(line) for line in (site.directory / "events.jsonl").read_text().splitlines()
+    ]
     os.kill(events[0]["pid"], signal.SIGKILL)
     run.communicate(timeout=LIMIT_S)
     assert run.returncode == 1
@@ -388,7 +463,9 @@ def test_what_ignores_every_request_is_killed_and_named(site: Site) -> None:
 
 
 def test_a_signal_while_a_service_starts_ends_it_too(site: Site) -> None:
-    run = site.begin("--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--", "true")
+    run = site.begin(
+        "--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--", "true"
+    )
     assert run.stderr is not None
     assert b"api started" in run.stderr.readline()
     run.send_signal(signal.SIGTERM)
@@ -400,7 +477,14 @@ def test_a_signal_while_a_service_starts_ends_it_too(site: Site) -> None:
 def test_sigterm_ends_in_time_even_where_everything_ignores_it(site: Site) -> None:
     told, asked = site.directory / "told", site.directory / "asked"
     service = f"{shlex.join(site.python('outlives', str(told), '{port}'))} {site.directory}"
-    run = site.begin("--service", f"api={service}", "--ready", f"api={TCP}", "--", *site.python("outlives", str(asked)))
+    run = site.begin(
+        "--service",
+        f"api={service}",
+        "--ready",
+        f"api={TCP}",
+        "--",
+        *site.python("outlives", str(asked)),
+    )
     until(says(asked, "ready"), "the client never ran")
     began = time.monotonic()
     run.send_signal(signal.SIGTERM)
@@ -414,7 +498,10 @@ def test_sigterm_ends_in_time_even_where_everything_ignores_it(site: Site) -> No
 def test_a_client_may_wind_down_when_we_are_asked_to_end(site: Site) -> None:
     told = site.directory / "told"
     run = site.begin(
-        "--service", f"api={site.service('answers', '{port}')}", "--", *site.python("winds_down", str(told), "0.3")
+        "--service",
+        f"api={site.service('answers', '{port}')}",
+        "--",
+        *site.python("winds_down", str(told), "0.3"),
     )
     until(says(told, "ready"), "the client never ran")
     run.send_signal(signal.SIGTERM)
@@ -491,11 +578,11 @@ def test_a_launch_that_cannot_go_on_leaves_no_secret_in_a_log(site: Site) -> Non
     assert (site.out / "logs" / "api-1.log").read_text() == "[redacted] up\n"
 
 
-def test_streams_that_are_closed_are_empty_ones_to_the_client_and_never_files_of_ours(site: Site) -> None:
+def test_streams_that_are_closed_are_empty_ones_to_the_client_and_never_files_of_ours(
+    site: Site,
+) -> None:
     told = site.directory / "told"
-    program = (
-        f"import os; open({str(told)!r}, 'w').write(' '.join(os.readlink(f'/proc/self/fd/{{n}}') for n in (0, 1, 2)))"
-    )
+    program = f"import os; open({str(told)!r}, 'w').write(' '.join(os.readlink(f'/proc/self/fd/{{n}}') for n in (0, 1, 2)))"
     command = words("launch", "--report-dir", str(site.out), "--service", f"api={site.service('answers', '{port}')}",
                     "--", sys.executable, "-c", program)  # fmt: skip
     closing = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
@@ -505,7 +592,8 @@ def test_streams_that_are_closed_are_empty_ones_to_the_client_and_never_files_of
 
 
 @pytest.mark.skipif(
-    subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0, reason="mounts a disk"
+    subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0,
+    reason="mounts a disk",
 )
 def test_a_service_that_fills_the_disk_with_its_log_is_outside_the_change(site: Site) -> None:
     disk = site.directory / "disk"
@@ -527,12 +615,21 @@ def test_a_service_that_fills_the_disk_with_its_log_is_outside_the_change(site: 
 
 
 def test_what_services_write_can_be_followed(site: Site) -> None:
-    ran = site.launch("--follow", "--service", f"api={site.service('exits', '3', 'hello', '{port}')}")
+    ran = site.launch(
+        "--follow", "--service", f"api={site.service('exits', '3', 'hello', '{port}')}"
+    )
     assert "api | hello" in ran.err
 
 
 def test_events_that_cannot_be_written_stop_nobody(site: Site) -> None:
-    ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--events", "/dev/full", "--", "true")
+    ran = site.launch(
+        "--service",
+        f"api={site.service('answers', '{port}')}",
+        "--events",
+        "/dev/full",
+        "--",
+        "true",
+    )
     check(site, ran, "pass", 0)
     assert ran.err.count("warning: cannot write events to /dev/full") == 1
 

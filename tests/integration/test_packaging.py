@@ -14,9 +14,14 @@ ROOT = Path(__file__).parents[2]
 
 def sources(directory: Path) -> Path:
     """The tracked files, without git: as a tarball has them."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
     for name in filter(None, listed.split("\0")):
-        if name.startswith(("ci_doctor/", "pyproject", "README", "LICENSE")) and (ROOT / name).is_file():
+        if (
+            name.startswith(("ci_doctor/", "pyproject", "README", "LICENSE"))
+            and (ROOT / name).is_file()
+        ):
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, directory / name)
     return directory
@@ -24,7 +29,18 @@ def sources(directory: Path) -> Path:
 
 def build(directory: Path) -> Path:
     """The wheel of a source tree, built with the build tools that stand in our environment."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        "dist",
+        ".",
+    ]
     subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=120)
     return next((directory / "dist").glob("*.whl"))
 

@@ -88,7 +88,11 @@ class Workplace:
 
     def calls(self) -> list[str]:
         log = self.folder / "calls"
-        return [line.rpartition("/")[2] for line in log.read_text().splitlines()] if log.exists() else []
+        return (
+            [line.rpartition("/")[2] for line in log.read_text().splitlines()]
+            if log.exists()
+            else []
+        )
 
     def job(self, command: str = SHOW, configuration: object = None, **environment: str) -> Job:
         return Job(
@@ -97,7 +101,12 @@ class Workplace:
             temporary=self.folder / "temporary",
             command=command,
             configuration=configuration,
-            environment={"PATH": str(self.bin), "BUILDKITE_JOB_ID": JOB_ID, "BUILDKITE_STEP_KEY": "e2e", **environment},
+            environment={
+                "PATH": str(self.bin),
+                "BUILDKITE_JOB_ID": JOB_ID,
+                "BUILDKITE_STEP_KEY": "e2e",
+                **environment,
+            },
         )
 
 
@@ -119,7 +128,9 @@ def test_exports_reach_the_command_whatever_they_hold(workplace: Workplace) -> N
     assert workplace.calls() == ["ci-doctor plugin pre-command", "ci-doctor plugin pre-exit"]
 
 
-def test_a_failing_setup_env_fails_the_job_with_its_code_before_the_command(workplace: Workplace) -> None:
+def test_a_failing_setup_env_fails_the_job_with_its_code_before_the_command(
+    workplace: Workplace,
+) -> None:
     workplace.stand_in(exports="export NASTY=half\n(exit 75)\n", status=75)
     job = workplace.job()
 
@@ -147,7 +158,9 @@ def test_a_ci_doctor_that_is_killed_fails_the_job(workplace: Workplace) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 137])
-def test_the_reports_are_published_after_any_command_and_its_status_stands(workplace: Workplace, status: int) -> None:
+def test_the_reports_are_published_after_any_command_and_its_status_stands(
+    workplace: Workplace, status: int
+) -> None:
     workplace.stand_in()
     job = workplace.job(f"exit {status}")
 
@@ -176,9 +189,13 @@ def test_the_hooks_see_the_options_and_the_command_does_not(workplace: Workplace
 
 
 @pytest.mark.parametrize("flat_variables_only", [False, True])
-def test_the_executable_option_wins_over_the_path(workplace: Workplace, flat_variables_only: bool) -> None:
+def test_the_executable_option_wins_over_the_path(
+    workplace: Workplace, flat_variables_only: bool
+) -> None:
     workplace.stand_in(status=1)
-    other = workplace.stand_in(exports="export NASTY=other\n", at=workplace.folder / "with space" / "doctor")
+    other = workplace.stand_in(
+        exports="export NASTY=other\n", at=workplace.folder / "with space" / "doctor"
+    )
     job = workplace.job(configuration={"executable": str(other)})
     job.flat_variables_only = flat_variables_only
 
@@ -225,14 +242,18 @@ def test_a_vendored_ci_doctor_runs_without_being_installed_and_leaves_no_trace_i
     (package / "__main__.py").write_text(
         "import os, sys\nprint('export NASTY=' + '-'.join([*sys.argv[1:], os.environ.get('PYTHONPATH', 'unset')]))\n"
     )
-    (workplace.checkout / "runpy.py").write_text("raise SystemExit('the checkout shadows the standard library')\n")
+    (workplace.checkout / "runpy.py").write_text(
+        "raise SystemExit('the checkout shadows the standard library')\n"
+    )
     job = workplace.job()
 
     assert job.run() == 0
     assert "SEEN 'plugin-pre-command-unset'" in job.log
 
 
-def test_the_stand_in_bootstrap_drops_the_exports_of_a_hook_that_exits(workplace: Workplace) -> None:
+def test_the_stand_in_bootstrap_drops_the_exports_of_a_hook_that_exits(
+    workplace: Workplace,
+) -> None:
     workplace.stand_in(exports="export NASTY=lost; exit 0\n")
     job = workplace.job()
 
@@ -247,12 +268,18 @@ def test_hooks_are_short_and_executable(hook: Path) -> None:
 
 
 def test_shellcheck_has_nothing_to_say() -> None:
-    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    shellcheck = shutil.which(
+        "shellcheck", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+    )
     if shellcheck is None:
         pytest.skip("shellcheck is not installed")
-    files = [str(path) for folder in ("hooks", "lib") for path in sorted((PLUGIN / folder).iterdir())]
+    files = [
+        str(path) for folder in ("hooks", "lib") for path in sorted((PLUGIN / folder).iterdir())
+    ]
 
-    ended = subprocess.run([shellcheck, *files], cwd=PLUGIN, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [shellcheck, *files], cwd=PLUGIN, capture_output=True, text=True, check=False
+    )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
@@ -287,7 +314,9 @@ def test_the_examples_of_the_readme_are_valid_configurations() -> None:
 def test_the_readme_names_every_option() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \|", (PLUGIN / "README.md").read_text(), re.MULTILINE)
 
-    assert set(rows) - {"pre-command", "pre-exit"} == set(definition()["configuration"]["properties"])
+    assert set(rows) - {"pre-command", "pre-exit"} == set(
+        definition()["configuration"]["properties"]
+    )
 
 
 class TestWithTheRealCommand:
@@ -302,7 +331,9 @@ class TestWithTheRealCommand:
             f'{shlex.quote(str(REPOSITORY))} "$@"\n'
         )
         executable.chmod(0o755)
-        (workplace.checkout / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
+        (workplace.checkout / "pyproject.toml").write_text(
+            '[project]\nname = "demo"\nversion = "1"\n'
+        )
         workplace.link("git")
         return workplace
 
@@ -310,7 +341,9 @@ class TestWithTheRealCommand:
         recorded: list[dict[str, Any]] = stand_in_agent.calls(workplace.agent_log)
         return [call for call in recorded if tuple(call["argv"][: len(command)]) == command]
 
-    def test_the_profile_reaches_the_command_and_the_report_the_build(self, real: Workplace) -> None:
+    def test_the_profile_reaches_the_command_and_the_report_the_build(
+        self, real: Workplace
+    ) -> None:
         job = real.job("env", {"determinism": "default", "pythons": sys.executable})
 
         assert job.run() == 0, job.log
@@ -340,7 +373,13 @@ class TestWithTheRealCommand:
             check=True,
         )
         shown = subprocess.run(
-            ["sh", "-c", 'eval "$1"; printf %s "$CI_DOCTOR_REPORT_DIR"', "sh", os.fsdecode(ended.stdout)],
+            [
+                "sh",
+                "-c",
+                'eval "$1"; printf %s "$CI_DOCTOR_REPORT_DIR"',
+                "sh",
+                os.fsdecode(ended.stdout),
+            ],
             capture_output=True,
             check=True,
         )
@@ -372,7 +411,9 @@ class TestWithTheRealCommand:
         assert "CI_DOCTOR_REPORT_DIR=" in job.log
         assert self.calls(real, "annotate") == []
 
-    def test_reports_of_an_earlier_job_in_the_same_checkout_are_not_published(self, real: Workplace) -> None:
+    def test_reports_of_an_earlier_job_in_the_same_checkout_are_not_published(
+        self, real: Workplace
+    ) -> None:
         stale = real.checkout / "ci-doctor-report" / "earlier" / "correctness" / "report.json"
         stale.parent.mkdir(parents=True)
         stale.write_text(json.dumps({"schema": "ci-doctor/report/1"}))

@@ -67,7 +67,10 @@ def venv(tmp_path: Path) -> Venv:
 def test_race_is_lost_with_the_shim_off_and_won_with_it(armed: Venv, way: str) -> None:
     off = armed.run(*WAYS_TO_START[way], CI_DOCTOR_PRELOAD="0")
     if off.returncode == 0:  # some release of 3.13 looks again after waiting (gh-143650)
-        assert armed.run("-c", "import sys; print(sys.version_info >= (3, 13))").stdout.strip() == "True"
+        assert (
+            armed.run("-c", "import sys; print(sys.version_info >= (3, 13))").stdout.strip()
+            == "True"
+        )
     else:
         assert "cannot import name 'GenerationConfig'" in off.stderr
     on = armed.run(*WAYS_TO_START[way])
@@ -91,7 +94,9 @@ def test_idle_start_loads_the_finder_only_and_arms_it_once(armed: Venv) -> None:
 
 def test_looking_for_the_trigger_does_not_preload(armed: Venv) -> None:
     probes = "find = importlib.util.find_spec; [find('fakeserve.cli') for _ in range(3)]; print('fakeformers' in sys.modules)"
-    ran = armed.run("-c", f"import importlib.util, sys; {probes}; import fakeserve.cli; fakeserve.cli.main()")
+    ran = armed.run(
+        "-c", f"import importlib.util, sys; {probes}; import fakeserve.cli; fakeserve.cli.main()"
+    )
     assert (ran.stdout.splitlines(), ran.stderr) == (["False", "served GenerationConfig"], "")
 
 
@@ -123,7 +128,9 @@ def test_trace_tells_what_was_done(armed: Venv, tmp_path: Path, to_file: bool) -
 
 
 def test_trace_that_cannot_be_written_is_left_out(armed: Venv, tmp_path: Path) -> None:
-    ran = armed.run("-m", "fakeserve", CI_DOCTOR_PRELOAD_TRACE=str(tmp_path), CI_DOCTOR_PRELOAD_TIMEOUT="soon")
+    ran = armed.run(
+        "-m", "fakeserve", CI_DOCTOR_PRELOAD_TRACE=str(tmp_path), CI_DOCTOR_PRELOAD_TIMEOUT="soon"
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
@@ -135,12 +142,16 @@ def test_trigger_in_an_archive_preloads(venv: Venv) -> None:
         archive.writestr("other.py", "")
     arm(venv, "inzip=json")
     script = "import sys; sys.path.insert(0, 'archive.zip'); import importlib.util as u; u.find_spec('inzip');"
-    ran = venv.run("-c", script + "import other, inzip; print('create_module' in vars(inzip.__loader__))")
+    ran = venv.run(
+        "-c", script + "import other, inzip; print('create_module' in vars(inzip.__loader__))"
+    )
     assert (ran.stdout.splitlines(), ran.stderr) == (["True", "False"], "")
 
 
 @pytest.mark.parametrize("trigger", ["sys", "_socket", "zipimport", "fakespace"])
-def test_builtin_frozen_extension_and_namespace_triggers_do_no_harm(venv: Venv, trigger: str) -> None:
+def test_builtin_frozen_extension_and_namespace_triggers_do_no_harm(
+    venv: Venv, trigger: str
+) -> None:
     (venv.site_dir / "fakespace").mkdir()
     arm(venv, f"{trigger}=json")
     ran = venv.run("-c", f"import {trigger}; print({trigger}.__name__)")
@@ -160,17 +171,31 @@ def test_lazily_loaded_trigger_preloads_when_its_module_is_made(venv: Venv) -> N
 
 
 def test_preloaded_module_that_imports_the_trigger_executes_it_once(venv: Venv) -> None:
-    venv.put({"serve.py": "print('serve'); value = 1", "needs.py": "import serve; print('needs', serve.value)"})
+    venv.put(
+        {
+            "serve.py": "print('serve'); value = 1",
+            "needs.py": "import serve; print('needs', serve.value)",
+        }
+    )
     arm(venv, "serve=needs")
-    ran = venv.run("-c", "import serve, sys, needs; print(serve is needs.serve is sys.modules['serve'])")
+    ran = venv.run(
+        "-c", "import serve, sys, needs; print(serve is needs.serve is sys.modules['serve'])"
+    )
     assert (ran.stdout.splitlines(), ran.stderr) == (["serve", "needs 1", "True"], "")
 
 
 @pytest.mark.parametrize(
     "first_error",
-    ["RuntimeError('libcuda.so.1 is missing')", "SystemExit(3)", "SyntaxError('bad')", "BrokenText()"],
+    [
+        "RuntimeError('libcuda.so.1 is missing')",
+        "SystemExit(3)",
+        "SyntaxError('bad')",
+        "BrokenText()",
+    ],
 )
-def test_failed_preload_leaves_the_program_alone_and_is_retold_by_the_real_import(venv: Venv, first_error: str) -> None:
+def test_failed_preload_leaves_the_program_alone_and_is_retold_by_the_real_import(
+    venv: Venv, first_error: str
+) -> None:
     broken = f"""
         import builtins
         class BrokenText(Exception):
@@ -181,7 +206,9 @@ def test_failed_preload_leaves_the_program_alone_and_is_retold_by_the_real_impor
         raise {first_error}
     """
     venv.put({"broken.py": broken, "serve.py": "import json"})
-    assert [finding.rule for finding in arm(venv, "serve=broken;csv").findings] == ["preload/fails-now"]
+    assert [finding.rule for finding in arm(venv, "serve=broken;csv").findings] == [
+        "preload/fails-now"
+    ]
     script = """
 import importlib.util, sys
 import serve
@@ -194,13 +221,20 @@ for _ in range(2):
 """
     ran = venv.run("-c", script, CI_DOCTOR_PRELOAD_TRACE="1")
     assert ran.returncode == 0
-    assert ran.stdout.splitlines() == ["alive True True", first_error.partition("(")[0], "ImportError"]
+    assert ran.stdout.splitlines() == [
+        "alive True True",
+        first_error.partition("(")[0],
+        "ImportError",
+    ]
     assert "failed to preload broken" in ran.stderr
 
 
 def test_program_that_makes_the_real_import_possible_works_as_without_the_shim(venv: Venv) -> None:
     venv.put(
-        {"needy.py": "import os; os.environ['SET_BY_SERVE']", "serve.py": "import os; os.environ['SET_BY_SERVE'] = '1'"}
+        {
+            "needy.py": "import os; os.environ['SET_BY_SERVE']",
+            "serve.py": "import os; os.environ['SET_BY_SERVE'] = '1'",
+        }
     )
     arm(venv, "serve=needy")
     ran = venv.run("-c", "import serve, needy; print('works', sorted(vars(needy.__loader__)))")
@@ -209,12 +243,16 @@ def test_program_that_makes_the_real_import_possible_works_as_without_the_shim(v
 
 def test_attribute_that_cannot_be_had_does_no_harm(venv: Venv) -> None:
     venv.put({"serve.py": "import json; print(json.__name__)"})
-    assert [finding.rule for finding in arm(venv, "serve=json:Nothing").findings] == ["preload/fails-now"]
+    assert [finding.rule for finding in arm(venv, "serve=json:Nothing").findings] == [
+        "preload/fails-now"
+    ]
     ran = venv.run("-c", "import serve")
     assert (ran.stdout.strip(), ran.stderr) == ("json", "")
 
 
-def test_preload_that_takes_too_long_dumps_its_stack_and_goes_on(venv: Venv, tmp_path: Path) -> None:
+def test_preload_that_takes_too_long_dumps_its_stack_and_goes_on(
+    venv: Venv, tmp_path: Path
+) -> None:
     slow = """
         import os, time
         deadline = time.monotonic() + 20

@@ -29,13 +29,25 @@ def test_plan_says_what_install_does_and_changes_nothing(venv: Venv, tmp_path: P
     assert (planned["state"], done["state"]) == ("planned", "changed")
     assert planned["actions"] == done["actions"]
     assert done["rules"] == [RULE]
-    assert set(json.loads(install.out)["facts"]["changed"]) == {action["path"] for action in done["actions"]}
+    assert set(json.loads(install.out)["facts"]["changed"]) == {
+        action["path"] for action in done["actions"]
+    }
     again = json.loads(doctor("preload", "install", RULE, "--json", cwd=tmp_path).out)["facts"]
     assert (again["changed"], again["targets"][0]["state"]) == ([], "unchanged")
 
 
 def test_all_ways_to_give_a_rule_unite(venv: Venv, tmp_path: Path) -> None:
-    line = ("preload", "install", "--preset", "vllm", "--rule", RULE, "third=json", "--venv", venv.directory)
+    line = (
+        "preload",
+        "install",
+        "--preset",
+        "vllm",
+        "--rule",
+        RULE,
+        "third=json",
+        "--venv",
+        venv.directory,
+    )
     assert doctor(*line, cwd=tmp_path).code == 0
     status = doctor("preload", "status", cwd=tmp_path)
     assert [line for line in status.out.splitlines() if line.startswith("  rule ")] == [
@@ -43,7 +55,9 @@ def test_all_ways_to_give_a_rule_unite(venv: Venv, tmp_path: Path) -> None:
     ], status
 
 
-def test_rules_of_the_configuration_are_meant_where_none_is_typed(venv: Venv, tmp_path: Path) -> None:
+def test_rules_of_the_configuration_are_meant_where_none_is_typed(
+    venv: Venv, tmp_path: Path
+) -> None:
     (tmp_path / "ci-doctor.toml").write_text('[setup-env]\npreload = ["vllm"]\nvenvs = [".venv"]\n')
     below = tmp_path / "below"
     below.mkdir()
@@ -68,19 +82,32 @@ def test_setup_env_knows_the_presets(venv: Venv, tmp_path: Path) -> None:
         (["install", "a=b c"], "write TRIGGER=MODULE"),
     ],
 )
-def test_what_cannot_be_a_rule_is_a_usage_error(venv: Venv, tmp_path: Path, line: list[str], said: str) -> None:
+def test_what_cannot_be_a_rule_is_a_usage_error(
+    venv: Venv, tmp_path: Path, line: list[str], said: str
+) -> None:
     before = venv.files()
     ran = doctor("preload", *line, cwd=tmp_path)
-    assert (ran.code, ran.out, said in " ".join(ran.err.split()), venv.files()) == (2, "", True, before), ran
+    assert (ran.code, ran.out, said in " ".join(ran.err.split()), venv.files()) == (
+        2,
+        "",
+        True,
+        before,
+    ), ran
 
 
-def test_each_target_is_told_and_a_refused_one_holds_back_the_others(venv: Venv, tmp_path: Path) -> None:
+def test_each_target_is_told_and_a_refused_one_holds_back_the_others(
+    venv: Venv, tmp_path: Path
+) -> None:
     before = venv.files()
     line = ["preload", "install", RULE, "--json", "--venv", ".venv", "--python", "no-such-python"]
     ran = doctor(*line, cwd=tmp_path)
     report = json.loads(ran.out)
     states = {Path(each["python"]).name: each["state"] for each in report["facts"]["targets"]}
-    assert (ran.code, report["verdict"], states) == (2, None, {"no-such-python": "refused", "python": "held back"}), ran
+    assert (ran.code, report["verdict"], states) == (
+        2,
+        None,
+        {"no-such-python": "refused", "python": "held back"},
+    ), ran
     refused = next(each["refused"] for each in report["facts"]["targets"] if each["refused"])
     assert (refused["exit_code"], bool(refused["hint"])) == (2, True)
     assert venv.files() == before
@@ -90,7 +117,10 @@ def test_files_of_others_end_it_with_1_and_a_finding(venv: Venv, tmp_path: Path)
     venv.put({"_ci_doctor_preload.py": "mine = True\n"})
     ran = doctor("preload", "install", RULE, "--json", cwd=tmp_path)
     report = json.loads(ran.out)
-    assert (ran.code, [finding["rule"] for finding in report["findings"]]) == (1, ["preload/foreign-file"]), ran
+    assert (ran.code, [finding["rule"] for finding in report["findings"]]) == (
+        1,
+        ["preload/foreign-file"],
+    ), ran
 
 
 def test_interpreter_of_the_operating_system_is_refused_with_2(tmp_path: Path) -> None:
@@ -114,7 +144,9 @@ def test_module_that_would_end_every_process_is_found_before_and_one_that_is_not
     assert (ran.code, json.loads(ran.out)["findings"][0]["severity"]) == (0, "note"), ran
 
 
-def test_removing_says_what_it_would_remove_and_then_leaves_nothing(venv: Venv, tmp_path: Path) -> None:
+def test_removing_says_what_it_would_remove_and_then_leaves_nothing(
+    venv: Venv, tmp_path: Path
+) -> None:
     before = venv.files()
     assert doctor("preload", "install", RULE, "second=json", cwd=tmp_path).code == 0
     armed = venv.files()
@@ -130,7 +162,9 @@ def test_removing_says_what_it_would_remove_and_then_leaves_nothing(venv: Venv, 
 def test_status_shows_what_runs_at_every_start_with_its_cost(venv: Venv, tmp_path: Path) -> None:
     venv.put({"theirs.py": "", "theirs.pth": "import theirs\n"})
     assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
-    ran = doctor("preload", "status", "--json", "--venv", ".venv", "--python", "no-such-python", cwd=tmp_path)
+    ran = doctor(
+        "preload", "status", "--json", "--venv", ".venv", "--python", "no-such-python", cwd=tmp_path
+    )
     report = json.loads(ran.out)
     told = {each["state"]: each for each in report["facts"]["shims"]}
     assert (ran.code, set(told)) == (2, {"asked", "refused"}), ran

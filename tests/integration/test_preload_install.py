@@ -100,7 +100,9 @@ def test_files_are_readable_by_all_and_compiled(venv: Venv) -> None:
 
 
 def test_interpreter_and_its_venv_directory_are_one_target(venv: Venv) -> None:
-    results = install_shims([venv.python, venv.directory, venv.directory / "bin" / "python3"], [RULE], dry_run=False)
+    results = install_shims(
+        [venv.python, venv.directory, venv.directory / "bin" / "python3"], [RULE], dry_run=False
+    )
     assert [result.target.python for result in results] == [venv.python]
 
 
@@ -162,7 +164,12 @@ def test_interpreter_that_complained_before_may_go_on_complaining(venv: Venv) ->
 @pytest.mark.parametrize(
     ("module", "rule", "trial_timeout_s"),
     [
-        pytest.param("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "preload/crashes", 60, id="signal"),
+        pytest.param(
+            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            "preload/crashes",
+            60,
+            id="signal",
+        ),
         pytest.param("import os; os._exit(0)", "preload/crashes", 60, id="os-exit"),
         pytest.param("import threading; threading.Event().wait()", "preload/hangs", 0.5, id="hang"),
     ],
@@ -173,7 +180,12 @@ def test_module_that_would_end_or_hang_every_process_is_refused(
     venv.put({"deadly.py": module})
     before = venv.files()
     with pytest.raises(PreparationError) as caught:
-        install_shims([venv.python], [parse_rule("serve=deadly")], dry_run=False, trial_timeout_s=trial_timeout_s)
+        install_shims(
+            [venv.python],
+            [parse_rule("serve=deadly")],
+            dry_run=False,
+            trial_timeout_s=trial_timeout_s,
+        )
     assert [finding.rule for finding in caught.value.findings] == [rule]
     assert venv.files() == before
 
@@ -204,13 +216,23 @@ def test_module_that_raises_odd_things_is_a_warning(venv: Venv, source: str, sai
 
 
 def test_module_that_talks_at_import_does_not_confuse_the_trial(venv: Venv) -> None:
-    venv.put({"chatty.py": "import os, sys; print('hello'); os.write(1, b'{}'); sys.stderr.write('warning')"})
+    venv.put(
+        {
+            "chatty.py": "import os, sys; print('hello'); os.write(1, b'{}'); sys.stderr.write('warning')"
+        }
+    )
     (result,) = install_shims([venv.python], [parse_rule("serve=chatty")], dry_run=False)
     assert result.findings == ()
 
 
 @pytest.mark.parametrize(
-    "program", ["#!/bin/sh\necho no python >&2\nexit 2\n", "#!/bin/sh\n", "not a program", "#!/bin/sh\necho '[1]'\n"]
+    "program",
+    [
+        "#!/bin/sh\necho no python >&2\nexit 2\n",
+        "#!/bin/sh\n",
+        "not a program",
+        "#!/bin/sh\necho '[1]'\n",
+    ],
 )
 def test_program_that_is_no_python_is_refused(tmp_path: Path, program: str) -> None:
     path = tmp_path / "python"
@@ -250,7 +272,9 @@ def test_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
         answer = ask(Path("/bin/sh"), "-c", script, timeout_s=1.0, environment=os.environ)
         assert answer.exit_code is None
         os.set_blocking(reader, True)
-        assert pipe.read().strip().isdigit(), "the end of the file comes when the last writer is gone"
+        assert pipe.read().strip().isdigit(), (
+            "the end of the file comes when the last writer is gone"
+        )
 
 
 def test_exit_by_signal_is_told(tmp_path: Path) -> None:
@@ -266,11 +290,15 @@ def test_interpreter_that_does_not_answer_is_infra(tmp_path: Path) -> None:
         inspect_interpreter(path, timeout_s=0.2)
 
 
-def test_where_one_target_is_refused_none_is_changed_and_each_is_told(venv: Venv, tmp_path: Path) -> None:
+def test_where_one_target_is_refused_none_is_changed_and_each_is_told(
+    venv: Venv, tmp_path: Path
+) -> None:
     other = Venv(interpreters()["own"], tmp_path / "other")
     other.put({FINDER: "mine = True\n"})
     before = venv.files()
-    good, bad, missing = install_each([venv.python, other.python, tmp_path / "nothing"], [RULE], dry_run=False)
+    good, bad, missing = install_each(
+        [venv.python, other.python, tmp_path / "nothing"], [RULE], dry_run=False
+    )
     assert isinstance(good, InstallResult)
     assert isinstance(bad, Refused)
     assert isinstance(missing, Refused)
@@ -288,7 +316,9 @@ def test_target_that_fails_last_takes_the_others_back(venv: Venv, tmp_path: Path
     assert isinstance(first, InstallResult)
     assert isinstance(second, Refused)
     assert (venv.files(), other.files()) == before
-    assert {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*.p*")} == times, "its bytecode still counts"
+    assert {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*.p*")} == times, (
+        "its bytecode still counts"
+    )
     assert status(venv.python).rules == (RULE,)
 
 
@@ -314,7 +344,10 @@ def test_shim_of_the_first_manifest_form_is_brought_up_to_date(venv: Venv) -> No
     runtime, manifest = venv.site_dir / RUNTIME, venv.site_dir / MANIFEST
     runtime.write_bytes(runtime.read_bytes() + b"# older\n")
     told = json.loads(manifest.read_text())
-    told |= {"schema": "ci-doctor/preload/1", "sha256": {**told["sha256"], RUNTIME: [digest(runtime.read_bytes())]}}
+    told |= {
+        "schema": "ci-doctor/preload/1",
+        "sha256": {**told["sha256"], RUNTIME: [digest(runtime.read_bytes())]},
+    }
     del told["made_cache"]
     manifest.write_text(json.dumps(told))
     assert (status(venv.python).installed, status(venv.python).outdated) == (True, True)
@@ -328,7 +361,11 @@ def test_what_killed_writes_left_is_cleared_and_nothing_else(venv: Venv) -> None
     before = venv.files()
     install_shims([venv.python], [RULE], dry_run=False)
     ours = [f".{PATH_FILE}.abc_1234", f"__pycache__/{FINDER[:-3]}.cpython-311.pyc.140234"]
-    theirs = [f".{PATH_FILE}.bak", f"{PATH_FILE}.orig", f"__pycache__/{FINDER[:-3]}x.cpython-311.pyc"]
+    theirs = [
+        f".{PATH_FILE}.bak",
+        f"{PATH_FILE}.orig",
+        f"__pycache__/{FINDER[:-3]}x.cpython-311.pyc",
+    ]
     venv.put(dict.fromkeys([*ours, *theirs], "half"))
     assert len(status(venv.python).cut_off) == 2
     install_shims([venv.python], [RULE], dry_run=False)
@@ -349,7 +386,9 @@ def test_half_written_bytecode_is_made_again(venv: Venv, module: str) -> None:
 
 
 @pytest.mark.parametrize("there", [None, "empty", "link"])
-def test_directory_for_bytecode_that_was_there_stays(venv: Venv, tmp_path: Path, there: str | None) -> None:
+def test_directory_for_bytecode_that_was_there_stays(
+    venv: Venv, tmp_path: Path, there: str | None
+) -> None:
     cache = venv.site_dir / "__pycache__"
     if there == "empty":
         cache.mkdir()
@@ -386,7 +425,9 @@ def test_shim_of_the_minor_version_that_an_environment_had_is_found_and_removed(
     assert (list(former.iterdir()), venv.files()) == ([], before)
 
 
-def test_site_directory_that_is_a_link_is_fine_and_moved_environments_too(venv: Venv, tmp_path: Path) -> None:
+def test_site_directory_that_is_a_link_is_fine_and_moved_environments_too(
+    venv: Venv, tmp_path: Path
+) -> None:
     shutil.move(venv.site_dir, tmp_path / "elsewhere")
     venv.site_dir.symlink_to(tmp_path / "elsewhere")
     install_shims([venv.python], [RULE], dry_run=False)

@@ -38,17 +38,29 @@ def plain_python() -> Path:
     return found[0]
 
 
-@pytest.mark.parametrize("name", [name for name in without_sitecustomize() if name in {"own", "3.8.18", "3.13.0"}])
+@pytest.mark.parametrize(
+    "name", [name for name in without_sitecustomize() if name in {"own", "3.8.18", "3.13.0"}]
+)
 def test_heavy_sitecustomize_is_found_with_what_it_imports(name: str, tmp_path: Path) -> None:
     skip_without(interpreters()[name])
     venv = Venv(interpreters()[name], tmp_path / "v")
-    venv.put({"sitecustomize.py": HEAVY, "light.pth": "import sys; sys.light = 1\n", "paths.pth": "/nowhere\n"})
+    venv.put(
+        {
+            "sitecustomize.py": HEAVY,
+            "light.pth": "import sys; sys.light = 1\n",
+            "paths.pth": "/nowhere\n",
+        }
+    )
     install_shims([venv.python], [parse_rule("serve=json")], dry_run=False)
     before = venv.files()
 
     found = taken(venv)
 
-    assert [Path(file.path).name for file in found.files] == [PATH_FILE, "light.pth", "sitecustomize.py"]
+    assert [Path(file.path).name for file in found.files] == [
+        PATH_FILE,
+        "light.pth",
+        "sitecustomize.py",
+    ]
     shim, light, customize = found.files
     assert light.lines == ("import sys; sys.light = 1",)
     assert customize.cost_us > HEAVY_US > shim.cost_us > 0
@@ -64,13 +76,18 @@ def test_heavy_sitecustomize_is_found_with_what_it_imports(name: str, tmp_path: 
 def test_sitecustomize_of_a_venv_of_debians_python_never_runs(tmp_path: Path) -> None:
     venv = Venv(SYSTEM, tmp_path / "v")
     venv.put({"sitecustomize.py": HEAVY})
-    assert venv.run("-c", "import sitecustomize; print(sitecustomize.__file__)").stdout.strip() == str(DEBIAN_OWN)
+    assert venv.run(
+        "-c", "import sitecustomize; print(sitecustomize.__file__)"
+    ).stdout.strip() == str(DEBIAN_OWN)
 
     found = taken(venv)
 
     (shadowed,) = found.findings
     assert (shadowed.rule, shadowed.severity) == ("preload/shadowed", Severity.WARNING)
-    assert shadowed.summary == f"{venv.site_dir / 'sitecustomize.py'} never runs: {DEBIAN_OWN} comes first"
+    assert (
+        shadowed.summary
+        == f"{venv.site_dir / 'sitecustomize.py'} never runs: {DEBIAN_OWN} comes first"
+    )
     assert [file.path for file in found.files] == [str(DEBIAN_OWN)]
 
 
@@ -87,9 +104,13 @@ def test_pythonpath_of_the_job_is_kept_apart(tmp_path: Path) -> None:
     found = taken(venv, PYTHONPATH=str(agent))
 
     (of_the_job,) = found.findings
-    assert (of_the_job.rule, of_the_job.severity) == ("preload/sitecustomize-of-the-job", Severity.NOTE)
-    assert f"comes first: {agent / 'sitecustomize.py'}, so that {venv.site_dir / 'sitecustomize.py'}" in (
-        of_the_job.summary
+    assert (of_the_job.rule, of_the_job.severity) == (
+        "preload/sitecustomize-of-the-job",
+        Severity.NOTE,
+    )
+    assert (
+        f"comes first: {agent / 'sitecustomize.py'}, so that {venv.site_dir / 'sitecustomize.py'}"
+        in (of_the_job.summary)
     )
     assert [file.path for file in found.files] == [str(venv.site_dir / "sitecustomize.py")]
     assert f"with this PYTHONPATH, sitecustomize is {agent / 'sitecustomize.py'}" in found.lines
@@ -103,7 +124,10 @@ def test_usercustomize_of_a_venv_never_runs(tmp_path: Path) -> None:
 
     (shadowed,) = of_rule(taken(venv), "preload/shadowed")
 
-    assert "usercustomize.py never runs: this interpreter reads no user site directory" in shadowed.summary
+    assert (
+        "usercustomize.py never runs: this interpreter reads no user site directory"
+        in shadowed.summary
+    )
 
 
 def test_what_lies_in_the_users_directory_is_not_read_under_isolation(
@@ -111,13 +135,17 @@ def test_what_lies_in_the_users_directory_is_not_read_under_isolation(
 ) -> None:
     venv = Venv(interpreters()["own"], tmp_path / "v")
     configuration = venv.directory / "pyvenv.cfg"
-    configuration.write_text(configuration.read_text().replace("packages = false", "packages = true"))
+    configuration.write_text(
+        configuration.read_text().replace("packages = false", "packages = true")
+    )
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     version = venv.site_dir.parent.name
     user = tmp_path / "home" / ".local" / "lib" / version / "site-packages"
     user.mkdir(parents=True)
     (user / "usercustomize.py").write_text("import sys; sys.mine = 1\n")
-    assert venv.run("-c", "import sys; print(sys.mine)", HOME=str(tmp_path / "home")).stdout == "1\n"
+    assert (
+        venv.run("-c", "import sys; print(sys.mine)", HOME=str(tmp_path / "home")).stdout == "1\n"
+    )
 
     found = taken(venv)
 

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("operation", "at_least"), [("install", 18), ("replace", 18), ("remove", 7)])
+@pytest.mark.parametrize(
+    ("operation", "at_least"), [("install", 18), ("replace", 18), ("remove", 7)]
+)
 def test_kill_at_every_step_leaves_an_interpreter_that_starts_and_can_be_mended(
     operation: str, at_least: int, tmp_path: Path
 ) -> None:
@@ -38,5 +40,11 @@ def test_kill_at_every_step_leaves_an_interpreter_that_starts_and_can_be_mended(
         assert kill["finished"] in (True, None), kill
         assert kill["changed"] == [], kill
     if operation == "install":
-        assert any(name.startswith(".ci_doctor_preload.pth.") for kill in kills for name in kill["left"])
-        assert not any(name.startswith(".") and name.endswith(".pth") for kill in kills for name in kill["left"])
+        assert any(
+            name.startswith(".ci_doctor_preload.pth.") for kill in kills for name in kill["left"]
+        )
+        assert not any(
+            name.startswith(".") and name.endswith(".pth")
+            for kill in kills
+            for name in kill["left"]
+        )

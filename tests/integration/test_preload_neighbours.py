@@ -142,18 +142,25 @@ def test_finder_that_changes_loaders(venv: Venv, finder: str, name: str) -> None
     venv.put({f"{name}.py": finder, f"{name}.pth": f"import {name}\n"})
     assert armed(venv).startswith("1 [")
     assert_race_is_won(venv)
-    both = venv.run("-c", "import fakeserve.cli as c; print(c.patched, c.__loader__.__class__.__name__)")
+    both = venv.run(
+        "-c", "import fakeserve.cli as c; print(c.patched, c.__loader__.__class__.__name__)"
+    )
     assert both.stdout.splitlines()[0].startswith("True "), "theirs works too"
 
 
 @pytest.mark.parametrize("what", ["fakeserve", "fakeformers"])
 @pytest.mark.parametrize("name", ["__editable___aa", "zz_editable"])
-def test_editable_install_of_either_package(venv: Venv, what: str, name: str, tmp_path: Path) -> None:
+def test_editable_install_of_either_package(
+    venv: Venv, what: str, name: str, tmp_path: Path
+) -> None:
     (venv.site_dir / what).rename(tmp_path / what)
     finder = EDITABLE_FINDER.format(mapping={what: str(tmp_path / what)})
     venv.put({f"{name}_finder.py": finder, f"{name}.pth": f"import {name}_finder\n"})
     assert_race_is_won(venv)
-    left = venv.run("-c", "import fakeserve.cli, sys; print([f.mark for f in sys.meta_path if hasattr(f, 'mark')])")
+    left = venv.run(
+        "-c",
+        "import fakeserve.cli, sys; print([f.mark for f in sys.meta_path if hasattr(f, 'mark')])",
+    )
     assert left.stdout.strip() == "['editable']", "their finder stays when ours leaves"
 
 
@@ -165,8 +172,12 @@ def test_editable_install_by_a_path_line(venv: Venv, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [CHAINING, NOT_CHAINING], ids=["chains", "does not chain"])
-@pytest.mark.parametrize("arguments", [("-m", "fakeserve"), ("-c", CHILD)], ids=["itself", "its child"])
-def test_sitecustomize_on_pythonpath(venv: Venv, text: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("-m", "fakeserve"), ("-c", CHILD)], ids=["itself", "its child"]
+)
+def test_sitecustomize_on_pythonpath(
+    venv: Venv, text: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "sitecustomize.py").write_text(text)
     assert armed(venv, PYTHONPATH=str(tmp_path / "agent")).startswith("1 ")
@@ -198,7 +209,9 @@ def test_coverage_that_follows_children(tmp_path: Path, arguments: tuple[str, ..
     )
     assert_race_is_won(venv, "-m", "coverage", "run", *arguments, PYTHONPATH=str(LIBRARIES))
     venv.run("-m", "coverage", "combine", "-q", PYTHONPATH=str(LIBRARIES))
-    report = venv.run("-m", "coverage", "report", "--include", "*/fakeserve/cli.py", PYTHONPATH=str(LIBRARIES))
+    report = venv.run(
+        "-m", "coverage", "report", "--include", "*/fakeserve/cli.py", PYTHONPATH=str(LIBRARIES)
+    )
     assert "fakeserve/cli.py" in report.stdout
 
 
@@ -221,7 +234,10 @@ def test_environment_that_sees_the_packages_of_the_system(venv: Venv) -> None:
     settings.write_text(settings.read_text().replace("packages = false", "packages = true"))
     assert (
         "True"
-        in venv.run("-c", "import site, sys; print(len(site.getsitepackages()) > 1 or site.ENABLE_USER_SITE)").stdout
+        in venv.run(
+            "-c",
+            "import site, sys; print(len(site.getsitepackages()) > 1 or site.ENABLE_USER_SITE)",
+        ).stdout
     )
     assert armed(venv).startswith("1 ")
     assert_race_is_won(venv)

@@ -108,7 +108,12 @@ def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     interpreter = interpreters()[request.param]
     skip_without(interpreter)
     made = Venv(interpreter, tmp_path_factory.mktemp("venv") / "v")
-    modules = {**{f"interrupted_{name}": text for name, text in {**INTERRUPTED, **INSTALLED_BEFORE}.items()}}
+    modules = {
+        **{
+            f"interrupted_{name}": text
+            for name, text in {**INTERRUPTED, **INSTALLED_BEFORE}.items()
+        }
+    }
     modules |= {f"raised_{name}": text for name, text in RAISED.items()}
     made.put({f"{name}.py": text + "\n" for name, text in modules.items()} | {"sent.py": SENT})
     made.put({f"trigger_{name}.py": "" for name in modules})
@@ -136,13 +141,20 @@ def test_what_a_signal_raises_passes_and_leaves_the_rule_to_be_done(venv: Venv) 
         "turned_into_another_error": "OSError",
         "raising_exception": "TimeoutError",
         "chained_exception": "ImportError",
-        **dict.fromkeys((name for name in (*INTERRUPTED, *INSTALLED_BEFORE) if "handler" in name), "SystemExit"),
+        **dict.fromkeys(
+            (name for name in (*INTERRUPTED, *INSTALLED_BEFORE) if "handler" in name), "SystemExit"
+        ),
     }
-    wanted = {name: other.get(name, "KeyboardInterrupt") + " True" for name in (*INTERRUPTED, *INSTALLED_BEFORE)}
+    wanted = {
+        name: other.get(name, "KeyboardInterrupt") + " True"
+        for name in (*INTERRUPTED, *INSTALLED_BEFORE)
+    }
     assert {name.partition("_")[2]: how for name, how in seen.items()} == wanted
 
 
-def test_interrupt_that_the_program_is_handling_already_does_not_let_a_failure_pass(venv: Venv) -> None:
+def test_interrupt_that_the_program_is_handling_already_does_not_let_a_failure_pass(
+    venv: Venv,
+) -> None:
     ran = venv.run(
         "-c",
         "import sent\ntry: sent.interrupt()\nexcept KeyboardInterrupt:\n    import trigger_raised_exit, trigger_raised_syntax\nprint('went on')",
@@ -150,7 +162,9 @@ def test_interrupt_that_the_program_is_handling_already_does_not_let_a_failure_p
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "went on\n", "")
 
 
-def test_interrupt_in_a_real_import_passes_instead_of_the_failure_that_would_be_retold(venv: Venv) -> None:
+def test_interrupt_in_a_real_import_passes_instead_of_the_failure_that_would_be_retold(
+    venv: Venv,
+) -> None:
     venv.put(
         {
             "once.py": "import builtins, sent\n"

@@ -76,7 +76,9 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", interpreters())
-def test_race_of_a_package_that_replaces_itself_is_lost_without_the_shim_only(name: str, tmp_path: Path) -> None:
+def test_race_of_a_package_that_replaces_itself_is_lost_without_the_shim_only(
+    name: str, tmp_path: Path
+) -> None:
     skip_without(interpreters()[name])
     venv = Venv(interpreters()[name], tmp_path / "v")
     venv.put({"lazy/__init__.py": LAZY})
@@ -98,7 +100,12 @@ def test_race_of_a_package_that_replaces_itself_is_lost_without_the_shim_only(na
 
 
 def test_module_of_the_same_package_as_the_trigger_is_played_too(venv: Venv) -> None:
-    venv.put({"server/__init__.py": "real = 1", "server/lazy.py": LAZY.replace("__path__ = __path__", "")})
+    venv.put(
+        {
+            "server/__init__.py": "real = 1",
+            "server/lazy.py": LAZY.replace("__path__ = __path__", ""),
+        }
+    )
 
     race = race_of(venv, "server.cli.main=server.lazy:Config")
 
@@ -125,7 +132,9 @@ def test_rule_without_attributes_is_lost_where_the_old_module_is_handed_out(venv
         ("os=lazy:Config", "void", None),
     ],
 )
-def test_standard_library_is_judged_like_any_other(venv: Venv, rule: str, race: str, failing: str | None) -> None:
+def test_standard_library_is_judged_like_any_other(
+    venv: Venv, rule: str, race: str, failing: str | None
+) -> None:
     venv.put({"lazy/__init__.py": LAZY})
 
     checks = outcomes(checked(venv, rule, runs=1))
@@ -135,7 +144,12 @@ def test_standard_library_is_judged_like_any_other(venv: Venv, rule: str, race: 
 
 
 def test_submodule_that_its_package_imports_is_played(venv: Venv) -> None:
-    venv.put({"pack/__init__.py": "from pack.part import value", "pack/part.py": "import pack\nvalue = 1"})
+    venv.put(
+        {
+            "pack/__init__.py": "from pack.part import value",
+            "pack/part.py": "import pack\nvalue = 1",
+        }
+    )
 
     race = race_of(venv, "server=pack:value;pack.part:value")
 
@@ -155,10 +169,22 @@ def test_module_that_must_be_imported_on_the_main_thread_is_cured(venv: Venv) ->
 @pytest.mark.parametrize(
     ("files", "rule", "why"),
     [
-        ({"plain.py": "value = 1"}, "server=plain:value", "plain does not replace itself in sys.modules"),
+        (
+            {"plain.py": "value = 1"},
+            "server=plain:value",
+            "plain does not replace itself in sys.modules",
+        ),
         ({"plain.py": "value = 1"}, "server=plain", "the rule names no attributes"),
-        ({"lazy/__init__.py": f"Config = 1\n{LAZY}"}, "server=lazy:Config", "found in what was there before"),
-        ({"lazy/__init__.py": LAZY}, "lazy.cli=lazy:Config", "it is loaded already when lazy.cli runs"),
+        (
+            {"lazy/__init__.py": f"Config = 1\n{LAZY}"},
+            "server=lazy:Config",
+            "found in what was there before",
+        ),
+        (
+            {"lazy/__init__.py": LAZY},
+            "lazy.cli=lazy:Config",
+            "it is loaded already when lazy.cli runs",
+        ),
     ],
     ids=["plain", "no-attributes", "not-missed", "parent-of-the-trigger"],
 )
@@ -180,7 +206,9 @@ def test_race_that_cannot_be_lost_says_that_the_shim_can_go(
     [({}, "preload/not-installed"), ({"lazy.py": "raise OSError('libcuda')"}, "preload/fails-now")],
     ids=["absent", "raises"],
 )
-def test_module_that_cannot_be_imported_proves_nothing(venv: Venv, files: dict[str, str], rule: str) -> None:
+def test_module_that_cannot_be_imported_proves_nothing(
+    venv: Venv, files: dict[str, str], rule: str
+) -> None:
     venv.put(files)
 
     checks = checked(venv, RULE)
@@ -218,14 +246,20 @@ def test_shim_that_does_not_preload_fails(venv: Venv) -> None:
     assert outcomes(checks) == {
         "files": "failed", "armed": "passed", "start-cost": "passed", "race": "failed", "failing": "failed",
     }  # fmt: skip
-    assert "with the shim 2 of 2 runs fail: ImportError: cannot import name 'Config'" in checks["race"].sentence
+    assert (
+        "with the shim 2 of 2 runs fail: ImportError: cannot import name 'Config'"
+        in checks["race"].sentence
+    )
     assert "Traceback" in checks["race"].evidence
 
 
 def test_shim_that_swallows_the_first_error_fails(venv: Venv) -> None:
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
     runtime = venv.site_dir / RUNTIME
-    runtime.write_text(runtime.read_text() + "\ndef retell(first, attempt, argument):\n    return attempt(argument)\n")
+    runtime.write_text(
+        runtime.read_text()
+        + "\ndef retell(first, attempt, argument):\n    return attempt(argument)\n"
+    )
 
     failing = by_name(verify(inspect_interpreter(venv.python), runs=1))["failing"]
 
@@ -237,12 +271,18 @@ def test_shim_that_swallows_the_first_error_fails(venv: Venv) -> None:
     ("name", "text", "said"),
     [
         (PATH_FILE, "# nothing\n", "arms the shim 0 times"),
-        (PATH_FILE, "import _ci_doctor_preload, sys; sys.meta_path.append(_ci_doctor_preload)\n", "times, not once"),
+        (
+            PATH_FILE,
+            "import _ci_doctor_preload, sys; sys.meta_path.append(_ci_doctor_preload)\n",
+            "times, not once",
+        ),
         (PATH_FILE, "import _ci_doctor_preload, _ci_doctor_preload_rt\n", "already preloads"),
     ],
     ids=["disarmed", "twice", "runtime"],
 )
-def test_shim_that_is_not_armed_as_it_should_be_fails(venv: Venv, name: str, text: str, said: str) -> None:
+def test_shim_that_is_not_armed_as_it_should_be_fails(
+    venv: Venv, name: str, text: str, said: str
+) -> None:
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
     (venv.site_dir / name).write_text(text)
 
@@ -270,7 +310,9 @@ def test_rules_other_than_the_manifests_are_found(venv: Venv) -> None:
 
     target = inspect_interpreter(venv.python)
     state = read_site(target.site_dir)
-    as_written = msgspec.structs.replace(state, conditions=dict.fromkeys(state.conditions, FileCondition.OURS))
+    as_written = msgspec.structs.replace(
+        state, conditions=dict.fromkeys(state.conditions, FileCondition.OURS)
+    )
 
     files = [judge_files(target, each, see_start(target)) for each in (state, as_written)]
 
@@ -282,10 +324,13 @@ def test_rules_other_than_the_manifests_are_found(venv: Venv) -> None:
 def test_interpreter_that_cannot_be_asked_is_told_in_the_report_too(venv: Venv) -> None:
     ran = cli("--python", str(venv.python), "--python", "/nowhere/python", "--json")
     report = json.loads(ran.stdout)
-    assert (ran.returncode, [each["python"] for each in report["facts"]["checks"]]) == (2, [str(venv.python)])
-    assert [(each["python"], each["refused"]["exit_code"]) for each in report["facts"]["refused"]] == [
-        ("/nowhere/python", 2)
-    ]
+    assert (ran.returncode, [each["python"] for each in report["facts"]["checks"]]) == (
+        2,
+        [str(venv.python)],
+    )
+    assert [
+        (each["python"], each["refused"]["exit_code"]) for each in report["facts"]["refused"]
+    ] == [("/nowhere/python", 2)]
 
 
 def test_exit_code_is_0_where_it_is_proven(venv: Venv) -> None:
@@ -300,17 +345,24 @@ def test_exit_code_is_0_where_it_is_proven(venv: Venv) -> None:
     assert "2 of 2" in race["sentence"]
 
 
-def test_exit_code_is_1_where_it_fails_and_86_where_nothing_is_proven(venv: Venv, tmp_path: Path) -> None:
+def test_exit_code_is_1_where_it_fails_and_86_where_nothing_is_proven(
+    venv: Venv, tmp_path: Path
+) -> None:
     none = Venv(interpreters()["own"], tmp_path / "none")
     venv.put({"lazy/__init__.py": LAZY})
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
     (venv.site_dir / PATH_FILE).write_text("# nothing\n")
 
     assert cli("--venv", str(none.directory)).returncode == 86
-    assert cli("--venv", str(none.directory), "--venv", str(venv.directory), "--runs", "1").returncode == 1
+    assert (
+        cli("--venv", str(none.directory), "--venv", str(venv.directory), "--runs", "1").returncode
+        == 1
+    )
 
 
-def test_interpreter_that_cannot_be_asked_does_not_hide_the_others(venv: Venv, tmp_path: Path) -> None:
+def test_interpreter_that_cannot_be_asked_does_not_hide_the_others(
+    venv: Venv, tmp_path: Path
+) -> None:
     venv.put({"lazy/__init__.py": LAZY})
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
 

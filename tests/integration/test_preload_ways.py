@@ -104,7 +104,13 @@ def test_finder_leaves_by_a_new_list_once_the_last_rule_is_done(venv: Venv) -> N
 
 
 def test_finder_stays_while_another_rule_waits(venv: Venv) -> None:
-    assert said(venv, "-c", f"{ONLY}import serve; print({ARMED}); import twice; print({ARMED})", "serve", "twice") == [
+    assert said(
+        venv,
+        "-c",
+        f"{ONLY}import serve; print({ARMED}); import twice; print({ARMED})",
+        "serve",
+        "twice",
+    ) == [
         "True",
         "False",
     ]
@@ -112,9 +118,9 @@ def test_finder_stays_while_another_rule_waits(venv: Venv) -> None:
 
 def test_finder_stays_in_a_list_of_a_kind_that_is_not_pythons_own(venv: Venv) -> None:
     script = f"{ONLY}Finders = type('Finders', (list,), {{}}); sys.meta_path = mine = Finders(sys.meta_path)\n"
-    assert said(venv, "-c", script + "import serve; print(sys.meta_path is mine, serve.preloaded)", "serve") == [
-        "True True"
-    ]
+    assert said(
+        venv, "-c", script + "import serve; print(sys.meta_path is mine, serve.preloaded)", "serve"
+    ) == ["True True"]
 
 
 def test_finder_stays_until_every_failure_is_retold_each_by_its_own_module(venv: Venv) -> None:
@@ -140,18 +146,20 @@ print({ARMED})
 
 
 def test_trigger_that_fails_and_is_asked_for_again_is_imported(venv: Venv) -> None:
-    script = (
-        "import sys\ntry: import twice\nexcept ValueError: print('needed' in sys.modules)\nimport twice; print(times)"
-    )
+    script = "import sys\ntry: import twice\nexcept ValueError: print('needed' in sys.modules)\nimport twice; print(times)"
     assert said(venv, "-c", script, FAILS="1") == ["True", "1"]
 
 
 def test_rules_that_lead_to_one_another_are_done_in_turn(venv: Venv) -> None:
-    assert said(venv, "-c", "import chained.first; print(chained.order)") == ["['third', 'second', 'first']"]
+    assert said(venv, "-c", "import chained.first; print(chained.order)") == [
+        "['third', 'second', 'first']"
+    ]
 
 
 def test_rules_that_go_in_a_circle_execute_each_module_once(venv: Venv) -> None:
-    assert said(venv, "-c", "import round_a, round_b, sys; print(round_a is sys.modules['round_a'])") == [
+    assert said(
+        venv, "-c", "import round_a, round_b, sys; print(round_a is sys.modules['round_a'])"
+    ) == [
         "a",
         "b",
         "True",
@@ -191,9 +199,9 @@ def test_preload_finds_what_the_job_has_put_on_its_path(venv: Venv, tmp_path: Pa
         (tmp_path / name).write_text(text)
     assert said(venv, str(tmp_path / "start.py")) == ["True"], "the directory of the script"
     assert said(venv, "-c", "import start", PYTHONPATH=str(tmp_path)) == ["True"], "PYTHONPATH"
-    assert said(venv, "-c", f"import sys; sys.path.append({str(tmp_path)!r}); import start") == ["True"], (
-        "set by the program"
-    )
+    assert said(venv, "-c", f"import sys; sys.path.append({str(tmp_path)!r}); import start") == [
+        "True"
+    ], "set by the program"
 
 
 @pytest.mark.parametrize("way", ["app.pyz", "path", "two triggers"])
@@ -234,7 +242,11 @@ print(type(loader).__name__, loader.is_package("serve"), loader.get_data(loader.
 print(loader.get_code("serve").co_filename == loader.get_filename("serve"))
 import sys; print("needed" in sys.modules)
 """
-    assert said(venv, "-c", script) == ["SourceFileLoader False b'import sys' import sys", "True", "False"]
+    assert said(venv, "-c", script) == [
+        "SourceFileLoader False b'import sys' import sys",
+        "True",
+        "False",
+    ]
 
 
 def test_child_forked_while_armed_preloads_by_itself(venv: Venv) -> None:
@@ -250,26 +262,36 @@ if child:
 
 
 @pytest.mark.parametrize(
-    "way", [("fork",), ("spawn",), ("forkserver",), ("forkserver", "serve"), ("forkserver", "needed")], ids=" ".join
+    "way",
+    [("fork",), ("spawn",), ("forkserver",), ("forkserver", "serve"), ("forkserver", "needed")],
+    ids=" ".join,
 )
 def test_pools_of_processes_preload(venv: Venv, way: tuple[str, ...]) -> None:
     assert said(venv, "children.py", *way) == ["True"]
 
 
 @pytest.mark.parametrize(
-    "options", [("-X", "dev", "-W", "error", "-bb"), ("-O", "-B", "-s"), ("-I",), ("-u", "-q")], ids=" ".join
+    "options",
+    [("-X", "dev", "-W", "error", "-bb"), ("-O", "-B", "-s"), ("-I",), ("-u", "-q")],
+    ids=" ".join,
 )
-def test_options_of_python_change_nothing_and_bring_no_warning(venv: Venv, options: tuple[str, ...]) -> None:
+def test_options_of_python_change_nothing_and_bring_no_warning(
+    venv: Venv, options: tuple[str, ...]
+) -> None:
     assert said(venv, *options, "-c", "import serve; print(serve.preloaded)") == ["True"]
 
 
 def test_without_site_nothing_is_armed_and_nothing_said(venv: Venv) -> None:
-    assert said(venv, "-S", "-c", "import sys; print(any('ci_doctor' in name for name in sys.modules))") == ["False"]
+    assert said(
+        venv, "-S", "-c", "import sys; print(any('ci_doctor' in name for name in sys.modules))"
+    ) == ["False"]
 
 
 def test_import_time_names_one_module_of_ours_in_an_idle_start(venv: Venv) -> None:
     ran = venv.run("-X", "importtime", "-c", "pass")
-    assert [line.split()[-1] for line in ran.stderr.splitlines() if "ci_doctor" in line] == ["_ci_doctor_preload"]
+    assert [line.split()[-1] for line in ran.stderr.splitlines() if "ci_doctor" in line] == [
+        "_ci_doctor_preload"
+    ]
 
 
 @pytest.mark.parametrize("way", ["serve", "sub_program"])
@@ -291,17 +313,25 @@ import sys; print("sub_program" in sys.modules)
 def test_run_as_a_program_by_another_program(venv: Venv) -> None:
     script = "import runpy, sys; runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=True)"
     assert said(venv, "-c", f"{script}; print('needed' in sys.modules)", "serve") == ["True"]
-    assert said(venv, "-c", "import runpy; print(runpy.run_path('children.py')['serve'](0))") == ["True"]
+    assert said(venv, "-c", "import runpy; print(runpy.run_path('children.py')['serve'](0))") == [
+        "True"
+    ]
 
 
 @pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "xdist"])
-def test_pytest_runs_that_import_the_trigger(own: Venv, workers: tuple[str, ...], tmp_path: Path) -> None:
+def test_pytest_runs_that_import_the_trigger(
+    own: Venv, workers: tuple[str, ...], tmp_path: Path
+) -> None:
     (tmp_path / "conftest.py").write_text("")
     for number in range(3):
         text = "def test_it():\n    import fakeserve.cli, serve\n    assert serve.preloaded\n"
         (tmp_path / f"test_{number}.py").write_text(text)
     libraries = str(Path(pytest.__file__).parents[1])
-    environment = {"PYTHONPATH": libraries, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        "PYTHONPATH": libraries,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     words = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *workers, str(tmp_path))
     ran = own.run(*words, timeout_s=60, **environment)
     assert (ran.returncode, "3 passed" in ran.stdout) == (0, True), ran.stdout

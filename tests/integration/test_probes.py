@@ -39,15 +39,22 @@ class Commands:
         self.children: list[Child] = []
 
     def spawn(self, words: Sequence[str], output: int) -> Child:
-        child = self.guardian.spawn(words, environment=dict(os.environ), directory=self.directory, output=output)
+        child = self.guardian.spawn(
+            words, environment=dict(os.environ), directory=self.directory, output=output
+        )
         self.children.append(child)
         return child
 
     def ask(
-        self, ready: str | ReadySpec, limit_s: float = LIMIT_S, on_seen: Callable[[str], None] = print
+        self,
+        ready: str | ReadySpec,
+        limit_s: float = LIMIT_S,
+        on_seen: Callable[[str], None] = print,
     ) -> str | None:
         probe = parse_ready(ready, 0, directory=self.directory)
-        return asyncio.run(wait_until_ready(probe, limit_s, ProbeContext(spawn=self.spawn), on_seen=on_seen))
+        return asyncio.run(
+            wait_until_ready(probe, limit_s, ProbeContext(spawn=self.spawn), on_seen=on_seen)
+        )
 
     def living(self) -> list[int]:
         return [child.pid for child in self.children if psutil.pid_exists(child.pid)]
@@ -89,7 +96,10 @@ def test_a_command_is_ready_when_it_exits_with_0(commands: Commands) -> None:
     [
         ("print('no'); print('not yet', end=''); exit(3)", "ended with exit code 3: not yet"),
         ("exit(3)", "ended with exit code 3"),
-        ("import os; os.write(2, b'x' * 9999 + b'\\n\\xff bad'); os.abort()", "killed by SIGABRT (6): \ufffd bad"),
+        (
+            "import os; os.write(2, b'x' * 9999 + b'\\n\\xff bad'); os.abort()",
+            "killed by SIGABRT (6): \ufffd bad",
+        ),
     ],
 )
 def test_what_a_command_said_last_is_told(commands: Commands, program: str, told: str) -> None:
@@ -171,7 +181,9 @@ def test_a_line_in_a_log_is_noticed_within_100_ms(tmp_path: Path) -> None:
         "sys.stdout.write('\\x1b[32mready\\x1b[0m at %f' % time.monotonic()); sys.stdout.flush(); time.sleep(60)"
     )
     log = tmp_path / "log"
-    seen, at = asked_beside([sys.executable, "-c", program], probe_of("log:ready at \\d+\\.\\d+"), log)
+    seen, at = asked_beside(
+        [sys.executable, "-c", program], probe_of("log:ready at \\d+\\.\\d+"), log
+    )
     assert seen is None
     assert at - float(log.read_text().split()[-1]) < 0.1
 
@@ -180,7 +192,9 @@ def test_a_log_that_is_flooded_is_searched_to_its_end(tmp_path: Path) -> None:
     port = reserve_port()
     try:
         words = [sys.executable, str(PROGRAMS / "floods_stdout.py"), str(port.number), "50"]
-        assert asked_beside(words, probe_of("log:bytes and no newline"), tmp_path / "log")[0] is None
+        assert (
+            asked_beside(words, probe_of("log:bytes and no newline"), tmp_path / "log")[0] is None
+        )
     finally:
         port.release()
 
@@ -226,7 +240,9 @@ def test_a_server_on_loopback_may_have_made_its_certificate_itself(tmp_path: Pat
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("no openssl to make a certificate with")
-    make = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=nobody"
+    make = (
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=nobody"
+    )
     words = [openssl, *make.split(), "-keyout", "key.pem", "-out", "cert.pem"]
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -240,6 +256,8 @@ def test_a_server_on_loopback_may_have_made_its_certificate_itself(tmp_path: Pat
     async def run() -> str | None:
         async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
             port = server.sockets[0].getsockname()[1]
-            return await wait_until_ready(probe_of(ReadySpec(http=f"https://localhost:{port}/", body="ready")), LIMIT_S)
+            return await wait_until_ready(
+                probe_of(ReadySpec(http=f"https://localhost:{port}/", body="ready")), LIMIT_S
+            )
 
     assert asyncio.run(run()) is None

@@ -28,7 +28,9 @@ def test_reports_are_shown_oldest_first(written: Path) -> None:
     assert ran.out.index("75:") < ran.out.index("nonsense")
 
 
-@pytest.mark.parametrize(("form", "begins"), [("markdown", "**"), ("junit", "<?xml"), ("json", "{")])
+@pytest.mark.parametrize(
+    ("form", "begins"), [("markdown", "**"), ("junit", "<?xml"), ("json", "{")]
+)
 def test_a_report_is_shown_in_each_form(written: Path, form: str, begins: str) -> None:
     ran = doctor("report", written / "explain", "--format", form, cwd=written)
 
@@ -52,7 +54,9 @@ def test_publishing_outside_a_job_says_so_and_changes_nothing(written: Path) -> 
     assert "nothing is published" in ran.err
 
 
-def test_publishing_in_a_job_annotates_and_a_broken_report_holds_up_no_other(written: Path, tmp_path: Path) -> None:
+def test_publishing_in_a_job_annotates_and_a_broken_report_holds_up_no_other(
+    written: Path, tmp_path: Path
+) -> None:
     stand_in_agent.install(tmp_path / "agent", tmp_path / "agent.jsonl")
     (written / "explain-2" / "report.json").write_text("{")
     job = {
@@ -66,8 +70,14 @@ def test_publishing_in_a_job_annotates_and_a_broken_report_holds_up_no_other(wri
 
     assert ran.code == 0, ran
     assert "explain-2/report.json is not published" in ran.err
-    annotated = [call for call in stand_in_agent.calls(tmp_path / "agent.jsonl") if _argv(call)[0] == "annotate"]
-    assert ["75" in str(call["stdin"]) for call in annotated if "--help" not in _argv(call)] == [True]
+    annotated = [
+        call
+        for call in stand_in_agent.calls(tmp_path / "agent.jsonl")
+        if _argv(call)[0] == "annotate"
+    ]
+    assert ["75" in str(call["stdin"]) for call in annotated if "--help" not in _argv(call)] == [
+        True
+    ]
 
 
 def _argv(call: dict[str, Any]) -> list[str]:

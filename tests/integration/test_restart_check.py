@@ -21,7 +21,9 @@ from tests.support.cli import Ran, begin, doctor
 pytestmark = pytest.mark.integration
 
 PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
-SCHEMA = json.loads((Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
+)
 REQUESTS = 8
 LIMIT_S = 60.0
 
@@ -37,14 +39,25 @@ class Bench:
         self.ask(REQUESTS)
 
     def ask(self, count: int) -> None:
-        lines = [json.dumps({"id": f"r{number}", "body": {"prompt": f"p{number}"}}) for number in range(count)]
+        lines = [
+            json.dumps({"id": f"r{number}", "body": {"prompt": f"p{number}"}})
+            for number in range(count)
+        ]
         (self.directory / "requests.jsonl").write_text("\n".join(lines) + "\n")
 
     def write(self, worker: str = "", router: str | None = "", **settings: Any) -> None:
         """A configuration: `router` None for a worker that is asked directly. TOML takes what JSON writes, here."""
-        services = {"worker": [sys.executable, str(PROGRAMS / "serve_worker.py"), "{port}", *worker.split()]}
+        services = {
+            "worker": [sys.executable, str(PROGRAMS / "serve_worker.py"), "{port}", *worker.split()]
+        }
         if router is not None:
-            words = [sys.executable, str(PROGRAMS / "serve_router.py"), "{port}", "{worker.port}", *router.split()]
+            words = [
+                sys.executable,
+                str(PROGRAMS / "serve_router.py"),
+                "{port}",
+                "{worker.port}",
+                *router.split(),
+            ]
             services["router"] = words
         values: dict[str, object] = {
             "services": list(services), "kill": "worker", "requests": "requests.jsonl", "concurrency": 4,
@@ -53,12 +66,22 @@ class Bench:
         }  # fmt: skip
         lines = []
         for name, words in services.items():
-            lines += [f"[services.{name}]", f"command = {json.dumps([*words, str(self.directory)])}"]
+            lines += [
+                f"[services.{name}]",
+                f"command = {json.dumps([*words, str(self.directory)])}",
+            ]
         lines += ["[restart-check]", *(f"{key} = {toml(value)}" for key, value in values.items())]
         (self.directory / "ci-doctor.toml").write_text("\n".join(lines) + "\n")
 
     def check(self, *flags: str) -> Ran:
-        return doctor("restart-check", "--report-dir", str(self.reports), *flags, cwd=self.directory, timeout=LIMIT_S)
+        return doctor(
+            "restart-check",
+            "--report-dir",
+            str(self.reports),
+            *flags,
+            cwd=self.directory,
+            timeout=LIMIT_S,
+        )
 
     def begin(self) -> subprocess.Popen[bytes]:
         return begin("restart-check", "--report-dir", str(self.reports), cwd=self.directory)
@@ -103,13 +126,21 @@ def expect(bench: Bench, ran: Ran, verdict: str, code: int, *rules: str) -> dict
     """The report, whose errors are exactly these rules of `restart-check`."""
     report = bench.report
     found = [finding["rule"] for finding in report["findings"] if finding["severity"] == "error"]
-    assert (report["verdict"], ran.code, found) == (verdict, code, [f"restart-check/{rule}" for rule in rules]), ran
+    assert (report["verdict"], ran.code, found) == (
+        verdict,
+        code,
+        [f"restart-check/{rule}" for rule in rules],
+    ), ran
     assert "Traceback" not in ran.err, ran
     return report
 
 
 def test_a_worker_that_comes_back_is_a_pass_and_every_phase_is_told(bench: Bench) -> None:
-    bench.write(recovered=["/", {"metric": "workers_alive", "service": "worker"}], same_outputs=True, throughput=0.3)
+    bench.write(
+        recovered=["/", {"metric": "workers_alive", "service": "worker"}],
+        same_outputs=True,
+        throughput=0.3,
+    )
     ran = bench.check()
     report = expect(bench, ran, "pass", 0)
     facts = report["facts"]
@@ -123,7 +154,11 @@ def test_a_worker_that_comes_back_is_a_pass_and_every_phase_is_told(bench: Bench
     assert facts["old"]["pid"] != facts["new"]["pid"]
     assert facts["throughput_ratio"] >= 0.3
     assert set(facts["promises"].values()) == {"kept"}
-    assert [attempt["name"] for attempt in report["attempts"]] == ["worker 1", "router 1", "worker 2"]
+    assert [attempt["name"] for attempt in report["attempts"]] == [
+        "worker 1",
+        "router 1",
+        "worker 2",
+    ]
     assert all((bench.reports / attempt["log"]).is_file() for attempt in report["attempts"])
     assert {case["outcome"] for case in report["cases"]} == {"passed"}
     assert len(ran.out.splitlines()) <= 24
@@ -148,7 +183,9 @@ def test_requests_may_succeed_without_the_worker_and_then_must_be_the_same(bench
     assert "before: " in report["findings"][0]["evidence"][0]["excerpt"]
 
 
-def test_a_daemon_that_keeps_the_port_is_told_by_name_stopped_and_does_not_stop_the_relaunch(bench: Bench) -> None:
+def test_a_daemon_that_keeps_the_port_is_told_by_name_stopped_and_does_not_stop_the_relaunch(
+    bench: Bench,
+) -> None:
     bench.write(worker="daemon", release_timeout="700ms", request_timeout="10s")
     report = expect(bench, bench.check(), "regression", 1, "port-not-released", "tree-not-released")
     released = report["facts"]["released"]
@@ -185,17 +222,36 @@ def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
     ("traits", "settings", "rules", "said"),
     [
         pytest.param("dies@2", {}, ["not-recovered"], "did not come back", id="dies-again"),
-        pytest.param("never-ready@2", {"recovery_timeout": "1s"}, ["not-recovered"], "HTTP status 503", id="not-ready"),
+        pytest.param(
+            "never-ready@2",
+            {"recovery_timeout": "1s"},
+            ["not-recovered"],
+            "HTTP status 503",
+            id="not-ready",
+        ),
         pytest.param(
             "loses-a-worker@2",
-            {"recovered": [{"metric": "workers_alive", "service": "worker"}], "recovery_timeout": "2s"},
+            {
+                "recovered": [{"metric": "workers_alive", "service": "worker"}],
+                "recovery_timeout": "2s",
+            },
             ["not-recovered"],
             "workers_alive is 3, and 4 are wanted",
             id="a-worker-is-not-counted-again",
         ),
-        pytest.param("fails@2", {}, ["lost-after"], "requests failed after the recovery", id="fails-after"),
-        pytest.param("slow@2", {"throughput": 0.5}, ["slower"], "requests a second after", id="slower"),
-        pytest.param("other@2", {"same_outputs": True}, ["different-outputs"], "not those of the baseline", id="other"),
+        pytest.param(
+            "fails@2", {}, ["lost-after"], "requests failed after the recovery", id="fails-after"
+        ),
+        pytest.param(
+            "slow@2", {"throughput": 0.5}, ["slower"], "requests a second after", id="slower"
+        ),
+        pytest.param(
+            "other@2",
+            {"same_outputs": True},
+            ["different-outputs"],
+            "not those of the baseline",
+            id="other",
+        ),
         pytest.param("falls-ill@2", {}, ["not-recovered"], "not ready", id="falls-ill"),
     ],
 )
@@ -211,7 +267,9 @@ def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(
 def test_a_neighbour_that_dies_with_the_worker_is_the_broken_promise(bench: Bench) -> None:
     bench.write(router="dies")
     report = expect(bench, bench.check(), "regression", 1, "other-died")
-    assert report["findings"][0]["summary"].startswith("router did not survive the restart of worker")
+    assert report["findings"][0]["summary"].startswith(
+        "router did not survive the restart of worker"
+    )
     assert "lost the worker" in report["findings"][0]["evidence"][0]["excerpt"]
 
 
@@ -230,7 +288,9 @@ def test_it_is_killed_with_the_first_requests_or_between_two_loads(bench: Bench,
     ("traits", "settings", "rule"),
     [
         pytest.param("fails", {}, "baseline-failed", id="nothing-answered"),
-        pytest.param("silent", {"request_timeout": "500ms"}, "baseline-failed", id="hangs-from-the-beginning"),
+        pytest.param(
+            "silent", {"request_timeout": "500ms"}, "baseline-failed", id="hangs-from-the-beginning"
+        ),
         pytest.param("empty", {}, "proves-nothing", id="empty-answers"),
         pytest.param(
             "",
@@ -268,7 +328,9 @@ def test_a_port_that_somebody_else_owns_is_no_fault_of_the_change(bench: Bench) 
         bench.write()
         path = bench.directory / "ci-doctor.toml"
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
-        path.write_text(path.read_text().replace("[services.router]", f'ready = "{url}"\n[services.router]'))
+        path.write_text(
+            path.read_text().replace("[services.router]", f'ready = "{url}"\n[services.router]')
+        )
         ran = bench.check()
     assert (bench.report["verdict"], ran.code) == ("infra", 75), ran
 
@@ -299,7 +361,9 @@ def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:
         ({"outrage": "5s"}, "did you mean `outage`?"),
     ],
 )
-def test_what_is_wrong_is_found_before_anything_is_started(bench: Bench, settings: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_found_before_anything_is_started(
+    bench: Bench, settings: dict[str, Any], said: str
+) -> None:
     bench.write(**settings)
     ran = bench.check()
     assert ran.code == 2, ran
@@ -311,7 +375,9 @@ def test_a_dry_run_starts_nothing(bench: Bench) -> None:
     bench.write()
     ran = bench.check("--dry-run")
     assert ran.code == 0
-    assert "would send SIGKILL to worker when 4 of 8 requests to router are done" in " ".join(ran.out.split())
+    assert "would send SIGKILL to worker when 4 of 8 requests to router are done" in " ".join(
+        ran.out.split()
+    )
     assert not (bench.directory / "serve_worker.starts").exists()
 
 
@@ -349,7 +415,11 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llm"
             "restart-bug.toml",
             "regression",
             1,
-            {"restart-check/hung-requests", "restart-check/port-not-released", "restart-check/tree-not-released"},
+            {
+                "restart-check/hung-requests",
+                "restart-check/port-not-released",
+                "restart-check/tree-not-released",
+            },
             id="with-its-switch",
         ),
     ],
@@ -360,7 +430,14 @@ def test_the_example_ends_as_its_readme_says(
     pytest.importorskip("numpy")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = doctor(
-        "restart-check", "--config", config, "--report-dir", str(tmp_path), cwd=EXAMPLE, env={"PATH": path}, timeout=120
+        "restart-check",
+        "--config",
+        config,
+        "--report-dir",
+        str(tmp_path),
+        cwd=EXAMPLE,
+        env={"PATH": path},
+        timeout=120,
     )
     report = json.loads((tmp_path / "report.json").read_text())
     found = {finding["rule"] for finding in report["findings"] if finding["severity"] == "error"}

@@ -42,7 +42,9 @@ def test_the_status_is_the_commands(project: Path, status: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGPIPE])
-def test_a_signal_ends_the_command_as_it_would_without_us(project: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_the_command_as_it_would_without_us(
+    project: Path, number: signal.Signals
+) -> None:
     ran = doctor("run", "--", "sh", "-c", f"kill -{int(number)} $$", cwd=project)
     assert ran.code == -number, ran
 
@@ -50,7 +52,11 @@ def test_a_signal_ends_the_command_as_it_would_without_us(project: Path, number:
 def test_a_shell_sees_143_where_the_command_was_terminated(project: Path) -> None:
     line = " ".join((*words("run", "--", "sh", "-c"), "'kill -TERM $$'"))
     ended = subprocess.run(
-        ["sh", "-c", f"{line}; echo $?"], cwd=project, env=environment(), capture_output=True, check=False
+        ["sh", "-c", f"{line}; echo $?"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        check=False,
     )
     assert ended.stdout == b"143\n"
 
@@ -59,7 +65,9 @@ def test_no_signal_is_ignored_or_blocked_that_was_not_before(project: Path) -> N
     if not Path("/proc/self/status").exists():
         pytest.skip("no /proc")
     ran = doctor("run", "--", "cat", "/proc/self/status", cwd=project)
-    directly = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
+    directly = subprocess.run(
+        ["cat", "/proc/self/status"], capture_output=True, text=True, check=True
+    ).stdout
     assert signals(ran.out) == signals(directly), ran
 
 
@@ -70,7 +78,11 @@ def signals(status: str) -> list[str]:
 def test_a_signal_that_was_ignored_before_stays_so(project: Path) -> None:
     line = " ".join(words("run", "--", "sh", "-c", "'kill -TERM $$; echo alive'"))
     ended = subprocess.run(
-        ["sh", "-c", f"trap '' TERM; {line}"], cwd=project, env=environment(), capture_output=True, check=False
+        ["sh", "-c", f"trap '' TERM; {line}"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        check=False,
     )
     assert ended.stdout == b"alive\n"
 
@@ -85,7 +97,12 @@ def test_it_is_the_same_process(project: Path) -> None:
 
 def test_stdin_goes_to_the_command(project: Path) -> None:
     ended = subprocess.run(
-        words("run", "--", "cat"), cwd=project, env=environment(), input=b"a\0b\n", capture_output=True, check=False
+        words("run", "--", "cat"),
+        cwd=project,
+        env=environment(),
+        input=b"a\0b\n",
+        capture_output=True,
+        check=False,
     )
     assert ended.stdout == b"a\0b\n"
 
@@ -93,12 +110,16 @@ def test_stdin_goes_to_the_command(project: Path) -> None:
 def test_no_file_of_ours_stays_open_in_the_command(project: Path) -> None:
     if not Path("/proc/self/fd").exists():
         pytest.skip("no /proc")
-    ran = python(project, "import os; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd'))[:-1])")
+    ran = python(
+        project, "import os; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd'))[:-1])"
+    )
     assert ran.out == "[0, 1, 2]\n", ran
 
 
 def test_the_commands_own_options_and_dashes_are_its_own(project: Path) -> None:
-    ran = python(project, "import sys; print(sys.argv[1:])", "--json", "--", "--dry-run", "--help", "-h")
+    ran = python(
+        project, "import sys; print(sys.argv[1:])", "--json", "--", "--dry-run", "--help", "-h"
+    )
     assert ran.out == "['--json', '--', '--dry-run', '--help', '-h']\n", ran
 
 

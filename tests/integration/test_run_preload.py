@@ -40,7 +40,16 @@ def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def run(venv: Venv, *arguments: str, rule: str = RULE, **variables: str) -> Ran:
-    return doctor("run", "--preload", rule, "--", str(venv.python), *arguments, cwd=venv.directory, env={**variables})
+    return doctor(
+        "run",
+        "--preload",
+        rule,
+        "--",
+        str(venv.python),
+        *arguments,
+        cwd=venv.directory,
+        env={**variables},
+    )
 
 
 def test_the_race_is_lost_without_and_won_with_it_and_nothing_is_written(venv: Venv) -> None:
@@ -57,17 +66,23 @@ def test_children_preload_too(venv: Venv) -> None:
     assert run(venv, "spawn.py").out.splitlines() == ["spawn 0", "forkserver 0", "fork 0"]
 
 
-def test_it_leaves_no_trace_on_the_path_and_runs_the_sitecustomize_behind_it(venv: Venv, tmp_path: Path) -> None:
+def test_it_leaves_no_trace_on_the_path_and_runs_the_sitecustomize_behind_it(
+    venv: Venv, tmp_path: Path
+) -> None:
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.theirs = __file__")
     program = "import sys, sitecustomize; print(theirs == sitecustomize.__file__); print([p for p in sys.path if 'ci_doctor' in p])"
     ran = run(venv, "-c", program, PYTHONPATH=str(tmp_path))
     assert ran.out.splitlines() == ["True", "[]"], ran
 
 
-def test_a_launcher_that_wraps_the_loaders_and_runs_the_next_sitecustomize_keeps_it(venv: Venv, tmp_path: Path) -> None:
+def test_a_launcher_that_wraps_the_loaders_and_runs_the_next_sitecustomize_keeps_it(
+    venv: Venv, tmp_path: Path
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(WRAPPING_FINDER + CHAINING)  # as ddtrace-run does
     launcher = f'PYTHONPATH={tmp_path}:$PYTHONPATH exec "$0" -m fakeserve'
-    ran = doctor("run", "--preload", RULE, "--", "sh", "-c", launcher, str(venv.python), cwd=venv.directory)
+    ran = doctor(
+        "run", "--preload", RULE, "--", "sh", "-c", launcher, str(venv.python), cwd=venv.directory
+    )
     assert (ran.code, ran.out) == (0, "served GenerationConfig\n"), ran
 
 
@@ -78,7 +93,9 @@ def test_a_launcher_that_wraps_the_loaders_and_runs_the_next_sitecustomize_keeps
         ("import not_there_at_all", "No module named 'not_there_at_all'"),
     ],
 )
-def test_a_sitecustomize_that_fails_is_told_as_without_us(venv: Venv, tmp_path: Path, text: str, error: str) -> None:
+def test_a_sitecustomize_that_fails_is_told_as_without_us(
+    venv: Venv, tmp_path: Path, text: str, error: str
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(text)
     ran = run(venv, "-c", "import fakeserve.cli", PYTHONPATH=str(tmp_path))
     assert ran.code == 0

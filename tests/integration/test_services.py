@@ -17,7 +17,13 @@ import pytest
 from ci_doctor.errors import UsageError
 from ci_doctor.services.failure import impostor
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import EventKind, FailureKind, ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.outcome import (
+    EventKind,
+    FailureKind,
+    ServiceEvent,
+    ServiceFailure,
+    StopResult,
+)
 from ci_doctor.services.probes.ready import Probe, Scheme
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
@@ -37,7 +43,10 @@ DOCTOR = textwrap.dedent("""
     context = LaunchContext(environment=dict(os.environ), directory=here, log_directory=here / "logs")
     spec = ServiceSpec(command=sys.argv[2:], ready="tcp://127.0.0.1:{port}")
 """)
-DOCTOR_ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+DOCTOR_ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
+}
 
 
 async def get(group: RunningGroup, path: str) -> None:
@@ -104,7 +113,9 @@ def test_a_service_gets_exactly_its_words_environment_and_folder(scene: Scene) -
     )
 
     async def run() -> RunningGroup:
-        spec = scene.service("tells", "{port}", config, "a b", ready=TCP, env={"ARM": "{arm}"}, cwd="inner")
+        spec = scene.service(
+            "tells", "{port}", config, "a b", ready=TCP, env={"ARM": "{arm}"}, cwd="inner"
+        )
         group = await scene.started(vllm=spec)
         await group.stop()
         return group
@@ -163,7 +174,9 @@ def test_a_death_is_noticed_within_milliseconds_of_it(scene: Scene) -> None:
         scene.failed(vllm=ServiceSpec(command=[sys.executable, "-c", program, "{port}"]))
         died = next(event for event in reversed(scene.events) if event.kind is EventKind.DIED)
         delays.append(died.at - int(scene.log("vllm", number).read_text()) / 1e9)
-    assert sorted(delays)[2] < 0.2  # 1 ms when the machine is quiet; a poll of any sensible pace would be above
+    assert (
+        sorted(delays)[2] < 0.2
+    )  # 1 ms when the machine is quiet; a poll of any sensible pace would be above
 
 
 @pytest.mark.parametrize(
@@ -183,7 +196,9 @@ def test_every_end_before_ready_is_a_failure(scene: Scene, code: int, told: str)
     assert failure.exit_code == (code if code >= 0 else None)
 
 
-def test_a_service_that_never_gets_ready_is_stopped_and_told_with_what_was_seen(scene: Scene) -> None:
+def test_a_service_that_never_gets_ready_is_stopped_and_told_with_what_was_seen(
+    scene: Scene,
+) -> None:
     failure = scene.failed(vllm=scene.service("answers", "{port}", "9999", start_timeout=0.6))
     assert failure.kind is FailureKind.NOT_READY
     assert "not ready within 0." in failure.message
@@ -209,7 +224,10 @@ def test_the_launch_s_own_limit_caps_every_start(scene: Scene) -> None:
 
 def test_no_time_left_starts_nothing(scene: Scene) -> None:
     scene.context = LaunchContext(
-        environment=dict(os.environ), directory=scene.directory, log_directory=scene.directory / "logs", limit_s=0
+        environment=dict(os.environ),
+        directory=scene.directory,
+        log_directory=scene.directory / "logs",
+        limit_s=0,
     )
     failure = scene.failed(vllm=scene.service("answers"))
     assert failure.message == "vllm was not started: no time is left"
@@ -224,7 +242,10 @@ def test_an_earlier_service_that_dies_ends_the_wait_for_a_later_one(scene: Scene
             if (event.kind, event.service) == (EventKind.STARTED, "vllm"):
                 os.kill(next(e.pid for e in scene.events if e.pid is not None), signal.SIGKILL)
 
-        specs = {"kv": scene.service("answers"), "vllm": scene.service("accepts_and_hangs", needs=["kv"])}
+        specs = {
+            "kv": scene.service("answers"),
+            "vllm": scene.service("accepts_and_hangs", needs=["kv"]),
+        }
         return await start_group(specs, ["kv", "vllm"], scene.context, kill_kv)
 
     failure = asyncio.run(run())
@@ -239,7 +260,10 @@ def test_a_script_that_no_kernel_can_run_is_a_usage_error_and_nothing_is_left(sc
     script.chmod(0o755)
     with pytest.raises(UsageError, match='service "vllm": cannot run') as caught:
         asyncio.run(
-            scene.start(kv=scene.service("answers"), vllm=ServiceSpec(command=f"{script} {{port}}", needs=["kv"]))
+            scene.start(
+                kv=scene.service("answers"),
+                vllm=ServiceSpec(command=f"{script} {{port}}", needs=["kv"]),
+            )
         )
     assert "#!" in (caught.value.hint or "")
     assert scene.kinds() == ["started kv", "ready kv", "stopping kv", "stopped kv"]
@@ -251,7 +275,9 @@ def test_a_script_that_no_kernel_can_run_is_a_usage_error_and_nothing_is_left(sc
 def test_a_fixed_port_that_is_taken_is_told_before_anything_starts(scene: Scene) -> None:
     with listener() as taken:
         port = taken.getsockname()[1]
-        failure = scene.failed(vllm=scene.service("answers", str(port), ready=f"http://127.0.0.1:{port}/health"))
+        failure = scene.failed(
+            vllm=scene.service("answers", str(port), ready=f"http://127.0.0.1:{port}/health")
+        )
     assert failure.kind is FailureKind.OUTSIDE
     assert f"port {port} is owned by" in failure.message
     assert f"pid {os.getpid()}" in failure.message
@@ -273,15 +299,15 @@ def test_a_server_that_takes_its_own_port_twice_is_not_excused(scene: Scene) -> 
 
 
 def test_a_full_disk_is_an_outside_cause(scene: Scene) -> None:
-    failure = scene.failed(vllm=scene.service("exits", "1", "OSError: [Errno 28] No space left on device"))
+    failure = scene.failed(
+        vllm=scene.service("exits", "1", "OSError: [Errno 28] No space left on device")
+    )
     assert failure.kind is FailureKind.OUTSIDE
     assert failure.message.endswith("exit code 1; by its log no space is left on a disk")
 
 
 def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: Scene) -> None:
-    program = (
-        "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
-    )
+    program = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
     words = [sys.executable, "-c", program]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
         assert stranger.stdout
@@ -291,7 +317,9 @@ def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: S
             strangers_only = OwnTree()
             owner = impostor(target, service.pid, strangers_only)
             service.communicate(b"\n")
-        assert impostor(target, os.getpid(), strangers_only) is None, "a younger one may serve for ours"
+        assert impostor(target, os.getpid(), strangers_only) is None, (
+            "a younger one may serve for ours"
+        )
         stranger.communicate(b"\n")
     assert owner is not None
     assert owner.pid == stranger.pid
@@ -349,7 +377,9 @@ def test_orphans_of_a_service_that_crashed_are_stopped_too(scene: Scene) -> None
 
 def test_what_was_there_before_is_left_alone(scene: Scene) -> None:
     family = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()']); print(p.pid, flush=True); p.wait()"
-    with subprocess.Popen([sys.executable, "-c", family], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bystander:
+    with subprocess.Popen(
+        [sys.executable, "-c", family], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as bystander:
         assert bystander.stdout
         below = int(bystander.stdout.readline())
 
@@ -366,7 +396,9 @@ def test_what_was_there_before_is_left_alone(scene: Scene) -> None:
 
 def wait_until_stopped(pid: int) -> None:
     deadline = time.monotonic() + 30
-    while psutil.Process(pid).status() != psutil.STATUS_STOPPED:  # it is not our child: nothing tells us
+    while (
+        psutil.Process(pid).status() != psutil.STATUS_STOPPED
+    ):  # it is not our child: nothing tells us
         assert time.monotonic() < deadline
         os.sched_yield()
 
@@ -402,7 +434,9 @@ def test_cancelling_a_start_leaves_nothing(scene: Scene) -> None:
 
         specs = {"vllm": scene.service("accepts_and_hangs")}
         task = asyncio.create_task(start_group(specs, ["vllm"], scene.context, on_event))
-        await asyncio.wait({task, asyncio.create_task(launched.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {task, asyncio.create_task(launched.wait())}, return_when=asyncio.FIRST_COMPLETED
+        )
         assert task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -438,7 +472,9 @@ def test_a_listener_to_events_that_fails_leaves_no_process(scene: Scene) -> None
             raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        asyncio.run(start_group({"vllm": scene.service("answers")}, ["vllm"], scene.context, on_event))
+        asyncio.run(
+            start_group({"vllm": scene.service("answers")}, ["vllm"], scene.context, on_event)
+        )
 
 
 def test_an_exit_code_is_known_where_the_parent_ignored_dead_children(scene: Scene) -> None:
@@ -446,7 +482,16 @@ def test_an_exit_code_is_known_where_the_parent_ignored_dead_children(scene: Sce
         failure = asyncio.run(start_group({"vllm": spec}, ["vllm"], context, lambda event: None))
         print(failure.exit_code)
     """)
-    words = ["sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", sys.executable, "-c", program, str(scene.directory)]
+    words = [
+        "sh",
+        "-c",
+        "trap '' CHLD; exec \"$@\"",
+        "sh",
+        sys.executable,
+        "-c",
+        program,
+        str(scene.directory),
+    ]
     done = subprocess.run(
         [*words, *scene.words("exits", "3", "{port}")],
         env=DOCTOR_ENVIRONMENT,
@@ -471,7 +516,13 @@ def test_an_interrupted_program_leaves_nothing(scene: Scene, twice: bool) -> Non
 
         asyncio.run(main())
     """)
-    words = [sys.executable, "-c", program, str(scene.directory), *scene.words("leaves_a_family", "{port}")]
+    words = [
+        sys.executable,
+        "-c",
+        program,
+        str(scene.directory),
+        *scene.words("leaves_a_family", "{port}"),
+    ]
     with subprocess.Popen(
         words, env=DOCTOR_ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as doctor:

@@ -19,7 +19,10 @@ from ci_doctor.render.schema import report_schema
 from tests.support import stand_in_agent
 from tests.support.cli import Ran, doctor, environment, words
 
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+]
 
 SHELLS = [
     pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name}"))
@@ -39,7 +42,9 @@ SETUP_PY = "from setuptools import setup\nfrom setuptools_scm import get_version
 
 
 def git(root: Path, *words: str) -> str:
-    return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["git", *words], cwd=root, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def commit(root: Path, text: str = "change") -> None:
@@ -131,18 +136,27 @@ class TestExports:
         )
         assert (ended.returncode, ended.stdout) == (0, "1.2.0 :4096:8\n"), ended
 
-    def test_the_bad_tag_is_named_on_stderr_and_the_exports_stand_alone_on_stdout(self, project: Path) -> None:
+    def test_the_bad_tag_is_named_on_stderr_and_the_exports_stand_alone_on_stdout(
+        self, project: Path
+    ) -> None:
         ran = doctor("setup-env", cwd=project)
         assert ran.code == 0, ran
         assert all(line.startswith("export ") for line in ran.out.splitlines()), ran
         assert "nightly-cu13" in ran.err, ran
 
     def test_dotenv_github_and_json_say_the_same(self, project: Path) -> None:
-        expected = {name: value for name, value in exported(doctor("setup-env", cwd=project)).items() if name != "PWD"}
+        expected = {
+            name: value
+            for name, value in exported(doctor("setup-env", cwd=project)).items()
+            if name != "PWD"
+        }
         lines = doctor("setup-env", "--format", "dotenv", cwd=project).out.splitlines()
         assert dict(line.split("=", 1) for line in lines).items() <= expected.items()
         assert doctor("setup-env", "--format=github", cwd=project).out.splitlines() == lines
-        assert json.loads(doctor("setup-env", "--format", "json", cwd=project).out).items() <= expected.items()
+        assert (
+            json.loads(doctor("setup-env", "--format", "json", cwd=project).out).items()
+            <= expected.items()
+        )
         assert f"{PIN}=1.2.0" in lines
 
     def test_a_name_that_is_no_name_is_never_evaluated(self, tmp_path: Path) -> None:
@@ -163,7 +177,9 @@ class TestExports:
         assert not Path("/dev/null").is_file()
 
     @pytest.mark.parametrize("unbuffered", [None, "1"])
-    def test_a_full_disk_is_not_the_changes_fault(self, unbuffered: str | None, project: Path) -> None:
+    def test_a_full_disk_is_not_the_changes_fault(
+        self, unbuffered: str | None, project: Path
+    ) -> None:
         if not Path("/dev/full").exists():
             pytest.skip("no /dev/full")
         with Path("/dev/full").open("w") as full:
@@ -197,21 +213,34 @@ class TestFailing:
     def test_an_error_stops_a_script_under_set_e(
         self, options: list[str], env: dict[str, str], code: int, project: Path, on_path: str
     ) -> None:
-        text = f'set -e; eval "$(ci-doctor setup-env {" ".join(options)} 2>/dev/null)"; echo went on'
+        text = (
+            f'set -e; eval "$(ci-doctor setup-env {" ".join(options)} 2>/dev/null)"; echo went on'
+        )
         for shell in ("bash", "dash", "zsh"):
             if shutil.which(shell):
                 ended = script(shell, text, cwd=project, path=on_path, env=env)
                 assert (ended.returncode, ended.stdout) == (code, ""), (shell, ended)
 
-    @pytest.mark.parametrize("line", ["setup_env", "set-env", "setup-env --format shel", "--json setup-env"])
-    def test_a_line_that_is_mistyped_stops_a_script_too(self, line: str, project: Path, on_path: str) -> None:
-        ended = script("bash", f'set -e; eval "$(ci-doctor {line})"; echo went on', cwd=project, path=on_path)
+    @pytest.mark.parametrize(
+        "line", ["setup_env", "set-env", "setup-env --format shel", "--json setup-env"]
+    )
+    def test_a_line_that_is_mistyped_stops_a_script_too(
+        self, line: str, project: Path, on_path: str
+    ) -> None:
+        ended = script(
+            "bash", f'set -e; eval "$(ci-doctor {line})"; echo went on', cwd=project, path=on_path
+        )
         assert (ended.returncode == 0, "went on" in ended.stdout) == (False, False), ended
 
     @pytest.mark.parametrize("shell", SHELLS)
-    def test_without_set_e_the_status_is_that_of_eval(self, shell: str, project: Path, on_path: str) -> None:
+    def test_without_set_e_the_status_is_that_of_eval(
+        self, shell: str, project: Path, on_path: str
+    ) -> None:
         ended = script(
-            shell, 'eval "$(ci-doctor setup-env --nonsense 2>/dev/null)"; echo $?', cwd=project, path=on_path
+            shell,
+            'eval "$(ci-doctor setup-env --nonsense 2>/dev/null)"; echo $?',
+            cwd=project,
+            path=on_path,
         )
         assert ended.stdout == "2\n"
 
@@ -222,7 +251,9 @@ class TestFailing:
         assert "ci-doctor.toml:2" in ran.err, ran
         assert "did you mean `determinism`?" in ran.err, ran
 
-    def test_a_shallow_clone_is_refused_unless_asked_for(self, project: Path, tmp_path: Path) -> None:
+    def test_a_shallow_clone_is_refused_unless_asked_for(
+        self, project: Path, tmp_path: Path
+    ) -> None:
         commit(project, "after the tag")
         clone = tmp_path / "clone"
         git(tmp_path, "clone", "-q", "--depth", "1", f"file://{project}", str(clone))
@@ -232,7 +263,9 @@ class TestFailing:
         assert PIN in exported(doctor("setup-env", "--allow-fallback", cwd=clone))
 
     @pytest.mark.parametrize("module", ["vcs_versioning", "msgspec", "click"])
-    @pytest.mark.parametrize("fault", ["raise RuntimeError('broken on purpose')", "raise SystemExit(0)"])
+    @pytest.mark.parametrize(
+        "fault", ["raise RuntimeError('broken on purpose')", "raise SystemExit(0)"]
+    )
     def test_a_bug_is_70_and_stops_the_script(
         self, module: str, fault: str, project: Path, on_path: str, tmp_path: Path
     ) -> None:
@@ -269,7 +302,9 @@ class TestFailing:
         os.close(reader)
         assert (shell.returncode, out) == (code, ""), err
 
-    def test_old_exports_in_the_output_file_cannot_be_sourced_after_a_failure(self, project: Path) -> None:
+    def test_old_exports_in_the_output_file_cannot_be_sourced_after_a_failure(
+        self, project: Path
+    ) -> None:
         assert doctor("setup-env", "--output", "env.sh", cwd=project).code == 0
         ran = doctor("setup-env", "--output", "env.sh", "--project", "gone", cwd=project)
         assert (ran.code, ran.out) == (2, ""), ran
@@ -283,7 +318,12 @@ class TestFailing:
 
     def test_a_dry_run_that_fails_leaves_the_output_file(self, project: Path) -> None:
         (project / "env.sh").write_text("mine\n")
-        assert doctor("setup-env", "--dry-run", "--output", "env.sh", "--project", "gone", cwd=project).code == 2
+        assert (
+            doctor(
+                "setup-env", "--dry-run", "--output", "env.sh", "--project", "gone", cwd=project
+            ).code
+            == 2
+        )
         assert (project / "env.sh").read_text() == "mine\n"
 
     def test_without_git_it_says_so(self, project: Path, tmp_path: Path) -> None:
@@ -292,10 +332,14 @@ class TestFailing:
         assert "no git on PATH" in ran.err, ran
 
     def test_stderr_may_be_closed(self, project: Path, on_path: str) -> None:
-        ended = script("bash", f'eval "$(ci-doctor setup-env 2>&-)"; echo "${PIN}"', cwd=project, path=on_path)
+        ended = script(
+            "bash", f'eval "$(ci-doctor setup-env 2>&-)"; echo "${PIN}"', cwd=project, path=on_path
+        )
         assert ended.stdout == "1.2.0\n", ended
 
-    def test_a_closed_stdout_is_an_error_of_whoever_closed_it(self, project: Path, on_path: str) -> None:
+    def test_a_closed_stdout_is_an_error_of_whoever_closed_it(
+        self, project: Path, on_path: str
+    ) -> None:
         ended = script("bash", "ci-doctor setup-env >&-", cwd=project, path=on_path)
         assert ended.returncode == 2, ended
         assert "stdout is closed" in ended.stderr, ended
@@ -342,15 +386,22 @@ def _ours(ran: Ran) -> dict[str, str]:
 
 class TestProjects:
     def test_two_projects_get_a_pin_each(self, tmp_path: Path) -> None:
-        one, two = make_project(tmp_path / "1", "one", "v1.0"), make_project(tmp_path / "2", "two", "v2.0")
+        one, two = (
+            make_project(tmp_path / "1", "one", "v1.0"),
+            make_project(tmp_path / "2", "two", "v2.0"),
+        )
         pins = exported(doctor("setup-env", "--project", one, "--project", two, cwd=tmp_path))
         assert pins["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONE"] == "1.0"
         assert pins["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_TWO"] == "2.0"
 
     def test_conflicting_unscoped_pins_are_refused_without_any_export(self, tmp_path: Path) -> None:
-        roots = [make_project(tmp_path / str(number), f"p{number}", f"v{number}.0") for number in (1, 2)]
+        roots = [
+            make_project(tmp_path / str(number), f"p{number}", f"v{number}.0") for number in (1, 2)
+        ]
         for number, root in enumerate(roots, 1):
-            (root / "pyproject.toml").write_text("[build-system]\nrequires = ['setuptools', 'setuptools-scm']\n")
+            (root / "pyproject.toml").write_text(
+                "[build-system]\nrequires = ['setuptools', 'setuptools-scm']\n"
+            )
             (root / "setup.py").write_text(SETUP_PY.format(name=f"p{number}"))
             commit(root, "setup.py")
             git(root, "tag", f"v{number}.1")
@@ -361,7 +412,10 @@ class TestProjects:
 
 class TestDeterminism:
     def test_off_sets_nothing(self, project: Path) -> None:
-        assert set(_ours(doctor("setup-env", "--determinism", "off", cwd=project))) == {PIN, "CI_DOCTOR_EXPORTS"}
+        assert set(_ours(doctor("setup-env", "--determinism", "off", cwd=project))) == {
+            PIN,
+            "CI_DOCTOR_EXPORTS",
+        }
 
     def test_a_value_of_the_users_is_kept(self, project: Path) -> None:
         ran = doctor("setup-env", cwd=project, env={"CUBLAS_WORKSPACE_CONFIG": ":16:8"})
@@ -376,7 +430,9 @@ class TestDeterminism:
     def test_what_batch_invariant_mode_overwrites_is_said(self, project: Path) -> None:
         ran = doctor("setup-env", "--json", cwd=project, env={"VLLM_BATCH_INVARIANT": "1"})
         rows = {row["name"]: row["effective"] for row in report_of(ran)["facts"]["determinism"]}
-        assert rows["CUBLAS_WORKSPACE_CONFIG"].startswith("overwritten: vLLM with VLLM_BATCH_INVARIANT=1"), rows
+        assert rows["CUBLAS_WORKSPACE_CONFIG"].startswith(
+            "overwritten: vLLM with VLLM_BATCH_INVARIANT=1"
+        ), rows
 
     def test_a_variable_without_effect_is_a_finding(self, project: Path) -> None:
         ran = doctor("setup-env", cwd=project, env={"NCCL_DETERMINISTIC": "1"})
@@ -402,8 +458,13 @@ class TestPreload:
         ran = doctor("setup-env", "--venv", venv, "--preload", self.RULE, cwd=project)
         assert ran.code == 0, ran
         assert str(site) in ran.err, ran
-        assert "rule app.main=json:JSONDecoder" in doctor("preload", "status", "--venv", venv, cwd=project).out
-        again = doctor("setup-env", "--venv", venv, "--preload", self.RULE, cwd=project, env={**_ours(ran)})
+        assert (
+            "rule app.main=json:JSONDecoder"
+            in doctor("preload", "status", "--venv", venv, cwd=project).out
+        )
+        again = doctor(
+            "setup-env", "--venv", venv, "--preload", self.RULE, cwd=project, env={**_ours(ran)}
+        )
         assert "nothing to change" in again.err, again
         assert doctor("preload", "remove", "--venv", venv, cwd=project).code == 0
         assert sorted(site.iterdir()) == before
@@ -419,14 +480,22 @@ class TestPreload:
 
     def test_the_default_is_the_active_environment(self, project: Path, venv: Path) -> None:
         ran = doctor(
-            "setup-env", "--preload", self.RULE, "--dry-run", "--json", cwd=project, env={"VIRTUAL_ENV": str(venv)}
+            "setup-env",
+            "--preload",
+            self.RULE,
+            "--dry-run",
+            "--json",
+            cwd=project,
+            env={"VIRTUAL_ENV": str(venv)},
         )
         assert report_of(ran)["facts"]["targets"] == [str(venv / "bin" / "python")], ran
 
     def test_else_it_is_the_projects_own(self, project: Path, venv: Path) -> None:
         venv.rename(project / ".venv")
         ran = doctor("setup-env", "--json", cwd=project)
-        assert report_of(ran)["facts"]["targets"] == [str(project / ".venv" / "bin" / "python")], ran
+        assert report_of(ran)["facts"]["targets"] == [str(project / ".venv" / "bin" / "python")], (
+            ran
+        )
 
     def test_else_it_is_python3_on_the_path(self, project: Path, venv: Path) -> None:
         path = f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"
@@ -435,7 +504,9 @@ class TestPreload:
 
     def test_our_own_interpreter_is_not_taken_without_a_word(self, project: Path) -> None:
         path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        ran = doctor("setup-env", "--preload", self.RULE, "--dry-run", cwd=project, env={"PATH": path})
+        ran = doctor(
+            "setup-env", "--preload", self.RULE, "--dry-run", cwd=project, env={"PATH": path}
+        )
         assert "setup-env/own-interpreter" in ran.err, ran
 
     def test_a_rule_that_is_none_changes_nothing(self, project: Path, venv: Path) -> None:
@@ -448,7 +519,11 @@ class TestPreload:
 class TestReports:
     def test_json_is_one_document_on_stdout_and_the_talk_is_on_stderr(self, project: Path) -> None:
         report = report_of(doctor("setup-env", "--json", cwd=project))
-        assert (report["verdict"], report["exit_code"], report["command"]) == ("pass", 0, "setup-env")
+        assert (report["verdict"], report["exit_code"], report["command"]) == (
+            "pass",
+            0,
+            "setup-env",
+        )
         assert report["facts"]["exports"][PIN] == "1.2.0"
 
     def test_json_of_a_failure_is_one_document_too(self, project: Path) -> None:
@@ -463,22 +538,38 @@ class TestReports:
 
     def test_the_report_directory_holds_all_forms(self, project: Path) -> None:
         assert doctor("setup-env", "--report-dir", "r", cwd=project).code == 0
-        assert sorted(path.name for path in (project / "r").iterdir()) == ["junit.xml", "report.json", "report.md"]
+        assert sorted(path.name for path in (project / "r").iterdir()) == [
+            "junit.xml",
+            "report.json",
+            "report.md",
+        ]
 
     def test_a_failure_replaces_the_report_of_an_earlier_run(self, project: Path) -> None:
         doctor("setup-env", "--report-dir", "r", cwd=project)
         doctor("setup-env", "--report-dir", "r", "--project", "gone", cwd=project)
         assert json.loads((project / "r" / "report.json").read_text())["exit_code"] == 2
 
-    def test_a_jobs_directory_gets_a_folder_for_each_run(self, project: Path, tmp_path: Path) -> None:
+    def test_a_jobs_directory_gets_a_folder_for_each_run(
+        self, project: Path, tmp_path: Path
+    ) -> None:
         for _ in range(2):
             doctor("setup-env", cwd=project, env={"CI_DOCTOR_REPORT_DIR": str(tmp_path / "all")})
         doctor("../../../escape", cwd=project, env={"CI_DOCTOR_REPORT_DIR": str(tmp_path / "all")})
-        assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["setup-env", "setup-env-2"]
+        assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [
+            "setup-env",
+            "setup-env-2",
+        ]
 
     def test_a_secret_in_the_command_line_is_in_no_report(self, project: Path) -> None:
         secret = "hunter2hunter2"
-        ran = doctor("setup-env", "--report-dir", "r", f"--nope={secret}", cwd=project, env={"MY_TOKEN": secret})
+        ran = doctor(
+            "setup-env",
+            "--report-dir",
+            "r",
+            f"--nope={secret}",
+            cwd=project,
+            env={"MY_TOKEN": secret},
+        )
         told = ran.out + ran.err + "".join(path.read_text() for path in (project / "r").iterdir())
         assert secret not in told
 

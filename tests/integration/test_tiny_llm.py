@@ -162,7 +162,9 @@ def test_two_plans_answer_some_but_not_all_requests_differently() -> None:
 
 
 def test_in_float32_two_plans_hardly_ever_differ() -> None:
-    one, other = (answers_of_a_start("--plan", plan, "--dtype", "float32") for plan in ("split4", "split16"))
+    one, other = (
+        answers_of_a_start("--plan", plan, "--dtype", "float32") for plan in ("split4", "split16")
+    )
     assert differing(one, other) <= 2
 
 
@@ -257,7 +259,9 @@ def test_one_connection_carries_many_requests(server: Running) -> None:
         ([], "JSON object"),
     ],
 )
-def test_a_request_it_cannot_serve_is_a_400_in_openais_shape(server: Running, body: object, words: str) -> None:
+def test_a_request_it_cannot_serve_is_a_400_in_openais_shape(
+    server: Running, body: object, words: str
+) -> None:
     reply = server.call("POST", COMPLETIONS, json.dumps(body))
     error = reply.json["error"]
     assert (reply.status, error["code"], error["type"]) == (400, 400, "BadRequestError")

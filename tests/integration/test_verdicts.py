@@ -22,7 +22,9 @@ def order(bench: Bench) -> str:
     return "".join(attempt["name"][0] for attempt in bench.report["attempts"])
 
 
-def arms(bench: Bench, baseline: str, candidate: str, more: str = "", of_candidate: str = "") -> None:
+def arms(
+    bench: Bench, baseline: str, candidate: str, more: str = "", of_candidate: str = ""
+) -> None:
     """Write a configuration with both arms."""
     (bench.directory / "ci-doctor.toml").write_text(f"""
         [correctness]
@@ -37,7 +39,15 @@ def arms(bench: Bench, baseline: str, candidate: str, more: str = "", of_candida
 
 
 def run(bench: Bench, *more: str, env: dict[str, str | None] | None = None) -> Any:
-    return doctor("correctness", "--report-dir", bench.reports, *more, cwd=bench.directory, env=env, timeout=LIMIT_S)
+    return doctor(
+        "correctness",
+        "--report-dir",
+        bench.reports,
+        *more,
+        cwd=bench.directory,
+        env=env,
+        timeout=LIMIT_S,
+    )
 
 
 # --- verdicts ---
@@ -102,19 +112,29 @@ def test_a_server_that_cannot_forget_makes_all_void(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "compiling"), [("fresh", ["A1", "B1"]), ("warm-up", ["A0"])], ids=["fresh", "warm-up"]
+    ("setting", "compiling"),
+    [("fresh", ["A1", "B1"]), ("warm-up", ["A0"])],
+    ids=["fresh", "warm-up"],
 )
-def test_no_start_is_compared_that_finds_other_caches(bench: Bench, setting: str, compiling: list[str]) -> None:
+def test_no_start_is_compared_that_finds_other_caches(
+    bench: Bench, setting: str, compiling: list[str]
+) -> None:
     arms(bench, "caches", "caches", f'caches = "{setting}"')
     check(bench, run(bench), "pass", 0)
     logs = sorted(bench.reports.glob("logs/*/*.log"))
-    assert [log.parent.name for log in logs if "kernels were compiled" in log.read_text()] == compiling
+    assert [
+        log.parent.name for log in logs if "kernels were compiled" in log.read_text()
+    ] == compiling
     assert bench.report["facts"]["caches"] == setting
     assert not (bench.reports / ".ci-doctor-caches").exists()
 
 
-@pytest.mark.parametrize(("line", "verdict", "code"), [("my key is .+", "pass", 0), ("no such line", "void", 86)])
-def test_a_line_of_the_log_can_be_the_proof(bench: Bench, line: str, verdict: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("line", "verdict", "code"), [("my key is .+", "pass", 0), ("no such line", "void", 86)]
+)
+def test_a_line_of_the_log_can_be_the_proof(
+    bench: Bench, line: str, verdict: str, code: int
+) -> None:
     arms(bench, "", "tells-secret", of_candidate=f'proof = [{{ log = "{line}" }}]')
     check(bench, run(bench), verdict, code)
 
@@ -128,7 +148,9 @@ def test_a_line_of_the_log_can_be_the_proof(bench: Bench, line: str, verdict: st
         ('{ metric = "x", service = "candidat" }', "did you mean `candidate`"),
     ],
 )
-def test_a_proof_that_cannot_be_is_found_before_anything_is_started(bench: Bench, proof: str, said: str) -> None:
+def test_a_proof_that_cannot_be_is_found_before_anything_is_started(
+    bench: Bench, proof: str, said: str
+) -> None:
     arms(bench, "", "", of_candidate=f"proof = [{proof}]")
     ran = run(bench)
     assert ran.code == 2, ran
@@ -184,19 +206,32 @@ def started(process: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(bench: Bench, number: int) -> None:
+def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(
+    bench: Bench, number: int
+) -> None:
     process = bench.begin("slow", "slow flip", "--concurrency", "1")
     started(process, "A2")
     process.send_signal(number)
     process.communicate()
-    before = [json.loads(line) for line in (bench.reports / "starts.jsonl").read_text().splitlines()]
-    assert [(record["arm"], record["number"]) for record in before] == [("baseline", 1), ("candidate", 1)]
-    ran = doctor(*again(bench, "slow", "slow flip", "--concurrency", "1"), cwd=bench.directory, timeout=LIMIT_S)
+    before = [
+        json.loads(line) for line in (bench.reports / "starts.jsonl").read_text().splitlines()
+    ]
+    assert [(record["arm"], record["number"]) for record in before] == [
+        ("baseline", 1),
+        ("candidate", 1),
+    ]
+    ran = doctor(
+        *again(bench, "slow", "slow flip", "--concurrency", "1"),
+        cwd=bench.directory,
+        timeout=LIMIT_S,
+    )
     check(bench, ran, "regression", 1)
     assert "going on with A1 B1" in ran.err
     assert ran.err.count(" ready after ") == 6
     assert len(bench.samples) == 8 * 4
-    assert len({(sample["arm"], sample["start"], sample["id"]) for sample in bench.samples}) == 8 * 4
+    assert (
+        len({(sample["arm"], sample["start"], sample["id"]) for sample in bench.samples}) == 8 * 4
+    )
 
 
 def test_a_death_in_a_run_that_a_signal_ends_is_no_evidence(bench: Bench) -> None:
@@ -219,7 +254,9 @@ def test_a_death_in_a_run_that_a_signal_ends_is_no_evidence(bench: Bench) -> Non
     until(bench, process, "vllm stopping")  # kv is dead, and vllm takes its time
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=LIMIT_S)
-    records = [json.loads(line) for line in (bench.reports / "starts.jsonl").read_text().splitlines()]
+    records = [
+        json.loads(line) for line in (bench.reports / "starts.jsonl").read_text().splitlines()
+    ]
     assert [(record["arm"], record["number"]) for record in records] == [("baseline", 1)]
 
 
@@ -276,7 +313,9 @@ def test_a_baseline_that_a_trusted_build_has_archived_needs_no_start(bench: Benc
     assert "1 archived baseline start found under the same identity" in ran.err
 
 
-def test_an_archived_baseline_finds_a_regression_and_today_s_baseline_stands_beside_it(bench: Bench) -> None:
+def test_an_archived_baseline_finds_a_regression_and_today_s_baseline_stands_beside_it(
+    bench: Bench,
+) -> None:
     check(bench, archived(bench, "", "", "--min-candidate-starts", "4"), "pass", 0)
     check(bench, archived(bench, "", "flip", trusted=False), "regression", 1)
     assert order(bench)[0] == "B"

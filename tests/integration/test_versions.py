@@ -19,7 +19,10 @@ from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Severity
 
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+]
 
 SCM = """
 [build-system]
@@ -114,7 +117,11 @@ class Repository:
             check=True,
             capture_output=True,
             text=True,
-            env={**os.environ, "GIT_AUTHOR_DATE": f"{time} +0000", "GIT_COMMITTER_DATE": f"{time} +0000"},
+            env={
+                **os.environ,
+                "GIT_AUTHOR_DATE": f"{time} +0000",
+                "GIT_COMMITTER_DATE": f"{time} +0000",
+            },
         ).stdout.strip()
 
     def commit(self, count: int = 1) -> "Repository":
@@ -140,7 +147,9 @@ def without_bad_tags(repository: Repository, bad: tuple[str, ...], to: Path) -> 
     """A copy of the repository whose bad tags are deleted; the project's directory in it."""
     shutil.copytree(repository.root, to, symlinks=True)
     present = set(
-        subprocess.run(["git", "tag"], cwd=to, check=True, capture_output=True, text=True).stdout.splitlines()
+        subprocess.run(
+            ["git", "tag"], cwd=to, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
     )
     for name in set(bad) & present:
         subprocess.run(["git", "tag", "-d", "--", name], cwd=to, check=True, capture_output=True)
@@ -161,7 +170,11 @@ PDM_ORACLE = (
 def ask(oracle: str, directory: Path) -> str:
     """What the backend itself says, in a process of its own."""
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", oracle], cwd=directory, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "ignore", "-c", oracle],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip().splitlines()[-1]
@@ -173,7 +186,9 @@ def ask_library(directory: Path) -> str:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        version = _get_version(Configuration.from_file(directory / "pyproject.toml"), force_write_version_files=False)
+        version = _get_version(
+            Configuration.from_file(directory / "pyproject.toml"), force_write_version_files=False
+        )
     assert version is not None
     return version
 
@@ -189,14 +204,18 @@ def test_an_unparsable_tag_is_as_if_it_did_not_exist(tmp_path: Path, tag: str) -
 
 
 def test_the_offending_tag_is_named_with_a_remedy_that_works(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").tag("v0.4.3").commit().tag("nightly-cu13", "nightly").commit()
+    repository = (
+        Repository(tmp_path / "r").tag("v0.4.3").commit().tag("nightly-cu13", "nightly").commit()
+    )
     computed = compute(repository.root)
     assert computed.offending == ("nightly-cu13",)
     finding = next(each for each in computed.findings if each.rule == "version/unparsable-tag")
     assert finding.severity is Severity.WARNING
     assert "would take 'nightly-cu13' for one" in finding.summary
     assert finding.remedy is not None
-    (repository.root / "pyproject.toml").write_text(SCM.replace("[tool.setuptools_scm]\n", finding.remedy + "\n"))
+    (repository.root / "pyproject.toml").write_text(
+        SCM.replace("[tool.setuptools_scm]\n", finding.remedy + "\n")
+    )
     repository.git("commit", "-qam", "fix")
     assert rules(compute(repository.root)) == {}
     assert ask_library(repository.root) == compute(repository.root).version
@@ -226,9 +245,15 @@ def test_head_with_a_good_and_a_bad_tag(tmp_path: Path) -> None:
 def test_thousands_of_unparsable_tags_fit_one_command_line(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").tag("v1.0").commit()
     head = repository.git("rev-parse", "HEAD")
-    names = [f"{family}-{number}-{'x' * 30}" for family in ("nightly", "v1", "pr/cu") for number in range(1500)]
+    names = [
+        f"{family}-{number}-{'x' * 30}"
+        for family in ("nightly", "v1", "pr/cu")
+        for number in range(1500)
+    ]
     lines = "".join(f"create refs/tags/{name} {head}\n" for name in names)
-    subprocess.run(["git", "update-ref", "--stdin"], cwd=repository.root, input=lines, text=True, check=True)
+    subprocess.run(
+        ["git", "update-ref", "--stdin"], cwd=repository.root, input=lines, text=True, check=True
+    )
     repository.git("pack-refs", "--all")
     repository.commit()
     computed = compute(repository.root)
@@ -265,7 +290,9 @@ def test_no_tag_at_all_gives_what_the_library_gives(tmp_path: Path) -> None:
 def test_only_bad_tags(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").commit().tag("nightly-cu13").commit()
     computed = compute(repository.root)
-    assert computed.version == ask_library(without_bad_tags(repository, ("nightly-cu13",), tmp_path / "copy"))
+    assert computed.version == ask_library(
+        without_bad_tags(repository, ("nightly-cu13",), tmp_path / "copy")
+    )
     assert set(rules(computed)) == {"version/no-usable-tag", "version/unparsable-tag"}
 
 
@@ -299,7 +326,9 @@ def test_a_dirty_tree_is_reported(tmp_path: Path) -> None:
 
 
 def clone_shallow(repository: Repository, to: Path) -> Path:
-    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{repository.root}", str(to)], check=True)
+    subprocess.run(
+        ["git", "clone", "-q", "--depth=1", f"file://{repository.root}", str(to)], check=True
+    )
     return to
 
 
@@ -313,25 +342,36 @@ def test_a_shallow_clone_without_a_tag_on_head_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_shallow_clone_with_only_a_bad_tag_on_head_is_refused(tmp_path: Path) -> None:
-    shallow = clone_shallow(Repository(tmp_path / "r").tag("v1.0").commit().tag("nightly-cu13"), tmp_path / "s")
+    shallow = clone_shallow(
+        Repository(tmp_path / "r").tag("v1.0").commit().tag("nightly-cu13"), tmp_path / "s"
+    )
     assert rules(compute(shallow))["version/shallow-clone"] is Severity.ERROR
 
 
 def test_a_shallow_clone_with_a_tag_on_head_is_pinned(tmp_path: Path) -> None:
-    shallow = clone_shallow(Repository(tmp_path / "r").commit().tag("v1.0", "nightly-cu13"), tmp_path / "s")
+    shallow = clone_shallow(
+        Repository(tmp_path / "r").commit().tag("v1.0", "nightly-cu13"), tmp_path / "s"
+    )
     assert compute(shallow).version == "1.0"
 
 
 def test_a_shallow_clone_is_never_fetched_by_us(tmp_path: Path) -> None:
     settings = SCM + '[tool.setuptools_scm.scm.git]\npre_parse = "fetch_on_shallow"\n'
-    shallow = clone_shallow(Repository(tmp_path / "r", settings).tag("v1.0").commit(), tmp_path / "s")
+    shallow = clone_shallow(
+        Repository(tmp_path / "r", settings).tag("v1.0").commit(), tmp_path / "s"
+    )
     assert rules(compute(shallow)) == {"version/shallow-clone": Severity.ERROR}
     assert (shallow / ".git" / "shallow").exists()
 
 
 def test_a_shallow_worktree_is_recognised(tmp_path: Path) -> None:
     shallow = clone_shallow(Repository(tmp_path / "r").tag("v1.0").commit(), tmp_path / "s")
-    subprocess.run(["git", "worktree", "add", "-q", str(tmp_path / "w")], cwd=shallow, check=True, capture_output=True)
+    subprocess.run(
+        ["git", "worktree", "add", "-q", str(tmp_path / "w")],
+        cwd=shallow,
+        check=True,
+        capture_output=True,
+    )
     assert rules(compute(tmp_path / "w")) == {"version/shallow-clone": Severity.ERROR}
 
 
@@ -360,7 +400,8 @@ def test_worktrees_and_submodules_work(tmp_path: Path) -> None:
             id="command",
         ),
         pytest.param(
-            'root = ".."\ntag = {strict = true, prefix = "pkg-a-"}\nlocal_scheme = "no-local-version"', id="strict"
+            'root = ".."\ntag = {strict = true, prefix = "pkg-a-"}\nlocal_scheme = "no-local-version"',
+            id="strict",
         ),
         pytest.param('root = ".."\nscm = {git = {distance_scope = true}}', id="scope"),
     ],
@@ -371,7 +412,9 @@ def test_several_distributions_in_one_repository(tmp_path: Path, settings: str) 
     repository.tag("pkg-a-1.0").commit().tag("pkg-b-2.0").commit().tag(*bad).commit()
     expected = [*bad, "pkg-b-2.0"] if "tag_regex" in settings else bad
     computed = compute(repository.project)
-    assert computed.version == ask_library(without_bad_tags(repository, tuple(expected), tmp_path / "copy"))
+    assert computed.version == ask_library(
+        without_bad_tags(repository, tuple(expected), tmp_path / "copy")
+    )
 
 
 @pytest.mark.parametrize(
@@ -379,10 +422,19 @@ def test_several_distributions_in_one_repository(tmp_path: Path, settings: str) 
     [
         *(
             f'version_scheme = "{name}"'
-            for name in ("post-release", "no-guess-dev", "only-version", "calver-by-date", "semver-pep440")
+            for name in (
+                "post-release",
+                "no-guess-dev",
+                "only-version",
+                "calver-by-date",
+                "semver-pep440",
+            )
         ),
         'version_scheme = "semver-pep440-release-branch"',
-        *(f'local_scheme = "{name}"' for name in ("no-local-version", "dirty-tag", "node-and-timestamp")),
+        *(
+            f'local_scheme = "{name}"'
+            for name in ("no-local-version", "dirty-tag", "node-and-timestamp")
+        ),
         'local_scheme = ["fail-on-uncommitted-changes", "node-and-date"]',
         'fallback_version = "7.7"',
         "normalize = false",
@@ -393,7 +445,11 @@ def test_several_distributions_in_one_repository(tmp_path: Path, settings: str) 
 def test_schemes_and_settings_are_the_librarys(tmp_path: Path, settings: str) -> None:
     for index, good in enumerate((["v1.2.3"], [])):
         repository = (
-            Repository(tmp_path / f"r{index}", f"{SCM}{settings}\n").tag(*good).commit().tag("nightly-cu13").commit()
+            Repository(tmp_path / f"r{index}", f"{SCM}{settings}\n")
+            .tag(*good)
+            .commit()
+            .tag("nightly-cu13")
+            .commit()
         )
         copy = without_bad_tags(repository, ("nightly-cu13",), tmp_path / f"copy{index}")
         assert compute(repository.root).version == ask_library(copy)
@@ -401,7 +457,11 @@ def test_schemes_and_settings_are_the_librarys(tmp_path: Path, settings: str) ->
 
 
 def test_a_scheme_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r", f'{SCM}version_scheme = "own_module:scheme"\n').tag("v1.0").commit()
+    repository = (
+        Repository(tmp_path / "r", f'{SCM}version_scheme = "own_module:scheme"\n')
+        .tag("v1.0")
+        .commit()
+    )
     assert rules(compute(repository.root)) == {"version/custom-scheme": Severity.WARNING}
 
 
@@ -440,9 +500,14 @@ def test_no_repository_is_an_error_that_names_the_one_above(tmp_path: Path) -> N
     repository = Repository(tmp_path / "r", project="deep/er").tag("v1.0")
     finding = compute(repository.project).findings[0]
     assert finding.rule == "version/no-repository"
-    assert finding.remedy == 'root = "../.."  # in [tool.setuptools_scm], or search_parent_directories = true'
+    assert (
+        finding.remedy
+        == 'root = "../.."  # in [tool.setuptools_scm], or search_parent_directories = true'
+    )
     hatch = Repository(tmp_path / "h", HATCH, project="sub").tag("v1.0")
-    assert "# in [tool.hatch.version.raw-options]" in (compute(hatch.project).findings[0].remedy or "")
+    assert "# in [tool.hatch.version.raw-options]" in (
+        compute(hatch.project).findings[0].remedy or ""
+    )
 
 
 def test_a_linked_project_is_computed_where_it_really_is(tmp_path: Path) -> None:
@@ -458,7 +523,9 @@ def test_a_linked_project_is_computed_where_it_really_is(tmp_path: Path) -> None
         ("pyproject.toml", SCM + 'fallback_version = "5.6"\n'),
     ],
 )
-def test_without_git_the_files_of_the_project_speak(tmp_path: Path, name: str, content: str) -> None:
+def test_without_git_the_files_of_the_project_speak(
+    tmp_path: Path, name: str, content: str
+) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "pyproject.toml").write_text(SCM)
     (tmp_path / "p" / name).write_text(content)
@@ -485,7 +552,14 @@ def test_a_repository_of_another_user(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", "root='.'", "'.'", "local_scheme='no-local-version'", "write_to='x.py'", "root='..', relative_to='sub/x.py'"],
+    [
+        "",
+        "root='.'",
+        "'.'",
+        "local_scheme='no-local-version'",
+        "write_to='x.py'",
+        "root='..', relative_to='sub/x.py'",
+    ],
 )
 def test_a_setup_script_that_calls_get_version(tmp_path: Path, arguments: str) -> None:
     repository = Repository(tmp_path / "r", '[tool.setuptools_scm]\nlocal_scheme = "dirty-tag"\n')
@@ -513,7 +587,11 @@ def test_a_setup_script_with_the_keyword(tmp_path: Path, value: str) -> None:
     (repository.root / "setup.py").write_text(source)
     copy = without_bad_tags(repository, ("nightly-cu13",), tmp_path / "copy")
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "setup.py", "--version"], cwd=copy, capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore", "setup.py", "--version"],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert compute(repository.root).version == ran.stdout.strip().splitlines()[-1]
 
@@ -530,7 +608,13 @@ def test_a_setup_script_with_the_keyword(tmp_path: Path, value: str) -> None:
 )
 def test_hatch_vcs(tmp_path: Path, settings: str) -> None:
     pytest.importorskip("hatch_vcs")
-    repository = Repository(tmp_path / "r", f"{HATCH}{settings}\n").tag("pkg-0.1").commit().tag("v1.0").commit()
+    repository = (
+        Repository(tmp_path / "r", f"{HATCH}{settings}\n")
+        .tag("pkg-0.1")
+        .commit()
+        .tag("v1.0")
+        .commit()
+    )
     bad = ("nightly-cu13", *(["v1.0"] if "tag-pattern" in settings else []))
     repository.tag("nightly-cu13").commit()
     copy = without_bad_tags(repository, bad, tmp_path / "copy")
@@ -548,7 +632,13 @@ def test_hatch_vcs(tmp_path: Path, settings: str) -> None:
 )
 def test_pdm_backend(tmp_path: Path, settings: str, bad: tuple[str, ...]) -> None:
     pytest.importorskip("pdm.backend")
-    repository = Repository(tmp_path / "r", f"{PDM}{settings}\n").tag("pkg-0.1").commit().tag("v1.0").commit()
+    repository = (
+        Repository(tmp_path / "r", f"{PDM}{settings}\n")
+        .tag("pkg-0.1")
+        .commit()
+        .tag("v1.0")
+        .commit()
+    )
     repository.tag(*{"v1.1-cu13", "nightly-cu.13", *bad} - {"v1.0"}, "nightly").commit()
     copy = without_bad_tags(repository, (*bad, "v1.1-cu13", "nightly-cu.13"), tmp_path / "copy")
     computed = compute(repository.root)
@@ -581,14 +671,20 @@ def test_pdm_backend_in_every_state_of_the_checkout(tmp_path: Path) -> None:
 @pytest.mark.parametrize("parameters", ["version", "version, context"])
 def test_a_formatter_of_a_pdm_project_is_asked_too(tmp_path: Path, parameters: str) -> None:
     pytest.importorskip("pdm.backend")
-    repository = Repository(tmp_path / "r", PDM + 'version_format = "own:fn"\nwrite_to = "made.py"\n')
+    repository = Repository(
+        tmp_path / "r", PDM + 'version_format = "own:fn"\nwrite_to = "made.py"\n'
+    )
     (repository.root / "own.py").write_text(
         f"def fn({parameters}): return f'{{version.version}}.post{{version.distance}}'\n"
     )
     repository.git("add", ".")
     repository.tag("v1.0").commit(2).tag("v1.1-cu13")
     assert compute(repository.root).version == "1.0.post2"
-    assert sorted(path.name for path in repository.root.iterdir()) == [".git", "own.py", "pyproject.toml"]
+    assert sorted(path.name for path in repository.root.iterdir()) == [
+        ".git",
+        "own.py",
+        "pyproject.toml",
+    ]
     (repository.root / "own.py").unlink()
     assert rules(compute(repository.root))["version/custom-scheme"] is Severity.WARNING
 
@@ -620,7 +716,13 @@ def build_history(repository: Repository, chance: random.Random) -> None:
 def test_any_history_is_read_as_if_the_bad_tags_were_deleted(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     settings = chance.choice(
-        ["", "", "", "[tool.setuptools_scm.tag]\nstrict = true\n", 'version_scheme = "post-release"\n']
+        [
+            "",
+            "",
+            "",
+            "[tool.setuptools_scm.tag]\nstrict = true\n",
+            'version_scheme = "post-release"\n',
+        ]
     )
     repository = Repository(tmp_path / "r", SCM + settings)
     build_history(repository, chance)
@@ -629,10 +731,14 @@ def test_any_history_is_read_as_if_the_bad_tags_were_deleted(tmp_path: Path, see
     assert computed.described is not None
     assert computed.described.version == ask_library(copy)
     # post-release makes 2.1.0.post1.post5 of v2.1.0.post1, which no build accepts.
-    assert computed.version == (None if "version/invalid-pin" in rules(computed) else computed.described.version)
+    assert computed.version == (
+        None if "version/invalid-pin" in rules(computed) else computed.described.version
+    )
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("CI_DOCTOR_VERSION_EXAMPLES", "30")) // 10))
+@pytest.mark.parametrize(
+    "seed", range(int(os.environ.get("CI_DOCTOR_VERSION_EXAMPLES", "30")) // 10)
+)
 def test_any_history_under_pdm_backend(tmp_path: Path, seed: int) -> None:
     pytest.importorskip("pdm.backend")
     repository = Repository(tmp_path / "r", PDM)
@@ -651,8 +757,12 @@ def test_the_build_takes_the_pin_where_it_would_have_failed(tmp_path: Path) -> N
         print(_get_version(Configuration.from_file("pyproject.toml"), force_write_version_files=False))
     """)
     command = [sys.executable, "-W", "ignore", "-c", program]
-    failed = subprocess.run(command, cwd=repository.root, capture_output=True, text=True, check=False)
+    failed = subprocess.run(
+        command, cwd=repository.root, capture_output=True, text=True, check=False
+    )
     assert "Can't parse version from tag 'nightly-cu13'" in failed.stderr
     pinned = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_SOME_PKG": version}
-    built = subprocess.run(command, cwd=repository.root, env=pinned, capture_output=True, text=True, check=True)
+    built = subprocess.run(
+        command, cwd=repository.root, env=pinned, capture_output=True, text=True, check=True
+    )
     assert built.stdout.strip() == version

@@ -38,7 +38,12 @@ class Scene:
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.directory, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                start_new_session=True,
             )
         self.started.append(process)
         return process
@@ -52,7 +57,9 @@ class Scene:
     def wait(self, *arguments: str | Path, ready: str | None = None) -> Ran:
         return doctor("wait", "--ready", ready or self.url, *arguments, cwd=self.directory)
 
-    def report(self, *arguments: str | Path, ready: str | None = None) -> tuple[Ran, dict[str, Any]]:
+    def report(
+        self, *arguments: str | Path, ready: str | None = None
+    ) -> tuple[Ran, dict[str, Any]]:
         ran = self.wait("--json", *arguments, ready=ready)
         return ran, json.loads(ran.out)
 
@@ -116,7 +123,16 @@ def test_a_child_of_the_process_may_be_the_one_that_answers(scene: Scene) -> Non
 
 def test_a_pidfile_may_be_written_late(scene: Scene) -> None:
     path = scene.directory / "run" / "server.pid"
-    waiting = begin("wait", "--pidfile", path, "--ready", scene.url, "--report-dir", "report", cwd=scene.directory)
+    waiting = begin(
+        "wait",
+        "--pidfile",
+        path,
+        "--ready",
+        scene.url,
+        "--report-dir",
+        "report",
+        cwd=scene.directory,
+    )
     # Talk begins after 2 s: by then it does wait.
     assert "waiting for" in first_line(waiting)
     path.parent.mkdir()
@@ -154,7 +170,9 @@ def test_a_death_is_told_with_the_root_line_of_its_log(scene: Scene) -> None:
     assert "✗ REGRESSION" in ran.err.splitlines()[0]
 
 
-@pytest.mark.parametrize(("code", "told"), [(3, "exit code 3"), (0, "exit code 0"), (-11, "killed by SIGSEGV (11)")])
+@pytest.mark.parametrize(
+    ("code", "told"), [(3, "exit code 3"), (0, "exit code 0"), (-11, "killed by SIGSEGV (11)")]
+)
 def test_a_zombie_that_nobody_waits_for_is_dead(scene: Scene, code: int, told: str) -> None:
     parent = scene.program("never_waits", "child.pid", str(code))
     pid = scene.pid_in("child.pid")
@@ -167,7 +185,9 @@ def test_a_zombie_that_nobody_waits_for_is_dead(scene: Scene, code: int, told: s
     assert waiting.returncode == 1
     message = json.loads(out)["findings"][0]["summary"]
     assert told in message
-    assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", "it is one still"
+    assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", (
+        "it is one still"
+    )
     ran, report = scene.report("--pid", str(pid))
     assert ran.code == 1
     assert "died before ci-doctor looked" in report["findings"][0]["summary"]
@@ -197,21 +217,34 @@ def test_a_cause_outside_the_change_is_75(scene: Scene) -> None:
 def test_a_worker_killed_under_a_living_server_is_a_death(scene: Scene) -> None:
     server = scene.program("keeps_a_worker", "worker.pid")
     worker = scene.pid_in("worker.pid")
-    waiting = begin("wait", "--json", "--pid", str(server.pid), "--ready", scene.url, cwd=scene.directory)
+    waiting = begin(
+        "wait", "--json", "--pid", str(server.pid), "--ready", scene.url, cwd=scene.directory
+    )
     assert "waiting for" in first_line(waiting)
     os.kill(worker, signal.SIGKILL)
     out, _ = waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == 1
     finding = json.loads(out)["findings"][0]
     assert finding["rule"] == "services/descendant-died"
-    assert f"lost its process python (pid {worker})" in finding["summary"].replace(Path(sys.executable).name, "python")
+    assert f"lost its process python (pid {worker})" in finding["summary"].replace(
+        Path(sys.executable).name, "python"
+    )
 
 
 def test_the_end_of_a_worker_can_be_ignored(scene: Scene) -> None:
     server = scene.program("keeps_a_worker", "worker.pid")
     worker = scene.pid_in("worker.pid")
     waiting = begin(
-        *("wait", "--json", "--pid", str(server.pid), "--ready", "file:done", "--descendants", "ignore"),
+        *(
+            "wait",
+            "--json",
+            "--pid",
+            str(server.pid),
+            "--ready",
+            "file:done",
+            "--descendants",
+            "ignore",
+        ),
         cwd=scene.directory,
     )
     assert "waiting for" in first_line(waiting)
@@ -231,7 +264,17 @@ def test_ci_doctor_is_gone_within_milliseconds_of_a_death(scene: Scene) -> None:
         parent = scene.program("never_waits", f"{number}.pid", "1")
         pid = scene.pid_in(f"{number}.pid")
         waiting = begin(
-            *("wait", "--pid", str(pid), "--ready", scene.url, "--log", str(scene.log), "--report-dir", report),
+            *(
+                "wait",
+                "--pid",
+                str(pid),
+                "--ready",
+                scene.url,
+                "--log",
+                str(scene.log),
+                "--report-dir",
+                report,
+            ),
             cwd=scene.directory,
         )
         assert "waiting for" in first_line(waiting)
@@ -291,9 +334,16 @@ def test_a_younger_process_on_the_port_is_another_one_too(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(None, "does not exist"), ("", "is empty"), ("soon", "holds 'soon', which is no process id"), ("1", "holds '1'")],
+    [
+        (None, "does not exist"),
+        ("", "is empty"),
+        ("soon", "holds 'soon', which is no process id"),
+        ("1", "holds '1'"),
+    ],
 )
-def test_a_pidfile_that_names_nobody_in_time_is_told(scene: Scene, content: str | None, told: str) -> None:
+def test_a_pidfile_that_names_nobody_in_time_is_told(
+    scene: Scene, content: str | None, told: str
+) -> None:
     path = scene.directory / "server.pid"
     if content is not None:
         path.write_text(content)
@@ -306,10 +356,19 @@ def test_a_pidfile_that_names_nobody_in_time_is_told(scene: Scene, content: str 
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(scene: Scene, number: signal.Signals, code: int) -> None:
+def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(
+    scene: Scene, number: signal.Signals, code: int
+) -> None:
     server = scene.python("input()")
     waiting = begin(
-        "wait", "--pid", str(server.pid), "--ready", "exec:sleep 600", "--report-dir", "report", cwd=scene.directory
+        "wait",
+        "--pid",
+        str(server.pid),
+        "--ready",
+        "exec:sleep 600",
+        "--report-dir",
+        "report",
+        cwd=scene.directory,
     )
     assert "waiting for" in first_line(waiting)
     waiting.send_signal(number)
@@ -339,10 +398,15 @@ def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(scene: Scene, num
         (["--pid", "5", "--ready", "http://127.0.0.1:{port}/"], "`wait` knows no {port}"),
         (["--pid", "5", "--ready", "health"], "is none of"),
         (["--pid", "5", "--ready", "log:x"], "name it with --log FILE"),
-        (["--pid", "5", "--ready", '{ http = "http://h/", authorization = "NO_SUCH" }'], "NO_SUCH, which is not set"),
+        (
+            ["--pid", "5", "--ready", '{ http = "http://h/", authorization = "NO_SUCH" }'],
+            "NO_SUCH, which is not set",
+        ),
     ],
 )
-def test_what_cannot_be_waited_for_is_a_usage_error(scene: Scene, arguments: list[str], told: str) -> None:
+def test_what_cannot_be_waited_for_is_a_usage_error(
+    scene: Scene, arguments: list[str], told: str
+) -> None:
     ran = scene.wait(*arguments)
     assert ran.code == 2
     assert told in ran.err

@@ -18,7 +18,12 @@ from pathlib import Path
 
 NOT_APPLIED = {"_", "SHLVL", "BUILDKITE_HOOK_EXIT_STATUS", "BUILDKITE_HOOK_WORKING_DIR"}
 # Of internal/env/protected.go, those that matter here.
-PROTECTED = {"BUILDKITE_AGENT_ACCESS_TOKEN", "BUILDKITE_BIN_PATH", "BUILDKITE_BUILD_PATH", "BUILDKITE_HOOKS_PATH"}
+PROTECTED = {
+    "BUILDKITE_AGENT_ACCESS_TOKEN",
+    "BUILDKITE_BIN_PATH",
+    "BUILDKITE_BUILD_PATH",
+    "BUILDKITE_HOOKS_PATH",
+}
 
 
 @dataclass
@@ -52,7 +57,10 @@ class Job:
         if status == 0:
             status = self._command()
             self.environment["BUILDKITE_COMMAND_EXIT_STATUS"] = str(status)
-            status = self._hook("post-command") or int(self.environment["BUILDKITE_COMMAND_EXIT_STATUS"]) % 256
+            status = (
+                self._hook("post-command")
+                or int(self.environment["BUILDKITE_COMMAND_EXIT_STATUS"]) % 256
+            )
         return self._hook("pre-exit") or status
 
     def _hook(self, name: str) -> int:
@@ -72,7 +80,9 @@ class Job:
             "exit $BUILDKITE_HOOK_EXIT_STATUS\n"
         )
         wrapper.chmod(0o755)
-        variables = plugin_variables(self.plugin.name, self.configuration, flat_only=self.flat_variables_only)
+        variables = plugin_variables(
+            self.plugin.name, self.configuration, flat_only=self.flat_variables_only
+        )
         status = self._run(name, [str(wrapper)], self.environment | variables)
         if status == 0:
             self._apply(_read(before), _read(after))
@@ -111,7 +121,9 @@ class Job:
                 self.environment.pop(name, None)
 
 
-def plugin_variables(name: str, configuration: object, *, flat_only: bool = False) -> dict[str, str]:
+def plugin_variables(
+    name: str, configuration: object, *, flat_only: bool = False
+) -> dict[str, str]:
     """The variables that the agent makes of a plugin's configuration, for its hooks alone."""
     upper = name.upper().replace("-", "_")
     prefix = f"BUILDKITE_PLUGIN_{upper}"
@@ -121,7 +133,10 @@ def plugin_variables(name: str, configuration: object, *, flat_only: bool = Fals
         return {}
     if flat_only:
         return variables
-    return variables | {"BUILDKITE_PLUGIN_NAME": upper, "BUILDKITE_PLUGIN_CONFIGURATION": json.dumps(configuration)}
+    return variables | {
+        "BUILDKITE_PLUGIN_NAME": upper,
+        "BUILDKITE_PLUGIN_CONFIGURATION": json.dumps(configuration),
+    }
 
 
 def _flatten(prefix: str, value: object) -> dict[str, str]:
@@ -129,7 +144,10 @@ def _flatten(prefix: str, value: object) -> dict[str, str]:
         case None:
             raise ValueError("a null cannot become a variable")
         case dict():
-            items = [(str(key).upper().replace("-", "_").replace(" ", "_"), item) for key, item in value.items()]
+            items = [
+                (str(key).upper().replace("-", "_").replace(" ", "_"), item)
+                for key, item in value.items()
+            ]
         case list():
             items = [(str(index), item) for index, item in enumerate(value)]
         case str():

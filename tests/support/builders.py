@@ -18,7 +18,11 @@ ERROR = Failure(
 
 def a_finding(severity: Severity = Severity.ERROR, **changes: Any) -> Finding:
     """A finding without evidence or remedy; `changes` are fields of Finding."""
-    finding = Finding(rule="preload/shadowed", severity=severity, summary="another module of that name comes first")
+    finding = Finding(
+        rule="preload/shadowed",
+        severity=severity,
+        summary="another module of that name comes first",
+    )
     return replace(finding, **changes)
 
 
@@ -33,7 +37,9 @@ def a_report(verdict: Verdict | None = Verdict.PASS, **changes: Any) -> Report:
         verdict=verdict,
         error=None if verdict else ERROR,
         exit_code=exit_code(verdict) if verdict else ExitCode.USAGE,
-        summary="candidate gave the same bytes as baseline on 100 of 100 requests" if verdict else ERROR.message,
+        summary="candidate gave the same bytes as baseline on 100 of 100 requests"
+        if verdict
+        else ERROR.message,
     )
     return replace(report, **changes)
 
@@ -82,7 +88,8 @@ def _flaky() -> Report:
                 ),
             ),
             Section(
-                title="First divergence", lines=("request r17, character 212: `…the cat sat` and `…the cat sits`",)
+                title="First divergence",
+                lines=("request r17, character 212: `…the cat sat` and `…the cat sits`",),
             ),
         ),
         findings=(
@@ -90,11 +97,17 @@ def _flaky() -> Report:
                 Severity.WARNING,
                 rule="correctness/baseline-not-reproducible",
                 summary="two starts of the baseline give different bytes",
-                evidence=(Evidence(excerpt="baseline 1 against baseline 2: 55 of 100 requests differ"),),
+                evidence=(
+                    Evidence(excerpt="baseline 1 against baseline 2: 55 of 100 requests differ"),
+                ),
                 remedy="ci-doctor setup-env --determinism strict",
             ),
         ),
-        cases=(_case("r0"), _case("r17"), _case("r18", Outcome.SKIPPED, message="the baseline differs from itself")),
+        cases=(
+            _case("r0"),
+            _case("r17"),
+            _case("r18", Outcome.SKIPPED, message="the baseline differs from itself"),
+        ),
         attempts=(
             _attempt("baseline 1", 41.2),
             _attempt("candidate 1", 44.9),
@@ -146,7 +159,12 @@ def _regression() -> Report:
         ),
         cases=(
             _case("r0"),
-            _case("r17", Outcome.FAILED, message="differs at character 212", detail="baseline  …sat\ncandidate …sits"),
+            _case(
+                "r17",
+                Outcome.FAILED,
+                message="differs at character 212",
+                detail="baseline  …sat\ncandidate …sits",
+            ),
         ),
         attempts=(
             _attempt("baseline 1", 41.2),
@@ -182,7 +200,9 @@ def _infra() -> Report:
                 summary="port 8000 is held by process 4242 (`python -m http.server 8000`)",
                 evidence=(
                     Evidence(
-                        file="logs/baseline-1/vllm.log", line=31, excerpt="OSError: [Errno 98] Address already in use"
+                        file="logs/baseline-1/vllm.log",
+                        line=31,
+                        excerpt="OSError: [Errno 98] Address already in use",
                     ),
                 ),
                 remedy="use `{port}` in the command instead of a fixed port, or end the process with `kill 4242`",
@@ -211,7 +231,11 @@ def _void() -> Report:
                 rule="correctness/no-proof",
                 summary="`lmcache:num_hit_tokens` should be above 0 and is 0",
                 evidence=(
-                    Evidence(file="logs/candidate-1/metrics.txt", line=88, excerpt="lmcache:num_hit_tokens 0.0"),
+                    Evidence(
+                        file="logs/candidate-1/metrics.txt",
+                        line=88,
+                        excerpt="lmcache:num_hit_tokens 0.0",
+                    ),
                 ),
             ),
         ),
@@ -220,7 +244,9 @@ def _void() -> Report:
 
 
 def _case(name: str, outcome: Outcome = Outcome.PASSED, **changes: Any) -> Case:
-    return replace(Case(group="correctness.prompts", name=name, outcome=outcome, duration_s=0.25), **changes)
+    return replace(
+        Case(group="correctness.prompts", name=name, outcome=outcome, duration_s=0.25), **changes
+    )
 
 
 def _attempt(name: str, duration_s: float) -> Attempt:

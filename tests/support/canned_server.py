@@ -56,4 +56,7 @@ class CannedServer:
 
 
 def requests(count: int = 1) -> Sequence[Request]:
-    return [Request(id=f"r{number}", path="/v1/completions", body={"prompt": "x"}, line=1) for number in range(count)]
+    return [
+        Request(id=f"r{number}", path="/v1/completions", body={"prompt": "x"}, line=1)
+        for number in range(count)
+    ]

@@ -42,10 +42,16 @@ def words(*args: str | Path) -> tuple[str, ...]:
 def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, str]:
     """Our environment without what a CI job of its own would bring in; `changes` go on top, None removes."""
     kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("BUILDKITE", "CI_DOCTOR_", "PYTEST_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("BUILDKITE", "CI_DOCTOR_", "PYTEST_"))
     }
     paths = [str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]
-    merged: dict[str, str | None] = {**kept, "PYTHONPATH": os.pathsep.join(paths), **(changes or {})}
+    merged: dict[str, str | None] = {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(paths),
+        **(changes or {}),
+    }
     return {name: value for name, value in merged.items() if value is not None}
 
 
@@ -74,7 +80,9 @@ def doctor(
     )
 
 
-def begin(*args: str | Path, cwd: Path, env: Mapping[str, str | None] | None = None) -> subprocess.Popen[bytes]:
+def begin(
+    *args: str | Path, cwd: Path, env: Mapping[str, str | None] | None = None
+) -> subprocess.Popen[bytes]:
     """Start `ci-doctor ARGS` and do not wait: for tests that interrupt it. stderr can be read line by line."""
     return subprocess.Popen(
         words(*args),

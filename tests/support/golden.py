@@ -19,6 +19,11 @@ def assert_matches_golden(actual: str, name: str) -> None:
     if actual == expected:
         return
     difference = difflib.unified_diff(
-        expected.splitlines(), actual.splitlines(), f"tests/golden/{name}", "actual", lineterm="", n=2
+        expected.splitlines(),
+        actual.splitlines(),
+        f"tests/golden/{name}",
+        "actual",
+        lineterm="",
+        n=2,
     )
     raise AssertionError("\n".join([*difference, "", "approve it with UPDATE_GOLDEN=1"]))

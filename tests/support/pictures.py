@@ -26,7 +26,10 @@ def matrix(starts: Sequence[str], requests: Mapping[str, tuple[str, Classes]]) -
             }
             for place, name in enumerate(starts)
         ],
-        "requests": [{"id": id_, "kind": kind, "classes": classes} for id_, (kind, classes) in requests.items()],
+        "requests": [
+            {"id": id_, "kind": kind, "classes": classes}
+            for id_, (kind, classes) in requests.items()
+        ],
     }
 
 
@@ -76,7 +79,9 @@ def modes() -> Report:
         sections=sample_reports()["flaky"].sections,
         reproduce="ci-doctor correctness --config ci-doctor.toml --retries 3 --only r3",
         attempts=_attempts(["A1", "A2", "A3", "B1"]),
-        facts=_facts(matrix(["A1", "A2", "A3", "B1"], rows), chance, test=None, risk=CLEAN, settle=None),
+        facts=_facts(
+            matrix(["A1", "A2", "A3", "B1"], rows), chance, test=None, risk=CLEAN, settle=None
+        ),
     )
 
 
@@ -94,7 +99,13 @@ def regression() -> Report:
     rows["gsm8k/train-0007"] = ("own", [0, 1, 0, 2, 1, 0, 3, 0, 2, 1])
     rows["gsm8k/train-0008"] = ("sometimes", [0, 0, 0, 1, 0, 0, 0, 0, 0, 0])
     rows["gsm8k/train-0009"] = ("unanswered", [0, 0, 0, None, 0, 0, 0, 0, 0, 0])
-    test = {"disputed": list(rows)[40:43], "p": 1 / 56, "smallest_p": 1 / 56, "labelings": 56, "alpha": 0.05}
+    test = {
+        "disputed": list(rows)[40:43],
+        "p": 1 / 56,
+        "smallest_p": 1 / 56,
+        "labelings": 56,
+        "alpha": 0.05,
+    }
     sample = sample_reports()["regression"]
     return a_report(
         Verdict.REGRESSION,
@@ -122,7 +133,9 @@ def thousand() -> Report:
     for number in range(1000):
         classes: Classes = [0]
         for _ in starts[1:]:
-            classes.append(chance.choice(range(max(map(_number, classes)) + 2)) if chance.random() < 0.6 else 0)
+            classes.append(
+                chance.choice(range(max(map(_number, classes)) + 2)) if chance.random() < 0.6 else 0
+            )
         rows[f"request-{number}"] = ("equal" if set(classes) == {0} else "own", classes)
     for number in range(0, 1000, 4):
         rows[f"request-{number}"] = ("equal", [0] * len(starts))
@@ -155,7 +168,14 @@ def _facts(drawn: dict[str, Any], chance: random.Random, **decision: Any) -> dic
         "divergence": {"unit": "token", "positions": [*positions, None]},
         "differences_by": {"near-tie": 49, "hard": 3, "length": 1, "missing": 1, "unknown": 0},
         "aligned": [
-            aligned("r3", hardness="hard", gap=1.7, field="message.content", kind="own", starts=["A1", "B1"]),
+            aligned(
+                "r3",
+                hardness="hard",
+                gap=1.7,
+                field="message.content",
+                kind="own",
+                starts=["A1", "B1"],
+            ),
             aligned(
                 "r61",
                 before="السعر هو",
@@ -166,7 +186,13 @@ def _facts(drawn: dict[str, Any], chance: random.Random, **decision: Any) -> dic
                 gap=None,
                 logprobs=[],
             ),
-            aligned("r88", before="", left="caf\u00e9  au lait", right="cafe\u0301  au lait\x00", logprobs=[]),
+            aligned(
+                "r88",
+                before="",
+                left="caf\u00e9  au lait",
+                right="cafe\u0301  au lait\x00",
+                logprobs=[],
+            ),
         ],
         "rare_bug_bound": 0.95 if decision["risk"] is CLEAN else None,
         "suspects": [
@@ -174,12 +200,22 @@ def _facts(drawn: dict[str, Any], chance: random.Random, **decision: Any) -> dic
             "`libcublas.so.12` differs between the clusters.",
         ],
         "identity": {
-            "facts": {"gpu": "NVIDIA H100 80GB HBM3", "model": "Qwen/Qwen3-0.6B", "vllm": "0.11.0", "driver": None},
+            "facts": {
+                "gpu": "NVIDIA H100 80GB HBM3",
+                "model": "Qwen/Qwen3-0.6B",
+                "vllm": "0.11.0",
+                "driver": None,
+            },
             "unknown": ["driver", "cudnn"],
             "differences": [
                 {
                     "fact": "libcublas.so.12",
-                    "values": {"A1": "12.4.5.8", "A2": "12.5.3.2", "A3": "12.4.5.8", "B1": "12.5.3.2"},
+                    "values": {
+                        "A1": "12.4.5.8",
+                        "A2": "12.5.3.2",
+                        "A3": "12.4.5.8",
+                        "B1": "12.5.3.2",
+                    },
                 }
             ],
         },

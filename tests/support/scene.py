@@ -32,12 +32,16 @@ class Scene:
     def words(self, program: str, *arguments: str) -> list[str]:
         return [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)]
 
-    def service(self, program: str, *arguments: str, ready: str = "/health", **options: object) -> ServiceSpec:
+    def service(
+        self, program: str, *arguments: str, ready: str = "/health", **options: object
+    ) -> ServiceSpec:
         words = self.words(program, *(arguments or ("{port}",)))
         spec = ServiceSpec(command=words, env={"PORT": "{port}"}, ready=ready, start_timeout="30s")
         return msgspec.structs.replace(spec, **options)
 
-    async def start(self, names: Sequence[str] = (), **specs: ServiceSpec) -> RunningGroup | ServiceFailure:
+    async def start(
+        self, names: Sequence[str] = (), **specs: ServiceSpec
+    ) -> RunningGroup | ServiceFailure:
         return await start_group(specs, names or list(specs), self.context, self.events.append)
 
     async def started(self, names: Sequence[str] = (), **specs: ServiceSpec) -> RunningGroup:
@@ -51,7 +55,11 @@ class Scene:
         return failure
 
     def kinds(self) -> list[str]:
-        return [f"{event.kind} {event.service}" for event in self.events if event.kind is not EventKind.KILLED]
+        return [
+            f"{event.kind} {event.service}"
+            for event in self.events
+            if event.kind is not EventKind.KILLED
+        ]
 
     def log(self, name: str, number: int = 1) -> Path:
         return self.directory / "logs" / f"{name}-{number}.log"

@@ -17,15 +17,26 @@ from pathlib import Path
 from typing import NoReturn
 
 FLAGS = {
-    ("annotate",): {"--style": (0, 0), "--context": (0, 0), "--append": (0, 0), "--priority": (3, 65)},
+    ("annotate",): {
+        "--style": (0, 0),
+        "--context": (0, 0),
+        "--append": (0, 0),
+        "--priority": (3, 65),
+    },
     ("meta-data", "set"): {"--job": (0, 0)},
-    ("artifact", "upload"): {"--content-type": (0, 0), "--literal": (3, 110), "--delimiter": (3, 110)},
+    ("artifact", "upload"): {
+        "--content-type": (0, 0),
+        "--literal": (3, 110),
+        "--delimiter": (3, 110),
+    },
     ("env", "set"): {"--input-format": (3, 45), "--output-format": (3, 45)},
 }
 SWITCHES = {"--append", "--literal"}
 
 
-def install(folder: Path, log: Path, *, version: str = "3.110.0", failing: str | None = None) -> Path:
+def install(
+    folder: Path, log: Path, *, version: str = "3.110.0", failing: str | None = None
+) -> Path:
     """Put `buildkite-agent` in `folder`; calls of the command `failing` ("annotate") end with status 1, as on HTTP 500."""
     folder.mkdir(parents=True, exist_ok=True)
     executable = folder / "buildkite-agent"
@@ -58,7 +69,12 @@ def main(argv: list[str]) -> None:
     if os.environ["STAND_IN_FAILING"] == command[0]:
         end(f"fatal: failed to {' '.join(command)}: 500 Internal Server Error", 1)
     with open(os.environ["STAND_IN_LOG"], "a") as log:  # noqa: PTH123 - one write, appended whole
-        log.write(json.dumps({"argv": argv, "flags": flags, "stdin": stdin, "cwd": str(Path.cwd()), **result}) + "\n")
+        log.write(
+            json.dumps(
+                {"argv": argv, "flags": flags, "stdin": stdin, "cwd": str(Path.cwd()), **result}
+            )
+            + "\n"
+        )
 
 
 def parse(arguments: list[str], known: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -81,7 +97,12 @@ def annotate(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, 
     body = values[0] if values else stdin
     if len(body.encode()) > 1024 * 1024:
         end(f"fatal: annotation body size ({len(body.encode())}B) exceeds maximum (1048576B)", 1)
-    if len(flags.get("--context", "")) > 100 or flags.get("--style") not in ("success", "info", "warning", "error"):
+    if len(flags.get("--context", "")) > 100 or flags.get("--style") not in (
+        "success",
+        "info",
+        "warning",
+        "error",
+    ):
         end("fatal: failed to annotate build: 422 Validation failed", 1)
     return {"body": body}
 
@@ -94,9 +115,13 @@ def set_metadata(flags: dict[str, str], values: list[str], stdin: str) -> dict[s
 
 
 def upload(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
-    parts = [part.strip() for part in values[0].split(flags.get("--delimiter", ";")) if part.strip()]
+    parts = [
+        part.strip() for part in values[0].split(flags.get("--delimiter", ";")) if part.strip()
+    ]
     literal = "--literal" in flags
-    names = parts if literal else [name for part in parts for name in glob.glob(part, recursive=True)]  # noqa: PTH207
+    names = (
+        parts if literal else [name for part in parts for name in glob.glob(part, recursive=True)]
+    )  # noqa: PTH207
     missing = [name for name in names if not Path(name).is_file()]
     if missing:
         end(f"fatal: failed to upload artifacts: open {missing[0]}: no such file or directory", 1)
@@ -105,7 +130,10 @@ def upload(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, ob
 
 def set_environment(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
     if not os.environ.get("BUILDKITE_AGENT_JOB_API_SOCKET"):
-        end("fatal: could not create Job API client: BUILDKITE_AGENT_JOB_API_SOCKET empty or undefined", 1)
+        end(
+            "fatal: could not create Job API client: BUILDKITE_AGENT_JOB_API_SOCKET empty or undefined",
+            1,
+        )
     environment: dict[str, str] = {}
     for number, line in enumerate(stdin.split("\n"), 1):
         if len(line) >= 64 * 1024:

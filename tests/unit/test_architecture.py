@@ -13,7 +13,9 @@ FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "manager", "base", "com
 
 
 def test_no_module_is_longer_than_300_lines() -> None:
-    long = {str(path): count for path in MODULES if (count := len(path.read_text().splitlines())) > 300}
+    long = {
+        str(path): count for path in MODULES if (count := len(path.read_text().splitlines())) > 300
+    }
 
     assert long == {}
 
@@ -31,7 +33,9 @@ def test_no_function_is_longer_than_50_lines() -> None:
 
 def test_every_source_file_begins_with_its_licence() -> None:
     without = [
-        str(path) for path in MODULES if not path.read_text().startswith("# SPDX-License-Identifier: Apache-2.0\n")
+        str(path)
+        for path in MODULES
+        if not path.read_text().startswith("# SPDX-License-Identifier: Apache-2.0\n")
     ]
 
     assert without == []
@@ -44,8 +48,16 @@ def test_no_module_is_named_for_nothing() -> None:
 @pytest.mark.integration
 def test_every_module_can_be_imported_alone_without_a_warning() -> None:
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES]
-    elsewhere = (".shim.", ".injected.", ".recorder.")  # run in other interpreters, with each other's help
-    names = [name.removesuffix(".__init__") for name in names if not any(room in name for room in elsewhere)]
+    elsewhere = (
+        ".shim.",
+        ".injected.",
+        ".recorder.",
+    )  # run in other interpreters, with each other's help
+    names = [
+        name.removesuffix(".__init__")
+        for name in names
+        if not any(room in name for room in elsewhere)
+    ]
     program = (
         "import importlib, sys\n"
         "for name in sys.argv[1:]:\n"
@@ -55,7 +67,11 @@ def test_every_module_can_be_imported_alone_without_a_warning() -> None:
     )
 
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program, *names], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-W", "error", "-c", program, *names],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
 
     assert (ran.returncode, ran.stderr) == (0, "")

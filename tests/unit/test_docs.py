@@ -27,7 +27,14 @@ def findings_page() -> str:
         if rule.partition("/")[0] != family:
             family = rule.partition("/")[0]
             lines += ["", f"## {family}"]
-        lines += ["", f'### <a id="{rule}"></a>`{rule}`', "", text.meaning, "", f"**What to do.** {text.remedy}"]
+        lines += [
+            "",
+            f'### <a id="{rule}"></a>`{rule}`',
+            "",
+            text.meaning,
+            "",
+            f"**What to do.** {text.remedy}",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -51,7 +58,10 @@ def exit_codes_page() -> str:
         "",
         "| verdict | meaning | what to do |",
         "|---|---|---|",
-        *(f"| `{verdict}` | {text.meaning} | {text.remedy} |" for verdict, text in VERDICTS.items()),
+        *(
+            f"| `{verdict}` | {text.meaning} | {text.remedy} |"
+            for verdict, text in VERDICTS.items()
+        ),
         "",
         "With 2, 70, 130 and 143 a report's `verdict` is null and its `error` says what happened.",
         "",
@@ -82,7 +92,9 @@ def exit_codes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(("name", "page"), [("findings.md", findings_page()), ("exit-codes.md", exit_codes_page())])
+@pytest.mark.parametrize(
+    ("name", "page"), [("findings.md", findings_page()), ("exit-codes.md", exit_codes_page())]
+)
 def test_pages_made_from_tables_are_true(name: str, page: str) -> None:
     path = ROOT / "docs" / name
     if os.environ.get("UPDATE_GOLDEN"):
@@ -97,7 +109,9 @@ def test_every_exit_code_and_every_verdict_is_explained() -> None:
 
 
 def test_every_rule_that_the_code_names_is_explained() -> None:
-    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "ci_doctor").rglob("*.py"))
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "ci_doctor").rglob("*.py")
+    )
     named = set(
         re.findall(
             r'"((?:correctness|determinism|import-race|preload|restart-check|services|setup-env|version)/[a-z0-9-]+)"',
@@ -124,5 +138,7 @@ def test_links_between_pages_lead_somewhere() -> None:
         *ROOT.glob("examples/*/README.md"),
     ]
     for page in pages:
-        for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+        for target in re.findall(
+            r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")
+        ):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

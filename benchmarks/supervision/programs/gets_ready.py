@@ -32,7 +32,9 @@ while True:
     status = b"200 OK" if time.monotonic_ns() >= ready_at else b"503 Loading"
     try:
         connection.recv(65536)
-        connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        connection.sendall(
+            b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
     except OSError:
         pass
     connection.close()

@@ -58,7 +58,9 @@ class Archive:
         self.days = days
         self.limit = limit
 
-    def find(self, identity: Identity, requests: Sequence[str], passes: int, newest: int = NEWEST) -> Found:
+    def find(
+        self, identity: Identity, requests: Sequence[str], passes: int, newest: int = NEWEST
+    ) -> Found:
         """The archived starts that were made under `identity`, for these request ids and so many passes.
 
         Raises nothing: a directory that is not there or cannot be read holds no starts, and `skipped` says so.
@@ -79,7 +81,10 @@ class Archive:
                 skipped.append(f"{kept.path}: {error.strerror}")
         near = () if starts else self._near(identity, place.name, skipped)
         return Found(
-            starts=tuple(starts), near=near, unknown=tuple(identity.unknown) if starts else (), skipped=tuple(skipped)
+            starts=tuple(starts),
+            near=near,
+            unknown=tuple(identity.unknown) if starts else (),
+            skipped=tuple(skipped),
         )
 
     def keep(
@@ -102,11 +107,14 @@ class Archive:
         path = self._place(identity) / f"start-{stamp(when)}-{secrets.token_hex(8)}.jsonl.gz"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            temporary = write_start(self.directory, _head(identity, result, when, build), lines, result)
+            temporary = write_start(
+                self.directory, _head(identity, result, when, build), lines, result
+            )
             _put(temporary, path)
         except OSError as error:
             raise UsageError(
-                f"cannot write {path}: {error.strerror or error}", hint="name a directory that this user can write"
+                f"cannot write {path}: {error.strerror or error}",
+                hint="name a directory that this user can write",
             ) from error
         _describe(path.parent, identity)
         return path
@@ -160,18 +168,27 @@ def unfit(result: StartResult) -> str | None:
         return f"{start.name} is no baseline start of this run"
     if not result.counts or result.failure or start.failed or start.outside:
         return f"{start.name} did not come to its end"
-    if start.proof_missing or result.errors or not start.answers or start.answered < len(start.answers):
+    if (
+        start.proof_missing
+        or result.errors
+        or not start.answers
+        or start.answered < len(start.answers)
+    ):
         return f"{start.name} did not answer everything"
     if start.empty == len(start.answers):
         return f"{start.name} gave empty answers only"
     return None
 
 
-def _checked(path: Path, number: int, identity: Identity, requests: Sequence[str], passes: int) -> ArchivedStart:
+def _checked(
+    path: Path, number: int, identity: Identity, requests: Sequence[str], passes: int
+) -> ArchivedStart:
     own, start = read_start(path, number)
     if own.digest() != identity.digest():
         raise NotOursError("it was made under another identity than that of its directory")
-    if set(start.answers) != set(requests) or {len(each) for each in start.digests.values()} != {passes}:
+    if set(start.answers) != set(requests) or {len(each) for each in start.digests.values()} != {
+        passes
+    }:
         raise NotOursError("it answers other requests, or in other passes")
     return start
 
@@ -194,7 +211,9 @@ def _describe(place: Path, identity: Identity) -> None:
     """Write identity.json where it is not there, for near misses and for people; a start holds its identity itself."""
     if not (place / IDENTITY).exists():
         with contextlib.suppress(UsageError):  # the start is kept, and that is what counts
-            write_atomically(place / IDENTITY, msgspec.json.format(msgspec.json.encode(identity)) + b"\n")
+            write_atomically(
+                place / IDENTITY, msgspec.json.format(msgspec.json.encode(identity)) + b"\n"
+            )
 
 
 def _described(place: Path) -> Identity | None:

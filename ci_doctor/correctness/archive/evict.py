@@ -64,7 +64,10 @@ def evict(directory: Path, *, days: float, limit: int) -> tuple[Path, ...]:
     _sweep(directory)
     kept.sort()
     total += sum(each.size for each in kept)
-    left = {place: sum(each.path.parent == place for each in kept) for place in {each.path.parent for each in kept}}
+    left = {
+        place: sum(each.path.parent == place for each in kept)
+        for place in {each.path.parent for each in kept}
+    }
     for each in kept:
         if total <= limit and each.age_days() <= days:
             continue

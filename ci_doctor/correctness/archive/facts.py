@@ -26,7 +26,12 @@ def requests_digest(requests: Sequence[Request]) -> str:
 
 
 def schedule_facts(
-    requests: Sequence[Request], *, passes: int, concurrency: int, caches: str, reset: str | None = None
+    requests: Sequence[Request],
+    *,
+    passes: int,
+    concurrency: int,
+    caches: str,
+    reset: str | None = None,
 ) -> Mapping[str, str]:
     """What was asked, and how: the requests, passes, concurrency, the setting of `caches`, the request between passes.
 

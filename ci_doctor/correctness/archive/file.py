@@ -124,16 +124,24 @@ def write_start(directory: Path, head: Head, lines: Iterable[bytes], result: Sta
     return Path(name)
 
 
-def _pack(file: IO[bytes], lines: Iterable[bytes], result: StartResult) -> dict[str, tuple[int, int]]:
+def _pack(
+    file: IO[bytes], lines: Iterable[bytes], result: StartResult
+) -> dict[str, tuple[int, int]]:
     """The samples of one start into a gzip member; where each output stands in it. The file is left at its beginning."""
     missing = {(request, each) for request, digests in result.digests.items() for each in digests}
     places: dict[str, tuple[int, int]] = {}
     offset = 0
-    with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0) as packed:
+    with gzip.GzipFile(
+        filename="", fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0
+    ) as packed:
         for line in lines:
             sample = read_line(line)
             key = (sample.id, sample.pass_)
-            if sample.arm != Arm.BASELINE or sample.start != result.start.number or key not in missing:
+            if (
+                sample.arm != Arm.BASELINE
+                or sample.start != result.start.number
+                or key not in missing
+            ):
                 continue
             if (
                 sample.digest is None
@@ -145,7 +153,9 @@ def _pack(file: IO[bytes], lines: Iterable[bytes], result: StartResult) -> dict[
             places.setdefault(sample.digest, (offset, len(line)))
             offset += packed.write(line)
     if missing:
-        raise ValueError(f"{len(missing)} samples of {result.start.name} are missing, among them {min(missing)[0]}")
+        raise ValueError(
+            f"{len(missing)} samples of {result.start.name} are missing, among them {min(missing)[0]}"
+        )
     file.seek(0)
     return places
 
@@ -172,10 +182,16 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
         while chunk := file.read(_CHUNK):
             size, crc = size + len(chunk), zlib.crc32(chunk, crc)
     if (size, crc) != (head.bytes, head.crc):
-        raise NotOursError("its samples are cut short" if size < head.bytes else "its samples were changed")
-    if not head.digests or any(set(told) != set(range(1, head.passes + 1)) for told in head.digests.values()):
+        raise NotOursError(
+            "its samples are cut short" if size < head.bytes else "its samples were changed"
+        )
+    if not head.digests or any(
+        set(told) != set(range(1, head.passes + 1)) for told in head.digests.values()
+    ):
         raise NotOursError("it does not hold an answer to every request in every pass")
-    named = {digest for told in head.digests.values() for digest in told.values()} | head.places.keys()
+    named = {
+        digest for told in head.digests.values() for digest in told.values()
+    } | head.places.keys()
     if not all(_DIGEST.fullmatch(digest) for digest in named):
         raise NotOursError("what names its answers is no digest")
     return Identity.of(head.identity.facts, head.identity.unknown, head.identity.noted), _start(
@@ -186,7 +202,9 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
 def _start(head: Head, path: Path, number: int, shift: int) -> ArchivedStart:
     return ArchivedStart(
         number=number,
-        answers={request: outcome(digests, head.passes) for request, digests in head.digests.items()},
+        answers={
+            request: outcome(digests, head.passes) for request, digests in head.digests.items()
+        },
         digests=head.digests,
         prompts=head.prompts,
         empty=head.empty,
@@ -195,7 +213,10 @@ def _start(head: Head, path: Path, number: int, shift: int) -> ArchivedStart:
         duration_s=head.duration_s,
         facts=head.facts,
         path=path,
-        places={key: Place(offset=shift + offset, length=length) for key, (offset, length) in head.places.items()},
+        places={
+            key: Place(offset=shift + offset, length=length)
+            for key, (offset, length) in head.places.items()
+        },
     )
 
 

@@ -14,7 +14,10 @@ def trusted(environ: Mapping[str, str]) -> tuple[bool, str]:
     """
     if JobEnvironment.from_environ(environ) is None:
         return False, "this is no Buildkite job"
-    branch, default = environ.get("BUILDKITE_BRANCH", ""), environ.get("BUILDKITE_PIPELINE_DEFAULT_BRANCH", "")
+    branch, default = (
+        environ.get("BUILDKITE_BRANCH", ""),
+        environ.get("BUILDKITE_PIPELINE_DEFAULT_BRANCH", ""),
+    )
     request = environ.get("BUILDKITE_PULL_REQUEST", "")
     if request != "false":
         return (
@@ -24,7 +27,10 @@ def trusted(environ: Mapping[str, str]) -> tuple[bool, str]:
             else "it is not said whether this is a pull request",
         )
     if not default or branch != default:
-        return False, f"branch {branch or '(unknown)'} is not the default branch {default or '(unknown)'}"
+        return (
+            False,
+            f"branch {branch or '(unknown)'} is not the default branch {default or '(unknown)'}",
+        )
     return True, f"this is a build of the default branch {default}"
 
 

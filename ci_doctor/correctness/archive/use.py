@@ -23,7 +23,13 @@ from ci_doctor.services.check import start_order
 from ci_doctor.system.secrets.redaction import Redactor
 
 # Verdicts that rest on answers: to keep only those of green runs would make the archive another sample than it is taken for.
-_SOUND = {Verdict.PASS, Verdict.FLAKY, Verdict.REGRESSION, Verdict.NONDETERMINISTIC, Verdict.INCONCLUSIVE}
+_SOUND = {
+    Verdict.PASS,
+    Verdict.FLAKY,
+    Verdict.REGRESSION,
+    Verdict.NONDETERMINISTIC,
+    Verdict.INCONCLUSIVE,
+}
 
 
 class Shelf(Struct, frozen=True, kw_only=True):
@@ -71,7 +77,11 @@ def identity_of(plan: Plan, arm: Arm, redactor: Redactor, ignore: Sequence[str])
     made = plan.arms[arm]
     models = {str(request.body["model"]) for request in plan.requests if "model" in request.body}
     facts = schedule_facts(
-        plan.requests, passes=plan.passes, concurrency=plan.concurrency, caches=plan.caches, reset=made.reset
+        plan.requests,
+        passes=plan.passes,
+        concurrency=plan.concurrency,
+        caches=plan.caches,
+        reset=made.reset,
     )
     return read_identity(_served(plan, made), models, redactor, ignore).also(Identity.of(facts))
 
@@ -89,10 +99,18 @@ def _served(plan: Plan, made: ArmPlan) -> list[Served]:
 
 
 def keep_baseline(
-    shelf: Shelf, experiment: Experiment, verdict: Verdict, samples: Path, environ: Mapping[str, str]
+    shelf: Shelf,
+    experiment: Experiment,
+    verdict: Verdict,
+    samples: Path,
+    environ: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Archive the baseline starts of a run whose verdict is sound, where this build is trusted. Says what was done."""
-    allowed, why = trusted(environ) if shelf.write is ArchiveWrite.AUTO else (shelf.write is ArchiveWrite.ALWAYS, "")
+    allowed, why = (
+        trusted(environ)
+        if shelf.write is ArchiveWrite.AUTO
+        else (shelf.write is ArchiveWrite.ALWAYS, "")
+    )
     kept = [result for result in experiment.results if unfit(result) is None]
     if not allowed or verdict not in _SOUND or not kept:
         return (f"nothing was archived: {why}",) if why and not allowed else ()

@@ -9,7 +9,13 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from ci_doctor.correctness.collected.divergences import EXAMINED, SHOWN, TELLING, Parting, parting_lines
+from ci_doctor.correctness.collected.divergences import (
+    EXAMINED,
+    SHOWN,
+    TELLING,
+    Parting,
+    parting_lines,
+)
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
@@ -32,7 +38,9 @@ REMEDIES = {
 def sections(collected: Collected, decision: Decision) -> tuple[Section, ...]:
     """What was compared, who agrees with whom, how much."""
     survey = collected.survey
-    counts = ", ".join(f"{number} {kind}" for kind, number in _kinds(collected, decision).items() if number)
+    counts = ", ".join(
+        f"{number} {kind}" for kind, number in _kinds(collected, decision).items() if number
+    )
     lines = (
         *(f"{arm:<10} {line}" for arm in Arm for line in _side(collected, arm)),
         f"aligned    by {survey.aligned}"
@@ -79,7 +87,12 @@ def _clusters(collected: Collected) -> tuple[tuple[str, ...], ...]:
     if not collected.survey.odd:
         return (tuple(start.name for start in starts),)
     odd = collected.survey.odd
-    return clusters([replace(start, answers={name: start.answers.get(name) for name in odd}) for start in starts])
+    return clusters(
+        [
+            replace(start, answers={name: start.answers.get(name) for name in odd})
+            for start in starts
+        ]
+    )
 
 
 def _clusters_line(collected: Collected) -> Iterator[str]:
@@ -91,7 +104,9 @@ def _within(collected: Collected) -> str:
     return ", ".join(f"{name} {number}" for name, number in collected.within.items() if number)
 
 
-def findings(collected: Collected, decision: Decision, found: Sequence[Parting]) -> Iterator[Finding]:
+def findings(
+    collected: Collected, decision: Decision, found: Sequence[Parting]
+) -> Iterator[Finding]:
     """The verdict's own finding first, then what was not answered."""
     if decision.verdict is not Verdict.PASS:
         yield Finding(
@@ -160,7 +175,9 @@ def cases(collected: Collected, decision: Decision) -> tuple[Case, ...]:
     """One case a request, at most MOST_CASES: those that differ first."""
     errors = {request: text for each in collected.errors.values() for request, text in each.items()}
     kinds = decision.kinds
-    ordered = sorted(collected.survey.requests, key=lambda name: kinds.get(name) is Kind.EQUAL)[:MOST_CASES]
+    ordered = sorted(collected.survey.requests, key=lambda name: kinds.get(name) is Kind.EQUAL)[
+        :MOST_CASES
+    ]
     return tuple(_case(name, decision, errors.get(name)) for name in ordered)
 
 
@@ -186,7 +203,8 @@ def facts(collected: Collected, decision: Decision, found: Sequence[Parting]) ->
         "aligned_by": survey.aligned,
         "passes": survey.passes,
         "files": {
-            each.name: {"path": str(each.source.path), "format": str(each.source.form)} for each in survey.starts
+            each.name: {"path": str(each.source.path), "format": str(each.source.form)}
+            for each in survey.starts
         },
         "starts": {str(arm): len(of_arm(starts, arm)) for arm in Arm},
         "answered": {start.name: collected.answered(start) for start in starts},
@@ -195,7 +213,9 @@ def facts(collected: Collected, decision: Decision, found: Sequence[Parting]) ->
         "matrix": _matrix(collected, decision),
         "within": dict(collected.within),
         "divergence": _divergence(found),
-        "differences_by": {str(each): sum(one.divergence.hardness is each for one in found) for each in Hardness},
+        "differences_by": {
+            str(each): sum(one.divergence.hardness is each for one in found) for each in Hardness
+        },
         "examined": {"differing": differing, "read": min(EXAMINED, differing)},
         "aligned": [_aligned(each) for each in found[:SHOWN]],
         "test": to_builtins(decision.test),
@@ -215,7 +235,10 @@ def _matrix(collected: Collected, decision: Decision) -> dict[str, Any]:
             {
                 "id": request,
                 "kind": str(decision.kinds.get(request, Kind.UNANSWERED)),
-                "classes": [None if each is None else classes.setdefault(each, len(classes)) for each in answers],
+                "classes": [
+                    None if each is None else classes.setdefault(each, len(classes))
+                    for each in answers
+                ],
             }
         )
     starts = [
@@ -228,7 +251,11 @@ def _matrix(collected: Collected, decision: Decision) -> dict[str, Any]:
         }
         for start in collected.starts
     ]
-    return {"starts": starts, "requests": rows, "left_out": len(collected.survey.requests) - len(rows)}
+    return {
+        "starts": starts,
+        "requests": rows,
+        "left_out": len(collected.survey.requests) - len(rows),
+    }
 
 
 def _divergence(found: Sequence[Parting]) -> dict[str, Any] | None:
@@ -253,4 +280,10 @@ def _divergence(found: Sequence[Parting]) -> dict[str, Any] | None:
 def _aligned(parting: Parting) -> dict[str, Any]:
     told: dict[str, Any] = to_builtins(parting.divergence)
     names = [parting.first, parting.second]
-    return {"request": parting.request, "kind": str(parting.kind), "starts": names, **told, "logprobs": []}
+    return {
+        "request": parting.request,
+        "kind": str(parting.kind),
+        "starts": names,
+        **told,
+        "logprobs": [],
+    }

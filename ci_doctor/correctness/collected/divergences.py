@@ -35,7 +35,10 @@ class Parting(Struct, frozen=True, kw_only=True):
 def partings(collected: Collected, decision: Decision) -> tuple[Parting, ...]:
     """The differing requests, at most EXAMINED of them, the most telling first. Reads files; raises InfraError."""
     differing = [
-        (request, kind) for kind in TELLING for request in collected.survey.odd if decision.kinds.get(request) is kind
+        (request, kind)
+        for kind in TELLING
+        for request in collected.survey.odd
+        if decision.kinds.get(request) is kind
     ]
     found = [_parting(collected, request, kind) for request, kind in differing[:EXAMINED]]
     order = list(Hardness)
@@ -52,15 +55,21 @@ def _parting(collected: Collected, request: str, kind: Kind) -> Parting | None:
     baseline, candidate = (of_arm(collected.starts, arm) for arm in Arm)
     shown = {start.answers.get(request) for start in baseline}
     pairs = list(combinations(baseline, 2) if kind is Kind.FLAKY else product(baseline, candidate))
-    differing = [pair for pair in pairs if pair[0].answers.get(request) != pair[1].answers.get(request)]
+    differing = [
+        pair for pair in pairs if pair[0].answers.get(request) != pair[1].answers.get(request)
+    ]
     if not differing:
         return None
     # An answer that no baseline start gave comes before one that merely differs from some baseline start's.
-    first, second = next((pair for pair in differing if pair[1].answers.get(request) not in shown), differing[0])
+    first, second = next(
+        (pair for pair in differing if pair[1].answers.get(request) not in shown), differing[0]
+    )
     return _of_pair(collected, request, kind, first, second)
 
 
-def _of_pair(collected: Collected, request: str, kind: Kind, first: Start, second: Start) -> Parting:
+def _of_pair(
+    collected: Collected, request: str, kind: Kind, first: Start, second: Start
+) -> Parting:
     for number in range(1, collected.survey.passes + 1):
         left, right = (collected.output(start.name, request, number) for start in (first, second))
         if left != right or number == collected.survey.passes:
@@ -69,7 +78,9 @@ def _of_pair(collected: Collected, request: str, kind: Kind, first: Start, secon
                 kind=kind,
                 first=first.name,
                 second=second.name,
-                divergence=no_answer(left, right) if left is None or right is None else first_divergence(left, right),
+                divergence=no_answer(left, right)
+                if left is None or right is None
+                else first_divergence(left, right),
                 place=collected.place(second.name, request, number),
             )
     raise AssertionError
@@ -94,4 +105,8 @@ def parting_lines(parting: Parting) -> Iterator[str]:
 
 def _printable(text: str) -> str:
     """One line that any terminal and any encoding can show."""
-    return text if text.isprintable() else text.encode("unicode_escape", "backslashreplace").decode("ascii")
+    return (
+        text
+        if text.isprintable()
+        else text.encode("unicode_escape", "backslashreplace").decode("ascii")
+    )

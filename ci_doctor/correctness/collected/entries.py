@@ -42,7 +42,11 @@ def read(form: Format, content: bytes) -> Entry:
     try:
         return _READERS[form](value, content)
     except NotAnAnswerError as error:
-        return Entry(id=_identity(value), error=str(error), group=_group(value) if form is Format.OURS else None)
+        return Entry(
+            id=_identity(value),
+            error=str(error),
+            group=_group(value) if form is Format.OURS else None,
+        )
 
 
 def _identity(value: dict[str, Any]) -> str | None:
@@ -55,7 +59,9 @@ def _identity(value: dict[str, Any]) -> str | None:
 
 def _group(value: dict[str, Any]) -> tuple[str, int] | None:
     arm, start = value.get("arm"), value.get("start")
-    known = arm in {"baseline", "candidate"} and isinstance(start, int) and not isinstance(start, bool)
+    known = (
+        arm in {"baseline", "candidate"} and isinstance(start, int) and not isinstance(start, bool)
+    )
     return (str(arm), int(start)) if known and start is not None else None
 
 
@@ -68,7 +74,9 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
     output = value.get("output")
     if value.get("error") is not None or not isinstance(output, dict):
         return Entry(**known, error=str(value.get("error") or "no answer"))
-    if not isinstance(output.get("choices"), list) or not all(isinstance(each, dict) for each in output["choices"]):
+    if not isinstance(output.get("choices"), list) or not all(
+        isinstance(each, dict) for each in output["choices"]
+    ):
         return Entry(**known, error="no `choices` in the answer")
     asked = value.get("asked")
     try:
@@ -85,7 +93,9 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
 
 def says_nothing(output: dict[str, Any]) -> bool:
     """Whether no choice of an output holds text or tokens."""
-    return not any(choice.get("token_ids") or text_of({"choices": [choice]}) for choice in output["choices"])
+    return not any(
+        choice.get("token_ids") or text_of({"choices": [choice]}) for choice in output["choices"]
+    )
 
 
 def _response(value: dict[str, Any], content: bytes) -> Entry:
@@ -110,7 +120,13 @@ def _batch(value: dict[str, Any], _content: bytes) -> Entry:
 
 
 def _canonical_entry(identity: str | None, answer: Canonical) -> Entry:
-    return Entry(id=identity, output=answer.output, digest=answer.digest, asked=answer.asked, empty=answer.empty)
+    return Entry(
+        id=identity,
+        output=answer.output,
+        digest=answer.digest,
+        asked=answer.asked,
+        empty=answer.empty,
+    )
 
 
 def _row(value: dict[str, Any], _content: bytes) -> Entry:
@@ -138,4 +154,9 @@ def _text_entry(identity: str | None, texts: list[str]) -> Entry:
     return Entry(id=identity, output=output, digest=digest(output), empty=not any(texts))
 
 
-_READERS = {Format.OURS: _ours, Format.RESPONSES: _response, Format.BATCH: _batch, Format.ROWS: _row}
+_READERS = {
+    Format.OURS: _ours,
+    Format.RESPONSES: _response,
+    Format.BATCH: _batch,
+    Format.ROWS: _row,
+}

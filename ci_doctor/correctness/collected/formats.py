@@ -65,7 +65,8 @@ def named(word: str) -> Format:
         return Format(word)
     names = [str(each) for each in Format]
     raise UsageError(
-        f"there is no format `{word}`", hint=did_you_mean(word, names) or f"known formats: {', '.join(names)}"
+        f"there is no format `{word}`",
+        hint=did_you_mean(word, names) or f"known formats: {', '.join(names)}",
     )
 
 

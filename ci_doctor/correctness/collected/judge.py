@@ -29,7 +29,9 @@ def judge(collected: Collected, rules: Rules) -> Decision:
     if decision.verdict is Verdict.VOID or can_see(collected, rules):
         needed = _settle(collected, rules) if decision.verdict is Verdict.INCONCLUSIVE else None
         return replace(decision, settle=decision.settle or needed)
-    reason = "the comparison did not find an answer that was changed on purpose: nothing it says counts"
+    reason = (
+        "the comparison did not find an answer that was changed on purpose: nothing it says counts"
+    )
     return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
 
 
@@ -75,8 +77,14 @@ def can_see(collected: Collected, rules: Rules) -> bool:
     if found is None:
         return True
     request, form, line, entry = found
-    kept = [request, *(name for name in collected.survey.requests[:_CANARY_REQUESTS] if name != request)]
-    shown = [replace(each, answers={name: each.answers.get(name) for name in kept}) for each in collected.starts]
+    kept = [
+        request,
+        *(name for name in collected.survey.requests[:_CANARY_REQUESTS] if name != request),
+    ]
+    shown = [
+        replace(each, answers={name: each.answers.get(name) for name in kept})
+        for each in collected.starts
+    ]
     flipped = shown[collected.starts.index(start)]
     output = entry.output or {}
     return _bytes_tell(form, line, entry) and canary(shown, kept, rules, flipped, request, output)
@@ -117,4 +125,6 @@ def _bytes_tell(form: Format, line: bytes, entry: Entry) -> bool:
 
 def _fast_tells(form: Format, line: bytes, changed: bytes, at: int) -> bool:
     mark = token(form, line, at)
-    return not alike(form, line, at, changed, at) and (mark is None or mark != token(form, changed, at))
+    return not alike(form, line, at, changed, at) and (
+        mark is None or mark != token(form, changed, at)
+    )

@@ -83,11 +83,17 @@ def _aligned(walk: _Walk, unsound: set[int], left: Source, right: Source) -> Ste
     names, others = walk.names, walk.others
     known = set(names)
     by_line = left.form.has_random_ids and known.isdisjoint(others)
-    if len(known) < len(names) or not (names == others or (by_line and len(set(others)) == len(others))):
+    if len(known) < len(names) or not (
+        names == others or (by_line and len(set(others)) == len(others))
+    ):
         return None
     odd = sorted(walk.apart | unsound)
     places = zip(_places(left, odd), _places(right, odd), strict=True)
-    return Steps(ids=[name.decode("ascii") for name in names], odd=dict(zip(odd, places, strict=True)), by_line=by_line)
+    return Steps(
+        ids=[name.decode("ascii") for name in names],
+        odd=dict(zip(odd, places, strict=True)),
+        by_line=by_line,
+    )
 
 
 def _places(source: Source, indexes: list[int]) -> Iterator[Place]:

@@ -26,7 +26,9 @@ _OURS_HEAD = re.compile(
     + rb')", "status": 200, "error": null, "output": (?=\{)'
 )
 _DIGEST = b', "digest": "'
-_OURS_TAIL = re.compile(rb', "digest": "[0-9a-f]{64}", "asked": (\{[^{}]*\}), "empty": false, "meta": (?=\{)')
+_OURS_TAIL = re.compile(
+    rb', "digest": "[0-9a-f]{64}", "asked": (\{[^{}]*\}), "empty": false, "meta": (?=\{)'
+)
 # As OpenAI, vLLM and SGLang write it: `created` is a count of seconds.
 _RESPONSE_HEAD = re.compile(
     rb'\{"id": ?"(?P<id>'
@@ -135,7 +137,9 @@ def _is_whole(choice: _Choice) -> bool:
     message = choice.message
     if message is None:
         return bool(choice.text)
-    return not message.tool_calls and bool(message.content or message.reasoning_content or message.reasoning)
+    return not message.tool_calls and bool(
+        message.content or message.reasoning_content or message.reasoning
+    )
 
 
 def alike(form: Format, left: bytes, at_left: int, right: bytes, at_right: int) -> bool:

@@ -31,7 +31,9 @@ class Collected(Struct, frozen=True, kw_only=True):
 
     def answered(self, start: Start) -> int:
         """How many requests a start answered: what was not read again was answered everywhere."""
-        return len(self.survey.requests) - sum(start.answers.get(request) is None for request in self.survey.odd)
+        return len(self.survey.requests) - sum(
+            start.answers.get(request) is None for request in self.survey.odd
+        )
 
     def place(self, start: str, request: str, pass_: int) -> Place | None:
         """Where an answer stands that was read again; None where there is none, or more than one."""
@@ -62,7 +64,9 @@ class _Start:
         digests: list[str] = []
         for number in range(1, self._passes + 1):
             found = columns.get(number, [])
-            read = entry(found[0]) if len(found) == 1 else Entry(error=TWICE if found else "no answer")
+            read = (
+                entry(found[0]) if len(found) == 1 else Entry(error=TWICE if found else "no answer")
+            )
             if read.digest is None:
                 self.errors.setdefault(request, read.error or "no answer")
             else:
@@ -91,7 +95,9 @@ class _Start:
 def settle(survey: Survey) -> Collected:
     """The starts of a survey, with a digest for every answer that was not the same everywhere. Raises InfraError."""
     same: dict[str, Answer] = dict.fromkeys(survey.requests, SAME)
-    starts = [_Start(heard, {**same} if survey.odd else same, survey.passes) for heard in survey.starts]
+    starts = [
+        _Start(heard, {**same} if survey.odd else same, survey.passes) for heard in survey.starts
+    ]
     for request, columns in survey.odd.items():
         for start, column in zip(starts, columns, strict=True):
             start.take(request, column)

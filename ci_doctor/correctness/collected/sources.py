@@ -43,14 +43,21 @@ class Place(Struct, frozen=True, kw_only=True):
 def find(path: str) -> list[Path]:
     """The files that a path stands for. Raises UsageError where there are none."""
     if path == "-":
-        raise UsageError("`-` is not supported: a file is read twice where answers differ", hint="name a file")
+        raise UsageError(
+            "`-` is not supported: a file is read twice where answers differ", hint="name a file"
+        )
     found = Path(path)
     if found.is_dir():
         return _in_directory(found)
     if not found.exists():
-        raise UsageError(f"no such file: {path}", hint="name two files, or two directories, of samples")
+        raise UsageError(
+            f"no such file: {path}", hint="name two files, or two directories, of samples"
+        )
     if not found.is_file():
-        raise UsageError(f"not a regular file: {path}", hint="a file is read twice where answers differ: name a copy")
+        raise UsageError(
+            f"not a regular file: {path}",
+            hint="a file is read twice where answers differ: name a copy",
+        )
     return [found]
 
 
@@ -59,9 +66,14 @@ def _in_directory(directory: Path) -> list[Path]:
     own = directory / SAMPLES
     if own.is_file():
         return [own]
-    files = sorted(each for each in directory.iterdir() if each.suffix in _SUFFIXES and each.is_file())
+    files = sorted(
+        each for each in directory.iterdir() if each.suffix in _SUFFIXES and each.is_file()
+    )
     if not files:
-        raise UsageError(f"no *.jsonl or *.txt in {directory}", hint="name a directory with one file for each start")
+        raise UsageError(
+            f"no *.jsonl or *.txt in {directory}",
+            hint="name a directory with one file for each start",
+        )
     return files
 
 
@@ -81,7 +93,9 @@ def _form(path: Path) -> Format:
         tried += 1
         if tried == _LINES_TO_TRY:
             break
-    raise NoEvidenceError(f"{path} is empty" if not tried else f"{path} holds no samples in any known form")
+    raise NoEvidenceError(
+        f"{path} is empty" if not tried else f"{path} holds no samples in any known form"
+    )
 
 
 def lines(path: Path) -> Iterator[bytes]:
@@ -118,7 +132,9 @@ def _block_places(source: Source) -> Iterator[tuple[str | None, Place, bytes]]:
             place = Place(source=source, offset=offset, length=length, line=number)
             yield identity, place, content(place)
     except AmbiguousError as error:
-        raise NoEvidenceError(f"the blocks of {source.path} cannot be told apart: {error}") from error
+        raise NoEvidenceError(
+            f"the blocks of {source.path} cannot be told apart: {error}"
+        ) from error
 
 
 def content(place: Place) -> bytes:
@@ -133,7 +149,9 @@ def content(place: Place) -> bytes:
     except OSError as error:
         raise unreadable(path, error) from error
     if len(found) < place.length:
-        raise InfraError(f"{path} became shorter while it was read", hint="compare files that nobody writes to")
+        raise InfraError(
+            f"{path} became shorter while it was read", hint="compare files that nobody writes to"
+        )
     return found
 
 
@@ -150,8 +168,13 @@ def check(baseline: Sequence[Source], candidate: Sequence[Source]) -> None:
     forms = {source.form for source in (*baseline, *candidate)}
     if len(forms) > 1 and not all(form.is_api for form in forms):
         told = " and ".join(sorted(form.words for form in forms))
-        raise UsageError(f"{told} do not compare: they do not hold the same of an answer", hint="give --format NAME")
+        raise UsageError(
+            f"{told} do not compare: they do not hold the same of an answer",
+            hint="give --format NAME",
+        )
     for one in baseline:
         for other in candidate:
             if one.form is not Format.OURS and one.path.samefile(other.path):
-                raise UsageError(f"both sides name {one.path}", hint="a file is always the same as itself")
+                raise UsageError(
+                    f"both sides name {one.path}", hint="a file is always the same as itself"
+                )

@@ -70,9 +70,14 @@ class _Group(Struct, kw_only=True):
 
 def survey(baseline: Sequence[Source], candidate: Sequence[Source]) -> Survey:
     """Read both sides. Raises NoEvidenceError, InfraError."""
-    if len(baseline) == len(candidate) == 1 and (steps := in_step(baseline[0], candidate[0])) is not None:
+    if (
+        len(baseline) == len(candidate) == 1
+        and (steps := in_step(baseline[0], candidate[0])) is not None
+    ):
         return _from_steps(steps, baseline[0], candidate[0])
-    sides = [[group for source in side for group in _groups(source)] for side in (baseline, candidate)]
+    sides = [
+        [group for source in side for group in _groups(source)] for side in (baseline, candidate)
+    ]
     chosen, notes = _choose(sides)
     _refuse_itself(chosen)
     return _align(chosen, notes)
@@ -93,9 +98,16 @@ def _refuse_itself(chosen: Sequence[tuple[Heard, _Group]]) -> None:
 def _from_steps(steps: Steps, left: Source, right: Source) -> Survey:
     if not steps.ids:
         raise NoEvidenceError(f"{left.path} and {right.path} hold no answers")
-    names = [f"line {number}" for number in range(1, len(steps.ids) + 1)] if steps.by_line else steps.ids
+    names = (
+        [f"line {number}" for number in range(1, len(steps.ids) + 1)]
+        if steps.by_line
+        else steps.ids
+    )
     return Survey(
-        starts=(Heard(arm=Arm.BASELINE, number=1, source=left), Heard(arm=Arm.CANDIDATE, number=1, source=right)),
+        starts=(
+            Heard(arm=Arm.BASELINE, number=1, source=left),
+            Heard(arm=Arm.CANDIDATE, number=1, source=right),
+        ),
         requests=names,
         odd={names[index]: [{1: [one]}, {1: [other]}] for index, (one, other) in steps.odd.items()},
         passes=1,
@@ -142,7 +154,9 @@ def _slow_token(entry: Entry) -> bytes | None:
     return entry.digest.encode() if simple and entry.digest else None
 
 
-def _choose(sides: Sequence[Sequence[_Group]]) -> tuple[list[tuple[Heard, _Group]], tuple[str, ...]]:
+def _choose(
+    sides: Sequence[Sequence[_Group]],
+) -> tuple[list[tuple[Heard, _Group]], tuple[str, ...]]:
     """The starts of each side: from files that hold both arms only its own, from others all."""
     chosen: list[tuple[Heard, _Group]] = []
     notes = []
@@ -150,11 +164,19 @@ def _choose(sides: Sequence[Sequence[_Group]]) -> tuple[list[tuple[Heard, _Group
         both = {group.source.path for group in groups if group.arm == "baseline"} & {
             group.source.path for group in groups if group.arm == "candidate"
         }
-        kept = [group for group in groups if group.source.path not in both or group.arm == arm.value]
-        other = sorted({str(group.source.path) for group in kept if group.arm not in {None, arm.value}})
-        notes += [f"{path} holds only samples of the other arm; all are taken as the {arm}'s" for path in other]
+        kept = [
+            group for group in groups if group.source.path not in both or group.arm == arm.value
+        ]
+        other = sorted(
+            {str(group.source.path) for group in kept if group.arm not in {None, arm.value}}
+        )
+        notes += [
+            f"{path} holds only samples of the other arm; all are taken as the {arm}'s"
+            for path in other
+        ]
         chosen += [
-            (Heard(arm=arm, number=number, source=group.source), group) for number, group in enumerate(kept, start=1)
+            (Heard(arm=arm, number=number, source=group.source), group)
+            for number, group in enumerate(kept, start=1)
         ]
         if not kept:
             raise NoEvidenceError(f"there is no sample of the {arm}")
@@ -169,7 +191,9 @@ def _align(chosen: list[tuple[Heard, _Group]], notes: tuple[str, ...]) -> Survey
         told = ", ".join(f"{name} {number}" for name, number in passes.items())
         raise NoEvidenceError(f"the starts were asked in different numbers of passes: {told}")
     by_line = _by_line(chosen)
-    tables: list[dict[str, dict[int, list[Record]]]] = [_table(group.records, by_line=by_line) for _, group in chosen]
+    tables: list[dict[str, dict[int, list[Record]]]] = [
+        _table(group.records, by_line=by_line) for _, group in chosen
+    ]
     requests = list(dict.fromkeys(name for table in tables for name in table))
     number = next(iter(passes.values()))
     return Survey(
@@ -195,11 +219,18 @@ def _by_line(chosen: list[tuple[Heard, _Group]]) -> bool:
             return True
         raise NoEvidenceError("the answers have no ids, and the files do not hold as many of them")
     sides = [
-        set().union(*(ids for ids, (heard, _) in zip(sets, chosen, strict=True) if heard.arm is arm)) for arm in Arm
+        set().union(
+            *(ids for ids, (heard, _) in zip(sets, chosen, strict=True) if heard.arm is arm)
+        )
+        for arm in Arm
     ]
     if sides[0] & sides[1]:
         return False
-    if len(counts) == 1 and all(group.source.form.has_random_ids for _, group in chosen) and _apart(sets):
+    if (
+        len(counts) == 1
+        and all(group.source.form.has_random_ids for _, group in chosen)
+        and _apart(sets)
+    ):
         return True
     raise NoEvidenceError("the two sides have no request id in common")
 
@@ -224,7 +255,9 @@ def _places(answers: dict[int, list[Record]]) -> dict[int, list[Place]]:
 def _same(columns: list[dict[int, list[Record]]], passes: int) -> bool:
     """Whether every start has one answer in every pass, all alike by their bytes, and the passes among themselves too."""
     tokens = set(_tokens(columns))
-    return None not in tokens and len(tokens) == 1 and all(len(column) == passes for column in columns)
+    return (
+        None not in tokens and len(tokens) == 1 and all(len(column) == passes for column in columns)
+    )
 
 
 def _tokens(columns: list[dict[int, list[Record]]]) -> Iterator[bytes | None]:

@@ -75,7 +75,8 @@ def _removing() -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(
-            f"cannot take away what an earlier run left: {error}", hint="choose another directory with --report-dir"
+            f"cannot take away what an earlier run left: {error}",
+            hint="choose another directory with --report-dir",
         ) from error
 
 

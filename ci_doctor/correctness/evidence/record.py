@@ -71,12 +71,16 @@ class StartWriter:
             self._file = FileIO(self._path, self._mode)
         except OSError as error:
             raise UsageError(
-                f"cannot write {self._path}: {error.strerror}", hint="choose another directory with --report-dir"
+                f"cannot write {self._path}: {error.strerror}",
+                hint="choose another directory with --report-dir",
             ) from error
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._file:
             with contextlib.suppress(OSError):
@@ -91,12 +95,19 @@ class StartWriter:
         if not result.counts:
             return
         record = _record(result, samples, self._directory)
-        shown = {name: getattr(record, name) for name in ("failure", "proof_missing", "killed", "held", "facts")}
-        record = structs.replace(record, **{name: self._redactor.value(value) for name, value in shown.items()})
+        shown = {
+            name: getattr(record, name)
+            for name in ("failure", "proof_missing", "killed", "held", "facts")
+        }
+        record = structs.replace(
+            record, **{name: self._redactor.value(value) for name, value in shown.items()}
+        )
         try:
             append_whole(self._file, _line(record), self._file.seek(0, 2))
         except OSError as error:
-            raise InfraError(f"cannot write {self._path}: {error.strerror}", hint="free some disk space") from error
+            raise InfraError(
+                f"cannot write {self._path}: {error.strerror}", hint="free some disk space"
+            ) from error
 
 
 def _record(result: StartResult, samples: int, directory: Path) -> StartRecord:
@@ -139,7 +150,9 @@ def read_starts(directory: Path) -> list[StartRecord]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UsageError(f"cannot read {directory / STARTS}: {error.strerror}", hint="leave --resume out") from error
+        raise UsageError(
+            f"cannot read {directory / STARTS}: {error.strerror}", hint="leave --resume out"
+        ) from error
     records = []
     for line in lines:
         with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
@@ -156,7 +169,11 @@ def earlier_durations(directory: Path, identity: Identity) -> tuple[tuple[Arm, f
     try:
         before = read_run(directory).identity
         if before.requests == identity.requests and _load(before) == _load(identity):
-            return tuple((record.arm, record.duration_s) for record in read_starts(directory) if not record.failed)
+            return tuple(
+                (record.arm, record.duration_s)
+                for record in read_starts(directory)
+                if not record.failed
+            )
     except UsageError:
         pass
     return ()

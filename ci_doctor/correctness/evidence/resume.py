@@ -59,7 +59,8 @@ def resume(directory: Path, identity: Identity, *, ids: Sequence[str], passes: i
         return _take_up(directory, ids, passes)
     except OSError as error:
         raise UsageError(
-            f"cannot go on with the run in {directory}: {error}", hint="leave --resume out to begin anew"
+            f"cannot go on with the run in {directory}: {error}",
+            hint="leave --resume out to begin anew",
         ) from error
 
 
@@ -78,7 +79,9 @@ def _take_up(directory: Path, ids: Sequence[str], passes: int) -> Resumed:
     for digest, place in places:
         if digest is not None:
             outputs.note(digest, path, place)
-    return Resumed(results=tuple(start.result(directory) for start in kept), outputs=outputs, again=again)
+    return Resumed(
+        results=tuple(start.result(directory) for start in kept), outputs=outputs, again=again
+    )
 
 
 class _Line(Struct, frozen=True):
@@ -130,7 +133,9 @@ class _Recorded:
         if failure is not None and failure.log is not None:
             failure = structs.replace(failure, log=str(directory / failure.log))
         return StartResult(
-            start=self.tally.start(failed=record.failed, outside=record.outside, claimed=self._claimed),
+            start=self.tally.start(
+                failed=record.failed, outside=record.outside, claimed=self._claimed
+            ),
             failure=failure,
             duration_s=record.duration_s,
             logs=tuple(directory / log for log in record.logs),
@@ -148,7 +153,9 @@ class _Gathered:
     """The finished starts, and every line that belongs to one."""
 
     def __init__(self, records: Sequence[StartRecord], ids: Sequence[str], passes: int) -> None:
-        self.starts = {(record.arm.value, record.number): _Recorded(record, ids, passes) for record in records}
+        self.starts = {
+            (record.arm.value, record.number): _Recorded(record, ids, passes) for record in records
+        }
         self.lines: list[_Line | None] = []
 
     def add(self, place: Place, line: bytes) -> None:
@@ -175,7 +182,9 @@ class _Gathered:
         return kept, tuple(again)
 
 
-def _keep_only(path: Path, lines: Sequence[_Line | None], names: Collection[str]) -> list[tuple[str | None, Place]]:
+def _keep_only(
+    path: Path, lines: Sequence[_Line | None], names: Collection[str]
+) -> list[tuple[str | None, Place]]:
     """Leave the lines of the starts in `names` alone in the file, replaced at once; their digests, and where each now is."""
     kept = [line for line in lines if line is not None and line.start in names]
     if len(kept) == len(lines):

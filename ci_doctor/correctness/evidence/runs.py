@@ -54,7 +54,11 @@ def identify(plan: Plan, more: Mapping[str, Setting] = MappingProxyType({})) -> 
     Neither the budget nor any timeout is in it: a run may go on under others.
     """
     asked = [[request.id, request.path, request.body] for request in plan.requests]
-    marks = {what: mark for arm, made in plan.arms.items() for what, mark in _marks(arm, made, plan.environment)}
+    marks = {
+        what: mark
+        for arm, made in plan.arms.items()
+        for what, mark in _marks(arm, made, plan.environment)
+    }
     settings: dict[str, Setting] = {
         "retries": plan.rules.retries,
         "alpha": plan.rules.alpha,
@@ -103,7 +107,13 @@ def differences(before: Identity, now: Identity) -> tuple[str, ...]:
 
 def _in_words(settings: Mapping[str, Setting], name: str) -> str:
     value = settings.get(name)
-    return str(value) if isinstance(value, str) else json.dumps(value) if value is not None else "unset"
+    return (
+        str(value)
+        if isinstance(value, str)
+        else json.dumps(value)
+        if value is not None
+        else "unset"
+    )
 
 
 def write_run(directory: Path, identity: Identity) -> None:
@@ -112,7 +122,8 @@ def write_run(directory: Path, identity: Identity) -> None:
     for path in (directory / RUN, directory / STARTS):
         if path.exists() and not is_ours(path):
             raise UsageError(
-                f"{path} is not a file that ci-doctor wrote", hint="choose another directory with --report-dir"
+                f"{path} is not a file that ci-doctor wrote",
+                hint="choose another directory with --report-dir",
             )
     write_atomically(directory / RUN, json.dumps(msgspec.to_builtins(run)).encode("ascii") + b"\n")
 
@@ -128,4 +139,6 @@ def read_run(directory: Path) -> Run:
             hint="name the report directory of the run that was interrupted, or leave --resume out",
         ) from error
     except (ValueError, msgspec.ValidationError, RecursionError) as error:
-        raise UsageError(f"{path} is not a run of this ci-doctor: {error}", hint="leave --resume out") from error
+        raise UsageError(
+            f"{path} is not a run of this ci-doctor: {error}", hint="leave --resume out"
+        ) from error

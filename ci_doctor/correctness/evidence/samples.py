@@ -72,15 +72,21 @@ class SampleWriter:
             self._end = os.fstat(self._file.fileno()).st_size
         except OSError as error:
             raise UsageError(
-                f"cannot write {self.path}: {error.strerror}", hint="choose another directory with --report-dir"
+                f"cannot write {self.path}: {error.strerror}",
+                hint="choose another directory with --report-dir",
             ) from error
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._file:
-            with contextlib.suppress(OSError):  # some file systems tell of a full disk only now, and `write` has too
+            with contextlib.suppress(
+                OSError
+            ):  # some file systems tell of a full disk only now, and `write` has too
                 self._file.close()
 
     def write(self, sample: Sample) -> Place:
@@ -94,7 +100,9 @@ class SampleWriter:
         try:
             append_whole(self._file, content, self._end)
         except OSError as error:
-            raise InfraError(f"cannot write {self.path}: {error.strerror}", hint="free some disk space") from error
+            raise InfraError(
+                f"cannot write {self.path}: {error.strerror}", hint="free some disk space"
+            ) from error
         place = Place(offset=self._end, length=len(content))
         self._end += len(content)
         return place

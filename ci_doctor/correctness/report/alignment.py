@@ -23,7 +23,12 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 def rows_around(
-    left: Mapping[str, Any], right: Mapping[str, Any], at: Divergence, *, before: int = 3, after: int = 2
+    left: Mapping[str, Any],
+    right: Mapping[str, Any],
+    at: Divergence,
+    *,
+    before: int = 3,
+    after: int = 2,
 ) -> tuple[Row, ...]:
     """The tokens around a divergence by token; none where no side tells log-probabilities there."""
     if at.unit is not Unit.TOKEN or at.position is None:
@@ -38,7 +43,12 @@ def rows_around(
 
 def _row(at: int, left: Step | None, right: Step | None) -> Row:
     same = left is not None and right is not None and left.name == right.name
-    return Row(at=at, left=left, right=right, ulp=ulp_between(left, right) if same and left and right else None)
+    return Row(
+        at=at,
+        left=left,
+        right=right,
+        ulp=ulp_between(left, right) if same and left and right else None,
+    )
 
 
 def _told(said: Step | None) -> bool:
@@ -49,7 +59,11 @@ def ranked(said: Step | None, most: int) -> tuple[Alternative, ...]:
     """A step's own token first, then its best alternatives; one without a number is left out."""
     if said is None:
         return ()
-    own = (Alternative(token=said.token, logprob=said.logprob, bytes=said.bytes),) if said.logprob is not None else ()
+    own = (
+        (Alternative(token=said.token, logprob=said.logprob, bytes=said.bytes),)
+        if said.logprob is not None
+        else ()
+    )
     return (*own, *(each for each in said.top if each.name != said.name))[:most]
 
 
@@ -69,7 +83,9 @@ def manner(at: Divergence) -> str:
     if at.hardness is Hardness.UNKNOWN:
         return ""
     if at.hardness is Hardness.NUMBERS:
-        return "the same words, other numbers" + ("" if at.gap is None else f", at most {at.gap:.2g} nat apart")
+        return "the same words, other numbers" + (
+            "" if at.gap is None else f", at most {at.gap:.2g} nat apart"
+        )
     return str(at.hardness) if at.gap is None else f"{at.hardness}, {at.gap:.2g} nat apart"
 
 
@@ -86,7 +102,11 @@ def _visible(character: str, *, spaces: bool) -> str:
         return "·" if spaces else " "
     if character in _SEEN:
         return _SEEN[character]
-    return character if character.isprintable() else character.encode("unicode_escape", "backslashreplace").decode()
+    return (
+        character
+        if character.isprintable()
+        else character.encode("unicode_escape", "backslashreplace").decode()
+    )
 
 
 class Side(Struct, frozen=True, kw_only=True):
@@ -97,7 +117,9 @@ class Side(Struct, frozen=True, kw_only=True):
     own: str
 
 
-def sides(at: Divergence, first: str, second: str, *, before: int = 30, after: int = 30) -> tuple[Side, Side]:
+def sides(
+    at: Divergence, first: str, second: str, *, before: int = 30, after: int = 30
+) -> tuple[Side, Side]:
     """Both answers, `before` and `after` characters of each, the white space of what differs made visible."""
     shared = visible(at.before[-before:] if before else "")
     if len(at.before) >= before:

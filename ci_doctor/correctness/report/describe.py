@@ -12,7 +12,9 @@ from ci_doctor.model.report import Attachment, Attempt, Case, Outcome
 from ci_doctor.model.verdict import Verdict
 
 
-def cases(decision: Decision, requests: Sequence[Request], reasons: Mapping[str, str]) -> tuple[Case, ...]:
+def cases(
+    decision: Decision, requests: Sequence[Request], reasons: Mapping[str, str]
+) -> tuple[Case, ...]:
     """One case a request; `reasons` holds an error by request id."""
     return tuple(_case(request, decision, reasons.get(request.id)) for request in requests)
 
@@ -38,7 +40,9 @@ def attempts(experiment: Experiment, directory: Path) -> tuple[Attempt, ...]:
         Attempt(
             name="warm-up" if result.warm_up else f"{result.start.name} {result.start.arm}",
             outcome=_outcome(result),
-            ok=result.failure is None and not result.cut_short and result.start.answered == len(result.start.answers),
+            ok=result.failure is None
+            and not result.cut_short
+            and result.start.answered == len(result.start.answers),
             duration_s=round(result.duration_s, 2),
             log=_relative(result.logs[-1], directory) if result.logs else None,
             facts={
@@ -56,7 +60,11 @@ def _outcome(result: StartResult) -> str:
     if result.cut_short:
         return f"cut short, {answered}"
     if result.failure is not None:
-        return f"{result.failure.message}; {answered}" if result.start.answered else result.failure.message
+        return (
+            f"{result.failure.message}; {answered}"
+            if result.start.answered
+            else result.failure.message
+        )
     return f"{answered}; not compared" if result.warm_up else answered
 
 
@@ -71,7 +79,12 @@ def attachments(experiment: Experiment, samples: Path, directory: Path) -> tuple
         if result.failure is not None
         for log in result.logs
     ]
-    return (Attachment(path=_relative(samples, directory), title="samples", media_type="application/jsonl"), *logs)
+    return (
+        Attachment(
+            path=_relative(samples, directory), title="samples", media_type="application/jsonl"
+        ),
+        *logs,
+    )
 
 
 def _relative(path: Path, directory: Path) -> str:

@@ -7,7 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.correctness.report.alignment import Row, manner, place, rows_around, side_lines, sides
+from ci_doctor.correctness.report.alignment import (
+    Row,
+    manner,
+    place,
+    rows_around,
+    side_lines,
+    sides,
+)
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
@@ -63,7 +70,9 @@ def counted_results(experiment: Experiment) -> list[StartResult]:
     return sorted(results, key=lambda result: result.start.archived)
 
 
-def differences(experiment: Experiment, decision: Decision, requests: Sequence[str]) -> tuple[Difference, ...]:
+def differences(
+    experiment: Experiment, decision: Decision, requests: Sequence[str]
+) -> tuple[Difference, ...]:
     """Every request that differs, hardest first; where the candidate shows something of its own comes before all else.
 
     At most three outputs are looked up for each, and none is kept.
@@ -109,7 +118,9 @@ def telling_pairs(kind: Kind, said: Sequence[Said]) -> tuple[Pair, ...]:
     """
     baseline = [each for each in said if each.arm is Arm.BASELINE]
     if kind is Kind.FLAKY:
-        return tuple(_differing(combinations(baseline, 2)))[:1] or _one_missing(combinations(baseline, 2))
+        return tuple(_differing(combinations(baseline, 2)))[:1] or _one_missing(
+            combinations(baseline, 2)
+        )
     candidate = [each for each in said if each.arm is Arm.CANDIDATE]
     differing = list(_differing(product(baseline, candidate)))
     if not differing:
@@ -148,7 +159,9 @@ def _pair(first: Said, second: Said, number: int) -> Pair:
     )
 
 
-def _latest(outputs: Mapping[str, Mapping[str, Any]], pairs: Sequence[Pair]) -> tuple[Pair, Divergence]:
+def _latest(
+    outputs: Mapping[str, Mapping[str, Any]], pairs: Sequence[Pair]
+) -> tuple[Pair, Divergence]:
     """Of two pairs the one that parts last: the nearer of two baseline answers says more of what is the candidate's own.
 
     The right side of both is the same output.
@@ -158,13 +171,17 @@ def _latest(outputs: Mapping[str, Mapping[str, Any]], pairs: Sequence[Pair]) -> 
     return max(found, key=lambda each: -1 if each[1].position is None else each[1].position)
 
 
-def _diverge(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, pair: Pair) -> Divergence:
+def _diverge(
+    left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, pair: Pair
+) -> Divergence:
     if pair.left is None or pair.right is None:
         return no_answer(left, right)
     return _unread() if left is None or right is None else first_divergence(left, right)
 
 
-def _look_up(outputs: Mapping[str, Mapping[str, Any]], digest: str | None) -> Mapping[str, Any] | None:
+def _look_up(
+    outputs: Mapping[str, Mapping[str, Any]], digest: str | None
+) -> Mapping[str, Any] | None:
     """None where it cannot be read any more: the verdict was made from digests, and stands without the texts."""
     try:
         return outputs[digest] if digest is not None else None
@@ -176,10 +193,16 @@ def _unread() -> Divergence:
     return Divergence(field="answer", hardness=Hardness.UNKNOWN)
 
 
-def logprob_rows(outputs: Mapping[str, Mapping[str, Any]], difference: Difference) -> tuple[Row, ...]:
+def logprob_rows(
+    outputs: Mapping[str, Mapping[str, Any]], difference: Difference
+) -> tuple[Row, ...]:
     """The tokens around a difference; looks up two outputs."""
     left, right = _look_up(outputs, difference.pair.left), _look_up(outputs, difference.pair.right)
-    return rows_around(left, right, difference.divergence) if left is not None and right is not None else ()
+    return (
+        rows_around(left, right, difference.divergence)
+        if left is not None and right is not None
+        else ()
+    )
 
 
 def divergence_lines(difference: Difference) -> Iterator[str]:

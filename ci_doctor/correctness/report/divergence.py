@@ -52,7 +52,9 @@ class _Excerpt(Struct, frozen=True, kw_only=True):
     right: str
 
 
-def first_divergence(left: Mapping[str, Any], right: Mapping[str, Any], width: int = 40) -> Divergence:
+def first_divergence(
+    left: Mapping[str, Any], right: Mapping[str, Any], width: int = 40
+) -> Divergence:
     """The first place where two outputs differ, with `width` characters around it.
 
     The first choice that differs counts: its tokens, then its text, then why it stopped, then its log-probabilities.
@@ -66,15 +68,23 @@ def first_divergence(left: Mapping[str, Any], right: Mapping[str, Any], width: i
     counts = left.get("completion_tokens"), right.get("completion_tokens")
     if differ(*counts):
         return Divergence(
-            field="completion_tokens", hardness=Hardness.LENGTH, left=_json(counts[0]), right=_json(counts[1])
+            field="completion_tokens",
+            hardness=Hardness.LENGTH,
+            left=_json(counts[0]),
+            right=_json(counts[1]),
         )
     path, one, other = first_field(left, right)
     return _field(path, one, other, width)
 
 
-def no_answer(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, width: int = 40) -> Divergence:
+def no_answer(
+    left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, width: int = 40
+) -> Divergence:
     """At least one side has no answer at all; what the other says is shown from its beginning."""
-    said = [_encodable(text_of(dict(each))[:width]) if each is not None else "" for each in (left, right)]
+    said = [
+        _encodable(text_of(dict(each))[:width]) if each is not None else ""
+        for each in (left, right)
+    ]
     return Divergence(field="answer", hardness=Hardness.MISSING, left=said[0], right=said[1])
 
 
@@ -86,7 +96,11 @@ def choice_of(output: Mapping[str, Any], index: int) -> Choice:
 
 def _choices(output: Mapping[str, Any]) -> list[Choice]:
     choices = output.get("choices")
-    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+    return (
+        [choice for choice in choices if isinstance(choice, dict)]
+        if isinstance(choices, list)
+        else []
+    )
 
 
 def _in_choice(left: Choice, right: Choice, index: int, width: int) -> Divergence | None:
@@ -110,7 +124,9 @@ def _in_choice(left: Choice, right: Choice, index: int, width: int) -> Divergenc
                 left=f"{key} {_json(left.get(key))}",
                 right=f"{key} {_json(right.get(key))}",
             )
-    if differ(left.get("logprobs"), right.get("logprobs")) and (found := _in_numbers(left, right, index, width)):
+    if differ(left.get("logprobs"), right.get("logprobs")) and (
+        found := _in_numbers(left, right, index, width)
+    ):
         return found
     path, one, other = first_field(left, right, f"choices[{index}]")
     return _field(path, one, other, width, index)
@@ -125,7 +141,9 @@ def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> D
     around = _around(_text(left), _text(right), width)
     if not around.left and not around.right:
         # Tokens that differ and text that does not: the same words, cut otherwise.
-        around = _Excerpt(before=around.before, left=one.token if one else "", right=other.token if other else "")
+        around = _Excerpt(
+            before=around.before, left=one.token if one else "", right=other.token if other else ""
+        )
     return Divergence(
         field=_field_name(left, right),
         hardness=hardness,
@@ -164,12 +182,18 @@ def _in_numbers(left: Choice, right: Choice, index: int, width: int) -> Divergen
     one, other = (step(left, at), step(right, at)) if at is not None else (None, None)
     if at is None or one is None or other is None:
         return None
-    gaps = [abs(one.logprob - other.logprob)] if one.logprob is not None and other.logprob is not None else []
+    gaps = (
+        [abs(one.logprob - other.logprob)]
+        if one.logprob is not None and other.logprob is not None
+        else []
+    )
     told = {each.name: each.logprob for each in other.top}
     gaps += [abs(each.logprob - told[each.name]) for each in one.top if each.name in told]
     if not gaps:
         return None
-    text = "".join(each.token for number in range(max(0, at - 20), at) if (each := step(left, number)))
+    text = "".join(
+        each.token for number in range(max(0, at - 20), at) if (each := step(left, number))
+    )
     return Divergence(
         field="logprobs",
         hardness=Hardness.NUMBERS,
@@ -213,11 +237,17 @@ def _spoken(choice: Choice) -> list[tuple[str, str]]:
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     parts = [("text", choice.get("text"))]
-    parts += [(key, message.get(key)) for key in ("reasoning_content", "reasoning", "content", "refusal")]
+    parts += [
+        (key, message.get(key)) for key in ("reasoning_content", "reasoning", "content", "refusal")
+    ]
     calls = message.get("tool_calls")
     for index, call in enumerate(calls if isinstance(calls, list) else []):
         parts += [(f"tool_calls[{index}].{key}", call.get(key)) for key in ("name", "arguments")]
-    return [(name, value if isinstance(value, str) else _json(value)) for name, value in parts if value is not None]
+    return [
+        (name, value if isinstance(value, str) else _json(value))
+        for name, value in parts
+        if value is not None
+    ]
 
 
 def _text(choice: Choice) -> str:
@@ -228,7 +258,9 @@ def _field_name(left: Choice, right: Choice) -> str:
     """The first part in which two choices differ, or the first there is."""
     one, other = dict(_spoken(left)), dict(_spoken(right))
     names = [*one, *(name for name in other if name not in one)]
-    return next((name for name in names if one.get(name) != other.get(name)), next(iter(names), "token_ids"))
+    return next(
+        (name for name in names if one.get(name) != other.get(name)), next(iter(names), "token_ids")
+    )
 
 
 def _around(left: str, right: str, width: int) -> _Excerpt:

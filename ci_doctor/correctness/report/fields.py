@@ -21,9 +21,15 @@ def _descend(left: Any, right: Any, path: str) -> Iterator[tuple[str, Any, Any]]
             keys = [key for key in sorted({*left, *right}) if differ(left.get(key), right.get(key))]
             if not keys:
                 return
-            path, left, right = f"{path}.{keys[0]}" if path else keys[0], left.get(keys[0]), right.get(keys[0])
+            path, left, right = (
+                f"{path}.{keys[0]}" if path else keys[0],
+                left.get(keys[0]),
+                right.get(keys[0]),
+            )
         elif isinstance(left, list) and isinstance(right, list):
-            at = next((i for i, pair in enumerate(zip(left, right, strict=False)) if differ(*pair)), None)
+            at = next(
+                (i for i, pair in enumerate(zip(left, right, strict=False)) if differ(*pair)), None
+            )
             if at is None:
                 yield f"len({path})", len(left), len(right)
                 return

@@ -26,7 +26,9 @@ _ALIGNED = 3
 _ALTERNATIVES = 5
 
 
-def facts(experiment: Experiment, decision: Decision, found: Sequence[Difference]) -> dict[str, Any]:
+def facts(
+    experiment: Experiment, decision: Decision, found: Sequence[Difference]
+) -> dict[str, Any]:
     """What the evidence says, as JSON values; `found` are all differences, hardest first.
 
     `identity` holds what is the same in every start, and what is not; a caller that knows more adds to it.
@@ -38,15 +40,19 @@ def facts(experiment: Experiment, decision: Decision, found: Sequence[Difference
         "kinds": {str(kind): decision.count(kind) for kind in Kind},
         "clusters": [list(names) for names in groups_of(experiment)],
         "differing": {
-            f"{one.name}/{other.name}": differing(one, other) for one, other in combinations(spoken(starts), 2)
+            f"{one.name}/{other.name}": differing(one, other)
+            for one, other in combinations(spoken(starts), 2)
         },
         "matrix": _matrix(starts, decision),
         "within": within(experiment),
         "divergence": _divergence(found),
         "differences_by": {
-            str(kind): sum(each.divergence.hardness is kind for each in found) for kind in reversed(Hardness)
+            str(kind): sum(each.divergence.hardness is kind for each in found)
+            for kind in reversed(Hardness)
         },
-        "aligned": [_aligned(each, logprob_rows(experiment.outputs, each)) for each in found[:_ALIGNED]],
+        "aligned": [
+            _aligned(each, logprob_rows(experiment.outputs, each)) for each in found[:_ALIGNED]
+        ],
         "test": json.loads(msgspec.json.encode(decision.test)),
         "risk": decision.risk,
         "settle": decision.settle,
@@ -84,7 +90,9 @@ def _matrix(starts: Sequence[Start], decision: Decision) -> dict[str, Any]:
 def answer_classes(answers: Sequence[str | None]) -> list[int | None]:
     """Each answer's number in order of first appearance, from 0; None for no answer."""
     numbers: dict[str, int] = {}
-    return [None if answer is None else numbers.setdefault(answer, len(numbers)) for answer in answers]
+    return [
+        None if answer is None else numbers.setdefault(answer, len(numbers)) for answer in answers
+    ]
 
 
 def _divergence(found: Sequence[Difference]) -> dict[str, Any] | None:
@@ -121,7 +129,10 @@ def _aligned(difference: Difference, rows: Sequence[Row]) -> dict[str, Any]:
 
 def row_facts(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Log-probabilities by place, a side's own token first."""
-    return [{"at": row.at, "left": _choices(row.left), "right": _choices(row.right), "ulp": row.ulp} for row in rows]
+    return [
+        {"at": row.at, "left": _choices(row.left), "right": _choices(row.right), "ulp": row.ulp}
+        for row in rows
+    ]
 
 
 def _choices(said: Step | None) -> list[list[Any]]:
@@ -130,7 +141,9 @@ def _choices(said: Step | None) -> list[list[Any]]:
 
 def _bound(experiment: Experiment, decision: Decision) -> float | None:
     """The rare bug that this many clean candidate starts leave possible; None where the verdict is not green."""
-    clean = sum(start.arm is Arm.CANDIDATE and not start.failed for start in counted(experiment.starts))
+    clean = sum(
+        start.arm is Arm.CANDIDATE and not start.failed for start in counted(experiment.starts)
+    )
     if decision.verdict not in {Verdict.PASS, Verdict.FLAKY} or not clean:
         return None
     return rare_bug_bound(clean, experiment.rules.alpha)

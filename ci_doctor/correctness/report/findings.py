@@ -50,9 +50,19 @@ class Context(Struct, frozen=True, kw_only=True):
 def replay_command(difference: Difference, context: Context) -> str:
     """The command line that shows one difference again."""
     pair = difference.pair
-    words = ["ci-doctor", "correctness", "replay", "--run", context.run, "--request", difference.request]
+    words = [
+        "ci-doctor",
+        "correctness",
+        "replay",
+        "--run",
+        context.run,
+        "--request",
+        difference.request,
+    ]
     # Archived starts are not in the run's own samples.
-    return shlex.join(words if pair.archived else [*words, "--starts", f"{pair.first},{pair.second}"])
+    return shlex.join(
+        words if pair.archived else [*words, "--starts", f"{pair.first},{pair.second}"]
+    )
 
 
 def findings(
@@ -69,7 +79,9 @@ def findings(
     yield from _errors(experiment, context)
     if experiment.ending is Ending.BUDGET:
         yield _note(
-            "budget-spent", "the budget ended before every start was made", "raise --budget, or lower --retries"
+            "budget-spent",
+            "the budget ended before every start was made",
+            "raise --budget, or lower --retries",
         )
     yield from _notes(experiment)
 
@@ -132,7 +144,9 @@ def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
             seen.setdefault(key, []).append((result.start.name, failure))
     for (arm, _, kind, cut_short), failures in seen.items():
         to_blame = arm is Arm.CANDIDATE and decision.verdict is Verdict.REGRESSION and not cut_short
-        names = ", ".join(name for name, _ in failures) + (", cut short by the budget" if cut_short else "")
+        names = ", ".join(name for name, _ in failures) + (
+            ", cut short by the budget" if cut_short else ""
+        )
         yield Finding(
             rule=f"correctness/service-{kind}",
             severity=Severity.ERROR if to_blame else Severity.WARNING,
@@ -155,7 +169,11 @@ def _errors(experiment: Experiment, context: Context) -> Iterator[Finding]:
             severity=Severity.WARNING,
             summary=f"{len(errors)} of {len(context.requests)} requests were not answered in {', '.join(names)}",
             evidence=tuple(
-                Evidence(file=context.requests_file, line=lines.get(identity), excerpt=f"{identity}: {text}")
+                Evidence(
+                    file=context.requests_file,
+                    line=lines.get(identity),
+                    excerpt=f"{identity}: {text}",
+                )
                 for identity, text in _different(texts)
             ),
         )
@@ -170,7 +188,9 @@ def _different(errors: Mapping[str, str], most: int = 3) -> list[tuple[str, str]
 
 
 def _notes(experiment: Experiment) -> Iterator[Finding]:
-    throttled = {result.start.name: result.throttled for result in experiment.results if result.throttled}
+    throttled = {
+        result.start.name: result.throttled for result in experiment.results if result.throttled
+    }
     if throttled:
         shown = ", ".join(f"{count} in {name}" for name, count in list(throttled.items())[:3])
         more = f" and {len(throttled) - 3} more starts" if len(throttled) > 3 else ""
@@ -181,7 +201,11 @@ def _notes(experiment: Experiment) -> Iterator[Finding]:
         )
     empty = [result.start for result in experiment.results if result.start.empty]
     if empty:
-        yield _note("empty-answers", f"{empty[0].empty} answers of {empty[0].name} hold no text", "see samples.jsonl")
+        yield _note(
+            "empty-answers",
+            f"{empty[0].empty} answers of {empty[0].name} hold no text",
+            "see samples.jsonl",
+        )
     killed = [(result.start.name, name) for result in experiment.results for name in result.killed]
     if killed:
         start, name = killed[0]
@@ -193,4 +217,6 @@ def _notes(experiment: Experiment) -> Iterator[Finding]:
 
 
 def _note(what: str, summary: str, remedy: str) -> Finding:
-    return Finding(rule=f"correctness/{what}", severity=Severity.NOTE, summary=summary, remedy=remedy)
+    return Finding(
+        rule=f"correctness/{what}", severity=Severity.NOTE, summary=summary, remedy=remedy
+    )

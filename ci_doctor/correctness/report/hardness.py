@@ -14,7 +14,9 @@ NEAR_NAT = 0.1
 class Hardness(StrEnum):
     """What kind of difference it is."""
 
-    HARD = "hard"  # the other side's token is outside the most probable ones, or NEAR_NAT or more away
+    HARD = (
+        "hard"  # the other side's token is outside the most probable ones, or NEAR_NAT or more away
+    )
     LENGTH = "length"  # one is the beginning of the other, or they stopped for different reasons
     UNKNOWN = "unknown"  # no log-probabilities there
     MISSING = "missing"  # one side has no answer, or not this choice
@@ -25,7 +27,10 @@ class Hardness(StrEnum):
 def compare_steps(left: Step, right: Step) -> tuple[Hardness, float | None]:
     """How hard two different tokens at one step differ, and how far apart they are in nat."""
     if left.name == right.name:
-        return Hardness.UNKNOWN, None  # ids that differ below one text: the log-probabilities cannot tell them apart
+        return (
+            Hardness.UNKNOWN,
+            None,
+        )  # ids that differ below one text: the log-probabilities cannot tell them apart
     gaps = [_gap(left, right.name), _gap(right, left.name)]
     known = [gap for gap in gaps if gap is not None]
     if any(outside or gap >= NEAR_NAT for gap, outside in known):

@@ -72,7 +72,10 @@ def _who(experiment: Experiment) -> Iterator[tuple[str, str]]:
     if len(less) == len(starts) and len({start.answered for start in starts}) == 1:
         yield "answered", f"{starts[0].answered}/{total} each"
     else:
-        few = [*less[:_MANY], *([f"{len(less) - _MANY} more starts less"] if len(less) > _MANY else [])]
+        few = [
+            *less[:_MANY],
+            *([f"{len(less) - _MANY} more starts less"] if len(less) > _MANY else []),
+        ]
         yield "answered", ", ".join(few) + ", the others all" if few else f"{total}/{total} each"
     groups = ["{" + _span(names) + "}" for names in groups_of(experiment)]
     if groups:
@@ -103,20 +106,29 @@ def _which(starts: Sequence[Start], decision: Decision) -> Iterator[tuple[str, s
     """How many requests differ, between which starts, and of what kind they are."""
     baseline = [start for start in spoken(starts) if start.arm is Arm.BASELINE]
     candidate = [start for start in spoken(starts) if start.arm is Arm.CANDIDATE]
-    kinds = {"A/A": combinations(baseline, 2), "A/B": product(baseline, candidate), "B/B": combinations(candidate, 2)}
+    kinds = {
+        "A/A": combinations(baseline, 2),
+        "A/B": product(baseline, candidate),
+        "B/B": combinations(candidate, 2),
+    }
     told = []
     for name, pairs in kinds.items():
         numbers = sorted({differing(one, other) for one, other in pairs})
         if numbers:
             told.append(f"{name} {numbers[0]}" + (f" to {numbers[-1]}" if len(numbers) > 1 else ""))
     if told:
-        yield "differing", "   ".join(told) + f"   of {len(decision.kinds) or len(starts[0].answers)} requests"
+        yield (
+            "differing",
+            "   ".join(told) + f"   of {len(decision.kinds) or len(starts[0].answers)} requests",
+        )
     parts = [
         f"{decision.count(*kinds)} {word} ({', '.join(f'{decision.count(kind)} {kind}' for kind in kinds if decision.count(kind))})"
         for word, kinds in (("stable", _STABLE), ("varying", _VARYING))
         if decision.count(*kinds)
     ]
-    parts += [f"{decision.count(Kind.UNANSWERED)} unanswered"] if decision.count(Kind.UNANSWERED) else []
+    parts += (
+        [f"{decision.count(Kind.UNANSWERED)} unanswered"] if decision.count(Kind.UNANSWERED) else []
+    )
     parts += [f"{len(decision.test.disputed)} disputed"] if decision.test else []
     if parts:
         yield "requests", ", ".join(parts)
@@ -130,10 +142,15 @@ def differing(one: Start, other: Start) -> int:
 def _how(experiment: Experiment, found: Sequence[Difference]) -> Iterator[tuple[str, str]]:
     """What kind the differences are, where the first is, and whether passes differ inside a start."""
     if found:
-        counts = {kind: sum(each.divergence.hardness is kind for each in found) for kind in Hardness}
+        counts = {
+            kind: sum(each.divergence.hardness is kind for each in found) for kind in Hardness
+        }
         told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
         alone = counts[Hardness.UNKNOWN] == len(found)
-        yield "kind", f"{told}: with `logprobs` a request tells rounding from a fault" if alone else told
+        yield (
+            "kind",
+            f"{told}: with `logprobs` a request tells rounding from a fault" if alone else told,
+        )
     unit, positions = positions_of(found)
     if positions:
         spread = f"{positions[0]} to {positions[-1]}, median {median_low(positions)}"
@@ -183,7 +200,9 @@ def _sure(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "risk", decision.risk
 
 
-def _next(decision: Decision, found: Sequence[Difference], context: Context) -> Iterator[tuple[str, str]]:
+def _next(
+    decision: Decision, found: Sequence[Difference], context: Context
+) -> Iterator[tuple[str, str]]:
     if decision.settle:
         yield "to settle", decision.settle
     if found:

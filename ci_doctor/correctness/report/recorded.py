@@ -36,7 +36,11 @@ class StartSamples(Struct, frozen=True, kw_only=True):
     @property
     def digests(self) -> dict[int, str]:
         """The digests of its answers by pass; an error has none."""
-        return {number: sample.digest for number, sample in self.samples.items() if sample.digest is not None}
+        return {
+            number: sample.digest
+            for number, sample in self.samples.items()
+            if sample.digest is not None
+        }
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
@@ -65,7 +69,11 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
     def _outcome(self, start: StartSamples) -> str | None:
         digests = start.digests
-        return " ".join(digests[number] for number in sorted(digests)) if len(digests) == self.passes else None
+        return (
+            " ".join(digests[number] for number in sorted(digests))
+            if len(digests) == self.passes
+            else None
+        )
 
 
 class _Head(Struct, frozen=True):
@@ -92,7 +100,10 @@ def read_request(directory: Path, identity: str) -> Recorded:
             unreadable += 1
     if not starts:
         raise _unknown(path, identity, list(others))
-    found = [StartSamples(arm=Arm(arm), number=number, samples=said) for (arm, number), said in starts.items()]
+    found = [
+        StartSamples(arm=Arm(arm), number=number, samples=said)
+        for (arm, number), said in starts.items()
+    ]
     return Recorded(request=identity, starts=tuple(found), unreadable=unreadable)
 
 
@@ -123,7 +134,10 @@ _HEAD = msgspec.json.Decoder(_Head)
 
 def _unknown(path: Path, identity: str, known: Sequence[str]) -> UsageError:
     if not known:
-        return UsageError(f"{path} holds no sample", hint="name the report directory of a run that asked something")
+        return UsageError(
+            f"{path} holds no sample",
+            hint="name the report directory of a run that asked something",
+        )
     hint = did_you_mean(identity, known[:_MOST_IDS])
     if hint and not hint.startswith("did you mean") and len(known) > 10:
         first = sorted(known, key=lambda each: (len(each), each))[:5]
@@ -144,10 +158,19 @@ def choose_pair(recorded: Recorded, names: Sequence[str] = ()) -> Pair | None:
             raise UsageError(f"no start `{name}` was asked {recorded.request}", hint=hint)
     if names:
         return _named(by_name[names[0]], by_name[names[-1]])
-    said = [Said(name=start.name, arm=start.arm, digests=start.digests) for start in recorded.starts]
+    said = [
+        Said(name=start.name, arm=start.arm, digests=start.digests) for start in recorded.starts
+    ]
     if pairs := telling_pairs(recorded.kind, said):
         return pairs[0]
-    return next((pair for start in recorded.starts if (pair := _named(start, start)) and pair.left != pair.right), None)
+    return next(
+        (
+            pair
+            for start in recorded.starts
+            if (pair := _named(start, start)) and pair.left != pair.right
+        ),
+        None,
+    )
 
 
 def _named(first: StartSamples, second: StartSamples) -> Pair | None:

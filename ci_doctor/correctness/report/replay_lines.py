@@ -7,7 +7,15 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.report.alignment import Row, manner, place, ranked, rows_around, sides, visible
+from ci_doctor.correctness.report.alignment import (
+    Row,
+    manner,
+    place,
+    ranked,
+    rows_around,
+    sides,
+    visible,
+)
 from ci_doctor.correctness.report.differences import Pair
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.recorded import Recorded, StartSamples
@@ -53,10 +61,16 @@ def plain(line: Line) -> str:
 def divergence_of(recorded: Recorded, pair: Pair, width: int) -> Divergence:
     """Where the two answers of `pair` part, with `width` characters around it."""
     left, right = outputs_of(recorded, pair)
-    return no_answer(left, right, width) if left is None or right is None else first_divergence(left, right, width)
+    return (
+        no_answer(left, right, width)
+        if left is None or right is None
+        else first_divergence(left, right, width)
+    )
 
 
-def outputs_of(recorded: Recorded, pair: Pair) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+def outputs_of(
+    recorded: Recorded, pair: Pair
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
     """The two answers of a pair; None is no answer."""
     one, other = samples_of(recorded, pair)
     return (one.output if one else None), (other.output if other else None)
@@ -86,14 +100,21 @@ def answers(recorded: Recorded, width: int) -> Block:
     for start in recorded.starts:
         for number, sample in sorted(start.samples.items()):
             if sample.digest is None or sample.output is None:
-                errors.setdefault(sample.error or "no answer", []).append(_asked(start, number, recorded))
+                errors.setdefault(sample.error or "no answer", []).append(
+                    _asked(start, number, recorded)
+                )
             else:
                 classes.setdefault(sample.digest, []).append((start, number))
                 shown.setdefault(sample.digest, sample)
     who = {digest: _who(given, recorded) for digest, given in classes.items()}
     column = min(30, max(map(len, who.values()), default=0))
     lines = [
-        _answer(_LETTERS[index % len(_LETTERS)], pad(clip(who[digest], column), column), shown[digest], width)
+        _answer(
+            _LETTERS[index % len(_LETTERS)],
+            pad(clip(who[digest], column), column),
+            shown[digest],
+            width,
+        )
         for index, digest in enumerate(classes)
     ]
     lines += [
@@ -126,7 +147,11 @@ def _answer(letter: str, who: str, sample: Sample, width: int) -> Line:
     head = f"{letter}  {who}  "
     middle = f"{', '.join(about)}  " if about else ""
     said = visible(text_of(output)[: 2 * width]) or "(no text)"
-    return Piece(head, Mark.STRONG), Piece(middle, Mark.DIM), Piece(clip(said, max(10, width - 2 - len(head + middle))))
+    return (
+        Piece(head, Mark.STRONG),
+        Piece(middle, Mark.DIM),
+        Piece(clip(said, max(10, width - 2 - len(head + middle)))),
+    )
 
 
 def alignment(pair: Pair, at: Divergence, width: int) -> Block:
@@ -156,7 +181,9 @@ def numbers(recorded: Recorded, pair: Pair, at: Divergence, width: int) -> Block
     if not rows:
         return None
     names, column = names_of(pair), max(20, (width - 18) // 2)
-    lines: list[Line] = [(Piece(f"     at  {names[0]:<{column}}{names[1]:<{column}}ULP", Mark.DIM),)]
+    lines: list[Line] = [
+        (Piece(f"     at  {names[0]:<{column}}{names[1]:<{column}}ULP", Mark.DIM),)
+    ]
     for row in rows:
         lines += _row(row, column, here=row.at == at.position)
     return Block("Log-probabilities", tuple(lines))
@@ -207,5 +234,7 @@ def _facts(sample: Sample | None) -> dict[str, str]:
     facts |= usage if isinstance(usage, dict) else {}
     facts |= {key: sample.meta.get(key) for key in ("tries", "system_fingerprint")}
     return {
-        key: value if isinstance(value, str) else json.dumps(value) for key, value in facts.items() if value is not None
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in facts.items()
+        if value is not None
     }

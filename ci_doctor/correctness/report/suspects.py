@@ -17,7 +17,9 @@ NOT_THERE = "none"
 Groups = Sequence[Sequence[str]]
 
 
-def suspects(experiment: Experiment, decision: Decision, found: Sequence[Difference]) -> tuple[str, ...]:
+def suspects(
+    experiment: Experiment, decision: Decision, found: Sequence[Difference]
+) -> tuple[str, ...]:
     """Sentences about `found`, most telling first; none where nothing differs and no start differs from itself."""
     results = [result for result in counted_results(experiment) if result.start.answered]
     groups = groups_of(experiment)
@@ -32,7 +34,12 @@ class _Case:
     """What the rules look at: today's and archived starts, their clusters, the kinds, and the differences."""
 
     def __init__(
-        self, *, results: Sequence[StartResult], groups: Groups, decision: Decision, found: Sequence[Difference]
+        self,
+        *,
+        results: Sequence[StartResult],
+        groups: Groups,
+        decision: Decision,
+        found: Sequence[Difference],
     ) -> None:
         self.results = results
         self.groups = groups
@@ -63,7 +70,9 @@ def fact_differences(results: Sequence[StartResult]) -> dict[str, dict[str, str]
     """The facts that are not the same in all starts that tell any, each with its value by start."""
     told = {result.start.name: result.facts for result in results if result.facts}
     names = sorted({fact for facts in told.values() for fact in facts})
-    values = {fact: {name: facts.get(fact, NOT_THERE) for name, facts in told.items()} for fact in names}
+    values = {
+        fact: {name: facts.get(fact, NOT_THERE) for name, facts in told.items()} for fact in names
+    }
     return {fact: by_start for fact, by_start in values.items() if len(set(by_start.values())) > 1}
 
 
@@ -86,7 +95,9 @@ def _swapped(case: _Case) -> Iterator[str]:
     reference = next((result for result in case.results if result.start.arm is Arm.BASELINE), None)
     if reference is None:
         return
-    said = Counter(digest for passes in reference.digests.values() for digest in set(passes.values()))
+    said = Counter(
+        digest for passes in reference.digests.values() for digest in set(passes.values())
+    )
     owner = {
         digest: request
         for request, passes in reference.digests.items()
@@ -108,7 +119,9 @@ def _swapped(case: _Case) -> Iterator[str]:
 def _hard_ones(case: _Case) -> Iterator[str]:
     """Whether the candidate's own differences are harder than those that the baseline has with itself."""
     counts = {
-        own: Counter(each.divergence.hardness for each in case.found if (each.kind is not Kind.FLAKY) is own)
+        own: Counter(
+            each.divergence.hardness for each in case.found if (each.kind is not Kind.FLAKY) is own
+        )
         for own in (True, False)
     }
     hard, total = counts[True][Hardness.HARD], counts[True].total()
@@ -127,7 +140,9 @@ def _facts(case: _Case) -> Iterator[str]:
 
 
 def _caches(case: _Case) -> Iterator[str]:
-    added = {result.start.name: result.cached for result in case.results if result.cached is not None}
+    added = {
+        result.start.name: result.cached for result in case.results if result.cached is not None
+    }
     values = {name: "cold" if count else "warm" for name, count in added.items()}
     if lines_up(case.groups, values):
         cold = [f"{name} added {amount(count, 'file')}" for name, count in added.items() if count]
@@ -145,7 +160,11 @@ def _by_value(values: Mapping[str, str]) -> str:
 
 def _passes(case: _Case) -> Iterator[str]:
     """Batching and scheduling vary within a process, the choice of kernels from one to the next."""
-    several = [result for result in case.results if any(len(passes) > 1 for passes in result.digests.values())]
+    several = [
+        result
+        for result in case.results
+        if any(len(passes) > 1 for passes in result.digests.values())
+    ]
     varying = {
         result.start.name: count
         for result in several
@@ -162,7 +181,11 @@ def _passes(case: _Case) -> Iterator[str]:
 def _arms(case: _Case) -> Iterator[str]:
     """Whether the clusters are the arms."""
     split = _by_letter(case.groups)
-    if len(case.groups) == 2 and len(split) == 2 and all(len(groups) == 1 for groups in split.values()):
+    if (
+        len(case.groups) == 2
+        and len(split) == 2
+        and all(len(groups) == 1 for groups in split.values())
+    ):
         sizes = sorted(len(group) for group in case.groups)
         if sizes[0] > 1:
             yield "the clusters are the arms: each agrees with itself in every start, and with the other in none"
@@ -189,7 +212,11 @@ def _beginning(case: _Case) -> Iterator[str]:
 
 def _rounding(case: _Case) -> Iterator[str]:
     near = [each for each in case.found if each.divergence.hardness is Hardness.NEAR_TIE]
-    if near and 2 * len(near) >= len(case.found) and not all(each.divergence.field == "logprobs" for each in near):
+    if (
+        near
+        and 2 * len(near) >= len(case.found)
+        and not all(each.divergence.field == "logprobs" for each in near)
+    ):
         yield f"{_all_of(len(near), len(case.found))} part where two tokens are less than {NEAR_NAT:g} nat apart: rounding can flip them"
 
 

@@ -60,7 +60,10 @@ def _ids(choice: Choice) -> list[Any]:
 def _texts(choice: Choice) -> list[Any]:
     entries = chat_entries(choice)
     if entries:
-        return [(entry.get("token"), entry.get("bytes")) if isinstance(entry, dict) else None for entry in entries]
+        return [
+            (entry.get("token"), entry.get("bytes")) if isinstance(entry, dict) else None
+            for entry in entries
+        ]
     return _legacy(choice, "tokens")
 
 
@@ -99,7 +102,9 @@ def _chat_step(entry: dict[str, Any]) -> Step:
         logprob=number(entry.get("logprob")),
         bytes=_bytes(entry.get("bytes")),
         top=_best_first(
-            Alternative(token=str(each.get("token", "")), logprob=value, bytes=_bytes(each.get("bytes")))
+            Alternative(
+                token=str(each.get("token", "")), logprob=value, bytes=_bytes(each.get("bytes"))
+            )
             for each in (top if isinstance(top, list) else [])
             if isinstance(each, dict) and (value := number(each.get("logprob"))) is not None
         ),
@@ -125,7 +130,9 @@ def _best_first(alternatives: Any) -> tuple[Alternative, ...]:
 
 
 def _bytes(told: object) -> tuple[int, ...] | None:
-    return tuple(told) if isinstance(told, list) and all(type(each) is int for each in told) else None
+    return (
+        tuple(told) if isinstance(told, list) and all(type(each) is int for each in told) else None
+    )
 
 
 def number(told: object) -> float | None:

@@ -30,7 +30,9 @@ def canary_found(experiment: Experiment, requests: Sequence[str]) -> bool:
     result = next((each for each in experiment.compared if _is_answered(each.start)), None)
     if result is None:
         return True
-    request = next(request for request, answer in result.start.answers.items() if answer is not None)
+    request = next(
+        request for request, answer in result.start.answers.items() if answer is not None
+    )
     digests = result.digests[request]
     number, first = next(iter(digests.items()))
 
@@ -41,7 +43,9 @@ def canary_found(experiment: Experiment, requests: Sequence[str]) -> bool:
         output = experiment.outputs[first]
     except (KeyError, InfraError):
         return False
-    return canary(experiment.starts, requests, experiment.rules, result.start, request, output, over_passes)
+    return canary(
+        experiment.starts, requests, experiment.rules, result.start, request, output, over_passes
+    )
 
 
 def _is_answered(start: Start) -> bool:
@@ -79,7 +83,10 @@ def _changed(value: Any, mark: str) -> Any:
     if isinstance(value, str):
         return f"{value[:-1]}{mark}"
     if isinstance(value, dict) and value:
-        key = next((key for key in ("choices", "message", "text", "content") if value.get(key)), next(iter(value)))
+        key = next(
+            (key for key in ("choices", "message", "text", "content") if value.get(key)),
+            next(iter(value)),
+        )
         return {**value, key: _changed(value[key], mark)}
     if isinstance(value, list) and value:
         return [_changed(value[0], mark), *value[1:]]

@@ -51,10 +51,14 @@ class Kind(StrEnum):
     """How the arms stand to each other on one request."""
 
     EQUAL = "equal"
-    UNANSWERED = "unanswered"  # by every baseline start, or there is no candidate start: nothing to compare
+    UNANSWERED = (
+        "unanswered"  # by every baseline start, or there is no candidate start: nothing to compare
+    )
     FLAKY = "flaky"  # the baseline varies, and the candidate shows nothing of its own
     OWN = "own"  # the baseline varies, and the candidate shows something of its own
-    SOMETIMES = "sometimes"  # the baseline is always the same, the candidate only sometimes the same as it
+    SOMETIMES = (
+        "sometimes"  # the baseline is always the same, the candidate only sometimes the same as it
+    )
     CHANGED = "changed"  # the baseline is always the same, the candidate never the same as it
 
 
@@ -64,7 +68,8 @@ def classify(requests: Sequence[str], starts: Sequence[Start]) -> dict[str, Kind
     candidate = [start for start in counted(starts) if start.arm is Arm.CANDIDATE]
     return {
         request: _kind(
-            {start.answers.get(request) for start in baseline}, {start.answers.get(request) for start in candidate}
+            {start.answers.get(request) for start in baseline},
+            {start.answers.get(request) for start in candidate},
         )
         for request in requests
     }
@@ -86,7 +91,11 @@ def counted(starts: Iterable[Start]) -> list[Start]:
     archived = [start for start in usable if start.archived]
     if not archived:
         return usable
-    today = [start for start in usable if start.arm is Arm.BASELINE and start.answered and not start.archived]
+    today = [
+        start
+        for start in usable
+        if start.arm is Arm.BASELINE and start.answered and not start.archived
+    ]
     if len(today) >= _FEWEST_TODAY and _some_request_apart(archived, today):
         return [start for start in usable if not start.archived]
     return usable

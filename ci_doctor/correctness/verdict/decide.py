@@ -11,13 +11,20 @@ from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.verdict.compare import Kind, Start, classify, counted
 from ci_doctor.correctness.verdict.decision import FEWEST, Decision, Evidence, Test, of_arm
 from ci_doctor.correctness.verdict.noise import explained_by_noise
-from ci_doctor.correctness.verdict.permutation import Partition, disputes, partition, permutation_test
+from ci_doctor.correctness.verdict.permutation import (
+    Partition,
+    disputes,
+    partition,
+    permutation_test,
+)
 from ci_doctor.correctness.verdict.risk import any_pair_risk, false_alarm_risk, level, rare_bug_risk
 from ci_doctor.correctness.verdict.validity import failing_candidate, missing, void
 from ci_doctor.model.verdict import Verdict
 
 
-def decide(starts: Sequence[Start], requests: Sequence[str], rules: Rules, *, complete: bool) -> Decision:
+def decide(
+    starts: Sequence[Start], requests: Sequence[str], rules: Rules, *, complete: bool
+) -> Decision:
     """The verdict over `starts`; `complete` says that every start of the schedule was made.
 
     In order: evidence that is missing, evidence that is void, a candidate that never works, then what the answers say.
@@ -33,7 +40,9 @@ def decide(starts: Sequence[Start], requests: Sequence[str], rules: Rules, *, co
         claimed=_claimed(starts),
     )
     told = (
-        missing(evidence, {start.arm for start in starts}) or void(evidence) or failing_candidate(evidence, rules.alpha)
+        missing(evidence, {start.arm for start in starts})
+        or void(evidence)
+        or failing_candidate(evidence, rules.alpha)
     )
     if told:
         return Decision(verdict=told[0], reason=told[1], kinds=kinds)
@@ -110,7 +119,8 @@ def _disputed(evidence: Evidence, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     return tuple(
         request
         for request, kind in kinds.items()
-        if kind is Kind.CHANGED or (kind is Kind.OWN and disputes(_partition(evidence, request), mask))
+        if kind is Kind.CHANGED
+        or (kind is Kind.OWN and disputes(_partition(evidence, request), mask))
     )
 
 
@@ -132,12 +142,16 @@ def _weighed(evidence: Evidence) -> Counter[Partition]:
     weighed = Counter(_partition(evidence, request) for request in evidence.requests)
     if any(start.said for start in evidence.starts):
         for request in evidence.requests:
-            words = [start.said.get(request, start.answers.get(request)) for start in evidence.starts]
+            words = [
+                start.said.get(request, start.answers.get(request)) for start in evidence.starts
+            ]
             weighed[partition(words)] += evidence.total + 1
     return weighed
 
 
-def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], sometimes: int, rules: Rules) -> Decision:
+def _disputed_verdict(
+    evidence: Evidence, disputed: tuple[str, ...], sometimes: int, rules: Rules
+) -> Decision:
     """Regression where chance does not explain it; else why nothing is decided.
 
     On `sometimes` requests a stable baseline is only sometimes met: then not only the environment differs from itself.
@@ -147,9 +161,15 @@ def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], sometimes: 
     told = f"{len(disputed)} of {evidence.total} answers are never the baseline's"
     starts = f"{len(evidence.baseline)} baseline and {len(evidence.candidate)} candidate starts"
     if not evidence.complete or not evidence.enough:
-        verdict, reason = Verdict.INCONCLUSIVE, f"{told} in {starts}, and the starts that would tell why were not made"
+        verdict, reason = (
+            Verdict.INCONCLUSIVE,
+            f"{told} in {starts}, and the starts that would tell why were not made",
+        )
     elif test.p <= test.level:
-        verdict, reason = Verdict.REGRESSION, f"{told} in {starts}: chance alone does so in {_share(test.p)} of cases"
+        verdict, reason = (
+            Verdict.REGRESSION,
+            f"{told} in {starts}: chance alone does so in {_share(test.p)} of cases",
+        )
     elif len(never) == len(disputed) and len(evidence.baseline) > FEWEST and not sometimes:
         stable = evidence.total - len(_varying(evidence))
         verdict = Verdict.NONDETERMINISTIC
@@ -159,9 +179,7 @@ def _disputed_verdict(evidence: Evidence, disputed: tuple[str, ...], sometimes: 
         )
     else:
         verdict = Verdict.INCONCLUSIVE
-        reason = (
-            f"{told} in {starts}, but chance alone does so in {_share(test.p)} of cases, more than {_share(test.level)}"
-        )
+        reason = f"{told} in {starts}, but chance alone does so in {_share(test.p)} of cases, more than {_share(test.level)}"
     risk = false_alarm_risk(test) if verdict is Verdict.REGRESSION else None
     return Decision(verdict=verdict, reason=reason, test=test, risk=risk)
 
@@ -194,7 +212,9 @@ def _repeats(baseline: Sequence[Start], request: str) -> bool:
 
 def _varying(evidence: Evidence) -> list[str]:
     return [
-        request for request in evidence.requests if len({start.answers.get(request) for start in evidence.baseline}) > 1
+        request
+        for request in evidence.requests
+        if len({start.answers.get(request) for start in evidence.baseline}) > 1
     ]
 
 
@@ -211,12 +231,15 @@ def _shared(evidence: Evidence, kinds: Mapping[str, Kind], rules: Rules) -> Deci
     varies = f"the baseline differs from itself on {varying} of {evidence.total} requests"
     if own and not explained_by_noise(evidence):
         return Decision(
-            verdict=Verdict.INCONCLUSIVE, reason=f"{varies}; the candidate shows outputs of its own on {own}"
+            verdict=Verdict.INCONCLUSIVE,
+            reason=f"{varies}; the candidate shows outputs of its own on {own}",
         )
     if any(start.failed for start in evidence.starts):
         return _failed_at_times(evidence, f"{varies} and ", rules)
     noise = f" beyond the noise that baseline starts show, on {own}" if own else ""
-    return _green(Verdict.FLAKY, f"{varies}; the candidate shows nothing of its own{noise}", evidence, rules)
+    return _green(
+        Verdict.FLAKY, f"{varies}; the candidate shows nothing of its own{noise}", evidence, rules
+    )
 
 
 def _failed_at_times(evidence: Evidence, varies: str, rules: Rules) -> Decision:

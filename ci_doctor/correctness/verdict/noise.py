@@ -23,14 +23,23 @@ def explained_by_noise(evidence: Evidence) -> bool:
     unanswered = any(None in start.answers.values() for start in evidence.candidate)
     if len(evidence.baseline) < _FEWEST or unanswered:
         return False
-    shown = {request: {start.answers.get(request) for start in evidence.baseline} for request in evidence.requests}
+    shown = {
+        request: {start.answers.get(request) for start in evidence.baseline}
+        for request in evidence.requests
+    }
     own = [
-        {(request, answer) for request, answer in start.answers.items() if answer not in shown[request]}
+        {
+            (request, answer)
+            for request, answer in start.answers.items()
+            if answer not in shown[request]
+        }
         for start in evidence.candidate
     ]
     if sum(map(len, own)) != len(set().union(*own)):
         return False
-    return mean(map(len, own)) <= _TOLERANCE * sorted(_alone(evidence.baseline, evidence.requests))[-2]
+    return (
+        mean(map(len, own)) <= _TOLERANCE * sorted(_alone(evidence.baseline, evidence.requests))[-2]
+    )
 
 
 def _alone(baseline: Sequence[Start], requests: Sequence[str]) -> list[int]:

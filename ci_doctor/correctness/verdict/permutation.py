@@ -93,11 +93,16 @@ def _unions(classes: Partition, size: int) -> Iterator[int]:
         yield from _unions(rest, size)
 
 
-def _estimate(telling: dict[Partition, int], candidates: int, starts: int, observed: int) -> Permutation:
+def _estimate(
+    telling: dict[Partition, int], candidates: int, starts: int, observed: int
+) -> Permutation:
     source = random.Random(0)  # noqa: S311 - the same evidence must give the same verdict
     size = candidates.bit_count()
     extreme = 1
     for _ in range(_DRAWS):
         labeling = sum(1 << index for index in source.sample(range(starts), size))
-        extreme += sum(count for classes, count in telling.items() if disputes(classes, labeling)) >= observed
+        extreme += (
+            sum(count for classes, count in telling.items() if disputes(classes, labeling))
+            >= observed
+        )
     return Permutation(extreme=extreme, labelings=_DRAWS + 1, patterns=len(telling))

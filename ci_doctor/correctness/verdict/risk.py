@@ -34,9 +34,7 @@ def rare_bug_risk(clean: int, alpha: float) -> str:
     """What `clean` candidate starts leave open."""
     bound = rare_bug_bound(clean, alpha)
     starts = "1 clean candidate start" if clean == 1 else f"{clean} clean candidate starts"
-    return (
-        f"a bug that shows in less than {bound:.0%} of starts can hide behind {starts} (at {1 - alpha:.0%} confidence)"
-    )
+    return f"a bug that shows in less than {bound:.0%} of starts can hide behind {starts} (at {1 - alpha:.0%} confidence)"
 
 
 def any_pair_risk(retries: int) -> str:

@@ -95,5 +95,9 @@ def _enough_for_a_failure(usable: Sequence[Start], rules: Rules) -> bool:
     """Whether the baseline works often enough to blame a candidate that never does."""
     candidate = of_arm(usable, Arm.CANDIDATE)
     never = bool(candidate) and not any(start.answered and not start.failed for start in candidate)
-    working = [start for start in of_arm(usable, Arm.BASELINE) if start.answered and not start.failed]
-    return never and len(working) >= FEWEST and is_no_chance(len(working), rules.retries, rules.alpha)
+    working = [
+        start for start in of_arm(usable, Arm.BASELINE) if start.answered and not start.failed
+    ]
+    return (
+        never and len(working) >= FEWEST and is_no_chance(len(working), rules.retries, rules.alpha)
+    )

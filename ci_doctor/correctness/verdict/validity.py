@@ -28,7 +28,10 @@ def void(evidence: Evidence) -> tuple[Verdict, str] | None:
     for start in evidence.baseline:
         # A candidate that alone falls silent has changed; only a silent baseline leaves nothing to compare with.
         if start.answered and start.empty >= start.answered:
-            return Verdict.VOID, f"every answer of {start.name} is empty: nothing was said, so nothing was compared"
+            return (
+                Verdict.VOID,
+                f"every answer of {start.name} is empty: nothing was said, so nothing was compared",
+            )
     for start in evidence.starts:
         if start.proof_missing and not start.failed:
             return Verdict.VOID, f"{start.arm} {start.name}: {start.proof_missing[0]}"
@@ -59,7 +62,11 @@ def failing_candidate(evidence: Evidence, alpha: float) -> tuple[Verdict, str] |
     if any(start.answered and not start.failed for start in evidence.candidate):
         return None
     starts = len(evidence.candidate)
-    what = "fails" if all(start.failed for start in evidence.candidate) else f"answers 0 of {evidence.total} requests"
+    what = (
+        "fails"
+        if all(start.failed for start in evidence.candidate)
+        else f"answers 0 of {evidence.total} requests"
+    )
     failed = sum(start.failed for start in evidence.baseline)
     if failed:
         return Verdict.INFRA, (
@@ -67,11 +74,17 @@ def failing_candidate(evidence: Evidence, alpha: float) -> tuple[Verdict, str] |
             f"in {failed} of {len(evidence.baseline)}"
         )
     if not evidence.enough:
-        return Verdict.INCONCLUSIVE, f"the candidate {what} in the only start that counts; no other could be made"
+        return (
+            Verdict.INCONCLUSIVE,
+            f"the candidate {what} in the only start that counts; no other could be made",
+        )
     baseline = len(evidence.baseline)
     told = f"the candidate {what} in {starts} of {starts} starts, and the baseline answered in {baseline} of {baseline}"
     if not is_no_chance(baseline, starts, alpha):
-        return Verdict.INCONCLUSIVE, f"{told}: too few to tell it from starts that fail at random in both arms"
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{told}: too few to tell it from starts that fail at random in both arms",
+        )
     return Verdict.REGRESSION, told
 
 

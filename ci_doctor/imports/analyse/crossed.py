@@ -40,8 +40,12 @@ def avoided(history: History, graph: Graph) -> Iterator[Hazard]:
             continue
         first = first or second
         detail = f"CPython avoided a deadlock: thread {second.thread} holds {held} and went on without {deadlock.name}"
-        load = history.load_by(deadlock.owner, deadlock.name) if deadlock.owner is not None else None
-        yield _hazard(history, Closeness.FIRED, (first, second), margin(load, second.began_ns), detail)
+        load = (
+            history.load_by(deadlock.owner, deadlock.name) if deadlock.owner is not None else None
+        )
+        yield _hazard(
+            history, Closeness.FIRED, (first, second), margin(load, second.began_ns), detail
+        )
 
 
 def _held(deadlock: Deadlock, graph: Graph) -> str:
@@ -67,11 +71,17 @@ def _import(history: History, n: int | None, name: str, deadlock: Deadlock) -> I
 
 
 def _hazard(
-    history: History, closeness: Closeness, imports: tuple[Import, Import], margin_ns: int | None, detail: str
+    history: History,
+    closeness: Closeness,
+    imports: tuple[Import, Import],
+    margin_ns: int | None,
+    detail: str,
 ) -> Hazard:
     first, second = imports
     pair = first.name, second.name
-    kind = Kind.SUBMODULE if is_below(pair[0], pair[1]) or is_below(pair[1], pair[0]) else Kind.CYCLE
+    kind = (
+        Kind.SUBMODULE if is_below(pair[0], pair[1]) or is_below(pair[1], pair[0]) else Kind.CYCLE
+    )
     modules = tuple(sorted(dict.fromkeys(pair), key=lambda name: (name.count("."), name)))
     return Hazard(
         kind=kind,

@@ -29,7 +29,9 @@ def _sites(sites: Iterable[Site]) -> tuple[Site, ...]:
     return tuple(found)
 
 
-def _import(history: History, n: int, name: str, ask: Ask, chain: Sequence[Site], began_ns: int) -> Import:
+def _import(
+    history: History, n: int, name: str, ask: Ask, chain: Sequence[Site], began_ns: int
+) -> Import:
     thread = history.process.threads[n]
     load = history.load_by(n, name)
     return Import(

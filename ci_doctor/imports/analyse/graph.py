@@ -20,7 +20,9 @@ class Graph:
     def __init__(self, history: History) -> None:
         self.number = {name: index for index, name in enumerate(history.executed)}
         self.names = list(self.number)
-        self.needs: list[tuple[Need, ...]] = [tuple(self._needs(name, history)) for name in self.names]
+        self.needs: list[tuple[Need, ...]] = [
+            tuple(self._needs(name, history)) for name in self.names
+        ]
         self.reach = [0] * len(self.names)
         self.group: list[int] = [-1] * len(self.names)
         self.groups: list[tuple[str, ...]] = []
@@ -28,7 +30,11 @@ class Graph:
         for members in groups(targets):
             self._take(members, targets)
         self.grouped = self.bits(name for group in self.groups if len(group) > 1 for name in group)
-        failed = (name for name, loads in history.executed.items() if not any(_is_loaded(load) for load in loads))
+        failed = (
+            name
+            for name, loads in history.executed.items()
+            if not any(_is_loaded(load) for load in loads)
+        )
         self.unloaded = self.bits(failed)
 
     def bits(self, names: Iterable[str]) -> int:

@@ -13,7 +13,12 @@ from ci_doctor.imports.analyse.graph import Graph
 from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
 from ci_doctor.imports.analyse.history import History
 from ci_doctor.imports.analyse.locks import Steps, crossings
-from ci_doctor.imports.analyse.replaced import failed_hazards, handed_out, replaced_hazards, replaced_modules
+from ci_doctor.imports.analyse.replaced import (
+    failed_hazards,
+    handed_out,
+    replaced_hazards,
+    replaced_modules,
+)
 from ci_doctor.imports.record.trace import Process
 
 __all__ = ["Closeness", "Found", "Hazard", "Import", "Kind", "find_hazards"]
@@ -54,7 +59,9 @@ def find_hazards(process: Process) -> Found:
         *avoided(history, graph),
         *_crossed(history, forests, graph, crossing),
     ]
-    closest = _one_each(_one_each(sorted(found, key=_badness), _places), lambda hazard: _group(hazard, graph))
+    closest = _one_each(
+        _one_each(sorted(found, key=_badness), _places), lambda hazard: _group(hazard, graph)
+    )
     if grower.is_cut or replacing.are_short or crossing.are_short:
         told = tuple(replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in closest)
         return Found(hazards=told, is_whole=False)
@@ -70,9 +77,15 @@ def _forests(history: History, grower: Grower) -> list[Forest]:
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for n, entries in history.entries.items():
         settled = [grower.progress.before(entry).loaded & grower.wanted for entry in entries]
-        alike[tuple((entry.site, entry.name, bits) for entry, bits in zip(entries, settled, strict=True))].append(n)
+        alike[
+            tuple(
+                (entry.site, entry.name, bits) for entry, bits in zip(entries, settled, strict=True)
+            )
+        ].append(n)
     # A thread that did load something, or waited, tells more than one that found everything done.
-    acted = {load.begin.n for loads in history.executed.values() for load in loads} | {n for n, _ in history.waits}
+    acted = {load.begin.n for loads in history.executed.values() for load in loads} | {
+        n for n, _ in history.waits
+    }
     forests = []
     for threads in alike.values():
         for n in sorted(threads, key=lambda n: (n not in acted, history.entries[n][0].t))[:_ALIKE]:
@@ -87,7 +100,9 @@ def _grown(grower: Grower, n: int) -> Iterator[Forest]:
         yield skipping
 
 
-def _crossed(history: History, forests: list[Forest], graph: Graph, steps: Steps) -> Iterator[Hazard]:
+def _crossed(
+    history: History, forests: list[Forest], graph: Graph, steps: Steps
+) -> Iterator[Hazard]:
     for index, one in enumerate(forests):
         for two in forests[index + 1 :]:
             if one.n == two.n or (one.skipping and two.skipping):
@@ -95,7 +110,9 @@ def _crossed(history: History, forests: list[Forest], graph: Graph, steps: Steps
             waiting, other = (two, one) if one.skipping else (one, two)
             simplest: dict[Hashable, Hazard] = {}
             # The shortest of each group and two places: what is told is what a person can follow.
-            for crossing in sorted(crossings(waiting, other, graph, steps), key=lambda crossing: crossing.length):
+            for crossing in sorted(
+                crossings(waiting, other, graph, steps), key=lambda crossing: crossing.length
+            ):
                 group = graph.group[graph.number[crossing.has_one.name]]
                 key = (group, crossing.has_one.entry.site, crossing.has_two.entry.site)
                 if key not in simplest:

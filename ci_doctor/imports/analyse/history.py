@@ -28,9 +28,13 @@ class History:
         self.process = process
         self.orders = Orders(process.orders)
         self.events: dict[int, list[Event]] = defaultdict(list)
-        self.entries: dict[int, list[Ask]] = defaultdict(list)  # asked for while the thread loads nothing
+        self.entries: dict[int, list[Ask]] = defaultdict(
+            list
+        )  # asked for while the thread loads nothing
         self.asked: dict[tuple[int, str], list[Ask]] = defaultdict(list)  # by thread and module
-        self.inside: dict[str, list[Ask]] = defaultdict(list)  # asked for while the module is loaded
+        self.inside: dict[str, list[Ask]] = defaultdict(
+            list
+        )  # asked for while the module is loaded
         self.waits: dict[tuple[int, str], list[Wait]] = defaultdict(list)
         self.deadlocks: list[Deadlock] = []
         for event in process.events:
@@ -40,13 +44,17 @@ class History:
         self.loads: dict[str, list[Load]] = defaultdict(list)
         for load in sorted(self._loads(), key=lambda load: load.begin.t):
             self.loads[load.begin.name].append(load)
-        self.executed = {name: found for name in self.loads if (found := [*filter(_executed, self.loads[name])])}
+        self.executed = {
+            name: found for name in self.loads if (found := [*filter(_executed, self.loads[name])])
+        }
 
     def _take(self, events: list[Event]) -> None:
         for event in _lock_order(sorted(events, key=lambda event: event.k)):
             if isinstance(event, Ask):
                 self.asked[event.n, event.name].append(event)
-                (self.entries[event.n] if event.within is None else self.inside[event.within]).append(event)
+                (
+                    self.entries[event.n] if event.within is None else self.inside[event.within]
+                ).append(event)
             elif isinstance(event, Wait):
                 self.waits[event.n, event.name].append(event)
             elif isinstance(event, Deadlock):
@@ -82,7 +90,9 @@ class History:
 
     def _cause(self, ask: Ask) -> Ask | None:
         """The ask for the module within which `ask` was made, by the same thread: the last one before it."""
-        earlier = [other for other in self.asked.get((ask.n, ask.within or ""), ()) if other.k < ask.k]
+        earlier = [
+            other for other in self.asked.get((ask.n, ask.within or ""), ()) if other.k < ask.k
+        ]
         return earlier[-1] if earlier else None
 
 
@@ -95,7 +105,11 @@ def _lock_order(events: list[Event]) -> Iterator[Event]:
     held_back: Ask | None = None
     for event in events:
         if held_back is not None:
-            if isinstance(event, Ask) and event.site == held_back.site and event.name.startswith(held_back.name + "."):
+            if (
+                isinstance(event, Ask)
+                and event.site == held_back.site
+                and event.name.startswith(held_back.name + ".")
+            ):
                 yield event
                 yield held_back
                 held_back = None

@@ -75,7 +75,11 @@ def crossings(one: Forest, two: Forest, graph: Graph, steps: Steps) -> Iterator[
 
 def same_gate(one: Taken, two: Taken) -> bool:
     """Whether both are taken within the same outermost module: its lock keeps the two threads apart."""
-    return one.outermost is not one and two.outermost is not two and one.outermost.name == two.outermost.name
+    return (
+        one.outermost is not one
+        and two.outermost is not two
+        and one.outermost.name == two.outermost.name
+    )
 
 
 def _meeting(needs_one: Taken, needs_two: Taken, one: Forest, two: Forest) -> int:

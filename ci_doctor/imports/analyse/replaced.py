@@ -7,7 +7,14 @@ the wait (CPython 3.8 to 3.12: `PyImport_ImportModuleLevelObject`); `importlib.i
 
 from collections.abc import Iterator, Sequence
 
-from ci_doctor.imports.analyse.evidence import duration, how_close, margin, of_ask, of_taken, overlap
+from ci_doctor.imports.analyse.evidence import (
+    duration,
+    how_close,
+    margin,
+    of_ask,
+    of_taken,
+    overlap,
+)
 from ci_doctor.imports.analyse.forest import Forest, Taken
 from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
 from ci_doctor.imports.analyse.history import History, Load
@@ -16,7 +23,10 @@ from ci_doctor.imports.record.events import Ask, Wait
 from ci_doctor.imports.report.remedy import remedy
 
 Held = frozenset[str]
-_HANDED = {"replaced": "the discarded object", "removed": "the unfinished module of an import that failed"}
+_HANDED = {
+    "replaced": "the discarded object",
+    "removed": "the unfinished module of an import that failed",
+}
 _KINDS = {"replaced": Kind.REPLACED, "removed": Kind.FAILED}
 
 
@@ -25,7 +35,10 @@ def replaced_modules(history: History) -> tuple[str, ...]:
     return tuple(
         name
         for name, loads in history.executed.items()
-        if any(load.end is not None and load.end.status == "loaded" and load.end.replaced for load in loads)
+        if any(
+            load.end is not None and load.end.status == "loaded" and load.end.replaced
+            for load in loads
+        )
     )
 
 
@@ -35,12 +48,16 @@ def handed_out(history: History) -> Iterator[Hazard]:
         for wait in waits:
             asks = [ask for ask in history.asked.get((wait.n, wait.name), ()) if ask.k < wait.k]
             load = _waited_for(history, wait)
-            is_consequence = wait.outcome == "removed" and load is not None and _is_told(history, load)
+            is_consequence = (
+                wait.outcome == "removed" and load is not None and _is_told(history, load)
+            )
             if wait.outcome in _HANDED and asks and load is not None and not is_consequence:
                 second = of_ask(history, asks[-1])
                 detail = f"the second import waited {duration(wait.waited_ns)} and was handed {_HANDED[wait.outcome]}"
                 first = _loader(history, load, second)
-                yield _hazard(history, _KINDS[wait.outcome], Closeness.FIRED, (first, second), load, detail)
+                yield _hazard(
+                    history, _KINDS[wait.outcome], Closeness.FIRED, (first, second), load, detail
+                )
 
 
 def _waited_for(history: History, wait: Wait) -> Load | None:
@@ -82,21 +99,36 @@ def replaced_hazards(history: History, forests: Sequence[Forest], steps: Steps) 
             (one, first, two, second)
             for one, first in asking
             for two, second in asking
-            if one.n != two.n and _can_wait(first, two, second, held[id(first)], held[id(second)]) and not one.skipping
+            if one.n != two.n
+            and _can_wait(first, two, second, held[id(first)], held[id(second)])
+            and not one.skipping
         ]
         # Who did load it comes first; what might have been only counts where that one is not in danger.
         made = [pair for pair in found if history.load_by(pair[0].n, name)]
         yield from (_replaced(history, name, *pair) for pair in made or found)
 
 
-def _can_wait(first: Taken, two: Forest, second: Taken, held_first: Held, held_second: Held) -> bool:
+def _can_wait(
+    first: Taken, two: Forest, second: Taken, held_first: Held, held_second: Held
+) -> bool:
     """Whether the thread of `second` can wait by a statement while the one of `first` loads the module."""
-    if first.waits or second.ask is None or second.ask.how != "statement" or held_first & held_second:
+    if (
+        first.waits
+        or second.ask is None
+        or second.ask.how != "statement"
+        or held_first & held_second
+    ):
         return False
-    return not two.skipping or second.name in two.skipped or skips_into(two, [*held_second, second.name], held_first)
+    return (
+        not two.skipping
+        or second.name in two.skipped
+        or skips_into(two, [*held_second, second.name], held_first)
+    )
 
 
-def _replaced(history: History, name: str, one: Forest, first: Taken, two: Forest, second: Taken) -> Hazard:
+def _replaced(
+    history: History, name: str, one: Forest, first: Taken, two: Forest, second: Taken
+) -> Hazard:
     load = history.load_by(one.n, name)
     imports = of_taken(history, one.n, first), of_taken(history, two.n, second)
     if load is None:
@@ -106,7 +138,9 @@ def _replaced(history: History, name: str, one: Forest, first: Taken, two: Fores
     ask_ns = imports[1].began_ns
     waited = any(wait.owner == one.n for wait in history.waits.get((two.n, name), ()))
     closeness = Closeness.NEAR if waited else overlap(load, ask_ns)
-    return _hazard(history, Kind.REPLACED, closeness, imports, load, how_close(margin(load, ask_ns)))
+    return _hazard(
+        history, Kind.REPLACED, closeness, imports, load, how_close(margin(load, ask_ns))
+    )
 
 
 def failed_hazards(history: History) -> Iterator[Hazard]:
@@ -120,7 +154,14 @@ def failed_hazards(history: History) -> Iterator[Hazard]:
                         second = of_ask(history, ask)
                         first = _loader(history, load, second)
                         detail = how_close(margin(load, ask.t))
-                        yield _hazard(history, Kind.FAILED, overlap(load, ask.t), (first, second), load, detail)
+                        yield _hazard(
+                            history,
+                            Kind.FAILED,
+                            overlap(load, ask.t),
+                            (first, second),
+                            load,
+                            detail,
+                        )
 
 
 def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
@@ -132,25 +173,39 @@ def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
         if not orders.before(ask, load.begin):
             is_free = ask.how == "statement" and not orders.before(load.end, ask)
             # Both within one module: its lock keeps them apart.
-            return ask if is_free and (ask.within is None or ask.within != load.begin.within) else None
+            return (
+                ask if is_free and (ask.within is None or ask.within != load.begin.within) else None
+            )
     return None
 
 
 def _is_told(history: History, load: Load) -> bool:
     """It failed because CPython avoided a deadlock, which is told by itself."""
-    return any(load.begin.n in {deadlock.n, deadlock.owner} and deadlock.t in load for deadlock in history.deadlocks)
+    return any(
+        load.begin.n in {deadlock.n, deadlock.owner} and deadlock.t in load
+        for deadlock in history.deadlocks
+    )
 
 
 def _matters(history: History, ask: Ask, load: Load) -> bool:
     """Whether the second import would be harmed. `from m import x` of a module that always fails raises either way."""
-    own = [other for other in history.executed.get(ask.name, ()) if other.begin.n == ask.n and other.begin.k > ask.k]
+    own = [
+        other
+        for other in history.executed.get(ask.name, ())
+        if other.begin.n == ask.n and other.begin.k > ask.k
+    ]
     fails_itself = bool(own) and own[0].end is not None and own[0].end.status == "failed"
     came_first = bool(own) and own[0].begin.t < load.begin.t
     return not came_first and not (fails_itself and ask.names)
 
 
 def _hazard(
-    history: History, kind: Kind, closeness: Closeness, imports: tuple[Import, Import], load: Load | None, detail: str
+    history: History,
+    kind: Kind,
+    closeness: Closeness,
+    imports: tuple[Import, Import],
+    load: Load | None,
+    detail: str,
 ) -> Hazard:
     first, second = imports
     return Hazard(

@@ -28,7 +28,9 @@ class Progress:
         self._orders = history.orders
         self._cache: dict[tuple[int, int], Settled] = {}
         self._after: dict[int, dict[int, Settled]] = {}
-        asked_for: dict[int, set[int]] = defaultdict(set)  # by thread, the events that an order names
+        asked_for: dict[int, set[int]] = defaultdict(
+            set
+        )  # by thread, the events that an order names
         for order in history.process.orders:
             for n, k in order.seen.items():
                 asked_for[n].add(k)
@@ -49,7 +51,9 @@ class Progress:
         return self._cache[key]
 
 
-def _states(walk: "_Walk", events: Sequence[Event], ks: Sequence[int]) -> Iterator[tuple[int, Settled]]:
+def _states(
+    walk: "_Walk", events: Sequence[Event], ks: Sequence[int]
+) -> Iterator[tuple[int, Settled]]:
     """The state after each of the events `ks`, in their order."""
     at = 0
     for k in ks:

@@ -73,7 +73,11 @@ def _shows(hazard: Hazard, event: Event) -> bool:
             return isinstance(event, Wait) and event.outcome == "removed" and event.name in modules
         case _:
             # Both sides are modules of this hazard: the lock that is wanted and one that is held.
-            return isinstance(event, Deadlock) and event.name in modules and not modules.isdisjoint(event.held)
+            return (
+                isinstance(event, Deadlock)
+                and event.name in modules
+                and not modules.isdisjoint(event.held)
+            )
 
 
 def was_held(processes: Iterable[Process]) -> bool:
@@ -83,7 +87,9 @@ def was_held(processes: Iterable[Process]) -> bool:
 
 def met(processes: Iterable[Process]) -> bool:
     """Whether another thread came while one was held."""
-    return any(isinstance(event, Held) and event.met for process in processes for event in process.events)
+    return any(
+        isinstance(event, Held) and event.met for process in processes for event in process.events
+    )
 
 
 class Candidate(Struct, frozen=True, kw_only=True):

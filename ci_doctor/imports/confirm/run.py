@@ -52,7 +52,11 @@ class Confirmation(Struct, frozen=True, kw_only=True):
         A run that ended otherwise than the recorded one may not have come as far as the other import, unless that one came.
         """
         tried = [run for run in self.runs if run.was_held and run.recorded.received is None]
-        whole = [run for run in tried if not run.recorded.timed_out and (run.ended_as_recorded or run.met)]
+        whole = [
+            run
+            for run in tried
+            if not run.recorded.timed_out and (run.ended_as_recorded or run.met)
+        ]
         return self.fired_in is not None or bool(whole)
 
 
@@ -64,7 +68,9 @@ def confirm(
     repeats: int = REPEATS,
 ) -> tuple[Confirmation, ...]:
     """Try each of `candidates`; `run` makes the run of that number. It ends with the first run that a signal has ended."""
-    confirmations = {index: Confirmation(candidate=candidate) for index, candidate in enumerate(candidates)}
+    confirmations = {
+        index: Confirmation(candidate=candidate) for index, candidate in enumerate(candidates)
+    }
     number = 0
     for index, candidate in enumerate(candidates):
         for hold in [hold for _ in range(repeats) for hold in holds(candidate.worst)]:

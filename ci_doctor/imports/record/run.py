@@ -71,7 +71,9 @@ def record(  # noqa: PLR0913 - what a run has
     `timeout_s` ends one that never ends by itself. `interruption` is handling signals: the first stops the run in order, a
     second at once. Raises OSError where the command cannot be run, InfraError as `Guardian.start` does.
     """
-    environment = recording(environ, directory.absolute(), hold.text() if hold is not None else None)
+    environment = recording(
+        environ, directory.absolute(), hold.text() if hold is not None else None
+    )
     run = _Run(tuple(command), environment, streams or Streams(), timeout_s)
     with asyncio.Runner() as runner:
         runner.run(run.to_the_end(interruption or Interruption()))
@@ -109,7 +111,11 @@ class _Run:
     """One run under way."""
 
     def __init__(
-        self, command: tuple[str, ...], environment: Mapping[str, str], streams: Streams, timeout_s: float | None
+        self,
+        command: tuple[str, ...],
+        environment: Mapping[str, str],
+        streams: Streams,
+        timeout_s: float | None,
     ) -> None:
         self.command = command
         self.environment = environment
@@ -171,13 +177,17 @@ class _Run:
         if self.timed_out or self.outlived:
             await tree.terminate(_GRACE_S)
 
-    async def _stop(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]", number: signals.Signals) -> None:
+    async def _stop(
+        self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]", number: signals.Signals
+    ) -> None:
         """End as we do; a second signal ends this, and what is left is killed."""
         by_terminal = number is signals.SIGINT and _in_foreground()
         try:
             await asyncio.wait({ended}, timeout=_AFTER_CTRL_C_S if by_terminal else _HEARD_S)
             if not ended.done():
-                signals.pidfd_send_signal(child.pidfd, signals.SIGINT if number is signals.SIGINT else signals.SIGTERM)
+                signals.pidfd_send_signal(
+                    child.pidfd, signals.SIGINT if number is signals.SIGINT else signals.SIGTERM
+                )
                 await asyncio.wait({ended}, timeout=_LAST_S)
             await tree.terminate(_GRACE_S)
         except (asyncio.CancelledError, ProcessLookupError):
@@ -200,6 +210,8 @@ async def _outlived(tree: OwnTree) -> tuple[str, ...]:
 def _in_foreground() -> bool:
     """Whether Ctrl-C on our terminal reaches our whole process group, and so the command too."""
     try:
-        return any(os.isatty(number) and os.tcgetpgrp(number) == os.getpgrp() for number in (0, 1, 2))
+        return any(
+            os.isatty(number) and os.tcgetpgrp(number) == os.getpgrp() for number in (0, 1, 2)
+        )
     except OSError:
         return False

@@ -11,7 +11,19 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
-from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, Escape, Event, Held, Order, Site, Thread, Wait
+from ci_doctor.imports.record.events import (
+    Ask,
+    Begin,
+    Deadlock,
+    End,
+    Escape,
+    Event,
+    Held,
+    Order,
+    Site,
+    Thread,
+    Wait,
+)
 
 __all__ = ["Process", "Site", "Thread", "read_trace"]
 
@@ -72,7 +84,14 @@ def read_trace(text: str) -> Process | None:
     for number, line in enumerate(lines, start=1):
         try:
             reader.read(_values(line))
-        except (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError) as error:
+        except (
+            ValueError,
+            SyntaxError,
+            TypeError,
+            LookupError,
+            RecursionError,
+            MemoryError,
+        ) as error:
             raise _unreadable(number, line) from error
     return reader.process(truncated=cut_off)
 
@@ -141,7 +160,9 @@ class _Reader:
         """The place of a record; one value for the many records of one place."""
         key = (fields["file"], fields["line"], fields["module"])
         if key not in self.sites:
-            self.sites[key] = msgspec.convert(dict(zip(("file", "line", "module"), key, strict=True)), Site)
+            self.sites[key] = msgspec.convert(
+                dict(zip(("file", "line", "module"), key, strict=True)), Site
+            )
         return self.sites[key]
 
     def read_other(self, kind: str, fields: dict[str, object]) -> None:
@@ -149,10 +170,16 @@ class _Reader:
         match kind:
             case "process":
                 facts = fields.pop("facts")
-                self.facts |= {"started_ns": fields.pop("t"), **fields, **msgspec.convert(facts, dict[str, object])}
+                self.facts |= {
+                    "started_ns": fields.pop("t"),
+                    **fields,
+                    **msgspec.convert(facts, dict[str, object]),
+                }
             case "thread":
                 site = self.site(fields) if fields["file"] else None
-                thread = msgspec.convert({**fields, "number": fields["n"], "started_at": site}, Thread)
+                thread = msgspec.convert(
+                    {**fields, "number": fields["n"], "started_at": site}, Thread
+                )
                 self.threads[thread.number] = thread
             case "order":
                 self.pending[msgspec.convert(fields["n"], int)] = fields["seen"]
@@ -167,7 +194,9 @@ class _Reader:
         """All of it as one value; None where the first record is not there."""
         if "pid" not in self.facts:
             return None
-        unnamed = {event.n: Thread(number=event.n, name=f"thread {event.n}") for event in self.events}
+        unnamed = {
+            event.n: Thread(number=event.n, name=f"thread {event.n}") for event in self.events
+        }
         return msgspec.structs.replace(
             msgspec.convert({"armed": False, **self.facts, "threads": {}}, Process),
             threads=unnamed | self.threads,

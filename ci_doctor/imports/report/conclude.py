@@ -73,7 +73,9 @@ def judge(
     return tuple(_judge(group, confirmations, confirming=confirming) for group in groups)
 
 
-def _judge(group: Candidate, confirmations: tuple[Confirmation, ...], *, confirming: bool) -> Judged:
+def _judge(
+    group: Candidate, confirmations: tuple[Confirmation, ...], *, confirming: bool
+) -> Judged:
     if group.has_fired:
         return Judged(candidate=group, standing=Standing.FIRED)
     confirmation = next((each for each in confirmations if each.candidate is group), None)
@@ -115,7 +117,9 @@ def how_it_ended(recorded: Recorded) -> str:
     """`exit code 1`, `SIGSEGV`."""
     if recorded.signal is not None:
         return recorded.signal
-    return f"exit code {recorded.exit_code}" if recorded.exit_code is not None else "an unknown status"
+    return (
+        f"exit code {recorded.exit_code}" if recorded.exit_code is not None else "an unknown status"
+    )
 
 
 def _happened(seen: Seen, count: int) -> str:
@@ -140,9 +144,7 @@ def _nothing_known(seen: Seen) -> str | None:
         return "nothing was recorded: no Python that reads PYTHONPATH and runs `site` was started"
     if unarmed := [process for process in run.processes if not process.armed]:
         first = unarmed[0]
-        return (
-            f"process {first.pid} (Python {first.version}) was not recorded: its import system is not one that is known"
-        )
+        return f"process {first.pid} (Python {first.version}) was not recorded: its import system is not one that is known"
     if run.unreadable:
         return f"{_traces(len(run.unreadable))} cannot be read, so that what is known is not whole"
     return None
@@ -160,7 +162,9 @@ def _safe(seen: Seen) -> str:
 
 
 def _runs(seen: Seen) -> str:
-    count = len({run.number for each in seen.judged if each.confirmation for run in each.confirmation.runs})
+    count = len(
+        {run.number for each in seen.judged if each.confirmation for run in each.confirmation.runs}
+    )
     return "1 run with a delay" if count == 1 else f"{count} runs with a delay"
 
 

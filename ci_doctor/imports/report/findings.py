@@ -87,7 +87,11 @@ def _standing(judged: Judged) -> str:
         case Standing.SAFE:
             return _not_made(confirmation)
         case Standing.OPEN:
-            return "the runs with a delay could not decide it" if confirmation else "no run was made for it"
+            return (
+                "the runs with a delay could not decide it"
+                if confirmation
+                else "no run was made for it"
+            )
         case _:
             return "nothing orders the two imports"
 
@@ -126,7 +130,9 @@ def _side(side: Import) -> Evidence:
     if len(outer) > _CHAIN_SHOWN:
         lines.append(f"… {len(outer) - _CHAIN_SHOWN} more")
     lines += [f"while {site.module} runs {place(site)}" for site in reversed(outer[:_CHAIN_SHOWN])]
-    return Evidence(file=shown(side.site.file), line=side.site.line or None, excerpt="\n".join(lines))
+    return Evidence(
+        file=shown(side.site.file), line=side.site.line or None, excerpt="\n".join(lines)
+    )
 
 
 def _elsewhere(judged: Judged, seen: Seen) -> str:
@@ -142,7 +148,11 @@ def _elsewhere(judged: Judged, seen: Seen) -> str:
 
 
 def _held(run: HeldRun, excerpts: dict[int, str]) -> Evidence:
-    ended = "was stopped, it did not end" if run.recorded.timed_out else f"ended with {how_it_ended(run.recorded)}"
+    ended = (
+        "was stopped, it did not end"
+        if run.recorded.timed_out
+        else f"ended with {how_it_ended(run.recorded)}"
+    )
     lines = [f"the run with the delay {ended}"]
     failed = run.recorded.timed_out or run.recorded.exit_code != 0
     if failed and (said := excerpts.get(run.number)):
@@ -186,7 +196,9 @@ def _not_recorded(seen: Seen) -> Finding:
     return Finding(
         rule="import-race/not-recorded",
         severity=Severity.WARNING,
-        summary=f"not followed: {seen.isolated}" if seen.isolated else "imports were not recorded, or cannot be read",
+        summary=f"not followed: {seen.isolated}"
+        if seen.isolated
+        else "imports were not recorded, or cannot be read",
         evidence=tuple(Evidence(excerpt=text) for text in seen.recorded.unreadable),
         remedy="give a command that starts a Python without `-I`, `-E` and `-S`",
     )

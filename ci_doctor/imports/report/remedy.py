@@ -28,7 +28,9 @@ class Remedy(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def remedy(first: "Import", second: "Import", modules: Sequence[str], *, movable_only: bool = False) -> Remedy:
+def remedy(
+    first: "Import", second: "Import", modules: Sequence[str], *, movable_only: bool = False
+) -> Remedy:
     """What keeps `first` and `second` apart: all `modules` are imported before the thread of one of them starts.
 
     movable_only: a preload would not help.

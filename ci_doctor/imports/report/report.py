@@ -24,7 +24,11 @@ def facts(seen: Seen) -> dict[str, Any]:
     """What was recorded, as JSON values."""
     run = seen.recorded
     return {
-        "hazards": [_hazard_facts(judged, hazard) for judged in seen.judged for hazard in judged.candidate.hazards],
+        "hazards": [
+            _hazard_facts(judged, hazard)
+            for judged in seen.judged
+            for hazard in judged.candidate.hazards
+        ],
         "immune_to": [_plain(hazard) for hazard in seen.spared],
         "counts": {
             **standings(seen.judged),
@@ -55,13 +59,20 @@ def facts(seen: Seen) -> dict[str, Any]:
 
 def _hazard_facts(judged: Judged, hazard: Hazard) -> dict[str, Any]:
     run = judged.confirmation.fired_in if judged.confirmation is not None else None
-    return {**_plain(hazard), "standing": str(judged.standing), "hold": run.hold.text() if run is not None else None}
+    return {
+        **_plain(hazard),
+        "standing": str(judged.standing),
+        "hold": run.hold.text() if run is not None else None,
+    }
 
 
 def _plain(hazard: Hazard) -> dict[str, Any]:
     rule = hazard.remedy.rule
     plain: dict[str, Any] = msgspec.to_builtins(hazard)
-    return {**plain, "remedy": {**plain["remedy"], "rule": format_rule(rule) if rule is not None else None}}
+    return {
+        **plain,
+        "remedy": {**plain["remedy"], "rule": format_rule(rule) if rule is not None else None},
+    }
 
 
 def _process_facts(process: Process) -> dict[str, Any]:
@@ -129,9 +140,15 @@ def attempts(seen: Seen, runs: Sequence[HeldRun], logs: dict[int, str]) -> tuple
 
 
 def _attempt(run: HeldRun, seen: Seen, log: str | None) -> Attempt:
-    shows = [judged for judged in seen.judged if judged.confirmation and judged.confirmation.fired_in is run]
+    shows = [
+        judged
+        for judged in seen.judged
+        if judged.confirmation and judged.confirmation.fired_in is run
+    ]
     came = "met, nothing happened" if run.met else "nobody came" if run.was_held else "not held"
-    said = f"fired: {', '.join(what(judged.candidate.worst) for judged in shows)}" if shows else came
+    said = (
+        f"fired: {', '.join(what(judged.candidate.worst) for judged in shows)}" if shows else came
+    )
     return Attempt(
         name=f"held {run.number}",
         outcome=f"{_outcome(run.recorded, said)} ({run.hold.text()})",
@@ -176,7 +193,10 @@ def cases(seen: Seen) -> tuple[Case, ...]:
     )
     if seen.recorded.processes and not seen.is_whole:
         message = "not all of what could meet was compared"
-        return (*found, Case(group="import-race", name="all imports", outcome=Outcome.ERROR, message=message))
+        return (
+            *found,
+            Case(group="import-race", name="all imports", outcome=Outcome.ERROR, message=message),
+        )
     if not found and seen.recorded.processes:
         return (Case(group="import-race", name="imports across threads", outcome=Outcome.PASSED),)
     return found

@@ -18,7 +18,9 @@ def chrome_trace(processes: Iterable[Process]) -> dict[str, object]:
     known = list(processes)
     origin = min((process.started_ns for process in known), default=0)
     return {
-        "traceEvents": [entry for process in known for entry in _Drawing(process, origin).entries()],
+        "traceEvents": [
+            entry for process in known for entry in _Drawing(process, origin).entries()
+        ],
         "displayTimeUnit": "ms",
         "otherData": {"version": "1", "clock": "monotonic", "origin_ns": origin},
     }
@@ -87,13 +89,20 @@ class _Drawing:
             args["unfinished"] = True
         else:
             args |= {"status": end.status, "replaced": end.replaced}
-        return self.complete(begin, "import", begin.name, (begin.t, self.end if end is None else end.t), args)
+        return self.complete(
+            begin, "import", begin.name, (begin.t, self.end if end is None else end.t), args
+        )
 
     def waited(self, wait: Wait) -> Entry:
         """One wait as a complete event."""
         owner = self.process.threads.get(wait.owner) if wait.owner is not None else None
-        args: dict[str, object] = {"outcome": wait.outcome, "owner": owner.name if owner is not None else None}
-        return self.complete(wait, "wait", f"wait for {wait.name}", (wait.t - wait.waited_ns, wait.t), args)
+        args: dict[str, object] = {
+            "outcome": wait.outcome,
+            "owner": owner.name if owner is not None else None,
+        }
+        return self.complete(
+            wait, "wait", f"wait for {wait.name}", (wait.t - wait.waited_ns, wait.t), args
+        )
 
     def avoided(self, deadlock: Deadlock) -> Entry:
         """A deadlock that CPython avoided, as an instant that the whole process sees."""
@@ -106,10 +115,15 @@ class _Drawing:
             "ts": self.microseconds(deadlock.t),
             "pid": self.process.pid,
             "tid": deadlock.n,
-            "args": {"held": list(deadlock.held), "owner": owner.name if owner is not None else None},
+            "args": {
+                "held": list(deadlock.held),
+                "owner": owner.name if owner is not None else None,
+            },
         }
 
-    def complete(self, event: Event, category: str, name: str, span: tuple[int, int], args: Entry) -> Entry:
+    def complete(
+        self, event: Event, category: str, name: str, span: tuple[int, int], args: Entry
+    ) -> Entry:
         """A complete event ("X") from `span[0]` to `span[1]`."""
         began, ended = span
         ts = self.microseconds(began)

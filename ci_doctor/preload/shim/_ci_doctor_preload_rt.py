@@ -48,7 +48,9 @@ def spec_after(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
     finders = list(sys.meta_path)
     while not is_ours(finders.pop(0), rules):
         pass
-    for finder in finders:  # an old one has no find_spec: that raises, and the import system itself must ask it
+    for finder in (
+        finders
+    ):  # an old one has no find_spec: that raises, and the import system itself must ask it
         spec = finder.find_spec(name, path, target)
         if spec is not None:
             return spec
@@ -68,7 +70,9 @@ class Watched:
         self.triggers: set[str] = set()
         self.instead: dict[str, Any] = {}  # what to do, once, in the place of executing a module
         # zipimport of 3.8 and 3.9 creates and executes in one.
-        methods = ("create_module", "exec_module") if hasattr(loader, "exec_module") else ("load_module",)
+        methods = (
+            ("create_module", "exec_module") if hasattr(loader, "exec_module") else ("load_module",)
+        )
         own = vars(loader)
         names = [name for name in (*methods, "get_code") if hasattr(loader, name)]
         self.originals = {name: getattr(loader, name) for name in names}
@@ -83,7 +87,9 @@ class Watched:
             if not self.triggers and not self.instead:
                 own = vars(self.loader)
                 for name in self.originals:
-                    if getattr(own.get(name), "__self__", None) is self:  # nobody has put another over it
+                    if (
+                        getattr(own.get(name), "__self__", None) is self
+                    ):  # nobody has put another over it
                         del own[name]
                         own.update({name: self.before[name]} if name in self.before else {})
         finally:
@@ -105,13 +111,17 @@ class Watched:
             self.instead[trigger] = lambda _module: None  # it must not be executed again
         elif first is not None:
             loaded = retell(first, create, spec)
-            self.instead[trigger] = lambda module: retell(first, self.originals["exec_module"], module)
+            self.instead[trigger] = lambda module: retell(
+                first, self.originals["exec_module"], module
+            )
         self.done(trigger)
         return create(spec) if trigger not in self.instead else loaded
 
     def exec_module(self, module: "Any") -> None:
         """Execute `module`, or do what stands in the place of that."""
-        trigger: str = getattr(getattr(module, "__spec__", None) or module, "name", getattr(module, "__name__", ""))
+        trigger: str = getattr(
+            getattr(module, "__spec__", None) or module, "name", getattr(module, "__name__", "")
+        )
         execute = self.instead.pop(trigger, self.originals["exec_module"])
         self.done(trigger)
         execute(module)
@@ -125,7 +135,11 @@ class Watched:
 
     def get_code(self, *names: "Any") -> "Any":
         """The code of a module; `python -m NAME`, and the spawned children of such a process, do not create it."""
-        if len(names) == 1 and names[0] in self.triggers and sys._getframe(1).f_globals.get("__name__") == "runpy":  # noqa: SLF001
+        if (
+            len(names) == 1
+            and names[0] in self.triggers
+            and sys._getframe(1).f_globals.get("__name__") == "runpy"
+        ):  # noqa: SLF001
             preload_all(self.rules, names[0])
             self.done(names[0])
         return self.originals["get_code"](*names)
@@ -170,8 +184,12 @@ def preload(rules: "Any", module: str, attributes: "Any") -> str:
     try:
         __import__(module)
         for attribute in attributes:
-            getattr(sys.modules[module], attribute)  # not what __import__ returns: the module may have replaced itself
-    except BaseException as error:  # a module may even call sys.exit(): the program decides, not the preload
+            getattr(
+                sys.modules[module], attribute
+            )  # not what __import__ returns: the module may have replaced itself
+    except (
+        BaseException
+    ) as error:  # a module may even call sys.exit(): the program decides, not the preload
         if raised_by_signal(error, *before):
             raise
         remember(rules, module, error, before[1])
@@ -179,12 +197,18 @@ def preload(rules: "Any", module: str, attributes: "Any") -> str:
     return f"preloaded {module}" + (f" ({', '.join(attributes)})" if attributes else "")
 
 
-def remember(rules: "Any", module: str, error: BaseException, handled: "BaseException | None") -> None:
+def remember(
+    rules: "Any", module: str, error: BaseException, handled: "BaseException | None"
+) -> None:
     """Keep `error` to be retold by the real import of `module`, and those behind it by the modules that raised them."""
     parts = module.split(".")
-    failed: list[tuple[Any, BaseException]] = [(".".join(parts[: end + 1]), error) for end in range(len(parts))]
+    failed: list[tuple[Any, BaseException]] = [
+        (".".join(parts[: end + 1]), error) for end in range(len(parts))
+    ]
     for cause, entries in behind(error, handled):
-        running = [entry.tb_frame for entry in entries if entry.tb_frame.f_code.co_name == "<module>"]
+        running = [
+            entry.tb_frame for entry in entries if entry.tb_frame.f_code.co_name == "<module>"
+        ]
         failed += [(frame.f_globals.get("__name__"), cause) for frame in running]
     for name, cause in failed:
         if isinstance(name, str) and name not in sys.modules and name not in failures:
@@ -208,7 +232,9 @@ def retell(first: BaseException, attempt: "Any", argument: "Any") -> "Any":
     raise first
 
 
-def behind(error: BaseException, handled: "BaseException | None") -> "list[tuple[BaseException, list[Any]]]":
+def behind(
+    error: BaseException, handled: "BaseException | None"
+) -> "list[tuple[BaseException, list[Any]]]":
     """`error` and the exceptions that led to it, each with the traceback entries that it went through, outermost first.
 
     Not `handled`, which the program itself was handling when it came to the preload.
@@ -226,7 +252,9 @@ def behind(error: BaseException, handled: "BaseException | None") -> "list[tuple
     return found
 
 
-def raised_by_signal(error: BaseException, handlers: "set[Any]", handled: "BaseException | None") -> bool:
+def raised_by_signal(
+    error: BaseException, handlers: "set[Any]", handled: "BaseException | None"
+) -> bool:
     """Whether a signal stands behind `error`: an interrupt that no `raise` made, or anything out of a signal's handler.
 
     `handlers` is the code of those that were installed before: one may take itself off. `handled` as in `behind`.
@@ -241,7 +269,10 @@ def raised_by_signal(error: BaseException, handlers: "set[Any]", handled: "BaseE
             except KeyError as known:
                 by_statement = instruction(entries[-1]) == instruction(known.__traceback__)
             # asyncio's own handler only notes the signal; the interrupt is raised later.
-            if not by_statement or entries[-1].tb_frame.f_globals.get("__name__") == "asyncio.runners":
+            if (
+                not by_statement
+                or entries[-1].tb_frame.f_globals.get("__name__") == "asyncio.runners"
+            ):
                 return True
     return False
 

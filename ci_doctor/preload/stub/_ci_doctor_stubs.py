@@ -22,7 +22,9 @@ class StubLoader:
 
     def exec_module(self, module: "Any") -> None:
         """Execute the source."""
-        exec(compile(self.source, f"<{module.__name__}, a stub of ci-doctor>", "exec"), vars(module))  # noqa: S102
+        exec(
+            compile(self.source, f"<{module.__name__}, a stub of ci-doctor>", "exec"), vars(module)
+        )  # noqa: S102
 
     def get_source(self, name: str) -> str:  # noqa: ARG002
         """For tracebacks."""
@@ -44,7 +46,9 @@ class StubFinder:
         spec = importlib.machinery.ModuleSpec(name, loader, origin="a stub of ci-doctor")
         if name in self.packages:
             real = find_behind(self, name, path)
-            spec.submodule_search_locations = list(getattr(real, "submodule_search_locations", None) or [])
+            spec.submodule_search_locations = list(
+                getattr(real, "submodule_search_locations", None) or []
+            )
         return spec
 
 
@@ -69,7 +73,9 @@ def parse(rule: str) -> "tuple[str, list[tuple[str, list[str]]]]":
     """The trigger, and the modules with their attributes."""
     trigger, _, modules = rule.partition("=")
     pairs = [part.partition(":") for part in modules.split(";")]
-    return trigger, [(module, [name for name in names.split(",") if name]) for module, _, names in pairs]
+    return trigger, [
+        (module, [name for name in names.split(",") if name]) for module, _, names in pairs
+    ]
 
 
 def put_behind_the_shim(*finders: "Any") -> None:
@@ -92,7 +98,10 @@ def say(result: "dict[str, Any]") -> None:
 
     Without the json module, which may be a trigger, or a stub.
     """
-    texts = {name: quoted(value) if isinstance(value, str) else str(value).lower() for name, value in result.items()}
+    texts = {
+        name: quoted(value) if isinstance(value, str) else str(value).lower()
+        for name, value in result.items()
+    }
     pairs = [f"{quoted(name)}: {text}" for name, text in texts.items()]
     for stream in (sys.stdout, sys.stderr):
         try:  # noqa: SIM105 - contextlib may be a trigger
@@ -106,4 +115,10 @@ def say(result: "dict[str, Any]") -> None:
 def quoted(text: str) -> str:
     """`text` as a string in JSON."""
     units = memoryview(text.encode("utf-16", "replace")[2:]).cast("H")
-    return '"' + "".join(chr(unit) if 35 <= unit < 92 or unit == 32 else f"\\u{unit:04x}" for unit in units) + '"'
+    return (
+        '"'
+        + "".join(
+            chr(unit) if 35 <= unit < 92 or unit == 32 else f"\\u{unit:04x}" for unit in units
+        )
+        + '"'
+    )

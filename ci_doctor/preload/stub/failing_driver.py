@@ -61,7 +61,9 @@ def failing(rule: str, kind: str) -> "dict[str, Any]":
         return {"executed": False, "loaded_before": True}
     sys.modules["_ci_doctor_race"] = failures  # type: ignore[assignment]
     sources = {trigger: RETELLING.format(module=names[0]), **dict.fromkeys(names, FAILING)}
-    packages = {parent for name in [trigger, *names] for parent in stubs.parents(name)}.difference(sources)
+    packages = {parent for name in [trigger, *names] for parent in stubs.parents(name)}.difference(
+        sources
+    )
     loaded = {name: sys.modules.pop(name) for name in [*packages, *sources] if name in sys.modules}
     finder = stubs.StubFinder(sources, sorted(packages))
     stubs.put_behind_the_shim(finder)

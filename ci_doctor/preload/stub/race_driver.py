@@ -57,7 +57,11 @@ class HoldingFinder:
         spec: Any = stubs.find_behind(self, name, path, target)
         loader: Any = getattr(spec, "loader", None)
         # A class (built-in and frozen modules) is shared; such an import is not held, and ends before anyone can wait.
-        if not isinstance(loader, type) and hasattr(loader, "exec_module") and hasattr(loader, "__dict__"):
+        if (
+            not isinstance(loader, type)
+            and hasattr(loader, "exec_module")
+            and hasattr(loader, "__dict__")
+        ):
             execute = loader.exec_module
 
             def exec_module(module: "Any") -> None:
@@ -101,7 +105,10 @@ class Race:
         try:
             __import__(self.first)
         except BaseException as error:  # noqa: BLE001 - whatever the module raises is the outcome
-            self.thread_error, self.thread_traceback = stubs.described(error), traceback.format_exc()
+            self.thread_error, self.thread_traceback = (
+                stubs.described(error),
+                traceback.format_exc(),
+            )
         finally:
             self.began.set()
 
@@ -110,13 +117,19 @@ class Race:
         self.executing = module
         self.began.set()
         deadline = time.monotonic() + HOLD_LIMIT_S
-        while not self.done.is_set() and not waits_for(self.main, self.thread.ident) and time.monotonic() < deadline:
+        while (
+            not self.done.is_set()
+            and not waits_for(self.main, self.thread.ident)
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.0005)
 
     def compare(self, module: "Any") -> None:
         """Called by a trigger that needs no attributes."""
         if module is not sys.modules.get(self.second):
-            raise ImportError(f"got a module {self.second!r} that is no longer the one in sys.modules")
+            raise ImportError(
+                f"got a module {self.second!r} that is no longer the one in sys.modules"
+            )
 
     def run(self, trigger: str) -> "dict[str, Any]":
         """Import the trigger; what came of it."""
@@ -137,7 +150,9 @@ class Race:
             "error": "; ".join(each for each in both if each),
             "traceback": text + self.thread_traceback,
             "loaded_before": self.loaded_before,
-            "replaced": self.executing is not None and current is not None and current is not self.executing,
+            "replaced": self.executing is not None
+            and current is not None
+            and current is not self.executing,
         }
 
 
@@ -148,7 +163,9 @@ def waits_for(waiting: int, owner: "Any") -> bool:
         time.sleep(0.05)
         return True
     locks = blocking.get(waiting) or ()  # a lock until 3.11, a list of locks since
-    return any(lock.owner == owner for lock in ([locks] if hasattr(locks, "owner") else list(locks)))
+    return any(
+        lock.owner == owner for lock in ([locks] if hasattr(locks, "owner") else list(locks))
+    )
 
 
 def race(rule: str, first: int, second: int) -> "dict[str, Any]":
@@ -162,7 +179,13 @@ def race(rule: str, first: int, second: int) -> "dict[str, Any]":
     finder = stubs.StubFinder({trigger: TRIGGER.format(statement=played.statement())}, packages)
     stubs.put_behind_the_shim(finder, HoldingFinder(played))
     if trigger in sys.modules:
-        return {"executed": False, "error": "", "traceback": "", "loaded_before": True, "replaced": False}
+        return {
+            "executed": False,
+            "error": "",
+            "traceback": "",
+            "loaded_before": True,
+            "replaced": False,
+        }
     return played.run(trigger)
 
 
@@ -182,7 +205,9 @@ def spawn(rule: str, first: int, second: int) -> None:
     """The race in a child that is started as multiprocessing does it by default on most systems."""
     import multiprocessing
 
-    child = multiprocessing.get_context("spawn").Process(target=in_child, args=(rule, first, second))
+    child = multiprocessing.get_context("spawn").Process(
+        target=in_child, args=(rule, first, second)
+    )
     child.start()
     child.join()
 

@@ -35,7 +35,9 @@ def render(report: Report) -> str:
     """
     shown: Report = replace(cleaned(report), facts={})
     environment = _environment()
-    style, script = (environment.get_template(name).render() for name in ("style.css.j2", "script.js.j2"))
+    style, script = (
+        environment.get_template(name).render() for name in ("style.css.j2", "script.js.j2")
+    )
     page = environment.get_template("page.html.j2").render(
         report=shown,
         head=headline(report),

@@ -127,7 +127,10 @@ def drawn(found: Mapping[str, Any]) -> Drawn:
         histogram=histogram.histogram(divergence) if divergence else None,
         shares=tuple(_shares(facts.part(found, "differences_by", dict[str, int]) or {})),
         pairs=tuple(
-            _pair(each) for each in (facts.part(found, "aligned", tuple[facts.Aligned, ...]) or ())[:_MOST_PAIRS]
+            _pair(each)
+            for each in (facts.part(found, "aligned", tuple[facts.Aligned, ...]) or ())[
+                :_MOST_PAIRS
+            ]
         ),
         identity=identity,
         differences=tuple(_difference(each) for each in identity.differences) if identity else (),
@@ -135,7 +138,9 @@ def drawn(found: Mapping[str, Any]) -> Drawn:
     )
 
 
-def _figures(found: Mapping[str, Any], view: matrix.View | None, test: facts.Test | None) -> Iterator[tuple[str, str]]:
+def _figures(
+    found: Mapping[str, Any], view: matrix.View | None, test: facts.Test | None
+) -> Iterator[tuple[str, str]]:
     """The few figures that stand large above everything else."""
     if view is None:
         return
@@ -149,9 +154,13 @@ def _figures(found: Mapping[str, Any], view: matrix.View | None, test: facts.Tes
         yield "p", f"{test.p:.3g}"
 
 
-def _commits(found: Mapping[str, Any], identity: facts.Identity | None) -> Iterator[tuple[str, str]]:
+def _commits(
+    found: Mapping[str, Any], identity: facts.Identity | None
+) -> Iterator[tuple[str, str]]:
     """Whatever calls itself a commit."""
-    for name, fact in sorted({**(identity.facts if identity else {}), **found}.items(), key=lambda each: each[0]):
+    for name, fact in sorted(
+        {**(identity.facts if identity else {}), **found}.items(), key=lambda each: each[0]
+    ):
         if "commit" in name.lower() and isinstance(fact, str):
             yield name.replace("_", " "), fact[:60]
 
@@ -187,10 +196,14 @@ def _pair(about: facts.Aligned) -> Pair:
 
 def _choices(choices: Sequence[facts.Choice]) -> tuple[Choice, ...]:
     shown = ((clipped(token, 60), value) for token, value in choices[:_CHOICES])
-    return tuple(Choice(tuple(visible.runs(token, range(len(token)))), value) for token, value in shown)
+    return tuple(
+        Choice(tuple(visible.runs(token, range(len(token)))), value) for token, value in shown
+    )
 
 
-def _code_points(left: Sequence[visible.Segment], right: Sequence[visible.Segment]) -> tuple[str, str] | None:
+def _code_points(
+    left: Sequence[visible.Segment], right: Sequence[visible.Segment]
+) -> tuple[str, str] | None:
     """The code points of the first words that differ, where they look the same."""
     first = [next((each.text for each in side if each.differs), "") for side in (left, right)]
     if not visible.look_alike(*first):
@@ -203,4 +216,6 @@ def _difference(difference: facts.IdentityDifference) -> Difference:
     starts: dict[str, list[str]] = {}
     for start, found in sorted(difference.values.items(), key=lambda each: each[0]):
         starts.setdefault(value(found), []).append(start)
-    return Difference(difference.fact, tuple((text, tuple(names)) for text, names in starts.items()))
+    return Difference(
+        difference.fact, tuple((text, tuple(names)) for text, names in starts.items())
+    )

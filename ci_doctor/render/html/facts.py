@@ -111,5 +111,8 @@ def part(facts: Mapping[str, Any], name: str, form: type[Part]) -> Part | None:
     """`facts[name]` as `form`; None where it is missing or anything else."""
     try:
         return convert(facts[name], form) if name in facts else None
-    except (ValidationError, UnicodeEncodeError):  # the latter for a lone surrogate where a number is wanted
+    except (
+        ValidationError,
+        UnicodeEncodeError,
+    ):  # the latter for a lone surrogate where a number is wanted
         return None

@@ -50,7 +50,9 @@ def histogram(divergence: Divergence) -> Histogram | None:
     Least, median and most are taken from the positions, so that the mark cannot stand beside its own bars.
     """
     positions = sorted(
-        position for position in divergence.positions if position is not None and 0 <= position < math.inf
+        position
+        for position in divergence.positions
+        if position is not None and 0 <= position < math.inf
     )
     if not positions:
         return None
@@ -74,7 +76,10 @@ def histogram(divergence: Divergence) -> Histogram | None:
             if count
         ),
         across=_across(first, width, bins),
-        up=tuple(Tick(100 - _percent(count, tallest), str(count)) for count in sorted({0, *_marks(tallest)})),
+        up=tuple(
+            Tick(100 - _percent(count, tallest), str(count))
+            for count in sorted({0, *_marks(tallest)})
+        ),
         least=number_text(positions[0]),
         median=number_text(middle),
         most=number_text(positions[-1]),
@@ -116,7 +121,10 @@ def _across(first: int, width: int, bins: int) -> tuple[Tick, ...]:
     """At most six numbers, each below the beginning of its bin (or its middle, where a bin is one unit)."""
     every = math.ceil(bins / 6)
     shift = 0.5 if width == 1 else 0.0
-    return tuple(Tick(_percent(number + shift, bins), str(first + number * width)) for number in range(0, bins, every))
+    return tuple(
+        Tick(_percent(number + shift, bins), str(first + number * width))
+        for number in range(0, bins, every)
+    )
 
 
 def _marks(tallest: int) -> tuple[int, ...]:

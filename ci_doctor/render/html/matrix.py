@@ -8,16 +8,27 @@ from msgspec import Struct
 from ci_doctor.render.html.facts import Matrix, RequestRow, StartColumn
 from ci_doctor.render.phrases import amount
 
-COLOURS = 8  # classes from 1 on share seven colours in turn; the number in the cell tells them apart
+COLOURS = (
+    8  # classes from 1 on share seven colours in turn; the number in the cell tells them apart
+)
 MOST_CELLS = 30_000  # about 700 kB of a page
 _EQUAL = "equal"
 # The order in which kinds are read, the worst first.
 _KINDS = {
     "disputed": ("Disputed", "no answer of the candidate is one of the baseline's"),
     "changed": ("Changed", "the baseline is always the same, the candidate never the same as it"),
-    "own": ("Own", "the baseline differs from itself, and the candidate gives an answer of its own"),
-    "sometimes": ("Sometimes", "the baseline is always the same, the candidate only sometimes the same as it"),
-    "flaky": ("Flaky", "the baseline differs from itself, and the candidate adds nothing of its own"),
+    "own": (
+        "Own",
+        "the baseline differs from itself, and the candidate gives an answer of its own",
+    ),
+    "sometimes": (
+        "Sometimes",
+        "the baseline is always the same, the candidate only sometimes the same as it",
+    ),
+    "flaky": (
+        "Flaky",
+        "the baseline differs from itself, and the candidate adds nothing of its own",
+    ),
     "unanswered": ("Unanswered", "there is nothing to compare"),
     _EQUAL: ("Equal", "the same in every start that counts"),
 }
@@ -115,7 +126,10 @@ def view(matrix: Matrix, disputed: Collection[str] = ()) -> View | None:
 
 def _columns(starts: Sequence[StartColumn]) -> list[int]:
     """Indices: the baseline's before the candidate's, archived ones first, else in the order in which they were made."""
-    return sorted(range(len(starts)), key=lambda index: (starts[index].arm == "candidate", not starts[index].archived))
+    return sorted(
+        range(len(starts)),
+        key=lambda index: (starts[index].arm == "candidate", not starts[index].archived),
+    )
 
 
 def _all_alike(row: RequestRow, starts: int) -> bool:
@@ -140,20 +154,25 @@ def _answer(row: RequestRow, index: int) -> int | None:
     return row.classes[index] if index < len(row.classes) else None
 
 
-def _groups(rows: Iterable[RequestRow], order: Sequence[int], disputed: frozenset[str]) -> list[Group]:
+def _groups(
+    rows: Iterable[RequestRow], order: Sequence[int], disputed: frozenset[str]
+) -> list[Group]:
     by_kind: dict[str, list[Row]] = {}
     for row in rows:
         cells = tuple(_cell(_answer(row, index)) for index in order)
         by_kind.setdefault(_kind(row, disputed), []).append(Row(row.id, cells))
     return [
-        Group(kind, *_KINDS.get(kind, (kind.capitalize(), "")), rows=tuple(found)) for kind, found in by_kind.items()
+        Group(kind, *_KINDS.get(kind, (kind.capitalize(), "")), rows=tuple(found))
+        for kind, found in by_kind.items()
     ]
 
 
 def _cell(answer: int | None) -> Cell:
     if answer is None or answer < 0:
         return Cell("none", "–")
-    return Cell(f"c{answer if answer < COLOURS else (answer - 1) % (COLOURS - 1) + 1}", str(answer + 1))
+    return Cell(
+        f"c{answer if answer < COLOURS else (answer - 1) % (COLOURS - 1) + 1}", str(answer + 1)
+    )
 
 
 def _legend(requests: Sequence[RequestRow]) -> tuple[Cell, ...]:
@@ -169,6 +188,10 @@ def _strip(start: StartColumn, index: int, rows: Sequence[RequestRow], same: int
     begin = 0
     for end in range(1, len(styles) + 1):
         if end == len(styles) or styles[end] != styles[begin]:
-            paths.setdefault(styles[begin], []).append(f"M{begin} 0h{end - begin}v10h{begin - end}z")
+            paths.setdefault(styles[begin], []).append(
+                f"M{begin} 0h{end - begin}v10h{begin - end}z"
+            )
             begin = end
-    return Strip(start.name, tuple((style, "".join(found)) for style, found in sorted(paths.items())))
+    return Strip(
+        start.name, tuple((style, "".join(found)) for style, found in sorted(paths.items()))
+    )

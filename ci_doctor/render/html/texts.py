@@ -33,7 +33,9 @@ def clipped(text: str, most: int) -> str:
 
 def clipped_before(text: str, most: int) -> str:
     """`text`, or its last `most` characters and how many are missing."""
-    return text if len(text) <= most else f"({len(text) - most:,} characters before) …{text[-most:]}"
+    return (
+        text if len(text) <= most else f"({len(text) - most:,} characters before) …{text[-most:]}"
+    )
 
 
 def closed(sentence: str) -> str:
@@ -67,4 +69,7 @@ def value(found: Any) -> str:
     """A value of a fact in one line: text as it is, `unknown` for None, anything else as JSON."""
     if found is None:
         return "unknown"
-    return clipped(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, sort_keys=True), 300)
+    return clipped(
+        found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, sort_keys=True),
+        300,
+    )

@@ -90,7 +90,9 @@ def differing(left: str, right: str) -> tuple[list[Segment], list[Segment]]:
     sides: tuple[list[Segment], list[Segment]] = ([], [])
     matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
     for operation, start, end, other_start, other_end in matcher.get_opcodes():
-        for side, piece in zip(sides, (ours[start:end], theirs[other_start:other_end]), strict=True):
+        for side, piece in zip(
+            sides, (ours[start:end], theirs[other_start:other_end]), strict=True
+        ):
             if piece:
                 side.append(Segment("".join(piece), operation != "equal"))
     return sides
@@ -107,4 +109,6 @@ def _words(text: str) -> list[str]:
 
 def look_alike(left: str, right: str) -> bool:
     """True for two texts that differ and that a reader would take for the same."""
-    return left != right and unicodedata.normalize("NFKC", left) == unicodedata.normalize("NFKC", right)
+    return left != right and unicodedata.normalize("NFKC", left) == unicodedata.normalize(
+        "NFKC", right
+    )

@@ -23,7 +23,8 @@ def check_words(words: Sequence[str], names: Collection[str]) -> None:
         for match in _PORT.finditer(word):
             if match[1] not in names:
                 raise UsageError(
-                    f"{match[0]} in the command: no service is named `{match[1]}`", hint=did_you_mean(match[1], names)
+                    f"{match[0]} in the command: no service is named `{match[1]}`",
+                    hint=did_you_mean(match[1], names),
                 )
     prefixes: dict[str, str] = {}
     for name in names:
@@ -41,7 +42,9 @@ def filled_words(words: Sequence[str], services: Iterable[RunningService]) -> tu
     return tuple(fill(word, ports) for word in words)
 
 
-def client_environment(environment: Mapping[str, str], services: Iterable[RunningService]) -> dict[str, str]:
+def client_environment(
+    environment: Mapping[str, str], services: Iterable[RunningService]
+) -> dict[str, str]:
     """`environment` and where each service is: `CI_DOCTOR_SERVICES_<NAME>_PORT`, `_URL` and `_LOG`."""
     told = dict(environment)
     for service in services:
@@ -56,12 +59,18 @@ def _variable(name: str) -> str:
     return f"CI_DOCTOR_SERVICES_{_NO_NAME.sub('_', name.upper())}"
 
 
-def problem(command: str, environment: Mapping[str, str], directory: Path) -> tuple[int, str] | None:
+def problem(
+    command: str, environment: Mapping[str, str], directory: Path
+) -> tuple[int, str] | None:
     """Why `command` cannot be run in `directory`, with a shell's exit status (127, 126); None where it can."""
     if "/" in command:
         candidates = [directory / command]
     else:
-        candidates = [directory / folder / command for folder in os.get_exec_path(environment)] if command else []
+        candidates = (
+            [directory / folder / command for folder in os.get_exec_path(environment)]
+            if command
+            else []
+        )
     if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in candidates):  # noqa: PTH113 - PATH may hold folders that we may not enter
         return None
     if any(os.path.exists(path) for path in candidates):  # noqa: PTH110

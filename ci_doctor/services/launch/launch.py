@@ -63,7 +63,10 @@ class _Launch:
     """A launch under way."""
 
     def __init__(
-        self, plan: Plan, on_event: Callable[[ServiceEvent], None], on_ready: Callable[[RunningGroup], None]
+        self,
+        plan: Plan,
+        on_event: Callable[[ServiceEvent], None],
+        on_ready: Callable[[RunningGroup], None],
     ) -> None:
         self.plan = plan
         self.on_event = on_event
@@ -96,7 +99,9 @@ class _Launch:
         return self._launched(received)
 
     async def _run(self) -> None:
-        launched = await start_group(self.plan.specs, self.plan.names, self.plan.context, self._event)
+        launched = await start_group(
+            self.plan.specs, self.plan.names, self.plan.context, self._event
+        )
         if isinstance(launched, ServiceFailure):
             self.failure, self.stopped, self.decided = launched, launched.stopped, True
             return
@@ -146,7 +151,9 @@ class _Launch:
             if self.client is not None:
                 await self.client.follow(number)
             async with asyncio.timeout(_STOP_S):
-                self.stopped = await self.group.stop(grace_s=max(0.5, _GRACE_S - (clock.now() - began)))
+                self.stopped = await self.group.stop(
+                    grace_s=max(0.5, _GRACE_S - (clock.now() - began))
+                )
         except (asyncio.CancelledError, TimeoutError) as error:
             self.hurried = isinstance(error, asyncio.CancelledError)
             self.stopped = self.group.kill_now()
@@ -172,7 +179,11 @@ class _Launch:
 def _of_client(client: ClientRun | None) -> tuple[str, ...]:
     if client is None:
         return ()
-    ended = "ended" if client.returncode is None else f"ended with {describe_exit(client.returncode)}"
+    ended = (
+        "ended" if client.returncode is None else f"ended with {describe_exit(client.returncode)}"
+    )
     if client.returncode is not None and client.returncode < 0:
         ended = f"was {describe_exit(client.returncode)}"
-    return (f"{Path(client.words[0]).name} {'was told to end, and ' if client.told else ''}{ended}",)
+    return (
+        f"{Path(client.words[0]).name} {'was told to end, and ' if client.told else ''}{ended}",
+    )

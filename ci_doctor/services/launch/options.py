@@ -14,7 +14,10 @@ _NOTHING = "give --service NAME='CMD … {port}', or [services.NAME] tables in c
 
 
 def choose(
-    configured: Mapping[str, ServiceSpec], services: Sequence[str], ready: Sequence[str], needs: Sequence[str]
+    configured: Mapping[str, ServiceSpec],
+    services: Sequence[str],
+    ready: Sequence[str],
+    needs: Sequence[str],
 ) -> tuple[dict[str, ServiceSpec], tuple[str, ...]]:
     """The services there are, and the names of those to start (what they need comes on top), as the options say.
 
@@ -26,10 +29,14 @@ def choose(
     specs = dict(configured)
     for name, command in commands.items():
         if command is None and name not in configured:
-            raise _unknown("--service", name, configured, f"to start a command, write --service {name}='CMD'")
+            raise _unknown(
+                "--service", name, configured, f"to start a command, write --service {name}='CMD'"
+            )
         if command is not None:
             known = configured.get(name)
-            specs[name] = structs.replace(known, command=command) if known else ServiceSpec(command=command)
+            specs[name] = (
+                structs.replace(known, command=command) if known else ServiceSpec(command=command)
+            )
     names = tuple(commands) or tuple(configured)
     if not names:
         raise UsageError("there is nothing to start", hint=_NOTHING)
@@ -39,7 +46,8 @@ def choose(
         for name, _ in _assignments(option, values):
             if name not in chosen:
                 raise UsageError(
-                    f'{option}: service "{name}" is not started', hint=f"add --service {name}, or remove the option"
+                    f'{option}: service "{name}" is not started',
+                    hint=f"add --service {name}, or remove the option",
                 )
     return specs, names
 
@@ -50,11 +58,15 @@ def _commands(services: Sequence[str]) -> dict[str, str | None]:
     for text in services:
         name, equals, command = text.partition("=")
         if not name:
-            raise UsageError(f"--service {text}: the name is missing", hint="write --service NAME='CMD … {port}'")
+            raise UsageError(
+                f"--service {text}: the name is missing", hint="write --service NAME='CMD … {port}'"
+            )
         if equals and not command.strip():
             raise UsageError(f'--service: the command of "{name}" is empty', hint="say what to run")
         if name in commands:
-            raise UsageError(f'--service: two services are named "{name}"', hint="give each a name of its own")
+            raise UsageError(
+                f'--service: two services are named "{name}"', hint="give each a name of its own"
+            )
         commands[name] = command if equals else None
     return commands
 
@@ -93,11 +105,15 @@ def _assignments(option: str, values: Iterable[str]) -> Iterator[tuple[str, str]
     for text in values:
         name, equals, value = text.partition("=")
         if not (name and equals and value.strip()):
-            raise UsageError(f"{option} {text}: not NAME={what}", hint=f"write {option} NAME={what}")
+            raise UsageError(
+                f"{option} {text}: not NAME={what}", hint=f"write {option} NAME={what}"
+            )
         yield name, value
 
 
-def _unknown(option: str, name: str, known: Iterable[str], otherwise: str | None = None) -> UsageError:
+def _unknown(
+    option: str, name: str, known: Iterable[str], otherwise: str | None = None
+) -> UsageError:
     suggestion = did_you_mean(name, known)
     hint = "; ".join(filter(None, [suggestion, otherwise]))
     return UsageError(f"{option}: no service is named `{name}`", hint=hint or _NOTHING)

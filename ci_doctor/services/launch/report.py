@@ -16,7 +16,9 @@ from ci_doctor.services.launch.verdict import Conclusion, client_end, client_nam
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 
-def report_fields(launched: Launched, conclusion: Conclusion, *, directory: Path, cwd: Path) -> dict[str, Any]:
+def report_fields(
+    launched: Launched, conclusion: Conclusion, *, directory: Path, cwd: Path
+) -> dict[str, Any]:
     """The other fields of the report in `directory`; paths below `cwd` are shown relative to it."""
     return {
         "findings": tuple(_findings(launched, cwd)),
@@ -38,7 +40,9 @@ def _findings(launched: Launched, cwd: Path) -> Iterator[Finding]:
         yield structs.replace(late, rule="services/ended-with-client", remedy=None)
     if launched.stopped is not None:
         stopped = launched.stopped
-        yield from stop_findings(structs.replace(stopped, killed=()) if launched.hurried else stopped)
+        yield from stop_findings(
+            structs.replace(stopped, killed=()) if launched.hurried else stopped
+        )
 
 
 def _client_failed(client: ClientRun) -> Iterator[Finding]:
@@ -75,17 +79,25 @@ def _service_case(run: ServiceRun, failure: ServiceFailure | None) -> Case:
     if failure is not None and failure.service == run.name:
         outcome = Outcome.ERROR if failure.kind is FailureKind.OUTSIDE else Outcome.FAILED
         detail = "\n".join(failure.tail) or None
-        return Case(group="services", name=run.name, outcome=outcome, message=failure.message, detail=detail)
+        return Case(
+            group="services", name=run.name, outcome=outcome, message=failure.message, detail=detail
+        )
     outcome = Outcome.PASSED if run.ready_s is not None else Outcome.SKIPPED
     return Case(
-        group="services", name=run.name, outcome=outcome, message=_outcome(run, failure), duration_s=run.ready_s
+        group="services",
+        name=run.name,
+        outcome=outcome,
+        message=_outcome(run, failure),
+        duration_s=run.ready_s,
     )
 
 
 def _client_case(client: ClientRun, launched: Launched, conclusion: Conclusion) -> Case:
     if launched.failure is not None:
         message = conclusion.summary
-        return Case(group="client", name=client_name(client), outcome=Outcome.SKIPPED, message=message)
+        return Case(
+            group="client", name=client_name(client), outcome=Outcome.SKIPPED, message=message
+        )
     outcome = Outcome.FAILED if conclusion.exit_code else Outcome.PASSED
     return Case(
         group="client",
@@ -103,7 +115,9 @@ def _attempts(launched: Launched, directory: Path) -> Iterator[Attempt]:
             name=run.name,
             outcome=_outcome(run, launched.failure),
             ok=run.ready_s is not None and not _failed(run, launched.failure),
-            duration_s=round(ended - run.started_at, 3) if ended is not None and run.started_at is not None else 0.0,
+            duration_s=round(ended - run.started_at, 3)
+            if ended is not None and run.started_at is not None
+            else 0.0,
             log=_relative(run.log, directory) if run.log else None,
             facts={"pid": run.pid, "ready_s": run.ready_s, "peak_rss": run.peak_rss},
         )

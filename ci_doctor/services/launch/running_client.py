@@ -122,6 +122,8 @@ def _is_readable(descriptor: int) -> bool:
 def _in_foreground() -> bool:
     """Whether Ctrl-C on our terminal reaches our whole process group, and so the client too."""
     try:
-        return any(os.isatty(number) and os.tcgetpgrp(number) == os.getpgrp() for number in (0, 1, 2))
+        return any(
+            os.isatty(number) and os.tcgetpgrp(number) == os.getpgrp() for number in (0, 1, 2)
+        )
     except OSError:
         return False

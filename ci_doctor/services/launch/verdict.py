@@ -32,7 +32,9 @@ def conclude(launched: Launched, codes: Mapping[str, int]) -> Conclusion:
     failure, client = launched.failure, launched.client
     if failure is not None:
         verdict = Verdict.INFRA if failure.kind is FailureKind.OUTSIDE else Verdict.REGRESSION
-        return Conclusion(verdict=verdict, exit_code=codes[verdict.value], summary=_blame(launched, failure))
+        return Conclusion(
+            verdict=verdict, exit_code=codes[verdict.value], summary=_blame(launched, failure)
+        )
     if launched.received is not None:
         return _interrupted(launched, launched.received)
     assert client is not None  # noqa: S101 - without one, only a failure or a signal ends a launch
@@ -40,10 +42,14 @@ def conclude(launched: Launched, codes: Mapping[str, int]) -> Conclusion:
         message = f"cannot run {client.words[0]}: {os.strerror(client.unable)}"
         hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
         code = NOT_FOUND if client.unable == errno.ENOENT else NOT_EXECUTABLE
-        return Conclusion(verdict=None, exit_code=code, summary=message, error=Failure(message=message, hint=hint))
+        return Conclusion(
+            verdict=None, exit_code=code, summary=message, error=Failure(message=message, hint=hint)
+        )
     code = status(client)
     verdict = Verdict.REGRESSION if code else Verdict.PASS
-    return Conclusion(verdict=verdict, exit_code=code, summary=f"{client_end(client)}; {_lived(launched)}")
+    return Conclusion(
+        verdict=verdict, exit_code=code, summary=f"{client_end(client)}; {_lived(launched)}"
+    )
 
 
 def status(client: ClientRun) -> int:
@@ -64,7 +70,11 @@ def _blame(launched: Launched, failure: ServiceFailure) -> str:
 
 def _interrupted(launched: Launched, received: signal.Signals) -> Conclusion:
     left = launched.stopped.survivors if launched.stopped else ()
-    stopped = f"could not stop {_listed([process.name for process in left])}" if left else "every process was stopped"
+    stopped = (
+        f"could not stop {_listed([process.name for process in left])}"
+        if left
+        else "every process was stopped"
+    )
     message = f"interrupted by {received.name}; {stopped}"
     code = ExitCode.SIGINT if received is signal.SIGINT else ExitCode.SIGTERM
     return Conclusion(verdict=None, exit_code=code, summary=message, error=Failure(message=message))

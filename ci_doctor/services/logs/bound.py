@@ -8,7 +8,9 @@ from pathlib import Path
 from ci_doctor.system.files.sparse import BLOCK_BYTES, punch_hole
 
 _LEAST_BYTES = 64 * 1024
-_BORDER_BYTES = 64 * 1024  # how far a line's beginning or end is looked for; a longer line is cut in two
+_BORDER_BYTES = (
+    64 * 1024
+)  # how far a line's beginning or end is looked for; a longer line is cut in two
 _CHUNK_BYTES = 1024 * 1024
 
 
@@ -19,7 +21,9 @@ class LogBound:
     disk space between two offsets back, or says that this file system cannot.
     """
 
-    def __init__(self, path: Path, limit_bytes: int, free: Callable[[int, int, int], bool] = punch_hole) -> None:
+    def __init__(
+        self, path: Path, limit_bytes: int, free: Callable[[int, int, int], bool] = punch_hole
+    ) -> None:
         self._path = path
         self._free = free
         self._limit = max(limit_bytes, _LEAST_BYTES)
@@ -55,7 +59,11 @@ class LogBound:
             count = self._rewrite(size)
         except OSError:
             count = self._hole_end - self._head + self._taken_out
-        return f"{count:,} bytes were cut from the middle of {self._path.name}; {self._limit_words()}" if count else ""
+        return (
+            f"{count:,} bytes were cut from the middle of {self._path.name}; {self._limit_words()}"
+            if count
+            else ""
+        )
 
     def _cut(self, end: int) -> None:
         """Give up what lies between the head and `end`."""

@@ -31,13 +31,17 @@ def open_log(directory: Path, name: str) -> tuple[Path, int]:
         while True:
             path = directory / f"{name}-{number}.log"
             try:
-                return path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+                return path, os.open(
+                    path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644
+                )
             except FileExistsError:
                 number += 1
     except OSError as error:
         message = f"cannot write logs to {directory}: {error.strerror or error}"
         if error.errno in _EXHAUSTED:
-            raise InfraError(message, hint="free some space on that disk, or raise `ulimit -n`") from error
+            raise InfraError(
+                message, hint="free some space on that disk, or raise `ulimit -n`"
+            ) from error
         raise UsageError(message, hint="choose a directory that this user can write") from error
 
 
@@ -65,7 +69,9 @@ def read_root_lines(path: Path) -> tuple[Excerpt, bool]:
         _, newline, rest = tail.partition(b"\n")
         tail = newline + rest if newline else tail[-_END_BYTES:]
     excerpt = root_lines(tail.replace(b"\0", b"").decode(errors="replace"))
-    return Excerpt(line=excerpt.line + before, end_line=excerpt.end_line + before, lines=excerpt.lines), counted
+    return Excerpt(
+        line=excerpt.line + before, end_line=excerpt.end_line + before, lines=excerpt.lines
+    ), counted
 
 
 def is_out_of_space(path: Path) -> bool:

@@ -139,4 +139,7 @@ class LogWatch:
 
 
 def _pieces(line: bytes) -> list[bytes]:
-    return [line[start : start + _LONGEST_LINE_BYTES] for start in range(0, len(line), _LONGEST_LINE_BYTES)]
+    return [
+        line[start : start + _LONGEST_LINE_BYTES]
+        for start in range(0, len(line), _LONGEST_LINE_BYTES)
+    ]

@@ -31,7 +31,9 @@ async def connect(probe: Probe) -> Connection:
     failed: OSError | None = None
     for address in await _addresses(probe.host, probe.port):
         try:
-            return await asyncio.open_connection(address, probe.port, ssl=context, server_hostname=name)
+            return await asyncio.open_connection(
+                address, probe.port, ssl=context, server_hostname=name
+            )
         except OSError as error:
             failed = error
     raise failed or OSError(f"{probe.host} has no address")
@@ -60,12 +62,20 @@ async def ask(probe: Probe, connection: Connection, authorization: str | None) -
 
 
 def _request(probe: Probe, authorization: str | None) -> bytes:
-    headers = {"host": probe.authority, "accept": "*/*", "accept-encoding": "identity", "user-agent": "ci-doctor"}
+    headers = {
+        "host": probe.authority,
+        "accept": "*/*",
+        "accept-encoding": "identity",
+        "user-agent": "ci-doctor",
+    }
     headers |= {name.lower(): value for name, value in probe.headers}
     if authorization is not None:
         headers["authorization"] = authorization
     headers["connection"] = "close"
-    lines = (f"GET {probe.path} HTTP/1.1", *(f"{name.title()}: {value}" for name, value in headers.items()))
+    lines = (
+        f"GET {probe.path} HTTP/1.1",
+        *(f"{name.title()}: {value}" for name, value in headers.items()),
+    )
     return "\r\n".join((*lines, "\r\n")).encode()
 
 
@@ -73,7 +83,9 @@ async def _status(reader: asyncio.StreamReader) -> int:
     line = await _line(reader)
     match = _STATUS.match(line)
     if match is None:
-        raise ValueError("the answer is not HTTP" if line else "the connection was closed without an answer")
+        raise ValueError(
+            "the answer is not HTTP" if line else "the connection was closed without an answer"
+        )
     return int(match[1])
 
 
@@ -142,7 +154,9 @@ def _mismatch(probe: Probe, body: bytes) -> str | None:
 
 
 def _shown(text: str) -> str:
-    plain = " ".join("".join(each if each.isprintable() else " " for each in text[: 4 * _LONGEST_SHOWN]).split())
+    plain = " ".join(
+        "".join(each if each.isprintable() else " " for each in text[: 4 * _LONGEST_SHOWN]).split()
+    )
     if not plain:
         return "it is empty" if not text else "it holds nothing that can be shown"
     return plain if len(plain) <= _LONGEST_SHOWN else plain[:_LONGEST_SHOWN] + "…"
@@ -183,7 +197,9 @@ async def _addresses(host: str, port: int) -> list[str]:
 
     def tell(addresses: list[str] | OSError) -> None:
         if not found.done():
-            found.set_exception(addresses) if isinstance(addresses, OSError) else found.set_result(addresses)
+            found.set_exception(addresses) if isinstance(addresses, OSError) else found.set_result(
+                addresses
+            )
 
     def resolve() -> None:
         answer: list[str] | OSError
@@ -191,7 +207,9 @@ async def _addresses(host: str, port: int) -> list[str]:
             rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             answer = list(dict.fromkeys(str(row[4][0]) for row in rows))
         except (OSError, UnicodeError) as error:
-            answer = error if isinstance(error, OSError) else OSError(f"{host} is no name of a host")
+            answer = (
+                error if isinstance(error, OSError) else OSError(f"{host} is no name of a host")
+            )
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(tell, answer)
 

@@ -52,7 +52,9 @@ def parse_condition(text: str) -> JsonCondition:
     rest = _REST.fullmatch(text, end)
     if not steps or rest is None:
         example = 'data[0].id == "qwen"'
-        raise ValueError(f"json = {text!r} is no path into a document, with or without a comparison ({example})")
+        raise ValueError(
+            f"json = {text!r} is no path into a document, with or without a comparison ({example})"
+        )
     if rest[1] is None:
         return JsonCondition(text=text, steps=steps)
     try:
@@ -68,7 +70,9 @@ def _parse_path(text: str) -> tuple[tuple[str | int, ...], int]:
     steps: list[str | int] = []
     position = len(text) - len(text.lstrip())
     while step := _STEP.match(text, position):
-        if (text[position] not in ".[") if steps else (text[position] == "."):  # a dot stands between keys
+        if (
+            (text[position] not in ".[") if steps else (text[position] == ".")
+        ):  # a dot stands between keys
             break
         steps.append(_step(step))
         position = step.end()
@@ -89,7 +93,9 @@ def _walk(document: Any, steps: tuple[str | int, ...]) -> Any:
         try:
             found = found[int(step)] if isinstance(found, list) else dict(found)[step]
         except (LookupError, TypeError, ValueError):  # the last two: neither a list nor a table
-            way = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps[: number + 1])
+            way = "".join(
+                f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps[: number + 1]
+            )
             raise LookupError(f"there is no {way.removeprefix('.')}") from None
     return found
 
@@ -101,7 +107,9 @@ def _holds(name: str, found: Any, value: Any) -> bool:
 
 
 def _comparable(one: Any, other: Any) -> bool:
-    return (_is_number(one) and _is_number(other)) or (isinstance(one, str) and isinstance(other, str))
+    return (_is_number(one) and _is_number(other)) or (
+        isinstance(one, str) and isinstance(other, str)
+    )
 
 
 def _is_number(value: Any) -> bool:

@@ -28,7 +28,9 @@ _LONGEST_EXEC_PAUSE_S = 1.0
 _OUTPUT_BYTES = 4096
 _LONGEST_SHOWN = 160
 _KILL_S = 0.2
-_CANNOT_EVER_RUN = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR})
+_CANNOT_EVER_RUN = frozenset(
+    {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR}
+)
 
 
 class WatchedFile:
@@ -60,7 +62,9 @@ class LogAsker(WatchedFile):
 
     def __init__(self, probe: Probe, log: Path | None) -> None:
         if log is None:
-            raise UsageError(f"ready: {probe.describe()} needs a log to look in", hint="name it with --log FILE")
+            raise UsageError(
+                f"ready: {probe.describe()} needs a log to look in", hint="name it with --log FILE"
+            )
         super().__init__(log)
         self._path = log
         self._probe = probe
@@ -106,7 +110,9 @@ class ExecAsker:
 
     def __init__(self, probe: Probe, spawn: "Callable[[Sequence[str], int], Child] | None") -> None:
         if spawn is None:
-            raise UsageError(f"ready: {probe.describe()} cannot be run here", hint="use http, tcp, log or file")
+            raise UsageError(
+                f"ready: {probe.describe()} cannot be run here", hint="use http, tcp, log or file"
+            )
         self._words = probe.words
         self._spawn = spawn
         self._took_s = 0.0
@@ -123,11 +129,17 @@ class ExecAsker:
                 async with asyncio.timeout(limit_s):
                     await _ended(child)
             except TimeoutError:
-                return f"{self._words[0]} did not end within {limit_s:.3g} s{_said(output.fileno())}"
+                return (
+                    f"{self._words[0]} did not end within {limit_s:.3g} s{_said(output.fileno())}"
+                )
             finally:
                 code = _reap(child)
                 self._took_s = clock.now() - began
-            return None if code == 0 else f"{self._words[0]} ended with {_exit(code)}{_said(output.fileno())}"
+            return (
+                None
+                if code == 0
+                else f"{self._words[0]} ended with {_exit(code)}{_said(output.fileno())}"
+            )
 
     async def rest(self, limit_s: float) -> None:
         """As long as the run took, so that at most half the time goes into asking; up to 1 s."""
@@ -140,7 +152,9 @@ class ExecAsker:
     def _cannot_run(self, error: OSError) -> str:
         message = f"cannot run {self._words[0]}: {error.strerror}"
         if error.errno in _CANNOT_EVER_RUN:
-            raise UsageError(f"ready: {message}", hint="check the path and its x bit; no shell runs it") from error
+            raise UsageError(
+                f"ready: {message}", hint="check the path and its x bit; no shell runs it"
+            ) from error
         return message
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 _CHUNK_BYTES = 256 * 1024
 _WINDOW = 16 * 1024  # characters kept, for a match that begins in one chunk and ends in a later one
 _LONGEST_ESCAPE = 256
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
+)
 _BEGUN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[ -/]*)\Z")
 
 
@@ -39,7 +41,9 @@ class LogSearch:
         text = text[: len(text) - len(self._begun)]
         self._window += _ESCAPES.sub("", text).replace("\r", "\n")
         # From the second character on where the first is only there so that `^` can tell the middle of a line.
-        self.matched = self.matched or self._pattern.search(self._window, int(self._is_cut)) is not None
+        self.matched = (
+            self.matched or self._pattern.search(self._window, int(self._is_cut)) is not None
+        )
         if len(self._window) > _WINDOW:
             self._window = self._window[-_WINDOW - 1 :]
             self._is_cut = True
@@ -47,7 +51,9 @@ class LogSearch:
     @property
     def last_line(self) -> str:
         """The last line that is not empty."""
-        return next((line for line in reversed(self._window.split("\n")) if line.strip()), "").strip()
+        return next(
+            (line for line in reversed(self._window.split("\n")) if line.strip()), ""
+        ).strip()
 
 
 class GrowingLog:

@@ -54,7 +54,11 @@ def ignore(_seen: str) -> None:
 
 
 async def wait_until_ready(
-    probe: Probe, limit_s: float, context: ProbeContext = NO_CONTEXT, *, on_seen: Callable[[str], None] = ignore
+    probe: Probe,
+    limit_s: float,
+    context: ProbeContext = NO_CONTEXT,
+    *,
+    on_seen: Callable[[str], None] = ignore,
 ) -> str | None:
     """None once `probe` has held for its `ready_for_s`; what was seen last, when `limit_s` is over first.
 
@@ -81,17 +85,23 @@ def make_asker(probe: Probe, context: ProbeContext) -> Asker:
     return local_probe.FileAsker(probe)
 
 
-async def _until_it_holds(asker: Asker, probe: Probe, limit_s: float, on_seen: Callable[[str], None]) -> str | None:
+async def _until_it_holds(
+    asker: Asker, probe: Probe, limit_s: float, on_seen: Callable[[str], None]
+) -> str | None:
     deadline = clock.now() + limit_s
     holds_since: float | None = None
     while True:
-        seen = await asker.ask(min(max(deadline - clock.now(), _SHORTEST_ATTEMPT_S), probe.attempt_s))
+        seen = await asker.ask(
+            min(max(deadline - clock.now(), _SHORTEST_ATTEMPT_S), probe.attempt_s)
+        )
         now = clock.now()
         holds_since = None if seen is not None else now if holds_since is None else holds_since
         held_s = 0.0 if holds_since is None else now - holds_since
         if holds_since is not None and held_s >= probe.ready_for_s:
             return None
-        seen = seen or f"it has been ready for {held_s:.1f} s, and must be for {probe.ready_for_s:g} s"
+        seen = (
+            seen or f"it has been ready for {held_s:.1f} s, and must be for {probe.ready_for_s:g} s"
+        )
         if now >= deadline:
             return seen
         on_seen(seen)
@@ -110,7 +120,9 @@ class _NetworkAsker:
         try:
             self._authorization = probe.authorization_value(context.environment)
         except ValueError as error:
-            raise UsageError(f"ready: {error}", hint="export it, or pass it on to this step") from error
+            raise UsageError(
+                f"ready: {error}", hint="export it, or pass it on to this step"
+            ) from error
 
     async def ask(self, limit_s: float) -> str | None:
         seen = await self._attempt_within(limit_s)

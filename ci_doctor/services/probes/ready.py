@@ -108,7 +108,9 @@ class Probe(Struct, frozen=True, kw_only=True):
             return None
         value = environment.get(self.authorization, "").strip()
         if not value:
-            raise ValueError(f"authorization names the variable {self.authorization}, which is not set")
+            raise ValueError(
+                f"authorization names the variable {self.authorization}, which is not set"
+            )
         if not value.isascii() or not value.isprintable():
             raise ValueError(f"the variable {self.authorization} holds what no HTTP header can")
         return value if " " in value else f"Bearer {value}"
@@ -119,7 +121,9 @@ def unfilled(text: str) -> str:
     return text
 
 
-def parse_ready(ready: str | ReadySpec, port: int, *, directory: Path, fill: Callable[[str], str] = unfilled) -> Probe:
+def parse_ready(
+    ready: str | ReadySpec, port: int, *, directory: Path, fill: Callable[[str], str] = unfilled
+) -> Probe:
     """The probe that `ready` asks for; a bare path is asked on 127.0.0.1:`port`, `file` is relative to `directory`.
 
     `fill` replaces placeholders in every text. Raises ValueError with a sentence for the user.
@@ -150,7 +154,9 @@ def read_ready(ready: str | ReadySpec) -> ReadySpec:
     if ready.startswith("/") or scheme in {"http", "https"}:
         return ReadySpec(http=ready)
     if colon and scheme in set(Scheme):
-        return msgspec.convert({scheme: rest.removeprefix("//") if scheme == Scheme.TCP else rest}, ReadySpec)
+        return msgspec.convert(
+            {scheme: rest.removeprefix("//") if scheme == Scheme.TCP else rest}, ReadySpec
+        )
     raise ValueError(f'ready = "{ready}" is none of {ready_values.FORMS}')
 
 
@@ -163,7 +169,9 @@ def _read_table(text: str) -> ReadySpec:
         raise ValueError(f"ready = {text} is no inline TOML table: {error}") from error
     for key in table:
         if key not in ReadySpec.__struct_fields__:
-            raise ValueError(f"ready: unknown key `{key}`; {did_you_mean(key, ReadySpec.__struct_fields__)}")
+            raise ValueError(
+                f"ready: unknown key `{key}`; {did_you_mean(key, ReadySpec.__struct_fields__)}"
+            )
     try:
         return msgspec.convert(table, ReadySpec)
     except msgspec.ValidationError as error:
@@ -171,7 +179,9 @@ def _read_table(text: str) -> ReadySpec:
 
 
 def _the_one(spec: ReadySpec) -> tuple[Scheme, str | list[str]]:
-    given = [(scheme, getattr(spec, scheme)) for scheme in Scheme if getattr(spec, scheme) is not None]
+    given = [
+        (scheme, getattr(spec, scheme)) for scheme in Scheme if getattr(spec, scheme) is not None
+    ]
     if len(given) != 1:
         found = " and ".join(scheme for scheme, _ in given) or "none"
         raise ValueError(f"ready needs exactly one of {', '.join(Scheme)}; it holds {found}")
@@ -182,10 +192,14 @@ def _refuse_http_keys(spec: ReadySpec, scheme: Scheme) -> None:
     plain = ReadySpec()
     for key in _ONLY_HTTP:
         if getattr(spec, key) != getattr(plain, key):
-            raise ValueError(f"ready: `{key}` is about an HTTP answer, and there is none with `{scheme}`")
+            raise ValueError(
+                f"ready: `{key}` is about an HTTP answer, and there is none with `{scheme}`"
+            )
 
 
-def _aim(scheme: Scheme, text: str | list[str], port: int, directory: Path, fill: Callable[[str], str]) -> Probe:
+def _aim(
+    scheme: Scheme, text: str | list[str], port: int, directory: Path, fill: Callable[[str], str]
+) -> Probe:
     if isinstance(text, list) or scheme is Scheme.EXEC:
         return Probe(scheme=Scheme.EXEC, words=ready_values.words(text, fill))
     filled = fill(text)
@@ -204,7 +218,9 @@ def _aim(scheme: Scheme, text: str | list[str], port: int, directory: Path, fill
 
 def _http(text: str, port: int) -> Probe:
     if _UNPRINTABLE.search(text):
-        raise ValueError(f"ready = {text!r} holds a space or a control character; write %20 for a space")
+        raise ValueError(
+            f"ready = {text!r} holds a space or a control character; write %20 for a space"
+        )
     if text.startswith("/"):
         return Probe(scheme=Scheme.HTTP, host="127.0.0.1", port=port, path=text)
     address = urlsplit(text)
@@ -213,7 +229,9 @@ def _http(text: str, port: int) -> Probe:
     tls = address.scheme == "https"
     host, number = ready_values.host_and_port(address, text, default=443 if tls else 80)
     query = f"?{address.query}" if address.query else ""
-    return Probe(scheme=Scheme.HTTP, host=host, port=number, path=(address.path or "/") + query, tls=tls)
+    return Probe(
+        scheme=Scheme.HTTP, host=host, port=number, path=(address.path or "/") + query, tls=tls
+    )
 
 
 def _tcp(text: str) -> Probe:

@@ -31,7 +31,9 @@ def words(text: str | list[str], fill: Callable[[str], str]) -> tuple[str, ...]:
 def host_and_port(address: SplitResult, text: str, default: int | None) -> tuple[str, int]:
     """Of an address that `text` writes; `default` is the port where it names none."""
     if "@" in address.netloc:
-        raise ValueError("ready: an address cannot hold a user or a password; name a variable in `authorization`")
+        raise ValueError(
+            "ready: an address cannot hold a user or a password; name a variable in `authorization`"
+        )
     try:
         port = address.port if address.port is not None else default
     except ValueError:
@@ -64,7 +66,9 @@ def statuses(given: int | str | list[int | str]) -> tuple[str, ...]:
     texts = tuple(str(each).lower() for each in (given if isinstance(given, list) else [given]))
     for text in texts:
         if not _STATUS.fullmatch(text):
-            raise ValueError(f'ready: `status` holds {text}, which is neither an HTTP status nor a class ("2xx")')
+            raise ValueError(
+                f'ready: `status` holds {text}, which is neither an HTTP status nor a class ("2xx")'
+            )
     if not texts:
         raise ValueError("ready: `status` is empty, so that no answer could be a good one")
     return texts
@@ -75,7 +79,9 @@ def headers(given: Mapping[str, str], fill: Callable[[str], str]) -> tuple[tuple
     filled = tuple((name, fill(value).strip()) for name, value in given.items())
     for name, value in filled:
         if not _HEADER.fullmatch(name) or not value.isprintable():
-            raise ValueError(f"ready: `headers`: {name!r} is no HTTP header, or its value holds a control character")
+            raise ValueError(
+                f"ready: `headers`: {name!r} is no HTTP header, or its value holds a control character"
+            )
     return filled
 
 
@@ -83,7 +89,9 @@ def variable(name: str | None) -> str | None:
     """The name of an environment variable."""
     if name is not None and not _VARIABLE.fullmatch(name):
         # The text may be the secret itself: it is not shown.
-        raise ValueError("ready: `authorization` takes the name of an environment variable, not the value to send")
+        raise ValueError(
+            "ready: `authorization` takes the name of an environment variable, not the value to send"
+        )
     return name
 
 

@@ -30,7 +30,9 @@ _KILL_S = 1.0
 class StrangerWatch:
     """Watches `stranger` inside a running loop; `log` is where it writes, if that is known."""
 
-    def __init__(self, stranger: Stranger, log: Path | None, probe: Probe, policy: DescendantPolicy) -> None:
+    def __init__(
+        self, stranger: Stranger, log: Path | None, probe: Probe, policy: DescendantPolicy
+    ) -> None:
         self._stranger = stranger
         self._log = log
         self._probe = probe
@@ -53,13 +55,19 @@ class StrangerWatch:
         self._descendants.close()
 
     async def until_ready(
-        self, limit_s: float, environment: Mapping[str, str], directory: Path, on_seen: Callable[[str], None]
+        self,
+        limit_s: float,
+        environment: Mapping[str, str],
+        directory: Path,
+        on_seen: Callable[[str], None],
     ) -> ServiceFailure | None:
         """None once it is ready and answers itself, else what is wrong with it."""
         if self._was_dead:
             return self._died(clock.now(), self._stranger.returncode(), _BEFORE)
         with _probe_context(self._probe, self._log, environment, directory) as context:
-            probe = asyncio.create_task(wait_until_ready(self._probe, limit_s, context, on_seen=on_seen))
+            probe = asyncio.create_task(
+                wait_until_ready(self._probe, limit_s, context, on_seen=on_seen)
+            )
             self._death.add_done_callback(lambda _: probe.cancel())
             try:
                 await asyncio.wait({probe})
@@ -103,7 +111,9 @@ class StrangerWatch:
 
     def _how(self, returncode: int | None) -> failure.Death:
         """Only SIGKILL is how the kernel makes room."""
-        cause = oom_cause(self._memory, MemoryEvents.read(self._scope)) if returncode == -9 else None
+        cause = (
+            oom_cause(self._memory, MemoryEvents.read(self._scope)) if returncode == -9 else None
+        )
         return failure.Death(
             returncode=returncode,
             oom=cause.describe() if cause else None,
@@ -174,7 +184,9 @@ def _probe_context(
         tree = OwnTree(guardian)
 
         def spawn(words: Sequence[str], output: int) -> "Child":
-            return guardian.spawn(words, environment=environment, directory=directory, output=output)
+            return guardian.spawn(
+                words, environment=environment, directory=directory, output=output
+            )
 
         try:
             yield ProbeContext(log=log, environment=environment, spawn=spawn)

@@ -76,7 +76,9 @@ def _findings(waited: Waited) -> Iterator[Finding]:
     if waited.failure.kind is FailureKind.NOT_READY:
         finding = structs.replace(finding, remedy=_remedy(waited.failure))
     elif waited.failure.log is None and waited.failure.kind is FailureKind.DIED:
-        finding = structs.replace(finding, remedy="name its log with --log FILE, and its last lines stand here")
+        finding = structs.replace(
+            finding, remedy="name its log with --log FILE, and its last lines stand here"
+        )
     if _exit_is_unknown(waited.failure):
         told = "exit code unknown: it is not a child of ci-doctor, and its own parent has taken the code"
         finding = structs.replace(finding, evidence=(*finding.evidence, Evidence(excerpt=told)))

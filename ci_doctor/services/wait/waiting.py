@@ -60,7 +60,9 @@ class Waited(Struct, frozen=True, kw_only=True):
     seen: str = ""
 
 
-def run(request: WaitRequest, interruption: Interruption, tell: Callable[[WaitProgress], None]) -> Waited:
+def run(
+    request: WaitRequest, interruption: Interruption, tell: Callable[[WaitProgress], None]
+) -> Waited:
     """Wait to the end, or until `interruption` has received a signal; `tell` is called four times a second.
 
     It is told of the first look that finds the process not ready at once. Raises UsageError where `request` cannot be
@@ -104,10 +106,15 @@ class _Wait:
         if isinstance(found, ServiceFailure):
             return found
         self._stranger, self._name = found, found.name
-        watch = StrangerWatch(found, self._request.log, self._request.probe, self._request.descendants)
+        watch = StrangerWatch(
+            found, self._request.log, self._request.probe, self._request.descendants
+        )
         try:
             return await watch.until_ready(
-                self._deadline - clock.now(), self._request.environment, self._request.directory, self._note
+                self._deadline - clock.now(),
+                self._request.environment,
+                self._request.directory,
+                self._note,
             )
         finally:
             watch.close()
@@ -146,9 +153,13 @@ class _Wait:
             self._tell_now()
 
     def _tell_now(self) -> None:
-        self._tell(WaitProgress(name=self._name, waited_s=clock.now() - self._began, seen=self._seen))
+        self._tell(
+            WaitProgress(name=self._name, waited_s=clock.now() - self._began, seen=self._seen)
+        )
 
-    def _waited(self, *, failure: ServiceFailure | None = None, received: signal.Signals | None = None) -> Waited:
+    def _waited(
+        self, *, failure: ServiceFailure | None = None, received: signal.Signals | None = None
+    ) -> Waited:
         return Waited(
             name=self._name,
             pid=self._stranger.pid if self._stranger is not None else self._request.pid,
@@ -160,6 +171,14 @@ class _Wait:
 
 
 def _cannot_watch(pid: int, error: OSError) -> UsageError | InfraError:
-    if error.errno in {errno.EINVAL, errno.ENOENT}:  # pidfd_open(2): EINVAL; ENOENT from Linux 6.10 on
-        return UsageError(f"{pid} is the id of a thread, not of a process", hint="name the process; `ps -o pid,tid -L`")
-    return InfraError(f"cannot watch pid {pid}: {error.strerror}", hint="see pidfd_open(2), and `ulimit -n`")
+    if error.errno in {
+        errno.EINVAL,
+        errno.ENOENT,
+    }:  # pidfd_open(2): EINVAL; ENOENT from Linux 6.10 on
+        return UsageError(
+            f"{pid} is the id of a thread, not of a process",
+            hint="name the process; `ps -o pid,tid -L`",
+        )
+    return InfraError(
+        f"cannot watch pid {pid}: {error.strerror}", hint="see pidfd_open(2), and `ulimit -n`"
+    )

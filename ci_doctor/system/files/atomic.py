@@ -22,7 +22,8 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         _replace(target, content, mode)
     except OSError as error:
         raise UsageError(
-            f"cannot write {path}: {error.strerror or error}", hint="choose a directory that this user can write"
+            f"cannot write {path}: {error.strerror or error}",
+            hint="choose a directory that this user can write",
         ) from error
 
 

@@ -26,7 +26,15 @@ _IN_Q_OVERFLOW = 0x4000
 _IN_IGNORED = 0x8000
 _IN_ONLYDIR = 0x1000000
 _OF_FILE = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_ATTRIB | _IN_DELETE_SELF | _IN_MOVE_SELF
-_OF_FOLDER = _IN_CREATE | _IN_MOVED_TO | _IN_DELETE | _IN_MOVED_FROM | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
+_OF_FOLDER = (
+    _IN_CREATE
+    | _IN_MOVED_TO
+    | _IN_DELETE
+    | _IN_MOVED_FROM
+    | _IN_DELETE_SELF
+    | _IN_MOVE_SELF
+    | _IN_ONLYDIR
+)
 _EVENT = struct.Struct("iIII")  # struct inotify_event: wd, mask, cookie, len; the name follows
 
 
@@ -69,7 +77,9 @@ class FileWatch:
         self._descriptor = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
             return False
-        self._folder_watch = library.inotify_add_watch(self._descriptor, self._folder or b".", _OF_FOLDER)
+        self._folder_watch = library.inotify_add_watch(
+            self._descriptor, self._folder or b".", _OF_FOLDER
+        )
         if self._folder_watch < 0:
             self._forget()
             return False
@@ -109,9 +119,17 @@ class FileWatch:
             watch, mask, _, length = _EVENT.unpack_from(data, offset)
             name = data[offset + _EVENT.size : offset + _EVENT.size + length].rstrip(b"\0")
             offset += _EVENT.size + length
-            self_gone = watch == self._folder_watch and bool(mask & (_IN_DELETE_SELF | _IN_MOVE_SELF | _IN_IGNORED))
+            self_gone = watch == self._folder_watch and bool(
+                mask & (_IN_DELETE_SELF | _IN_MOVE_SELF | _IN_IGNORED)
+            )
             gone = gone or self_gone
-            ours = ours or self_gone or watch != self._folder_watch or name == self._name or bool(mask & _IN_Q_OVERFLOW)
+            ours = (
+                ours
+                or self_gone
+                or watch != self._folder_watch
+                or name == self._name
+                or bool(mask & _IN_Q_OVERFLOW)
+            )
         return ours, gone
 
     def _poll_later(self) -> None:

@@ -27,14 +27,20 @@ class Program:
 
     __slots__ = ("directory", "environment", "words")
 
-    def __init__(self, words: list[bytes], environment: dict[bytes, bytes], directory: bytes) -> None:
+    def __init__(
+        self, words: list[bytes], environment: dict[bytes, bytes], directory: bytes
+    ) -> None:
         self.words = words
         self.environment = environment
         self.directory = directory
 
 
 def start(
-    program: Program, streams: Sequence[int | None], *, group: int | None = None, deaf_to: frozenset[int] = frozenset()
+    program: Program,
+    streams: Sequence[int | None],
+    *,
+    group: int | None = None,
+    deaf_to: frozenset[int] = frozenset(),
 ) -> tuple[int, int]:
     """Fork, and have the child run `program`; its pid, and a pipe that tells by `read_report` whether that went well.
 
@@ -65,7 +71,11 @@ def read_report(report: int) -> tuple[str, int] | None:
 
 
 def _become(
-    program: Program, streams: Sequence[int | None], group: int | None, deaf_to: frozenset[int], told: int
+    program: Program,
+    streams: Sequence[int | None],
+    group: int | None,
+    deaf_to: frozenset[int],
+    told: int,
 ) -> None:
     """Never returns. Of our file descriptors only 0, 1 and 2, which are /dev/null, outlive exec: Python makes no others."""
     step = EXEC

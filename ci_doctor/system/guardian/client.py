@@ -20,14 +20,22 @@ from ci_doctor.system import clock
 from ci_doctor.system.guardian.launch import SCARCE, SECCOMP, launch
 from ci_doctor.system.guardian.wire import Wire
 from ci_doctor.system.processes.children import children_of
-from ci_doctor.system.processes.process import Child, Ending, adopted_ending, describe_exit, observed_ending
+from ci_doctor.system.processes.process import (
+    Child,
+    Ending,
+    adopted_ending,
+    describe_exit,
+    observed_ending,
+)
 from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.processes.tree import become_subreaper
 
 _START_S = 30.0  # a cold file system under a loaded machine
 _ANSWER_S = 5.0
 _STATUS_S = 1.0
-_STOPPED_HINT = "see what stopped or killed the process ci-doctor-guard: the kernel's log, or the agent's"
+_STOPPED_HINT = (
+    "see what stopped or killed the process ci-doctor-guard: the kernel's log, or the agent's"
+)
 
 
 class Guardian:
@@ -84,7 +92,9 @@ class Guardian:
         variables = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
         folder = os.fsencode(Path(directory).absolute())
         program = ([os.fsencode(word) for word in words], variables, folder)
-        stop = ([os.fsencode(word) for word in stop_words], variables, folder) if stop_words else None
+        stop = (
+            ([os.fsencode(word) for word in stop_words], variables, folder) if stop_words else None
+        )
         began = clock.now()
         self._last_token += 1
         token = self._last_token
@@ -95,13 +105,24 @@ class Guardian:
         (kind, *said), descriptors = self._answer(token)
         if kind == "failed":
             step, number = said
-            raise OSError(number, os.strerror(number), str(directory) if step == "chdir" else next(iter(words), ""))
-        if not descriptors:  # it runs, and we have no room for its pidfd: without one its end would go unnoticed
+            raise OSError(
+                number,
+                os.strerror(number),
+                str(directory) if step == "chdir" else next(iter(words), ""),
+            )
+        if (
+            not descriptors
+        ):  # it runs, and we have no room for its pidfd: without one its end would go unnoticed
             self._wire.put(("kill", token))
             self._exchange(0.0)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         pid = said[0]
-        child = Child(pid=pid, pidfd=descriptors[0], started_at=began, ending=partial(self._ending, token, pid))
+        child = Child(
+            pid=pid,
+            pidfd=descriptors[0],
+            started_at=began,
+            ending=partial(self._ending, token, pid),
+        )
         self._living[pid] = child
         return child
 
@@ -131,14 +152,24 @@ class Guardian:
             how = describe_exit(self._process.returncode)
             raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
         if refused:
-            raise InfraError(f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP)
+            raise InfraError(
+                f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP
+            )
 
-    def _answer(self, token: int, limit_s: float | None = None) -> tuple[tuple[Any, ...], list[int]]:
+    def _answer(
+        self, token: int, limit_s: float | None = None
+    ) -> tuple[tuple[Any, ...], list[int]]:
         deadline = clock.now() + (_ANSWER_S if limit_s is None else limit_s)
         try:
-            while token not in self._answers and not self._gone and (left := deadline - clock.now()) > 0:
+            while (
+                token not in self._answers
+                and not self._gone
+                and (left := deadline - clock.now()) > 0
+            ):
                 self._exchange(left)
-        except BaseException:  # a signal's exception: file descriptors that are not sent yet may be closed by then
+        except (
+            BaseException
+        ):  # a signal's exception: file descriptors that are not sent yet may be closed by then
             if self._wire.unsent:
                 self._lose()
             raise
@@ -153,7 +184,9 @@ class Guardian:
         with contextlib.suppress(OSError):  # what it said before its end is still to be read
             self._wire.send()
         poll = select.poll()
-        poll.register(self._wire.fileno(), select.POLLIN | (select.POLLOUT if self._wire.unsent else 0))
+        poll.register(
+            self._wire.fileno(), select.POLLIN | (select.POLLOUT if self._wire.unsent else 0)
+        )
         if not poll.poll(max(0.0, limit_s) * 1000):
             return False
         messages = self._wire.receive()

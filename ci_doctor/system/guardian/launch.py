@@ -40,12 +40,24 @@ def launch() -> tuple[subprocess.Popen[bytes], Wire]:
                 if doctor >= 0:
                     os.close(doctor)
     except OSError as error:
-        raise InfraError(f"cannot start the guardian process: {error.strerror}", hint=SCARCE) from error
+        raise InfraError(
+            f"cannot start the guardian process: {error.strerror}", hint=SCARCE
+        ) from error
 
 
 def _run(channel: int, doctor: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(channel), str(doctor), str(os.getpid())],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _PROGRAM,
+            str(_ROOT),
+            str(channel),
+            str(doctor),
+            str(os.getpid()),
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -80,7 +80,9 @@ class Loop:
         """What has been said, as far as ci-doctor reads it."""
         with contextlib.suppress(OSError):  # its end is seen by the reading side
             self.wire.send()
-        self.poll.register(self.wire.fileno(), select.POLLIN | (select.POLLOUT if self.wire.unsent else 0))
+        self.poll.register(
+            self.wire.fileno(), select.POLLIN | (select.POLLOUT if self.wire.unsent else 0)
+        )
 
     def serve(self) -> bool:
         """Take requests in; False once ci-doctor has closed its end."""
@@ -110,7 +112,9 @@ class Loop:
         group = os.getpgid(self.doctor_pid) if foreground else None
         pid, report = start(Program(*program), streams, group=group, deaf_to=self.deaf_to)
         try:
-            pidfd = os.pidfd_open(pid)  # nobody has waited for it yet, so that this is certainly the one
+            pidfd = os.pidfd_open(
+                pid
+            )  # nobody has waited for it yet, so that this is certainly the one
         except OSError:
             os.close(report)
             os.kill(pid, signal.SIGKILL)
@@ -154,7 +158,9 @@ class Loop:
 def main() -> None:
     """Serve until ci-doctor is gone, and then end all that is left. Arguments: the socket, ci-doctor's pidfd and pid."""
     channel, doctor, doctor_pid = (int(word) for word in sys.argv[-3:])
-    deaf_to = frozenset({signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else ())
+    deaf_to = frozenset(
+        {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else ()
+    )
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

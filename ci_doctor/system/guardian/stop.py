@@ -45,7 +45,10 @@ def end_all(stop_programs: Iterable[Program], wakeup: int) -> None:
         spared = stopping if age < _STOP_COMMANDS_S else set()
         try:
             living = below(os.getpid(), spared)
-        except (OSError, MemoryError):  # no file descriptor or memory left just now: what we end gives some back
+        except (
+            OSError,
+            MemoryError,
+        ):  # no file descriptor or memory left just now: what we end gives some back
             living, quiet = [], -1
         for row in living:
             if age >= _GRACE_S:
@@ -99,7 +102,8 @@ def _started(programs: Iterable[Program]) -> Iterable[int]:
 def _ask_to_end(row: Row) -> None:
     ignored = _ignored(row.pid)
     heard = next(
-        (number for number in (signal.SIGTERM, signal.SIGINT) if not ignored >> (number - 1) & 1), signal.SIGKILL
+        (number for number in (signal.SIGTERM, signal.SIGINT) if not ignored >> (number - 1) & 1),
+        signal.SIGKILL,
     )
     _send(row, heard)
     if row.state == b"T":  # a stopped process hears nothing but SIGKILL until it goes on

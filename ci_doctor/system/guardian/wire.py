@@ -11,7 +11,9 @@ import socket
 from collections import deque
 from collections.abc import Iterable
 
-TYPE_CHECKING = False  # typing itself would take the guardian as long as all the rest of its imports
+TYPE_CHECKING = (
+    False  # typing itself would take the guardian as long as all the rest of its imports
+)
 if TYPE_CHECKING:
     from typing import Any
 
@@ -43,7 +45,9 @@ class Wire:
         """Whether something waits until the other end reads."""
         return bool(self._waiting)
 
-    def put(self, message: "tuple[Any, ...]", descriptors: Iterable[int] = (), *, giving: bool = False) -> None:
+    def put(
+        self, message: "tuple[Any, ...]", descriptors: Iterable[int] = (), *, giving: bool = False
+    ) -> None:
         """Line a message up for `send`; `giving`: its descriptors are closed here once they are sent."""
         data, given = marshal.dumps(message), tuple(descriptors)
         header = len(data).to_bytes(4, "big") + bytes([len(given)])
@@ -54,7 +58,11 @@ class Wire:
         while self._waiting:
             data, descriptors, giving = self._waiting[0]
             try:
-                sent = socket.send_fds(self._channel, [data], descriptors) if descriptors else self._channel.send(data)
+                sent = (
+                    socket.send_fds(self._channel, [data], descriptors)
+                    if descriptors
+                    else self._channel.send(data)
+                )
             except BlockingIOError:
                 return
             self._waiting.popleft()

@@ -48,7 +48,9 @@ def _diagnosed(port: int) -> Iterator[int]:
         for family in (socket.AF_INET, socket.AF_INET6):
             # struct inet_diag_req_v2, with the source port set; kernels do not all honour it, so it is looked at again.
             request = (
-                struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 1 << _LISTEN) + _PORT.pack(port) + bytes(46)
+                struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 1 << _LISTEN)
+                + _PORT.pack(port)
+                + bytes(46)
             )
             size = _HEADER.size + len(request)
             diagnosis.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + request)
@@ -65,7 +67,10 @@ def _answers(diagnosis: socket.socket) -> Iterator[tuple[int, int]]:
                 return
             if kind == _ERROR:
                 raise OSError(-struct.unpack_from("=i", data, _HEADER.size)[0], "sock_diag")
-            yield _PORT.unpack_from(data, _HEADER.size + 4)[0], _INODE.unpack_from(data, _HEADER.size + 68)[0]
+            yield (
+                _PORT.unpack_from(data, _HEADER.size + 4)[0],
+                _INODE.unpack_from(data, _HEADER.size + 68)[0],
+            )
             data = data[(size + 3) & ~3 :]
 
 
@@ -75,5 +80,9 @@ def _listed(port: int) -> Iterator[int]:
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as table:  # noqa: PTH123 - asked many times a second
             for line in table:
                 fields = line.split(None, 10)
-                if len(fields) > 9 and fields[3] == b"%02X" % _LISTEN and fields[1].endswith(wanted):
+                if (
+                    len(fields) > 9
+                    and fields[3] == b"%02X" % _LISTEN
+                    and fields[1].endswith(wanted)
+                ):
                     yield int(fields[9])

@@ -73,7 +73,9 @@ class MemoryEvents(Struct, frozen=True, kw_only=True):
         levels = tuple(_levels(mount, below, version))
         # Only the root of all cgroups lacks this file, and it can have no limit.
         unlimited = version == 2 and not levels and not os.path.exists(mount / "cgroup.events")  # noqa: PTH110
-        return cls(levels=levels, hierarchical=version == 2, unlimited=unlimited, host_kills=host_kills)
+        return cls(
+            levels=levels, hierarchical=version == 2, unlimited=unlimited, host_kills=host_kills
+        )
 
 
 def oom_cause(before: MemoryEvents, after: MemoryEvents) -> OomCause | None:
@@ -85,7 +87,11 @@ def oom_cause(before: MemoryEvents, after: MemoryEvents) -> OomCause | None:
     if after.unlimited:
         return OomCause() if (after.host_kills or 0) > (before.host_kills or 0) else None
     pairs = list(zip(before.levels, after.levels, strict=False))
-    if len(before.levels) != len(after.levels) or not pairs or pairs[0][1].kills <= pairs[0][0].kills:
+    if (
+        len(before.levels) != len(after.levels)
+        or not pairs
+        or pairs[0][1].kills <= pairs[0][0].kills
+    ):
         return None
     limits = (now.limit for then, now in pairs if now.hit > then.hit and now.limit is not None)
     return OomCause(limit=next(limits, None))
@@ -114,9 +120,14 @@ def mount_of(lines: Iterable[str], version: Literal[1, 2], path: str) -> tuple[P
     for line in lines:
         fields, _, rest = line.partition(" - ")
         kind, _, options = rest.split(" ", 2)
-        if kind != ("cgroup2" if version == 2 else "cgroup") or (version == 1 and "memory" not in options.split(",")):
+        if kind != ("cgroup2" if version == 2 else "cgroup") or (
+            version == 1 and "memory" not in options.split(",")
+        ):
             continue
-        root, point = (_ESCAPE.sub(lambda match: chr(int(match[1], 8)), field) for field in fields.split(" ")[3:5])
+        root, point = (
+            _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)
+            for field in fields.split(" ")[3:5]
+        )
         below = os.path.relpath(path, root) if "/.." not in path + root else ".."
         if not below.startswith(".."):
             found = Path(point), below
@@ -145,7 +156,11 @@ def _read_v1(path: Path) -> Level | None:
     kills = _number(path / "memory.oom_control", "oom_kill")
     if kills is None:
         return None
-    return Level(kills=kills, hit=_number(path / "memory.failcnt") or 0, limit=_limit(path / "memory.limit_in_bytes"))
+    return Level(
+        kills=kills,
+        hit=_number(path / "memory.failcnt") or 0,
+        limit=_limit(path / "memory.limit_in_bytes"),
+    )
 
 
 def _limit(path: Path) -> int | None:

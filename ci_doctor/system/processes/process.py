@@ -29,7 +29,9 @@ class Child:
     ended, with the pidfd as argument; its None is "not yet".
     """
 
-    def __init__(self, *, pid: int, pidfd: int, started_at: float, ending: Callable[[int], Ending | None]) -> None:
+    def __init__(
+        self, *, pid: int, pidfd: int, started_at: float, ending: Callable[[int], Ending | None]
+    ) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.started_at = started_at
@@ -76,7 +78,10 @@ def adopted_ending(pid: int, pidfd: int) -> Ending | None:
     `pidfd` (-1 where it is closed) makes sure that the child with this pid is the one that is meant.
     """
     try:
-        if pidfd >= 0 and os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if (
+            pidfd >= 0
+            and os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        ):
             return None
         found, status, used = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
@@ -89,7 +94,11 @@ def adopted_ending(pid: int, pidfd: int) -> Ending | None:
 def observed_ending(pid: int, pidfd: int) -> Ending:
     """How a process ended whose parent does not say; nothing is known of its memory."""
     kin = look_up(pid)
-    return Ending(returncode=exit_status(pidfd, pid, kin.started if kin is not None and _is_still_there(pidfd) else -1))
+    return Ending(
+        returncode=exit_status(
+            pidfd, pid, kin.started if kin is not None and _is_still_there(pidfd) else -1
+        )
+    )
 
 
 def _is_still_there(pidfd: int) -> bool:

@@ -65,7 +65,9 @@ def ignored_signals(pid: int) -> frozenset[signal.Signals]:
     """The signals that a process ignores (SigIgn in /proc/PID/status, proc_pid_status(5)); none where it cannot be read."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123 - as in read_table
-            mask = next((int(line.split()[1], 16) for line in file if line.startswith(b"SigIgn:")), 0)
+            mask = next(
+                (int(line.split()[1], 16) for line in file if line.startswith(b"SigIgn:")), 0
+            )
     except OSError:
         return frozenset()
     return frozenset(number for number in _ASKING if mask >> (number - 1) & 1)
@@ -78,7 +80,9 @@ def read_table() -> Iterator[Kin]:
             yield kin
 
 
-def descendants(table: Iterable[Kin], root: int, bystanders: frozenset[tuple[int, int]]) -> tuple[Kin, ...]:
+def descendants(
+    table: Iterable[Kin], root: int, bystanders: frozenset[tuple[int, int]]
+) -> tuple[Kin, ...]:
     """Everything below `root` in `table`, parents first, without `bystanders` and what is below them."""
     children: dict[int, list[Kin]] = {}
     for kin in table:

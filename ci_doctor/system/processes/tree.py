@@ -18,7 +18,13 @@ from msgspec import Struct
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
 from ci_doctor.system.processes.children import children_of, kernel_lists_children
-from ci_doctor.system.processes.process_table import Kin, descendants, ignored_signals, look_up, read_table
+from ci_doctor.system.processes.process_table import (
+    Kin,
+    descendants,
+    ignored_signals,
+    look_up,
+    read_table,
+)
 
 if TYPE_CHECKING:  # it makes us a subreaper, by this module
     from ci_doctor.system.guardian.client import Guardian
@@ -79,7 +85,9 @@ class OwnTree:
         """What lives of `pid` and all below it; what its death has made an orphan is below it no more."""
         table = tuple(read_table())
         own = tuple(kin for kin in table if kin.pid == pid)
-        return tuple(kin for kin in (*own, *descendants(table, pid, self._bystanders)) if not kin.ended)
+        return tuple(
+            kin for kin in (*own, *descendants(table, pid, self._bystanders)) if not kin.ended
+        )
 
     async def terminate(self, limit_s: float) -> None:
         """SIGINT to all, also to those that appear meanwhile, and SIGTERM after a third of the time.
@@ -89,7 +97,10 @@ class OwnTree:
         """
         began = clock.now()
         asked: dict[tuple[int, int], signal.Signals] = {}
-        for deadline, gentlest in ((began + limit_s / 3, signal.SIGINT), (began + limit_s, signal.SIGTERM)):
+        for deadline, gentlest in (
+            (began + limit_s / 3, signal.SIGINT),
+            (began + limit_s, signal.SIGTERM),
+        ):
             while (living := self.living(thorough=False)) and (left := deadline - clock.now()) > 0:
                 for kin in living:
                     if _ask_to_end(kin, gentlest, asked) is signal.SIGKILL:
@@ -114,7 +125,9 @@ class OwnTree:
         return KillOutcome(killed=tuple(killed.values()))
 
     def _descendants(self, *, thorough: bool = True) -> tuple[Kin, ...]:
-        table = read_table() if thorough or not kernel_lists_children() else _listed_below(self._root)
+        table = (
+            read_table() if thorough or not kernel_lists_children() else _listed_below(self._root)
+        )
         found = descendants(table, self._root, self._bystanders)
         if self._guardian is None:
             return found
@@ -154,7 +167,10 @@ def _send(kin: Kin, number: signal.Signals) -> bool:
         return False
     try:
         signal.pidfd_send_signal(descriptor, number)
-    except (ProcessLookupError, PermissionError):  # ended meanwhile, or another user's (setuid): told as a survivor
+    except (
+        ProcessLookupError,
+        PermissionError,
+    ):  # ended meanwhile, or another user's (setuid): told as a survivor
         return False
     finally:
         os.close(descriptor)
@@ -169,9 +185,13 @@ def _ask_to_end(
     if before is not None and (before is gentlest or before is not signal.SIGINT):
         return None
     ignored = ignored_signals(kin.pid)
-    heard = next((number for number in (gentlest, signal.SIGTERM) if number not in ignored), signal.SIGKILL)
+    heard = next(
+        (number for number in (gentlest, signal.SIGTERM) if number not in ignored), signal.SIGKILL
+    )
     asked[kin.identity] = heard
-    if before is not None and heard is signal.SIGKILL:  # it heard SIGINT, and has the rest of the time
+    if (
+        before is not None and heard is signal.SIGKILL
+    ):  # it heard SIGINT, and has the rest of the time
         return None
     sent = _send(kin, heard)
     if kin.state == "T":  # a stopped process hears nothing but SIGKILL until it goes on

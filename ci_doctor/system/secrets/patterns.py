@@ -29,11 +29,32 @@ _STEMS = (
     "DSN",
 )
 # In every text that _STEMS or _HEADER find anything in.
-_ROOTS = ("passw", "passphrase", "secret", "token", "key", "connection", "credentials", "dsn", "authorization")
+_ROOTS = (
+    "passw",
+    "passphrase",
+    "secret",
+    "token",
+    "key",
+    "connection",
+    "credentials",
+    "dsn",
+    "authorization",
+)
 SHORTEST = 6  # bytes; the agent's own limit
 # Values of settings whose name only sounds like a secret; hiding them everywhere would make a report unreadable.
 _COMMON = frozenset(
-    {"absent", "always", "anonymous", "default", "disable", "disabled", "enable", "enabled", "example", "localhost"}
+    {
+        "absent",
+        "always",
+        "anonymous",
+        "default",
+        "disable",
+        "disabled",
+        "enable",
+        "enabled",
+        "example",
+        "localhost",
+    }
     | {"missing", "nothing", "optional", "python", "required", "system", "unknown", "unlimited"}
     | {PLACEHOLDER, "redacted", "redacted]", "[redacted"}
 )
@@ -53,7 +74,9 @@ def name_pattern(globs: tuple[str, ...] = ()) -> str:
 
     `globs` are more names as BUILDKITE_REDACTED_VARS has them; only `*` and `?` are special. `-` stands for `_` too.
     """
-    names = [r"(?:[\w-]{0,120}[-_])?(?:" + "|".join(stem.replace("_", "[-_]") for stem in _STEMS) + ")"]
+    names = [
+        r"(?:[\w-]{0,120}[-_])?(?:" + "|".join(stem.replace("_", "[-_]") for stem in _STEMS) + ")"
+    ]
     for glob in globs:
         parts = {"*": r"[\w-]{0,120}", "?": r"[\w-]", "_": "[-_]"}
         names.append("".join(parts.get(character, re.escape(character)) for character in glob))
@@ -77,7 +100,9 @@ def hide_places(text: str, assignments: re.Pattern[str], *, more_names: bool) ->
     `more_names`: `assignments` knows names beyond the built-in ones.
     """
     lowered = text.lower()
-    if more_names or any(root in lowered for root in _ROOTS):  # most texts have none, and this is ten times as fast
+    if more_names or any(
+        root in lowered for root in _ROOTS
+    ):  # most texts have none, and this is ten times as fast
         text = assignments.sub(lambda match: match["head"] + _same_quotes(match["value"]), text)
         text = _HEADER.sub(lambda match: match["head"] + PLACEHOLDER, text)
     if "://" in text and "@" in text:
@@ -119,8 +144,19 @@ def forms(value: str) -> Iterator[bytes]:
         return
     lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= 16]
     raw = _bytes(value)
-    written = [value, *lines, value.replace("\n", "\r\n"), shlex.quote(value)[1:-1] if "'" in value else value]
-    written += [quote(raw, safe=""), quote(raw), quote_plus(raw), repr(value)[1:-1], value.replace("'", "'\\''")]
+    written = [
+        value,
+        *lines,
+        value.replace("\n", "\r\n"),
+        shlex.quote(value)[1:-1] if "'" in value else value,
+    ]
+    written += [
+        quote(raw, safe=""),
+        quote(raw),
+        quote_plus(raw),
+        repr(value)[1:-1],
+        value.replace("'", "'\\''"),
+    ]
     written += [
         re.sub(r"([^\w@%+=:,./-])", r"\\\1", value),
         msgspec.json.encode(raw.decode(errors="replace")).decode()[1:-1],

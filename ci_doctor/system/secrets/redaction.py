@@ -49,12 +49,16 @@ class Redactor:
         # A bare `*` would hide PATH and HOME, and with them everything.
         globs = [glob for glob in globs if glob.strip("*?")]
         name = re.compile(patterns.name_pattern(tuple(sorted(globs))), re.IGNORECASE)
-        secrets = [value for mapping in (environ, *extra) for value in patterns.values(mapping, name)]
+        secrets = [
+            value for mapping in (environ, *extra) for value in patterns.values(mapping, name)
+        ]
         return cls(secrets, names=globs)
 
     def text(self, text: str) -> str:
         """`text` without secrets. Its time is linear in the length of `text`."""
-        return patterns.hide_places(self.without_values(text), self._assignment, more_names=self._more_names)
+        return patterns.hide_places(
+            self.without_values(text), self._assignment, more_names=self._more_names
+        )
 
     def argv(self, argv: Sequence[str]) -> tuple[str, ...]:
         """A command line without secrets, also where option and value are words of their own."""
@@ -63,7 +67,9 @@ class Redactor:
         for word in argv:
             hidden = after_secret_option and not word.startswith("--")
             words.append(PLACEHOLDER if hidden else self.text(word))
-            after_secret_option = word.startswith("--") and self._name.fullmatch(word[2:]) is not None
+            after_secret_option = (
+                word.startswith("--") and self._name.fullmatch(word[2:]) is not None
+            )
         return tuple(words)
 
     def report(self, report: Report) -> Report:
@@ -82,10 +88,13 @@ class Redactor:
         try:
             if not stat.S_ISREG(path.lstat().st_mode):
                 raise UsageError(
-                    f"cannot take secrets out of {path}: not a regular file", hint="give the log file itself"
+                    f"cannot take secrets out of {path}: not a regular file",
+                    hint="give the log file itself",
                 )
             with path.open("rb") as source:
-                spans = array("Q", (edge for span in _merged(self._spans_in(source)) for edge in span))
+                spans = array(
+                    "Q", (edge for span in _merged(self._spans_in(source)) for edge in span)
+                )
                 if spans:
                     _rewrite(path, source, spans)
         except OSError as error:
@@ -101,7 +110,9 @@ class Redactor:
             case str() if not isinstance(value, Enum):
                 return self.text(value)
             case Struct():
-                return replace(value, **{name: self.value(field) for name, field in asdict(value).items()})
+                return replace(
+                    value, **{name: self.value(field) for name, field in asdict(value).items()}
+                )
             case dict():
                 return {self.value(key): self._named(key, field) for key, field in value.items()}
             case tuple() | list() if all(type(item) is str for item in value):
@@ -112,7 +123,12 @@ class Redactor:
                 return value
 
     def _named(self, name: Any, value: Any) -> Any:
-        if isinstance(name, str) and isinstance(value, str) and value and self._name.fullmatch(name):
+        if (
+            isinstance(name, str)
+            and isinstance(value, str)
+            and value
+            and self._name.fullmatch(name)
+        ):
             return PLACEHOLDER
         return self.value(value)
 
@@ -123,7 +139,9 @@ class Redactor:
         for start, stop in _merged(iter(self._spans(content))):
             pieces += [content[end:start], PLACEHOLDER.encode()]
             end = stop
-        return b"".join([*pieces, content[end:]]).decode("utf-8", "surrogatepass") if pieces else text
+        return (
+            b"".join([*pieces, content[end:]]).decode("utf-8", "surrogatepass") if pieces else text
+        )
 
     def _spans(self, content: bytes) -> list[tuple[int, int]]:
         """Where secrets stand in `content`, overlapping ones too, by their starts."""
@@ -143,7 +161,9 @@ class Redactor:
             buffer += chunk
             keep = min(overlap, len(buffer))
             border = len(buffer) - keep
-            yield from ((base + start, base + stop) for start, stop in self._spans(buffer) if start < border)
+            yield from (
+                (base + start, base + stop) for start, stop in self._spans(buffer) if start < border
+            )
             buffer, base = buffer[border:], base + border
         yield from ((base + start, base + stop) for start, stop in self._spans(buffer))
 

@@ -19,7 +19,11 @@ from typing import Any
 
 WORDS = [word for word in sys.argv[2:] if not word.startswith("/")]
 OPTIONS = dict(word.split("=", 1) for word in WORDS if "=" in word)
-TRAITS = {word.partition("@")[0] for word in WORDS if "@" not in word or word.partition("@")[2] == OPTIONS.get("start")}
+TRAITS = {
+    word.partition("@")[0]
+    for word in WORDS
+    if "@" not in word or word.partition("@")[2] == OPTIONS.get("start")
+}
 answered = itertools.count(1)
 cached = itertools.count(1)
 answered_so_far: list[int] = []
@@ -53,7 +57,9 @@ def leave_a_family() -> None:
 def before_serving() -> None:
     if "tells-secret" in TRAITS:
         print("my key is", os.environ.get("API_KEY"), flush=True)
-    kernel = pathlib.Path(os.environ["TRITON_CACHE_DIR"] if "caches" in TRAITS else "/", "kernel.so")
+    kernel = pathlib.Path(
+        os.environ["TRITON_CACHE_DIR"] if "caches" in TRAITS else "/", "kernel.so"
+    )
     if "caches" in TRAITS and not kernel.exists():
         kernel.write_text("compiled")
         print("kernels were compiled", flush=True)
@@ -110,7 +116,11 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
         "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": 3},
     }
     if "fresh" in TRAITS:
-        value |= {"id": str(random.random()), "created": time.time_ns(), "system_fingerprint": str(os.getpid())}
+        value |= {
+            "id": str(random.random()),
+            "created": time.time_ns(),
+            "system_fingerprint": str(os.getpid()),
+        }
         value["choices"].reverse()
         value["usage"]["prompt_tokens_details"] = {"cached_tokens": next(cached)}
     return {"error": {"message": "out of cheese"}} if "error" in TRAITS else value
@@ -121,7 +131,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/metrics":
-            self.reply(200, f'kv_hits_total{{engine="0"}} {next(cached) if "hits" in TRAITS else 0}\n'.encode())
+            self.reply(
+                200,
+                f'kv_hits_total{{engine="0"}} {next(cached) if "hits" in TRAITS else 0}\n'.encode(),
+            )
         else:
             if asked_so_far and len(asked_so_far) >= int(OPTIONS.get("exits-after", 1 << 30)):
                 threading.Event().wait()  # it is about to end: not healthy for the moment that is left
@@ -168,7 +181,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         answered_so_far.append(number)
         if str(number) == OPTIONS.get("dies-after"):
             print(
-                "Traceback (most recent call last):\n  File 'engine.py', line 1\nRuntimeError: worker lost", flush=True
+                "Traceback (most recent call last):\n  File 'engine.py', line 1\nRuntimeError: worker lost",
+                flush=True,
             )
             os._exit(1)
         if str(number) == OPTIONS.get("exits-after"):

@@ -20,8 +20,12 @@ STARTS = FOLDER / f"{Path(sys.argv[0]).stem}.starts"
 with STARTS.open("a") as file:
     file.write("x")
 START = str(STARTS.stat().st_size)
-TRAITS = {word.partition("@")[0] for word in sys.argv[2:-1] if word.partition("@")[2] in {"", START}}
-SHARED = Path("/dev/shm") / f"ci-doctor-test-{hashlib.sha256(str(FOLDER).encode()).hexdigest()[:12]}"
+TRAITS = {
+    word.partition("@")[0] for word in sys.argv[2:-1] if word.partition("@")[2] in {"", START}
+}
+SHARED = (
+    Path("/dev/shm") / f"ci-doctor-test-{hashlib.sha256(str(FOLDER).encode()).hexdigest()[:12]}"
+)
 asked = [0]
 
 
@@ -29,9 +33,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/metrics":
             count = 3 if "loses-a-worker" in TRAITS else 4
-            self.reply(200, "".join(f'workers_alive{{worker="{each}"}} 1\n' for each in range(count)))
+            self.reply(
+                200, "".join(f'workers_alive{{worker="{each}"}} 1\n' for each in range(count))
+            )
         else:
-            self.reply(503 if "never-ready" in TRAITS or ("falls-ill" in TRAITS and asked[0]) else 200, "ready")
+            self.reply(
+                503 if "never-ready" in TRAITS or ("falls-ill" in TRAITS and asked[0]) else 200,
+                "ready",
+            )
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -43,7 +52,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "unsteady" in TRAITS and body["prompt"] == "p0":
             body["prompt"] = str(asked[0])
         salt = "other" if "other" in TRAITS else ""
-        text = "" if "empty" in TRAITS else hashlib.sha256(f"{salt}{body['prompt']}".encode()).hexdigest()
+        text = (
+            ""
+            if "empty" in TRAITS
+            else hashlib.sha256(f"{salt}{body['prompt']}".encode()).hexdigest()
+        )
         self.reply(500 if "fails" in TRAITS else 200, json.dumps({"choices": [{"text": text}]}))
 
     def reply(self, status: int, text: str) -> None:

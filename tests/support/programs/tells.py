@@ -7,7 +7,10 @@ import socket
 import sys
 from pathlib import Path
 
-sys.stdout.write(json.dumps({"argv": sys.argv[1:], "environment": dict(os.environ), "cwd": str(Path.cwd())}) + "\n")
+sys.stdout.write(
+    json.dumps({"argv": sys.argv[1:], "environment": dict(os.environ), "cwd": str(Path.cwd())})
+    + "\n"
+)
 sys.stdout.flush()
 with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
     while True:

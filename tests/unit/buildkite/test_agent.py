@@ -13,12 +13,25 @@ from ci_doctor.buildkite.agent import Agent
 from tests.support import stand_in_agent
 
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1"}
-NASTY = {"QUOTES": 'it\'s "so"', "LINES": "a\nb\n", "DOLLAR": "$HOME `id` \\", "EMPTY": "", "UNICODE": "größe 🩺"}
+NASTY = {
+    "QUOTES": 'it\'s "so"',
+    "LINES": "a\nb\n",
+    "DOLLAR": "$HOME `id` \\",
+    "EMPTY": "",
+    "UNICODE": "größe 🩺",
+}
 
 
-def agent_in(tmp_path: Path, *, version: str = "3.110.0", failing: str | None = None, job_api: bool = True) -> Agent:
-    executable = stand_in_agent.install(tmp_path / "bin", tmp_path / "log", version=version, failing=failing)
-    environ = {**os.environ, "BUILDKITE_AGENT_JOB_API_SOCKET": str(tmp_path / "socket") if job_api else ""}
+def agent_in(
+    tmp_path: Path, *, version: str = "3.110.0", failing: str | None = None, job_api: bool = True
+) -> Agent:
+    executable = stand_in_agent.install(
+        tmp_path / "bin", tmp_path / "log", version=version, failing=failing
+    )
+    environ = {
+        **os.environ,
+        "BUILDKITE_AGENT_JOB_API_SOCKET": str(tmp_path / "socket") if job_api else "",
+    }
     return Agent(str(executable), environ)
 
 
@@ -71,8 +84,12 @@ def test_an_annotation_larger_than_an_argument_may_be_goes_through(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("version", "sent"), [("3.64.0", None), ("3.65.0", "9"), ("4.0.0", "9")])
-def test_a_priority_is_sent_only_to_agents_that_know_it(tmp_path: Path, version: str, sent: str | None) -> None:
-    result = agent_in(tmp_path, version=version).annotate("b", style="info", context="c", priority=9)
+def test_a_priority_is_sent_only_to_agents_that_know_it(
+    tmp_path: Path, version: str, sent: str | None
+) -> None:
+    result = agent_in(tmp_path, version=version).annotate(
+        "b", style="info", context="c", priority=9
+    )
 
     assert result.ok
     assert only_call(tmp_path)["flags"].get("--priority") == sent
@@ -82,7 +99,9 @@ def test_a_body_that_the_agent_refuses_is_an_answer_and_no_exception(tmp_path: P
     result = agent_in(tmp_path).annotate("x" * (1024 * 1024 + 1), style="info", context="c")
 
     assert not result.ok
-    assert result.message.startswith("buildkite-agent annotate failed with status 1: fatal: annotation body size")
+    assert result.message.startswith(
+        "buildkite-agent annotate failed with status 1: fatal: annotation body size"
+    )
 
 
 def test_meta_data_keeps_a_value_that_looks_like_a_flag(tmp_path: Path) -> None:
@@ -166,7 +185,9 @@ def test_an_agent_that_hangs_is_stopped_with_all_that_it_started(tmp_path: Path)
     assert has_ended(int((tmp_path / "child").read_text()))
 
 
-def test_a_child_that_outlives_the_agent_and_keeps_its_output_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_child_that_outlives_the_agent_and_keeps_its_output_holds_nobody_up(
+    tmp_path: Path,
+) -> None:
     leaving = script(tmp_path, f"sleep 600 & echo $! > {tmp_path}/child")
 
     result = Agent(leaving, os.environ, call_timeout_s=60).set_metadata("k", "v")

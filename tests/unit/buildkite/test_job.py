@@ -56,7 +56,9 @@ def test_every_variable_is_read_with_its_type() -> None:
 
 
 def test_what_is_unset_or_empty_is_none() -> None:
-    least = JobEnvironment.from_environ({"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j", "BUILDKITE_STEP_KEY": ""})
+    least = JobEnvironment.from_environ(
+        {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j", "BUILDKITE_STEP_KEY": ""}
+    )
 
     assert least == JobEnvironment(job_id="j")
 
@@ -66,7 +68,13 @@ def test_a_step_without_a_timeout_says_false() -> None:
 
 
 @pytest.mark.parametrize(
-    "environ", [{}, {"BUILDKITE": "true"}, {"BUILDKITE_JOB_ID": "j"}, {"BUILDKITE": "false", "BUILDKITE_JOB_ID": "j"}]
+    "environ",
+    [
+        {},
+        {"BUILDKITE": "true"},
+        {"BUILDKITE_JOB_ID": "j"},
+        {"BUILDKITE": "false", "BUILDKITE_JOB_ID": "j"},
+    ],
 )
 def test_elsewhere_there_is_no_job(environ: dict[str, str]) -> None:
     assert JobEnvironment.from_environ(environ) is None
@@ -74,7 +82,10 @@ def test_elsewhere_there_is_no_job(environ: dict[str, str]) -> None:
 
 def test_a_context_names_step_parallel_job_and_command() -> None:
     assert job().annotation_context("setup-env").startswith("ci-doctor:e2e:0:setup-env:")
-    assert job(BUILDKITE_LABEL="", BUILDKITE_PARALLEL_JOB="").annotation_context("run") == "ci-doctor:e2e:run"
+    assert (
+        job(BUILDKITE_LABEL="", BUILDKITE_PARALLEL_JOB="").annotation_context("run")
+        == "ci-doctor:e2e:run"
+    )
 
 
 def test_a_retried_job_has_the_context_of_its_first_attempt() -> None:
@@ -84,9 +95,16 @@ def test_a_retried_job_has_the_context_of_its_first_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"BUILDKITE_STEP_KEY": "unit"}, {"BUILDKITE_PARALLEL_JOB": "1"}, {"BUILDKITE_LABEL": "e2e a100"}]
+    "change",
+    [
+        {"BUILDKITE_STEP_KEY": "unit"},
+        {"BUILDKITE_PARALLEL_JOB": "1"},
+        {"BUILDKITE_LABEL": "e2e a100"},
+    ],
 )
-def test_other_steps_parallel_jobs_and_matrix_jobs_have_other_contexts(change: dict[str, str]) -> None:
+def test_other_steps_parallel_jobs_and_matrix_jobs_have_other_contexts(
+    change: dict[str, str],
+) -> None:
     assert job(**change).annotation_context("run") != job().annotation_context("run")
 
 
@@ -108,16 +126,23 @@ def test_junit_is_named_so_that_junit_annotate_links_to_the_job() -> None:
 
 @settings(deadline=None)
 @given(
-    key=st.text(string.ascii_letters + "-_:", max_size=120), label=st.text(max_size=200), command=st.text(max_size=120)
+    key=st.text(string.ascii_letters + "-_:", max_size=120),
+    label=st.text(max_size=200),
+    command=st.text(max_size=120),
 )
 def test_no_context_is_longer_than_the_agent_takes(key: str, label: str, command: str) -> None:
-    context = JobEnvironment(job_id="j", step_key=key or None, label=label or None).annotation_context(command)
+    context = JobEnvironment(
+        job_id="j", step_key=key or None, label=label or None
+    ).annotation_context(command)
 
     assert len(context) <= CONTEXT_LIMIT
     assert context.isascii()
 
 
 def test_long_contexts_that_differ_at_their_end_stay_different() -> None:
-    one, two = (JobEnvironment(job_id="j", step_key="k" * 120 + end).annotation_context("run") for end in "ab")
+    one, two = (
+        JobEnvironment(job_id="j", step_key="k" * 120 + end).annotation_context("run")
+        for end in "ab"
+    )
 
     assert one != two

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ci_doctor.buildkite.plugin import PluginOptions, read_plugin_options, report_root, setup_env_arguments
+from ci_doctor.buildkite.plugin import (
+    PluginOptions,
+    read_plugin_options,
+    report_root,
+    setup_env_arguments,
+)
 from ci_doctor.errors import UsageError
 from tests.support.bootstrap import plugin_variables
 
@@ -63,9 +68,16 @@ def test_a_list_of_more_than_ten_keeps_its_order_in_flat_variables() -> None:
 @pytest.mark.parametrize("flat_only", [False, True])
 @pytest.mark.parametrize(
     ("typed", "nearest"),
-    [("project", "projects"), ("setupenv", "setup-env"), ("anotate", "annotate"), ("venv", "venvs")],
+    [
+        ("project", "projects"),
+        ("setupenv", "setup-env"),
+        ("anotate", "annotate"),
+        ("venv", "venvs"),
+    ],
 )
-def test_an_unknown_option_is_refused_with_the_nearest_one(typed: str, nearest: str, flat_only: bool) -> None:
+def test_an_unknown_option_is_refused_with_the_nearest_one(
+    typed: str, nearest: str, flat_only: bool
+) -> None:
     with pytest.raises(UsageError, match=f"no option `{typed}`") as raised:
         read({typed: "x"}, flat_only=flat_only)
 
@@ -111,7 +123,9 @@ def test_a_bare_off_that_became_false_means_off(flat_only: bool) -> None:
 
 
 def test_an_interpolated_true_is_a_switch() -> None:
-    assert read({"allow-fallback": "true", "annotate": "false"}) == PluginOptions(allow_fallback=True, annotate=False)
+    assert read({"allow-fallback": "true", "annotate": "false"}) == PluginOptions(
+        allow_fallback=True, annotate=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +143,9 @@ def test_a_configuration_that_the_agent_dropped_for_a_null_is_refused(location: 
     assert variables == {}
 
     with pytest.raises(UsageError, match="the agent dropped all of it"):
-        read_plugin_options(variables | {"BUILDKITE_PLUGINS": json.dumps([{location: configuration}])})
+        read_plugin_options(
+            variables | {"BUILDKITE_PLUGINS": json.dumps([{location: configuration}])}
+        )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +204,9 @@ def test_outside_a_job_there_is_no_report_directory() -> None:
 
 
 def test_plugin_yml_and_the_code_know_the_same_options() -> None:
-    definition = yaml.safe_load((Path(__file__).parents[3] / "buildkite_plugins/ci-doctor/plugin.yml").read_text())
+    definition = yaml.safe_load(
+        (Path(__file__).parents[3] / "buildkite_plugins/ci-doctor/plugin.yml").read_text()
+    )
     fields = {name.replace("_", "-") for name in PluginOptions.__struct_fields__}
 
     assert set(definition["configuration"]["properties"]) == fields == set(FULL)

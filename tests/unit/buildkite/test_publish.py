@@ -43,10 +43,14 @@ def page(report: Report, artifacts: str) -> str:
 class Build:
     """A report root and a stand-in agent that records."""
 
-    def __init__(self, folder: Path, *, failing: str | None = None, version: str = "3.110.0") -> None:
+    def __init__(
+        self, folder: Path, *, failing: str | None = None, version: str = "3.110.0"
+    ) -> None:
         self.root = folder / "ci-doctor-report" / "0190-j1"
         self.log = folder / "agent.jsonl"
-        executable = stand_in_agent.install(folder / "bin", self.log, failing=failing, version=version)
+        executable = stand_in_agent.install(
+            folder / "bin", self.log, failing=failing, version=version
+        )
         self.agent = Agent(str(executable), os.environ)
 
     def folder(self, name: str, **files: str) -> Path:
@@ -56,7 +60,9 @@ class Build:
             (directory / file.replace("_", ".")).write_text(text)
         return directory
 
-    def publish(self, *reports: tuple[Path, Report], annotate: bool = True) -> tuple[AgentResult, ...]:
+    def publish(
+        self, *reports: tuple[Path, Report], annotate: bool = True
+    ) -> tuple[AgentResult, ...]:
         return publish(reports, JOB, self.agent, page, style, annotate=annotate)
 
     def calls(self, command: str) -> list[dict[str, Any]]:
@@ -69,20 +75,29 @@ def test_each_report_becomes_an_annotation_in_a_context_of_its_own(tmp_path: Pat
     setup = build.folder("setup-env")
 
     results = build.publish(
-        (first, a_report()), (second, a_report(Verdict.REGRESSION)), (setup, a_report(command="setup-env"))
+        (first, a_report()),
+        (second, a_report(Verdict.REGRESSION)),
+        (setup, a_report(command="setup-env")),
     )
 
     assert all(result.ok for result in results)
     assert [
-        (call["flags"]["--context"], call["flags"]["--style"], call["body"]) for call in build.calls("annotate")
+        (call["flags"]["--context"], call["flags"]["--style"], call["body"])
+        for call in build.calls("annotate")
     ] == [
         ("ci-doctor:e2e:1:correctness", "success", "# correctness said pass (0190-j1/correctness)"),
-        ("ci-doctor:e2e:1:correctness-2", "error", "# correctness said regression (0190-j1/correctness-2)"),
+        (
+            "ci-doctor:e2e:1:correctness-2",
+            "error",
+            "# correctness said regression (0190-j1/correctness-2)",
+        ),
         ("ci-doctor:e2e:1:setup-env", "success", "# setup-env said pass (0190-j1/setup-env)"),
     ]
 
 
-def test_the_files_of_a_report_are_uploaded_with_the_junit_file_under_the_jobs_name(tmp_path: Path) -> None:
+def test_the_files_of_a_report_are_uploaded_with_the_junit_file_under_the_jobs_name(
+    tmp_path: Path,
+) -> None:
     build = Build(tmp_path)
     directory = build.folder("correctness", junit_xml="<testsuites/>", candidate_log="boom")
     (directory / "samples").mkdir()
@@ -115,7 +130,9 @@ def test_publishing_twice_uploads_the_same_files(tmp_path: Path) -> None:
     assert first["files"] == second["files"]
 
 
-def test_an_old_agent_gets_all_files_but_those_that_it_would_take_for_patterns(tmp_path: Path) -> None:
+def test_an_old_agent_gets_all_files_but_those_that_it_would_take_for_patterns(
+    tmp_path: Path,
+) -> None:
     build = Build(tmp_path, version="3.20.0")
     directory = build.folder("correctness")
     (directory / "test_a[b].log").write_text("x")
@@ -127,7 +144,9 @@ def test_an_old_agent_gets_all_files_but_those_that_it_would_take_for_patterns(t
     assert any("test_a[b].log" in result.message for result in results)
 
 
-def test_what_is_too_much_or_too_large_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_much_or_too_large_is_left_out_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(publishing, "FILES_PER_REPORT", 3)
     monkeypatch.setattr(publishing, "BYTES_PER_FILE", 1000)
     build = Build(tmp_path)
@@ -161,7 +180,9 @@ def test_the_worst_verdict_becomes_meta_data(tmp_path: Path) -> None:
         ([Verdict.NONDETERMINISTIC, Verdict.VOID], "void"),
     ],
 )
-def test_the_worst_verdict_is_the_one_to_hear_first(verdicts: list[Verdict | None], worst: str) -> None:
+def test_the_worst_verdict_is_the_one_to_hear_first(
+    verdicts: list[Verdict | None], worst: str
+) -> None:
     assert worst_verdict(map(a_report, verdicts)) == worst
 
 
@@ -182,7 +203,10 @@ def test_annotations_can_be_switched_off(tmp_path: Path) -> None:
 
     build.publish((build.folder("correctness"), a_report()), annotate=False)
 
-    assert [call["argv"][0] for call in stand_in_agent.calls(build.log)] == ["artifact", "meta-data"]  # type: ignore[index]
+    assert [call["argv"][0] for call in stand_in_agent.calls(build.log)] == [
+        "artifact",
+        "meta-data",
+    ]  # type: ignore[index]
 
 
 def test_a_failing_annotation_holds_up_nothing_else(tmp_path: Path) -> None:

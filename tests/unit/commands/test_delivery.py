@@ -68,7 +68,9 @@ class TestDelivering:
             directory=tmp_path,
             redactor=Redactor.from_environment(os.environ, {"API_KEY": "swordfish1"}),
         )
-        everything = capsys.readouterr().out + "".join(path.read_text() for path in tmp_path.iterdir())
+        everything = capsys.readouterr().out + "".join(
+            path.read_text() for path in tmp_path.iterdir()
+        )
         assert "hunter2hunter2" not in everything
         assert "swordfish1" not in everything
 

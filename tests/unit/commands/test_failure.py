@@ -64,7 +64,11 @@ def test_a_bug_is_told_so_that_it_can_be_pasted() -> None:
 
 @pytest.mark.parametrize(
     ("command", "near", "hint"),
-    [("setup-env", ["--project"], "did you mean --project?"), ("run", [], "after `--`"), ("setup-env", [], "--help")],
+    [
+        ("setup-env", ["--project"], "did you mean --project?"),
+        ("run", [], "after `--`"),
+        ("setup-env", [], "--help"),
+    ],
 )
 def test_an_unknown_option_comes_with_what_to_do(command: str, near: list[str], hint: str) -> None:
     error = click.NoSuchOption("--projct", possibilities=near)
@@ -80,7 +84,11 @@ class TestFailing:
         invocation = Invocation.begin(["config", "show", "--report-dir", str(tmp_path)])
         assert fail(PreparationError("m", hint="h", findings=(finding,)), invocation) == 1
         written = json.loads((tmp_path / "report.json").read_text())
-        assert (written["verdict"], written["error"]["message"], written["exit_code"]) == (None, "m", 1)
+        assert (written["verdict"], written["error"]["message"], written["exit_code"]) == (
+            None,
+            "m",
+            1,
+        )
         assert [each["rule"] for each in written["findings"]] == ["a/b"]
         assert "hint: h" in capsys.readouterr().err
 
@@ -93,6 +101,8 @@ class TestFailing:
         assert fail(UsageError("what happened"), invocation) == 2
         assert "what happened" in capsys.readouterr().err
 
-    def test_other_commands_print_nothing_to_evaluate(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_other_commands_print_nothing_to_evaluate(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         fail(UsageError("m"), INVOCATION)
         assert capsys.readouterr().out == ""

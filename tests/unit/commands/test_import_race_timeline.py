@@ -29,7 +29,9 @@ def test_a_named_file_elsewhere_is_attached_by_its_path(tmp_path: Path) -> None:
     assert [each.path for each in attachments] == [str(path)]
 
 
-@pytest.mark.parametrize("content", ["[]", "", "{}", '{"otherData": {"tool": "another"}}', '{"otherData": 1}'])
+@pytest.mark.parametrize(
+    "content", ["[]", "", "{}", '{"otherData": {"tool": "another"}}', '{"otherData": 1}']
+)
 def test_what_is_not_ours_stays_and_is_told(tmp_path: Path, content: str) -> None:
     path = tmp_path / "imports.json"
     path.write_text(content)

@@ -55,7 +55,9 @@ class TestReportDirectory:
         monkeypatch.setenv("CI_DOCTOR_REPORT_DIR", "/srv")
         assert typed("setup-env --report-dir r").report_directory == Path("r")
 
-    def test_is_else_a_fresh_folder_in_the_jobs(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_is_else_a_fresh_folder_in_the_jobs(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         monkeypatch.setenv("CI_DOCTOR_REPORT_DIR", str(tmp_path))
         for name in ("run", "run-2", "run-3"):
             directory = typed("run -- x").report_directory
@@ -64,7 +66,9 @@ class TestReportDirectory:
             (directory / "report.json").write_text("{}")
 
     @pytest.mark.parametrize("line", ["", "../up", "/abs", "a/b", ".", ".."])
-    def test_is_none_for_what_is_no_command(self, line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_is_none_for_what_is_no_command(
+        self, line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         monkeypatch.setenv("CI_DOCTOR_REPORT_DIR", str(tmp_path))
         assert typed(line).report_directory is None
 
@@ -73,8 +77,13 @@ class TestReportDirectory:
 
 
 def test_a_report_says_what_reproduces_it() -> None:
-    report = typed("setup-env --project 'a b'").report(verdict=Verdict.PASS, exit_code=0, summary="s")
+    report = typed("setup-env --project 'a b'").report(
+        verdict=Verdict.PASS, exit_code=0, summary="s"
+    )
     assert report.reproduce == "ci-doctor setup-env --project 'a b'"
     assert report.command == "setup-env"
     assert report.duration_s >= 0
-    assert typed("x").report(verdict=Verdict.PASS, exit_code=0, summary="s", reproduce="y").reproduce == "y"
+    assert (
+        typed("x").report(verdict=Verdict.PASS, exit_code=0, summary="s", reproduce="y").reproduce
+        == "y"
+    )

@@ -18,10 +18,23 @@ from ci_doctor.commands.live_block import LiveBlock
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 from tests.support.cli import environment
 
-STARTED = ServiceEvent(kind=EventKind.STARTED, service="vllm", at=10.0, pid=4242, log="logs/vllm-1.log")
-READY = ServiceEvent(kind=EventKind.READY, service="vllm", at=13.0, pid=4242, duration_s=3.0, url="http://127.0.0.1:81")
-DIED = ServiceEvent(kind=EventKind.DIED, service="vllm", at=14.0, pid=4242, duration_s=4.0, signal="SIGSEGV")
-STOPPED = ServiceEvent(kind=EventKind.STOPPED, service="kv", at=15.0, pid=4241, duration_s=0.2, exit_code=0)
+STARTED = ServiceEvent(
+    kind=EventKind.STARTED, service="vllm", at=10.0, pid=4242, log="logs/vllm-1.log"
+)
+READY = ServiceEvent(
+    kind=EventKind.READY,
+    service="vllm",
+    at=13.0,
+    pid=4242,
+    duration_s=3.0,
+    url="http://127.0.0.1:81",
+)
+DIED = ServiceEvent(
+    kind=EventKind.DIED, service="vllm", at=14.0, pid=4242, duration_s=4.0, signal="SIGSEGV"
+)
+STOPPED = ServiceEvent(
+    kind=EventKind.STOPPED, service="kv", at=15.0, pid=4241, duration_s=0.2, exit_code=0
+)
 COLUMNS = 60
 
 # Started, one line of log, ready, and an end; FOLLOW LOG.
@@ -91,12 +104,19 @@ def in_a_pipe(tmp_path: Path, *words: str) -> str:
         (STOPPED, "kv stopped after 0.2 s with exit code 0"),
         (
             ServiceEvent(
-                kind=EventKind.DESCENDANT_DIED, service="vllm", at=1.0, pid=7, name="worker", signal="SIGKILL"
+                kind=EventKind.DESCENDANT_DIED,
+                service="vllm",
+                at=1.0,
+                pid=7,
+                name="worker",
+                signal="SIGKILL",
             ),
             "vllm lost worker (pid 7) by SIGKILL",
         ),
         (
-            ServiceEvent(kind=EventKind.KILLED, service=None, at=1.0, pid=7, name="worker", signal="SIGKILL"),
+            ServiceEvent(
+                kind=EventKind.KILLED, service=None, at=1.0, pid=7, name="worker", signal="SIGKILL"
+            ),
             "killed worker (pid 7) by SIGKILL",
         ),
     ],
@@ -109,7 +129,10 @@ def test_each_event_has_its_words(event: ServiceEvent, line: str) -> None:
 
 
 def block(
-    *events: ServiceEvent, width: int = 79, colour: bool = False, names: tuple[str, ...] = ("kv", "vllm")
+    *events: ServiceEvent,
+    width: int = 79,
+    colour: bool = False,
+    names: tuple[str, ...] = ("kv", "vllm"),
 ) -> list[str]:
     made = LiveBlock(names, colour=colour, redact=lambda text: text.replace("hunter22", "***"))
     for event in events:
@@ -121,13 +144,23 @@ def test_a_line_tells_state_seconds_pid_and_what_was_seen_last(tmp_path: Path) -
     log = tmp_path / "log"
     log.write_bytes(b"x" * 9000 + b"\nloading hunter22 \xff\n\n")
     started = ServiceEvent(kind=EventKind.STARTED, service="vllm", at=10.0, pid=4242, log=str(log))
-    assert block(started) == ["kv    waiting", "vllm  starting     2.5 s  pid 4242     loading *** \ufffd"]
+    assert block(started) == [
+        "kv    waiting",
+        "vllm  starting     2.5 s  pid 4242     loading *** \ufffd",
+    ]
     assert block(started, READY)[1] == "vllm  ready        3.0 s  pid 4242     loading *** \ufffd"
     assert block(started, READY, DIED)[1] == "vllm  died         4.0 s  pid 4242     by SIGSEGV"
 
 
 def test_a_lost_process_is_told_and_the_service_stays_what_it_is() -> None:
-    lost = ServiceEvent(kind=EventKind.DESCENDANT_DIED, service="vllm", at=11.0, pid=7, name="worker", signal="SIGKILL")
+    lost = ServiceEvent(
+        kind=EventKind.DESCENDANT_DIED,
+        service="vllm",
+        at=11.0,
+        pid=7,
+        name="worker",
+        signal="SIGKILL",
+    )
     assert block(STARTED, READY, lost)[1].split() == [
         "vllm",
         "ready",
@@ -150,7 +183,9 @@ def test_no_line_is_wider_than_the_terminal(width: int, colour: bool, tmp_path: 
     log = tmp_path / "log"
     log.write_text("在垫子上" * 100 + "\n")
     names = ("k" * 30, "vllm")
-    started = ServiceEvent(kind=EventKind.STARTED, service="k" * 30, at=10.0, pid=4242, log=str(log))
+    started = ServiceEvent(
+        kind=EventKind.STARTED, service="k" * 30, at=10.0, pid=4242, log=str(log)
+    )
     for line in block(started, width=width, colour=colour, names=names):
         plain = re.sub(r"\x1b\[\d*m", "", line)
         wide = sum(2 if ord(character) > 0x3000 else 1 for character in plain)
@@ -169,7 +204,9 @@ def test_a_terminal_gets_one_line_per_service_redrawn_in_place(tmp_path: Path) -
     last = frames[-1]
     assert re.search(r"kv    \x1b\[2mwaiting", last)
     assert re.search(r"vllm  \x1b\[32mready\x1b\[0m", last)
-    assert last.endswith("vllm died after 4.0 s with exit code 1\r\n\r\n"), "after freezing, lines stay"
+    assert last.endswith("vllm died after 4.0 s with exit code 1\r\n\r\n"), (
+        "after freezing, lines stay"
+    )
     assert "hunter22" not in shown
     plain = re.sub(r"\x1b\[\d*[mFJ]", "", shown)
     assert max(map(len, plain.replace("\r\n", "\n").split("\n"))) < COLUMNS
@@ -183,7 +220,9 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("env", [{"CI": "true"}, {"TERM": "dumb"}])
-def test_a_terminal_that_nobody_sits_at_gets_plain_lines(tmp_path: Path, env: Mapping[str, str]) -> None:
+def test_a_terminal_that_nobody_sits_at_gets_plain_lines(
+    tmp_path: Path, env: Mapping[str, str]
+) -> None:
     shown = on_terminal(tmp_path, "quiet", env=env)
     assert "\x1b" not in shown
     assert re.search(r"\d\.\d s  vllm ready after 3\.0 s\r\n", shown)

@@ -19,15 +19,22 @@ def table(text: str) -> Config:
 def test_by_default_they_are_those_of_the_verdicts() -> None:
     codes, origins = read_exit_codes(table(""), {})
     assert codes == {
-        str(verdict): int(exit_code(verdict, fail_on_flaky=True)) for verdict in Verdict if verdict != "pass"
+        str(verdict): int(exit_code(verdict, fail_on_flaky=True))
+        for verdict in Verdict
+        if verdict != "pass"
     }
     assert set(origins.values()) == {"default"}
 
 
 def test_a_repository_has_its_own() -> None:
-    codes, origins = read_exit_codes(table("[exit-codes]\ninfra = 255\n"), {"CI_DOCTOR_EXIT_CODES_VOID": "1"})
+    codes, origins = read_exit_codes(
+        table("[exit-codes]\ninfra = 255\n"), {"CI_DOCTOR_EXIT_CODES_VOID": "1"}
+    )
     assert (codes["infra"], codes["void"], codes["regression"]) == (255, 1, 1)
-    assert (origins["infra"], origins["void"]) == ("ci-doctor.toml:2", "environment CI_DOCTOR_EXIT_CODES_VOID")
+    assert (origins["infra"], origins["void"]) == (
+        "ci-doctor.toml:2",
+        "environment CI_DOCTOR_EXIT_CODES_VOID",
+    )
 
 
 @given(st.integers(-300, 300))

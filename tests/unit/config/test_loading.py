@@ -58,7 +58,9 @@ class TestFinding:
             ("[project]", False),
         ],
     )
-    def test_a_pyproject_counts_where_it_has_our_table(self, text: str, ours: bool, tmp_path: Path) -> None:
+    def test_a_pyproject_counts_where_it_has_our_table(
+        self, text: str, ours: bool, tmp_path: Path
+    ) -> None:
         Path("pyproject.toml").write_text(f"[build-system]\n{text}\n")
         (tmp_path / ".git").mkdir()
         assert (find(tmp_path) is not None) == ours
@@ -76,25 +78,57 @@ class TestPlaces:
     @pytest.mark.parametrize(
         ("text", "where", "hint"),
         [
-            ("[setup-env]\nprojects = ['.']\nprojets = []\n", "ci-doctor.toml:3: unknown key `projets`", "`projects`"),
-            ("\n[setup-env]\n'determinsm' = 'off'\n", "ci-doctor.toml:3: unknown key `determinsm`", "`determinism`"),
-            ("setup-env = { preloads = [] }\n", "ci-doctor.toml:1: unknown key `preloads`", "`preload`"),
-            ("setup-env.allow_falback = true\n", "ci-doctor.toml:1: unknown key `allow_falback`", "`allow_fallback`"),
-            ("[setup-env]\nprojects = [\n  '.',\n  1,\n]\n", "ci-doctor.toml:4: projects.1: expected `str`", ""),
-            ("[setup-env]\nallow_fallback = 1\n", "ci-doctor.toml:2: allow_fallback: expected `bool`, got `int`", ""),
-            ("[setup-env]\ndeterminism = 'of'\n", "ci-doctor.toml:2: determinism: invalid enum value 'of'", ""),
+            (
+                "[setup-env]\nprojects = ['.']\nprojets = []\n",
+                "ci-doctor.toml:3: unknown key `projets`",
+                "`projects`",
+            ),
+            (
+                "\n[setup-env]\n'determinsm' = 'off'\n",
+                "ci-doctor.toml:3: unknown key `determinsm`",
+                "`determinism`",
+            ),
+            (
+                "setup-env = { preloads = [] }\n",
+                "ci-doctor.toml:1: unknown key `preloads`",
+                "`preload`",
+            ),
+            (
+                "setup-env.allow_falback = true\n",
+                "ci-doctor.toml:1: unknown key `allow_falback`",
+                "`allow_fallback`",
+            ),
+            (
+                "[setup-env]\nprojects = [\n  '.',\n  1,\n]\n",
+                "ci-doctor.toml:4: projects.1: expected `str`",
+                "",
+            ),
+            (
+                "[setup-env]\nallow_fallback = 1\n",
+                "ci-doctor.toml:2: allow_fallback: expected `bool`, got `int`",
+                "",
+            ),
+            (
+                "[setup-env]\ndeterminism = 'of'\n",
+                "ci-doctor.toml:2: determinism: invalid enum value 'of'",
+                "",
+            ),
         ],
     )
     def test_in_our_own_file(self, text: str, where: str, hint: str) -> None:
         with pytest.raises(ConfigError) as caught:
             setup_env(own(text))
-        line = where.replace(":4:", ":2:")  # a value in an array: the line where its statement begins
+        line = where.replace(
+            ":4:", ":2:"
+        )  # a value in an array: the line where its statement begins
         assert caught.value.message.startswith(line), caught.value.message
         assert caught.value.hint
         assert hint in caught.value.hint
 
     def test_in_a_pyproject(self) -> None:
-        Path("pyproject.toml").write_text("[project]\nname = 'x'\n\n[tool.ci-doctor.setup-env]\nprojetcs = []\n")
+        Path("pyproject.toml").write_text(
+            "[project]\nname = 'x'\n\n[tool.ci-doctor.setup-env]\nprojetcs = []\n"
+        )
         with pytest.raises(ConfigError, match=r"^pyproject\.toml:5: unknown key `projetcs`"):
             setup_env(load(None, Path.cwd()))
 
@@ -102,9 +136,21 @@ class TestPlaces:
         ("text", "message", "hint"),
         [
             ("x = 1\n[setup-evn]\n", "ci-doctor.toml:1: unknown section `x`", "known names"),
-            ("\n[setup-evn.x]\n", "ci-doctor.toml:2: unknown section `setup-evn`", "did you mean `setup-env`?"),
-            ("setup-env = 1\n", "ci-doctor.toml:1: `setup-env` must be a table", "write [setup-env]"),
-            ("[[correctness]]\n", "ci-doctor.toml:1: `correctness` must be a table", "write [correctness]"),
+            (
+                "\n[setup-evn.x]\n",
+                "ci-doctor.toml:2: unknown section `setup-evn`",
+                "did you mean `setup-env`?",
+            ),
+            (
+                "setup-env = 1\n",
+                "ci-doctor.toml:1: `setup-env` must be a table",
+                "write [setup-env]",
+            ),
+            (
+                "[[correctness]]\n",
+                "ci-doctor.toml:1: `correctness` must be a table",
+                "write [correctness]",
+            ),
             ("[setup-env]\nprojects = [\n", "ci-doctor.toml", "mend that line"),
             ("[setup-env]\nprojects ? 1\n", "ci-doctor.toml:2: not valid TOML", "mend that line"),
         ],
@@ -134,7 +180,8 @@ class TestPlaces:
         with pytest.raises(ConfigError, match=r"^ci-doctor\.toml:2: unknown key `envi`"):
             correctness(own("[correctness]\nbaseline = { command = 'x', envi = {} }\n"))
         with pytest.raises(
-            ConfigError, match=r"^ci-doctor\.toml:3: baseline\.env \(one of its values\): expected `str`"
+            ConfigError,
+            match=r"^ci-doctor\.toml:3: baseline\.env \(one of its values\): expected `str`",
         ):
             correctness(own("[correctness.baseline]\ncommand = 'x'\nenv = { PORT = 80 }\n"))
 
@@ -184,9 +231,14 @@ class TestPrecedence:
         settings, _ = setup_env(config, projects=(), allow_fallback=None)
         assert (settings.projects, settings.allow_fallback) == (("a",), True)
 
-    @pytest.mark.parametrize(("text", "value"), [("1", True), ("true", True), ("0", False), ("false", False)])
+    @pytest.mark.parametrize(
+        ("text", "value"), [("1", True), ("true", True), ("0", False), ("false", False)]
+    )
     def test_a_switch_in_the_environment(self, text: str, value: bool) -> None:
-        assert setup_env(own(""), {"CI_DOCTOR_SETUP_ENV_ALLOW_FALLBACK": text})[0].allow_fallback is value
+        assert (
+            setup_env(own(""), {"CI_DOCTOR_SETUP_ENV_ALLOW_FALLBACK": text})[0].allow_fallback
+            is value
+        )
 
     def test_numbers_and_words_in_the_environment(self) -> None:
         found = correctness(
@@ -211,7 +263,9 @@ class TestPrecedence:
             ("CORRECTNESS_BASELINE", "{"),
         ],
     )
-    def test_what_is_wrong_in_the_environment_is_named_by_its_variable(self, name: str, text: str) -> None:
+    def test_what_is_wrong_in_the_environment_is_named_by_its_variable(
+        self, name: str, text: str
+    ) -> None:
         with pytest.raises(ConfigError, match=f"^environment CI_DOCTOR_{name}") as caught:
             correctness(own("[correctness]\nretries = 2\n"), {f"CI_DOCTOR_{name}": text})
         assert caught.value.hint
@@ -222,7 +276,9 @@ class TestPrecedence:
         assert caught.value.hint == 'write a JSON array, such as ["a", "b"]'
 
 
-@pytest.mark.parametrize("name", ["ci-doctor.toml", "default.toml", "flags.toml", "environment.toml"])
+@pytest.mark.parametrize(
+    "name", ["ci-doctor.toml", "default.toml", "flags.toml", "environment.toml"]
+)
 def test_a_path_in_a_file_is_relative_to_that_file(name: str, tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     path = tmp_path / "below" / name
@@ -233,6 +289,8 @@ def test_a_path_in_a_file_is_relative_to_that_file(name: str, tmp_path: Path) ->
         assert placed == [tmp_path / "below" / "p", Path("/absolute")]
 
 
-@pytest.mark.parametrize("origin", ["default", "flag --projects", "environment CI_DOCTOR_SETUP_ENV_PROJECTS"])
+@pytest.mark.parametrize(
+    "origin", ["default", "flag --projects", "environment CI_DOCTOR_SETUP_ENV_PROJECTS"]
+)
 def test_any_other_path_is_relative_to_where_we_are(origin: str) -> None:
     assert path_in(own(""), origin, "p") == Path("p")

@@ -56,7 +56,9 @@ def test_the_line_of_a_key(keys: Keys, line: int | None) -> None:
 
 
 SCALARS = st.one_of(
-    st.integers(-9, 9).map(str), st.booleans().map(lambda value: str(value).lower()), st.just('"""\nx = 1\n"""')
+    st.integers(-9, 9).map(str),
+    st.booleans().map(lambda value: str(value).lower()),
+    st.just('"""\nx = 1\n"""'),
 )
 
 

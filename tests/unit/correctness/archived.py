@@ -22,7 +22,12 @@ def output(text: str) -> dict[str, object]:
 
 
 def made(
-    path: Path, texts: Sequence[str] = ("a", "b", "c"), *, number: int = 1, passes: int = 2, secrets: Sequence[str] = ()
+    path: Path,
+    texts: Sequence[str] = ("a", "b", "c"),
+    *,
+    number: int = 1,
+    passes: int = 2,
+    secrets: Sequence[str] = (),
 ) -> tuple[StartResult, list[bytes]]:
     """A baseline start that answered IDS with `texts` in each pass, and the lines of its samples file."""
     tally = Tally(arm=Arm.BASELINE, number=number, ids=IDS, passes=passes)

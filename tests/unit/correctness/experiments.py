@@ -44,11 +44,16 @@ def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResul
     arm = Arm.BASELINE if name[0] == "A" else Arm.CANDIDATE
     words = texts.split()
     tally = Tally(
-        arm=arm, number=int(name[1:]), ids=[f"r{index}" for index in range(len(words) // passes)], passes=passes
+        arm=arm,
+        number=int(name[1:]),
+        ids=[f"r{index}" for index in range(len(words) // passes)],
+        passes=passes,
     )
     for index, word in enumerate(words):
         number, identity = 1 + index % passes, f"r{index // passes}"
-        said: dict[str, Any] = {"error": "HTTP 500"} if word == "-" else {"digest": digest(output(word))}
+        said: dict[str, Any] = (
+            {"error": "HTTP 500"} if word == "-" else {"digest": digest(output(word))}
+        )
         tally.add(Sample(arm=arm.value, start=tally.number, pass_=number, id=identity, **said))
     failure = changes.get("failure")
     made = StartResult(
@@ -65,13 +70,22 @@ def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResul
 def experiment(*results: StartResult, ending: Ending = Ending.COMPLETE) -> Experiment:
     """An experiment of these starts; their words are some of those below."""
     words = ("same", "one", "two", "three", "x", "y", "z")
-    return Experiment(results=results, outputs={digest(output(word)): output(word) for word in words}, ending=ending)
+    return Experiment(
+        results=results,
+        outputs={digest(output(word)): output(word) for word in words},
+        ending=ending,
+    )
 
 
 def context(count: int = 2) -> Context:
     """The context of r0, r1 …, in lines 1, 2 …."""
-    requests = [Request(id=f"r{index}", path="/v1/completions", body={}, line=index + 1) for index in range(count)]
-    return Context(requests_file="prompts.jsonl", requests=requests, one_request="ci-doctor correctness --only")
+    requests = [
+        Request(id=f"r{index}", path="/v1/completions", body={}, line=index + 1)
+        for index in range(count)
+    ]
+    return Context(
+        requests_file="prompts.jsonl", requests=requests, one_request="ci-doctor correctness --only"
+    )
 
 
 def decided(made: Experiment, count: int = 2) -> Decision:

@@ -24,7 +24,9 @@ IDS = ("r0", "r1", "r2")
 PASSES = 2
 END = "end"
 ORDER = ("A1", "B1", "A2", "A3", "B2", "A4", "B3", "A5")
-IDENTITY = Identity(requests="1" * 64, marks={"the command of the candidate": "abcd"}, settings={"passes": PASSES})
+IDENTITY = Identity(
+    requests="1" * 64, marks={"the command of the candidate": "abcd"}, settings={"passes": PASSES}
+)
 
 
 def output(start: str, request: str, number: int, size: int = 10) -> dict[str, Any]:
@@ -36,8 +38,19 @@ def output(start: str, request: str, number: int, size: int = 10) -> dict[str, A
 def sample(start: str, request: str, number: int, **changes: Any) -> Sample:
     """The sample of that answer; `changes` may give it a `size`."""
     said = output(start, request, number, changes.pop("size", 10))
-    fields: dict[str, Any] = {"status": 200, "output": said, "digest": digest(said), "asked": {"prompt_tokens": 3}}
-    return Sample(arm=arm_of(start).value, start=int(start[1:]), pass_=number, id=request, **{**fields, **changes})
+    fields: dict[str, Any] = {
+        "status": 200,
+        "output": said,
+        "digest": digest(said),
+        "asked": {"prompt_tokens": 3},
+    }
+    return Sample(
+        arm=arm_of(start).value,
+        start=int(start[1:]),
+        pass_=number,
+        id=request,
+        **{**fields, **changes},
+    )
 
 
 def arm_of(start: str) -> Arm:
@@ -45,7 +58,9 @@ def arm_of(start: str) -> Arm:
     return Arm.BASELINE if start[0] == "A" else Arm.CANDIDATE
 
 
-def result(tally: Tally, directory: Path, failure: ServiceFailure | None = None, **changes: Any) -> StartResult:
+def result(
+    tally: Tally, directory: Path, failure: ServiceFailure | None = None, **changes: Any
+) -> StartResult:
     """The result of a start that is over."""
     fields: dict[str, Any] = {
         "start": tally.start(failed=failure is not None, outside=changes.pop("outside", False)),
@@ -62,7 +77,9 @@ def result(tally: Tally, directory: Path, failure: ServiceFailure | None = None,
 class Recording:
     """The files of a run, open."""
 
-    def __init__(self, directory: Path, *, append: bool = False, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, directory: Path, *, append: bool = False, secrets: tuple[str, ...] = ()
+    ) -> None:
         self.directory = directory
         self.samples = SampleWriter(directory / "samples.jsonl", Redactor(secrets), append=append)
         self.starts = StartWriter(directory, Redactor(secrets), append=append)
@@ -72,7 +89,9 @@ class Recording:
         finished = changes.pop("finished", True)
         tally = Tally(arm=arm_of(name), number=int(name[1:]), ids=IDS, passes=PASSES)
         with self.samples, self.starts:
-            for each in given or (sample(name, request, number) for number in (1, 2) for request in IDS):
+            for each in given or (
+                sample(name, request, number) for number in (1, 2) for request in IDS
+            ):
                 self.samples.write(each)
                 tally.add(each)
             made = result(tally, self.directory, **changes)
@@ -108,7 +127,13 @@ def report(directory: Path, size: int, connection: Connection) -> None:
     go_on(directory, size, connection.send)
 
 
-def _make(name: str, size: int, samples: SampleWriter, starts: StartWriter, progress: Callable[[str], None]) -> None:
+def _make(
+    name: str,
+    size: int,
+    samples: SampleWriter,
+    starts: StartWriter,
+    progress: Callable[[str], None],
+) -> None:
     directory = samples.path.parent
     log, handle = open_log(directory / "logs" / name, "vllm")
     os.write(handle, f"{name}\n".encode() * 100)

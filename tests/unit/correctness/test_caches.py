@@ -9,7 +9,10 @@ def test_every_cache_gets_an_empty_directory_of_its_own(tmp_path: Path) -> None:
 
     assert set(variables) == {row.variable for row in TABLE}
     assert len(set(variables.values())) == len(TABLE)
-    assert all(Path(path).is_dir() and Path(path).is_relative_to(tmp_path / "a") for path in variables.values())
+    assert all(
+        Path(path).is_dir() and Path(path).is_relative_to(tmp_path / "a")
+        for path in variables.values()
+    )
     assert count_files(tmp_path / "a") == 0
 
 
@@ -18,13 +21,17 @@ def test_what_is_downloaded_stays_where_it_is(tmp_path: Path) -> None:
 
     assert variables["FLASHINFER_CUBIN_DIR"] == "/home/ci/.cache/flashinfer/cubins"
     assert not {"XDG_CACHE_HOME", "HF_HOME", "HOME", "SGLANG_CACHE_DIR", "TMPDIR"} & set(variables)
-    assert "FLASHINFER_CUBIN_DIR" not in fresh_caches(tmp_path, {"HOME": "/h", "FLASHINFER_CUBIN_DIR": "/cubins"})
+    assert "FLASHINFER_CUBIN_DIR" not in fresh_caches(
+        tmp_path, {"HOME": "/h", "FLASHINFER_CUBIN_DIR": "/cubins"}
+    )
 
 
 def test_the_caches_of_an_environment_are_found(tmp_path: Path) -> None:
     places = cache_places({"HOME": str(tmp_path), "TRITON_CACHE_DIR": "/elsewhere"})
 
-    assert {Path("/elsewhere"), tmp_path / ".cache/vllm", tmp_path / ".cache/flashinfer"} <= set(places)
+    assert {Path("/elsewhere"), tmp_path / ".cache/vllm", tmp_path / ".cache/flashinfer"} <= set(
+        places
+    )
     assert tmp_path / ".triton/cache" not in places
     assert cache_places({}) == ()
 
@@ -36,7 +43,9 @@ def test_files_are_counted_at_every_depth_once_and_without_locks(tmp_path: Path)
     (tmp_path / "again").symlink_to(tmp_path / "a")
 
     assert count_files(tmp_path / "a") == 2
-    assert count_files(tmp_path / "a", tmp_path / "a/b", tmp_path / "again", tmp_path / "nowhere") == 2
+    assert (
+        count_files(tmp_path / "a", tmp_path / "a/b", tmp_path / "again", tmp_path / "nowhere") == 2
+    )
 
 
 def test_a_start_that_adds_nothing_was_warm() -> None:

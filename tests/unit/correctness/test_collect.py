@@ -15,7 +15,9 @@ ANSWER = json.dumps({"choices": [{"text": "hi"}]}).encode()
 SAMPLE = functools.partial(Sample, arm="baseline", start=1, pass_=1)
 
 
-def collected(server: CannedServer, count: int = 1, *, concurrency: int = 4, timeout_s: float = 20.0) -> list[Sample]:
+def collected(
+    server: CannedServer, count: int = 1, *, concurrency: int = 4, timeout_s: float = 20.0
+) -> list[Sample]:
     kept: list[Sample] = []
 
     async def run() -> None:
@@ -62,7 +64,10 @@ def test_no_more_requests_than_wanted_are_under_way_and_no_fewer() -> None:
         (http(b"\xff\x00", "404 Not Found"), "HTTP 404: \ufffd\x00"),
         (http(b"", "307 Elsewhere", "Location: /x\r\n"), "HTTP 307"),
         (http(b"nonsense", headers="Content-Encoding: gzip\r\n"), "DecodingError"),
-        (http(json.dumps({"choices": [{"text": "a"}] * 2}).encode()), "2 choices in the answer, 1 were asked for"),
+        (
+            http(json.dumps({"choices": [{"text": "a"}] * 2}).encode()),
+            "2 choices in the answer, 1 were asked for",
+        ),
     ],
 )
 def test_what_is_no_answer_becomes_an_error_in_words(reply: bytes, said: str) -> None:

@@ -49,16 +49,27 @@ def test_each_arm_is_corrected_by_the_median_of_its_own_starts_or_else_of_the_ot
     )
 
 
-@pytest.mark.parametrize(("left_s", "count"), [(-1.0, 0), (9.9, 0), (10.0, 1), (59.9, 1), (60.0, 2), (1000.0, 3)])
+@pytest.mark.parametrize(
+    ("left_s", "count"), [(-1.0, 0), (9.9, 0), (10.0, 1), (59.9, 1), (60.0, 2), (1000.0, 3)]
+)
 def test_starts_fit_one_after_the_other(left_s: float, count: int) -> None:
     assert corrected(SLOW, [(A, 10.0), (B, 50.0)]).fitting((A, B, A), left_s) == count
 
 
 @pytest.mark.parametrize(
     ("made", "archived", "least", "fewest"),
-    [((), 0, 1, 2), ((A,), 0, 1, 1), ((), 0, 2, 5), ((A, B), 0, 2, 3), ((), 3, 1, 2), ((A, B), 0, 1, 1)],
+    [
+        ((), 0, 1, 2),
+        ((A,), 0, 1, 1),
+        ((), 0, 2, 5),
+        ((A, B), 0, 2, 3),
+        ((), 3, 1, 2),
+        ((A, B), 0, 1, 1),
+    ],
 )
-def test_the_fewest_starts_that_a_verdict_takes(made: tuple[Arm, ...], archived: int, least: int, fewest: int) -> None:
+def test_the_fewest_starts_that_a_verdict_takes(
+    made: tuple[Arm, ...], archived: int, least: int, fewest: int
+) -> None:
     schedule = Schedule(order=EIGHT, made=made, archived=archived, least_candidates=least)
     assert schedule.fewest == fewest
 
@@ -90,7 +101,10 @@ def test_the_whole_schedule_fits() -> None:
 
 def test_a_schedule_under_way_needs_fewer_more() -> None:
     told = outlook(measured(7.0), Schedule(order=EIGHT, made=(A,)), 50.0)
-    assert told == "50.0 s left: about 7 starts of 7.0 s fit (measured in 1 start); the schedule needs 1 to 7 more"
+    assert (
+        told
+        == "50.0 s left: about 7 starts of 7.0 s fit (measured in 1 start); the schedule needs 1 to 7 more"
+    )
 
 
 def test_too_few_starts_leave_a_regression_undecided() -> None:
@@ -110,7 +124,9 @@ def test_a_look_before_the_last_start_decides_no_regression_whatever_its_p() -> 
 def test_a_single_start_decides_nothing() -> None:
     told = outlook(measured(10.0), Schedule(order=EIGHT), 15.0)
     assert "about 1 of 8 starts of 10.0 s fits" in told
-    assert told.endswith("nothing can be decided, not even that the answers are equal: that takes 2")
+    assert told.endswith(
+        "nothing can be decided, not even that the answers are equal: that takes 2"
+    )
 
 
 def test_a_p_value_is_never_told_smaller_than_it_is() -> None:
@@ -138,7 +154,9 @@ def test_what_would_settle_it_is_a_command_to_paste() -> None:
         "--passes",
         "2",
     ]
-    told = settles(measured(60.0), Schedule(order=EIGHT, made=(A, B, A)), argv, "my report", reserve_s=12.0)
+    told = settles(
+        measured(60.0), Schedule(order=EIGHT, made=(A, B, A)), argv, "my report", reserve_s=12.0
+    )
     assert told == (
         "5 more starts, about 5 min 00 s at 1 min 00 s a start (measured in 1 start): "
         "ci-doctor correctness --candidate 'vllm serve m --port {port}' --passes 2 --resume 'my report' --budget 7m"
@@ -146,7 +164,9 @@ def test_what_would_settle_it_is_a_command_to_paste() -> None:
 
 
 def test_the_value_of_another_option_is_not_taken_for_an_option() -> None:
-    told = settles(measured(60.0), Schedule(order=(A,)), ["correctness", "--resume", "--budget", "-v"], "d")
+    told = settles(
+        measured(60.0), Schedule(order=(A,)), ["correctness", "--resume", "--budget", "-v"], "d"
+    )
     assert told.endswith("ci-doctor correctness -v --resume d --budget 2m")
 
 
@@ -159,7 +179,8 @@ def test_a_complete_schedule_is_settled_by_a_new_run_that_makes_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "seconds"), [("1", 30.0), ("2", 60.0), ("5", 240.0), ("10", 540.0), ("30", 1620.0), ("240", 12960.0)]
+    ("minutes", "seconds"),
+    [("1", 30.0), ("2", 60.0), ("5", 240.0), ("10", 540.0), ("30", 1620.0), ("240", 12960.0)],
 )
 def test_the_steps_own_timeout_less_a_margin_is_the_budget(minutes: str, seconds: float) -> None:
     budget = default_budget({"BUILDKITE_TIMEOUT": minutes})

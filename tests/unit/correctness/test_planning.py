@@ -6,7 +6,13 @@ import pytest
 
 from ci_doctor.config import loading as config
 from ci_doctor.config.loading import seconds_above_zero
-from ci_doctor.correctness.planning import budget_of, determinism_findings, parse_arm_variables, plan, read_settings
+from ci_doctor.correctness.planning import (
+    budget_of,
+    determinism_findings,
+    parse_arm_variables,
+    plan,
+    read_settings,
+)
 from ci_doctor.correctness.settings import Arm, Plan
 from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.load.requests import Request
@@ -40,7 +46,9 @@ def planned(
     settings, _ = read_settings(loaded, environment, flags, {**none, **(commands or {})}, variables)
     request = Request(id="r0", path="/", body={}, line=1)
     budget, _ = budget_of(settings, environment, 100.0)
-    return plan(settings, loaded, (request,), budget=budget, directory=directory, environment=environment)
+    return plan(
+        settings, loaded, (request,), budget=budget, directory=directory, environment=environment
+    )
 
 
 def test_an_arm_is_its_services_with_its_own_variables_on_top(tmp_path: Path) -> None:
@@ -66,7 +74,9 @@ def test_ready_is_for_the_service_that_answers_and_start_timeout_for_all(tmp_pat
 
 
 @pytest.mark.parametrize("budget", ["1ms", "1s", "3s", "6s", "60s", "25m"])
-def test_the_deadline_leaves_room_for_stopping_and_for_the_report(tmp_path: Path, budget: str) -> None:
+def test_the_deadline_leaves_room_for_stopping_and_for_the_report(
+    tmp_path: Path, budget: str
+) -> None:
     made = planned(tmp_path, budget=budget)
     end = 100.0 + seconds_above_zero(budget, "budget")
     assert made.deadline + made.grace_s < end
@@ -87,7 +97,9 @@ def test_the_deadline_leaves_room_for_stopping_and_for_the_report(tmp_path: Path
         (BOTH.replace('command = "sleep {port}"', 'command = "sleep {port}"\nstart_timeout = "x"', 1), "not a duration"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_found_before_anything_is_started(tmp_path: Path, text: str, said: str) -> None:
+def test_what_cannot_work_is_found_before_anything_is_started(
+    tmp_path: Path, text: str, said: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         planned(tmp_path, text)
     assert said in caught.value.message
@@ -124,7 +136,9 @@ def test_a_variable_without_an_arm_or_a_name_is_refused(word: str, said: str) ->
 
 
 def test_a_value_may_hold_anything() -> None:
-    parsed = parse_arm_variables(["candidate:X=a=b:c", "candidate:Y=", "baseline:X=1", "baseline:X=2"])
+    parsed = parse_arm_variables(
+        ["candidate:X=a=b:c", "candidate:Y=", "baseline:X=1", "baseline:X=2"]
+    )
     assert parsed == {Arm.BASELINE: {"X": "2"}, Arm.CANDIDATE: {"X": "a=b:c", "Y": ""}}
 
 
@@ -138,4 +152,6 @@ def test_arms_under_different_determinism_variables_are_a_finding(tmp_path: Path
 def test_a_variable_that_one_arm_inherits_and_the_other_names_is_none(tmp_path: Path) -> None:
     variables = {Arm.BASELINE: {}, Arm.CANDIDATE: {"VLLM_BATCH_INVARIANT": "1"}}
     environment = {**ENVIRONMENT, "VLLM_BATCH_INVARIANT": "1"}
-    assert determinism_findings(planned(tmp_path, variables=variables, environment=environment)) == ()
+    assert (
+        determinism_findings(planned(tmp_path, variables=variables, environment=environment)) == ()
+    )

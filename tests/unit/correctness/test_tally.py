@@ -8,8 +8,14 @@ def tally(passes: int = 1) -> Tally:
     return Tally(arm=Arm.CANDIDATE, number=2, ids=("r0", "r1"), passes=passes)
 
 
-def sample(identity: str = "r0", digest: str | None = "x", number: int = 1, **fields: object) -> Sample:
-    values: dict[str, object] = {"error": None if digest else "HTTP 500", "digest": digest, **fields}
+def sample(
+    identity: str = "r0", digest: str | None = "x", number: int = 1, **fields: object
+) -> Sample:
+    values: dict[str, object] = {
+        "error": None if digest else "HTTP 500",
+        "digest": digest,
+        **fields,
+    }
     return Sample(arm="candidate", start=2, pass_=number, id=identity, **values)  # type: ignore[arg-type]
 
 
@@ -62,7 +68,9 @@ def test_what_two_passes_say_of_the_prompt_differently_is_kept() -> None:
     gathered = tally(passes=2)
     for number, count in ((1, 8), (2, 7)):
         gathered.add(sample(number=number, asked={"prompt_tokens": count}))
-    assert gathered.start(failed=False, outside=False).prompts["r0"] == {"prompt_tokens": "8, then 7"}
+    assert gathered.start(failed=False, outside=False).prompts["r0"] == {
+        "prompt_tokens": "8, then 7"
+    }
 
 
 def test_empty_answers_are_counted_by_request() -> None:

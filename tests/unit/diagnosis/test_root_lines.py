@@ -31,7 +31,8 @@ def test_the_exception_is_shown_with_the_innermost_frames_and_what_follows() -> 
 
 
 @pytest.mark.parametrize(
-    "prefix", ["(EngineCore_DP0 pid=276) ERROR 11-07 05:29:04 [core.py:708] ", "\x1b[31m(worker)\x1b[0m "]
+    "prefix",
+    ["(EngineCore_DP0 pid=276) ERROR 11-07 05:29:04 [core.py:708] ", "\x1b[31m(worker)\x1b[0m "],
 )
 def test_a_logger_s_prefix_is_seen_through(prefix: str) -> None:
     assert root_lines(prefixed(prefix)).line == 5
@@ -71,7 +72,11 @@ def test_a_traceback_cut_off_in_the_middle_is_read_as_plain_lines() -> None:
 
 
 def test_escapes_progress_and_endless_lines_are_tamed() -> None:
-    assert root_lines("\x1b[1mbold\x1b[0m\n1%\r50%\r100%\r\n" + "x" * 10_000).lines == ("bold", "100%", "x" * 500)
+    assert root_lines("\x1b[1mbold\x1b[0m\n1%\r50%\r100%\r\n" + "x" * 10_000).lines == (
+        "bold",
+        "100%",
+        "x" * 500,
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "   \n"])
@@ -81,7 +86,16 @@ def test_nothing_written_gives_no_lines(text: str) -> None:
 
 @given(
     st.lists(
-        st.sampled_from(["Traceback (most recent call last):", "  File", "ValueError: x", "", "word", "\x00\r\x1b["])
+        st.sampled_from(
+            [
+                "Traceback (most recent call last):",
+                "  File",
+                "ValueError: x",
+                "",
+                "word",
+                "\x00\r\x1b[",
+            ]
+        )
     )
 )
 def test_lines_are_always_those_of_the_text(lines: list[str]) -> None:
@@ -95,15 +109,23 @@ def test_lines_are_always_those_of_the_text(lines: list[str]) -> None:
     ("line", "port"),
     [
         ("OSError: [Errno 98] Address already in use", None),
-        ("[Errno 98] error while attempting to bind on address ('127.0.0.1', 8000): address already in use", 8000),
+        (
+            "[Errno 98] error while attempting to bind on address ('127.0.0.1', 8000): address already in use",
+            8000,
+        ),
         ("Error: listen EADDRINUSE: address already in use :::3000", 3000),
         ("Error: listen EADDRINUSE: address already in use 127.0.0.1:3000", 3000),
-        ("The server socket has failed to listen. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE", 29500),
+        (
+            "The server socket has failed to listen. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE",
+            29500,
+        ),
     ],
 )
 def test_the_port_that_is_taken_is_read_from_the_line(line: str, port: int | None) -> None:
     cause = outside_cause(["before", line])
-    assert cause == OutsideCause(reason="the address that it wants to listen on is in use", about_port=True, port=port)
+    assert cause == OutsideCause(
+        reason="the address that it wants to listen on is in use", about_port=True, port=port
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +145,8 @@ def test_a_cause_outside_is_recognised(line: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "ValueError: 98", ""]
+    "line",
+    ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "ValueError: 98", ""],
 )
 def test_what_the_change_itself_may_have_caused_is_not_outside(line: str) -> None:
     assert outside_cause([line]) is None

@@ -35,13 +35,18 @@ def test_the_default_profile_sets_what_costs_nothing() -> None:
 
 def test_strict_sets_more_and_says_that_the_product_is_another() -> None:
     decided = decide(Profile.STRICT, {}, {})
-    assert values(decided).items() >= {"VLLM_BATCH_INVARIANT": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}.items()
+    assert (
+        values(decided).items()
+        >= {"VLLM_BATCH_INVARIANT": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}.items()
+    )
     assert "strict" in rules(decided)
 
 
 def test_what_strict_sets_itself_and_vllm_overwrites_is_a_note() -> None:
     overwritten = [
-        finding for finding in decide(Profile.STRICT, {}, {}).findings if finding.rule.endswith("overwritten")
+        finding
+        for finding in decide(Profile.STRICT, {}, {}).findings
+        if finding.rule.endswith("overwritten")
     ]
     assert {finding.severity for finding in overwritten} == {Severity.NOTE}
 
@@ -58,7 +63,9 @@ def test_running_it_again_sets_the_same(profile: Profile, environ: dict[str, str
 
 
 @given(st.sampled_from(Profile), ENVIRONMENTS)
-def test_every_variable_that_will_be_set_is_accounted_for_once(profile: Profile, environ: dict[str, str]) -> None:
+def test_every_variable_that_will_be_set_is_accounted_for_once(
+    profile: Profile, environ: dict[str, str]
+) -> None:
     decided = decide(profile, environ, {})
     assert {row.name: row.value for row in decided.requested} == {**environ, **values(decided)}
     assert len({row.name for row in decided.requested}) == len(decided.requested)
@@ -82,16 +89,25 @@ def test_off_sets_nothing_and_still_finds_what_is_wrong() -> None:
         ({"VLLM_BATCH_INVARIANT": "1", "NCCL_ALGO": "Ring"}, "overwritten"),
     ],
 )
-def test_what_is_wrong_is_a_finding_with_its_value_and_its_source(environ: dict[str, str], rule: str) -> None:
+def test_what_is_wrong_is_a_finding_with_its_value_and_its_source(
+    environ: dict[str, str], rule: str
+) -> None:
     (finding,) = decide(Profile.OFF, environ, {}).findings
-    name = next(name for name in environ if any(f"{name}=" in str(each.excerpt) for each in finding.evidence))
+    name = next(
+        name
+        for name in environ
+        if any(f"{name}=" in str(each.excerpt) for each in finding.evidence)
+    )
     assert (finding.rule, finding.severity) == (f"determinism/{rule}", Severity.WARNING)
     assert finding.evidence[-1].excerpt == f"source: {BY_NAME[name].source}"
 
 
 @pytest.mark.parametrize("value", ["0", "", None])
 def test_without_batch_invariant_mode_nothing_is_overwritten(value: str | None) -> None:
-    environ = {"CUBLAS_WORKSPACE_CONFIG": ":16:8", **({} if value is None else {"VLLM_BATCH_INVARIANT": value})}
+    environ = {
+        "CUBLAS_WORKSPACE_CONFIG": ":16:8",
+        **({} if value is None else {"VLLM_BATCH_INVARIANT": value}),
+    }
     decided = decide(Profile.DEFAULT, environ, {})
     assert decided.requested[0].effective == AS_REQUESTED
     assert rules(decided) == []

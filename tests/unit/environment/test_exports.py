@@ -14,7 +14,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.environment.exports import MARKER, ExportFormat, failing_statement, marker, ours, render
+from ci_doctor.environment.exports import (
+    MARKER,
+    ExportFormat,
+    failing_statement,
+    marker,
+    ours,
+    render,
+)
 from ci_doctor.errors import UsageError
 
 SHELLS = [
@@ -116,7 +123,9 @@ def test_what_is_no_name_is_refused(name: str, form: ExportFormat) -> None:
 @pytest.mark.parametrize("code", [1, 2, 70, 143])
 def test_the_failing_statement_fails_with_the_code(shell: str, code: int) -> None:
     for options in ("-c", "-ec"):
-        ended = subprocess.run([shell, options, 'eval "$1"', shell, failing_statement(code)], check=False)
+        ended = subprocess.run(
+            [shell, options, 'eval "$1"', shell, failing_statement(code)], check=False
+        )
         assert ended.returncode == code
 
 
@@ -125,7 +134,9 @@ def test_only_what_nobody_changed_since_is_ours(variables: dict[str, str], other
     job = {**variables, MARKER: marker(variables, {})}
     assert ours(job) == variables
     changed = next(iter(variables))
-    expected = {name: value for name, value in variables.items() if name != changed or value == other}
+    expected = {
+        name: value for name, value in variables.items() if name != changed or value == other
+    }
     assert ours({**job, changed: other}) == expected
     del job[changed]
     assert changed not in ours(job)

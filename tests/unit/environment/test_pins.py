@@ -19,14 +19,27 @@ PDM = "PDM_BUILD_SCM_VERSION"
 
 
 def project(
-    name: str | None = "lmcache", backend: Backend = Backend.SETUPTOOLS_SCM, *, generic: bool = False
+    name: str | None = "lmcache",
+    backend: Backend = Backend.SETUPTOOLS_SCM,
+    *,
+    generic: bool = False,
 ) -> Project:
-    return Project(directory=Path(f"/p/{name}"), name=name, backend=backend, tool=backend.value, reads_generic=generic)
+    return Project(
+        directory=Path(f"/p/{name}"),
+        name=name,
+        backend=backend,
+        tool=backend.value,
+        reads_generic=generic,
+    )
 
 
-def computed(version: str | None = "1.0", of: Project | None = None, *findings: Finding) -> ComputedVersion:
+def computed(
+    version: str | None = "1.0", of: Project | None = None, *findings: Finding
+) -> ComputedVersion:
     described = Described(version=version or "0", repository="/p", tag="v1", distance=0)
-    return ComputedVersion(project=of or project(), version=version, findings=findings, described=described)
+    return ComputedVersion(
+        project=of or project(), version=version, findings=findings, described=described
+    )
 
 
 def exported(pins: Pins) -> dict[str, str]:
@@ -51,9 +64,9 @@ def test_get_version_without_a_name_gets_both_and_a_note() -> None:
 
 
 def test_hatch_vcs_gets_only_the_generic_one() -> None:
-    assert exported(decide_pins([computed(of=project("h", Backend.HATCH_VCS, generic=True))], {}, {})) == {
-        GENERIC: "1.0"
-    }
+    assert exported(
+        decide_pins([computed(of=project("h", Backend.HATCH_VCS, generic=True))], {}, {})
+    ) == {GENERIC: "1.0"}
 
 
 def test_pdm_backend_gets_its_own() -> None:
@@ -105,7 +118,9 @@ def test_a_value_of_a_person_is_never_overridden(name: str) -> None:
 
 def test_an_invalid_value_of_a_person_is_an_error() -> None:
     pins = decide_pins([computed()], {SCOPED: "nightly-cu13"}, {})
-    assert [(each.rule, each.severity) for each in pins.findings] == [("version/invalid-pretend", Severity.ERROR)]
+    assert [(each.rule, each.severity) for each in pins.findings] == [
+        ("version/invalid-pretend", Severity.ERROR)
+    ]
     assert pins.variables == ()
 
 
@@ -114,12 +129,16 @@ def test_an_empty_scoped_value_hides_the_generic_one_and_is_filled() -> None:
 
 
 def test_a_scoped_value_does_not_decide_where_only_the_generic_one_is_read() -> None:
-    pins = decide_pins([computed("1.0", project("vllm", generic=True))], {f"{GENERIC}_FOR_VLLM": "9.9"}, {})
+    pins = decide_pins(
+        [computed("1.0", project("vllm", generic=True))], {f"{GENERIC}_FOR_VLLM": "9.9"}, {}
+    )
     assert exported(pins) == {GENERIC: "1.0"}
 
 
 def test_our_own_value_of_an_earlier_run_is_recomputed() -> None:
-    assert exported(decide_pins([computed("1.1")], {SCOPED: "1.0"}, {SCOPED: "1.0"})) == {SCOPED: "1.1"}
+    assert exported(decide_pins([computed("1.1")], {SCOPED: "1.0"}, {SCOPED: "1.0"})) == {
+        SCOPED: "1.1"
+    }
 
 
 def test_our_own_value_that_a_person_changed_is_theirs() -> None:
@@ -161,7 +180,11 @@ def test_what_needs_no_pin_and_what_has_none() -> None:
 )
 def test_the_deciding_variable_is_the_librarys(name: str, environ: dict[str, str]) -> None:
     environ = {key.format(suffix(name)): value for key, value in environ.items()}
-    read = VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ).make_reader(name).read("PRETEND_VERSION")
+    read = (
+        VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ)
+        .make_reader(name)
+        .read("PRETEND_VERSION")
+    )
     deciding = deciding_name(project(name), environ)
     assert (environ[deciding] if deciding else None) == (read or None)
 
@@ -169,7 +192,11 @@ def test_the_deciding_variable_is_the_librarys(name: str, environ: dict[str, str
 @pytest.mark.parametrize("spelling", ["My__Pkg.x", "my-pkg-x", "MY_PKG_X"])
 def test_misspelt_suffixes_count_as_the_library_counts_them(spelling: str) -> None:
     environ = {f"{GENERIC}_FOR_{spelling}": "5"}
-    read = VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ).make_reader("My--Pkg..x").read("PRETEND_VERSION")
+    read = (
+        VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ)
+        .make_reader("My--Pkg..x")
+        .read("PRETEND_VERSION")
+    )
     assert read == "5"
     assert deciding_name(project("My--Pkg..x"), environ) == f"{GENERIC}_FOR_{spelling}"
 

@@ -21,12 +21,17 @@ def project_of(directory: Path, **files: str) -> Project:
 
 def test_a_table_for_setuptools_scm_asks_for_it(tmp_path: Path) -> None:
     project = project_of(tmp_path, pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n")
-    assert (project.backend, project.name, project.reads_generic) == (Backend.SETUPTOOLS_SCM, "My--Pkg..x", False)
+    assert (project.backend, project.name, project.reads_generic) == (
+        Backend.SETUPTOOLS_SCM,
+        "My--Pkg..x",
+        False,
+    )
 
 
 def test_the_table_of_the_library_itself_does_too(tmp_path: Path) -> None:
     project = project_of(
-        tmp_path, pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.vcs-versioning]\nlocal_scheme = 'dirty-tag'\n"
+        tmp_path,
+        pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.vcs-versioning]\nlocal_scheme = 'dirty-tag'\n",
     )
     assert project.backend is Backend.SETUPTOOLS_SCM
     assert project.scm_table == {"local_scheme": "dirty-tag"}
@@ -40,15 +45,23 @@ def test_the_table_of_the_library_itself_does_too(tmp_path: Path) -> None:
         ("setuptools-scm[toml]>=8", Backend.FIXED),
     ],
 )
-def test_a_requirement_alone_asks_only_with_the_extra(tmp_path: Path, requirement: str, backend: Backend) -> None:
+def test_a_requirement_alone_asks_only_with_the_extra(
+    tmp_path: Path, requirement: str, backend: Backend
+) -> None:
     toml = f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n{DYNAMIC}'
     assert project_of(tmp_path, pyproject__toml=toml).backend is backend
 
 
 def test_get_version_without_a_name_reads_only_the_generic_variable(tmp_path: Path) -> None:
     script = "from setuptools import setup\nfrom setuptools_scm import get_version\nsetup(version=get_version())\n"
-    project = project_of(tmp_path, pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n", setup__py=script)
-    assert (project.name, project.reads_generic, project.reads_pyproject) == ("My--Pkg..x", True, False)
+    project = project_of(
+        tmp_path, pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n", setup__py=script
+    )
+    assert (project.name, project.reads_generic, project.reads_pyproject) == (
+        "My--Pkg..x",
+        True,
+        False,
+    )
 
 
 def test_get_version_with_a_name_reads_the_scoped_one(tmp_path: Path) -> None:
@@ -60,11 +73,17 @@ def test_get_version_with_a_name_reads_the_scoped_one(tmp_path: Path) -> None:
 def test_the_keyword_takes_the_name_from_setup_cfg(tmp_path: Path) -> None:
     script = "from setuptools import setup\nsetup(use_scm_version=True, name='from-setup')\n"
     project = project_of(tmp_path, setup__py=script, setup__cfg="[metadata]\nname = from-cfg\n")
-    assert (project.name, project.backend, project.reads_generic) == ("from-cfg", Backend.SETUPTOOLS_SCM, False)
+    assert (project.name, project.backend, project.reads_generic) == (
+        "from-cfg",
+        Backend.SETUPTOOLS_SCM,
+        False,
+    )
 
 
 def test_without_any_name_only_the_generic_variable_is_left(tmp_path: Path) -> None:
-    project = project_of(tmp_path, setup__py="from setuptools import setup\nsetup(use_scm_version=True)\n")
+    project = project_of(
+        tmp_path, setup__py="from setuptools import setup\nsetup(use_scm_version=True)\n"
+    )
     assert project.name is None
     assert project.reads_generic
 
@@ -75,16 +94,25 @@ def test_hatch_vcs_from_pyproject_and_from_its_own_file(tmp_path: Path) -> None:
     first = project_of(tmp_path, pyproject__toml=f"{toml}[tool.hatch.version]\n{settings}")
     assert first.options == {"local_scheme": "dirty-tag", "tag_regex": "v(.*)"}
     assert (first.backend, first.reads_generic) == (Backend.HATCH_VCS, True)
-    assert project_of(tmp_path, pyproject__toml=toml, hatch__toml=f"[version]\n{settings}").options == first.options
+    assert (
+        project_of(tmp_path, pyproject__toml=toml, hatch__toml=f"[version]\n{settings}").options
+        == first.options
+    )
 
 
 def test_pdm_backend(tmp_path: Path) -> None:
     toml = f'[build-system]\nbuild-backend = "pdm.backend"\nrequires = ["pdm-backend"]\n{DYNAMIC}[tool.pdm.version]\n'
-    assert project_of(tmp_path, pyproject__toml=f'{toml}source = "scm"\ntag_filter = "v*"').options == {
-        "tag_filter": "v*"
-    }
-    assert project_of(tmp_path, pyproject__toml=f'{toml}source = "file"\npath = "x.py"').backend is Backend.FIXED
-    assert project_of(tmp_path, pyproject__toml=f'{toml}source = "call"\ngetter = "x:y"').backend is Backend.UNSUPPORTED
+    assert project_of(
+        tmp_path, pyproject__toml=f'{toml}source = "scm"\ntag_filter = "v*"'
+    ).options == {"tag_filter": "v*"}
+    assert (
+        project_of(tmp_path, pyproject__toml=f'{toml}source = "file"\npath = "x.py"').backend
+        is Backend.FIXED
+    )
+    assert (
+        project_of(tmp_path, pyproject__toml=f'{toml}source = "call"\ngetter = "x:y"').backend
+        is Backend.UNSUPPORTED
+    )
 
 
 def test_scikit_build_core_by_its_provider(tmp_path: Path) -> None:
@@ -182,7 +210,9 @@ def test_a_link_to_a_project_is_the_project(tmp_path: Path) -> None:
         ("setup.cfg", b"name = x\n", "not a valid setup.cfg"),
     ],
 )
-def test_a_file_that_does_not_parse_is_named(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+def test_a_file_that_does_not_parse_is_named(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=says):
         read_project(tmp_path)

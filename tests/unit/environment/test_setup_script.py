@@ -44,14 +44,21 @@ def test_every_spelling_of_the_call_is_found(line: str) -> None:
 
 
 def test_a_function_of_the_same_name_is_not_setuptools_scm() -> None:
-    assert read_setup_script("def get_version(): ...\nget_version()", "/p/setup.py").get_version_calls == ()
+    assert (
+        read_setup_script("def get_version(): ...\nget_version()", "/p/setup.py").get_version_calls
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "values", "unreadable"),
     [
         ("True", {}, ()),
-        ("{'root': '..', 'relative_to': __file__}", {"root": "..", "relative_to": "/p/setup.py"}, ()),
+        (
+            "{'root': '..', 'relative_to': __file__}",
+            {"root": "..", "relative_to": "/p/setup.py"},
+            (),
+        ),
         ("dict(root='..')", {"root": ".."}, ()),
         ("OPTIONS", {"root": ".."}, ()),
         ("{'version_scheme': lambda v: '1', 'root': '.'}", {"root": "."}, ("version_scheme",)),
@@ -61,8 +68,12 @@ def test_a_function_of_the_same_name_is_not_setuptools_scm() -> None:
         ("{**OPTIONS}", {}, ("*",)),
     ],
 )
-def test_the_keyword_of_setup(value: str, values: dict[str, str], unreadable: tuple[str, ...]) -> None:
-    script = read_setup_script(f"OPTIONS = {{'root': '..'}}\nsetup(name='x', use_scm_version={value})", "/p/setup.py")
+def test_the_keyword_of_setup(
+    value: str, values: dict[str, str], unreadable: tuple[str, ...]
+) -> None:
+    script = read_setup_script(
+        f"OPTIONS = {{'root': '..'}}\nsetup(name='x', use_scm_version={value})", "/p/setup.py"
+    )
     assert script.use_scm_version is not None
     assert script.use_scm_version.values == values
     assert script.use_scm_version.unreadable == unreadable
@@ -70,23 +81,33 @@ def test_the_keyword_of_setup(value: str, values: dict[str, str], unreadable: tu
 
 
 @pytest.mark.parametrize(
-    "call", ["from setuptools import setup as s; s(name='x')", "import setuptools as s; s.setup(name='x')"]
+    "call",
+    ["from setuptools import setup as s; s(name='x')", "import setuptools as s; s.setup(name='x')"],
 )
 def test_every_spelling_of_setup_is_found(call: str) -> None:
     assert read_setup_script(call, "/p/setup.py").name == "x"
 
 
 @pytest.mark.parametrize(
-    "call", ["setup(**{'name': 'x', 'use_scm_version': True})", "setup(**KEYWORDS)", "setup(name='x', **MORE)"]
+    "call",
+    [
+        "setup(**{'name': 'x', 'use_scm_version': True})",
+        "setup(**KEYWORDS)",
+        "setup(name='x', **MORE)",
+    ],
 )
 def test_keywords_that_are_spread_from_a_dict_are_read(call: str) -> None:
-    constants = "KEYWORDS = dict(name='x', use_scm_version=True)\nMORE = {'use_scm_version': True}\n"
+    constants = (
+        "KEYWORDS = dict(name='x', use_scm_version=True)\nMORE = {'use_scm_version': True}\n"
+    )
     script = read_setup_script(constants + call, "/p/setup.py")
     assert (script.name, script.has_unreadable_keywords) == ("x", False)
     assert script.use_scm_version is not None
 
 
-@pytest.mark.parametrize("call", ["setup(**make())", "setup(name='x', **{**make()})", "setup(name='x', **{key: 1})"])
+@pytest.mark.parametrize(
+    "call", ["setup(**make())", "setup(name='x', **{**make()})", "setup(name='x', **{key: 1})"]
+)
 def test_keywords_that_only_running_it_can_tell_are_said(call: str) -> None:
     assert read_setup_script(call, "/p/setup.py").has_unreadable_keywords
 

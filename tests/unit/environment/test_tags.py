@@ -7,16 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ci_doctor.environment.tags import exclusions, is_git_describe, picked_tag, reads_oddly, sort_tags, without_tags
+from ci_doctor.environment.tags import (
+    exclusions,
+    is_git_describe,
+    picked_tag,
+    reads_oddly,
+    sort_tags,
+    without_tags,
+)
 
 NAMES = st.lists(st.text("abv019.-/", min_size=1, max_size=8), unique=True, max_size=12)
 
 
 @given(NAMES, NAMES)
-def test_exclusions_match_every_unparsable_tag_and_no_version(unparsable: list[str], versions: list[str]) -> None:
+def test_exclusions_match_every_unparsable_tag_and_no_version(
+    unparsable: list[str], versions: list[str]
+) -> None:
     versions = [name for name in versions if name not in unparsable]
     patterns = exclusions(unparsable, versions)
-    assert all(any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns) for name in unparsable)
+    assert all(
+        any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns) for name in unparsable
+    )
     assert not any(fnmatch.fnmatchcase(name, pattern) for name in versions for pattern in patterns)
 
 
@@ -27,7 +38,9 @@ def test_a_family_without_versions_is_one_pattern() -> None:
 def test_only_tags_that_the_command_could_pick_are_sorted() -> None:
     command = ["git", "describe", "--match", "v*", "--match=pkg-*", "--exclude", "*-rc"]
     tags = sort_tags(
-        ["v1", "nightly-cu13", "v2-rc", "pkg-x"], command, lambda name: Version("1") if name == "v1" else None
+        ["v1", "nightly-cu13", "v2-rc", "pkg-x"],
+        command,
+        lambda name: Version("1") if name == "v1" else None,
     )
     assert tuple(tags.versions) == ("v1",)
     assert tags.unparsable == ("pkg-x",)

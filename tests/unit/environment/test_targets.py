@@ -21,8 +21,13 @@ def pythons(targets: tuple[TargetInterpreter, ...]) -> list[Path]:
 
 
 def test_the_named_ones_win_in_their_order_and_once_each(tmp_path: Path) -> None:
-    one, two = interpreter(tmp_path / "1" / "bin" / "python"), interpreter(tmp_path / "2" / "bin" / "python")
-    chosen = choose_targets([str(one), str(two), str(one)], [str(tmp_path / "2")], [], {"VIRTUAL_ENV": "/gone"})
+    one, two = (
+        interpreter(tmp_path / "1" / "bin" / "python"),
+        interpreter(tmp_path / "2" / "bin" / "python"),
+    )
+    chosen = choose_targets(
+        [str(one), str(two), str(one)], [str(tmp_path / "2")], [], {"VIRTUAL_ENV": "/gone"}
+    )
     assert pythons(chosen) == [one, two]
     assert [target.why for target in chosen] == [f"--python {one}", f"--python {two}"]
     assert all(target.named for target in chosen)
@@ -38,7 +43,9 @@ def test_a_directory_given_as_python_is_its_environment(tmp_path: Path) -> None:
     assert pythons(choose_targets([str(tmp_path / "v")], [], [], {})) == [found]
 
 
-def test_the_active_environment_comes_before_the_projects_and_that_before_the_path(tmp_path: Path) -> None:
+def test_the_active_environment_comes_before_the_projects_and_that_before_the_path(
+    tmp_path: Path,
+) -> None:
     active = interpreter(tmp_path / "active" / "bin" / "python")
     own = interpreter(tmp_path / "project" / ".venv" / "bin" / "python")
     path = interpreter(tmp_path / "bin" / "python3")
@@ -57,10 +64,19 @@ def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("named", "venvs", "environ"),
-    [(["no-such-python"], [], {}), ([], ["gone"], {}), ([], [], {"VIRTUAL_ENV": "gone"}), (["."], [], {})],
+    [
+        (["no-such-python"], [], {}),
+        ([], ["gone"], {}),
+        ([], [], {"VIRTUAL_ENV": "gone"}),
+        (["."], [], {}),
+    ],
 )
 def test_one_that_is_not_there_is_an_error_with_a_hint(
-    named: list[str], venvs: list[str], environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: list[str],
+    venvs: list[str],
+    environ: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as caught:
@@ -72,7 +88,10 @@ def test_our_own_environment_is_known_also_through_a_link(tmp_path: Path) -> Non
     link = tmp_path / "link"
     link.symlink_to(sys.prefix)
     other = interpreter(tmp_path / "v" / "bin" / "python")
-    own = [target.own for target in choose_targets([str(link / "bin" / "python3"), str(other)], [], [], {})]
+    own = [
+        target.own
+        for target in choose_targets([str(link / "bin" / "python3"), str(other)], [], [], {})
+    ]
     assert own == [True, False]
 
 

@@ -14,7 +14,11 @@ from ci_doctor.environment.version_findings import is_pep440, judge
 from ci_doctor.model.finding import Severity
 
 PROJECT = Project(
-    directory=Path("/p"), name="x", backend=Backend.SETUPTOOLS_SCM, tool="setuptools-scm", reads_pyproject=True
+    directory=Path("/p"),
+    name="x",
+    backend=Backend.SETUPTOOLS_SCM,
+    tool="setuptools-scm",
+    reads_pyproject=True,
 )
 CLEAN = Described(version="1.0", repository="/p", tag="v1.0", distance=0)
 
@@ -26,20 +30,32 @@ def test_a_clean_checkout_says_nothing() -> None:
 def test_many_tags_are_counted_and_all_of_them_are_evidence() -> None:
     names = tuple(f"nightly-cu{number}" for number in range(12))
     (finding,) = judge(
-        PROJECT, msgspec.structs.replace(CLEAN, unparsable=names, breaks_on=names[0]), allow_fallback=False
+        PROJECT,
+        msgspec.structs.replace(CLEAN, unparsable=names, breaks_on=names[0]),
+        allow_fallback=False,
     )
     assert "'nightly-cu9' and 2 more" in finding.summary
     assert len(finding.evidence) == 12
 
 
 @pytest.mark.parametrize(
-    ("tag", "glob"), [("v1.0", "v[0-9]*.*"), ("1.0", "[0-9]*.*"), ("pkg-a-1.0", "pkg-a-[0-9]*.*"), (None, "v[0-9]*.*")]
+    ("tag", "glob"),
+    [
+        ("v1.0", "v[0-9]*.*"),
+        ("1.0", "[0-9]*.*"),
+        ("pkg-a-1.0", "pkg-a-[0-9]*.*"),
+        (None, "v[0-9]*.*"),
+    ],
 )
 @pytest.mark.parametrize(
     ("backend", "reads_pyproject", "place"),
     [
         (Backend.SETUPTOOLS_SCM, True, ("tool", "setuptools_scm", "git_describe_command")),
-        (Backend.HATCH_VCS, False, ("tool", "hatch", "version", "raw-options", "git_describe_command")),
+        (
+            Backend.HATCH_VCS,
+            False,
+            ("tool", "hatch", "version", "raw-options", "git_describe_command"),
+        ),
         (Backend.PDM, False, ("tool", "pdm", "version", "tag_filter")),
     ],
 )
@@ -47,9 +63,13 @@ def test_the_remedy_is_toml_for_the_projects_own_tags(
     tag: str | None, glob: str, backend: Backend, reads_pyproject: bool, place: tuple[str, ...]
 ) -> None:
     project = msgspec.structs.replace(PROJECT, backend=backend, reads_pyproject=reads_pyproject)
-    described = msgspec.structs.replace(CLEAN, tag=tag, unparsable=("nightly-cu13",), breaks_on="nightly-cu13")
+    described = msgspec.structs.replace(
+        CLEAN, tag=tag, unparsable=("nightly-cu13",), breaks_on="nightly-cu13"
+    )
     finding = next(
-        each for each in judge(project, described, allow_fallback=False) if each.rule == "version/unparsable-tag"
+        each
+        for each in judge(project, described, allow_fallback=False)
+        if each.rule == "version/unparsable-tag"
     )
     value: object = tomllib.loads(finding.remedy or "")
     for key in place:
@@ -67,7 +87,9 @@ def test_the_remedy_of_a_setup_script_is_an_argument() -> None:
 
 
 def test_a_version_that_no_build_accepts_is_an_error() -> None:
-    (finding,) = judge(PROJECT, msgspec.structs.replace(CLEAN, version="1.0.post1.post5"), allow_fallback=False)
+    (finding,) = judge(
+        PROJECT, msgspec.structs.replace(CLEAN, version="1.0.post1.post5"), allow_fallback=False
+    )
     assert (finding.rule, finding.severity) == ("version/invalid-pin", Severity.ERROR)
 
 

@@ -14,14 +14,20 @@ from ci_doctor.model.finding import Severity
 
 def test_a_fixed_version_needs_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    project = Project(directory=Path("/p"), name="x", backend=Backend.FIXED, tool="setup.cfg", version="1.2")
+    project = Project(
+        directory=Path("/p"), name="x", backend=Backend.FIXED, tool="setup.cfg", version="1.2"
+    )
     computed = compute_version(project, allow_fallback=False)
     assert (computed.version, computed.findings, computed.offending) == ("1.2", (), ())
 
 
 def test_another_backend_is_named_with_what_would_help() -> None:
     project = Project(
-        directory=Path("/p"), name="x", backend=Backend.UNSUPPORTED, tool="pbr", advice="export PBR_VERSION=VERSION"
+        directory=Path("/p"),
+        name="x",
+        backend=Backend.UNSUPPORTED,
+        tool="pbr",
+        advice="export PBR_VERSION=VERSION",
     )
     (finding,) = compute_version(project, allow_fallback=False).findings
     assert (finding.rule, finding.severity) == ("version/unsupported-backend", Severity.WARNING)
@@ -38,7 +44,9 @@ def test_options_that_only_setup_py_knows_are_said() -> None:
     )
     computed = compute_version(project, allow_fallback=False)
     assert computed.version is None
-    assert [(each.rule, each.severity) for each in computed.findings] == [("version/setup-script", Severity.WARNING)]
+    assert [(each.rule, each.severity) for each in computed.findings] == [
+        ("version/setup-script", Severity.WARNING)
+    ]
 
 
 def test_a_backend_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

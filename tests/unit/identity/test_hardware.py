@@ -36,7 +36,9 @@ def test_this_machine_is_told() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_drivers_files_tell_what_they_can_and_the_rest_is_unknown(tmp_path: Path, version: str) -> None:
+def test_the_drivers_files_tell_what_they_can_and_the_rest_is_unknown(
+    tmp_path: Path, version: str
+) -> None:
     found = hardware({}, driver(tmp_path, version=VERSIONS[version]))
 
     assert found.facts["driver"] == version
@@ -62,7 +64,9 @@ def test_a_version_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
         ("MIG-GPU-0/1/0", ["GPU-0-d72c", "GPU-1-d72c"]),
     ],
 )
-def test_only_the_gpus_that_a_process_sees_count(tmp_path: Path, chosen: str, uuids: list[str]) -> None:
+def test_only_the_gpus_that_a_process_sees_count(
+    tmp_path: Path, chosen: str, uuids: list[str]
+) -> None:
     found = hardware({"CUDA_VISIBLE_DEVICES": chosen}, driver(tmp_path))
 
     assert [found.facts[name] for name in sorted(found.facts) if name.endswith(".uuid")] == uuids

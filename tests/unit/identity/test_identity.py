@@ -3,13 +3,23 @@ import json
 
 from ci_doctor.identity.identity import Identity, differences
 
-HERE = Identity.of({"driver": "550.54", "vllm": "0.9.1"}, {"model.revision": "no cache"}, {"kernel": "6.1"})
+HERE = Identity.of(
+    {"driver": "550.54", "vllm": "0.9.1"}, {"model.revision": "no cache"}, {"kernel": "6.1"}
+)
 
 
 def test_the_digest_depends_on_facts_and_on_what_is_unknown_and_on_nothing_else() -> None:
-    assert HERE.digest() == Identity.of({"vllm": "0.9.1", "driver": "550.54"}, {"model.revision": "another"}).digest()
+    assert (
+        HERE.digest()
+        == Identity.of(
+            {"vllm": "0.9.1", "driver": "550.54"}, {"model.revision": "another"}
+        ).digest()
+    )
     assert HERE.digest() != Identity.of({"driver": "550.54", "vllm": "0.9.1"}).digest()
-    assert HERE.digest() != Identity.of({"driver": "550.54"}, {"model.revision": "", "vllm": ""}).digest()
+    assert (
+        HERE.digest()
+        != Identity.of({"driver": "550.54"}, {"model.revision": "", "vllm": ""}).digest()
+    )
 
 
 def test_every_difference_is_told_by_name() -> None:

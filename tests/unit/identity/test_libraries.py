@@ -9,7 +9,9 @@ from ci_doctor.identity.libraries import commit_of, libraries
 def dist(site: Path, name: str, version: str, record: str = "", origin: object = None) -> Path:
     folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
     folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nVersion: 0\n")
+    (folder / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nVersion: 0\n"
+    )
     (folder / "RECORD").write_text(record)
     if origin is not None:
         (folder / "direct_url.json").write_text(json.dumps(origin))
@@ -41,13 +43,21 @@ def test_two_of_one_name_are_both_told(tmp_path: Path) -> None:
     dist(tmp_path / "a", "torch", "2.9.0")
     dist(tmp_path / "b", "torch", "2.8.0")
 
-    assert libraries([tmp_path / "a", tmp_path / "b", tmp_path / "no"]).facts["torch"] == "2.9.0 and 2.8.0"
+    assert (
+        libraries([tmp_path / "a", tmp_path / "b", tmp_path / "no"]).facts["torch"]
+        == "2.9.0 and 2.8.0"
+    )
 
 
 def test_builds_of_one_development_version_are_told_apart_wherever_they_lie(tmp_path: Path) -> None:
     lines = "vllm/a.py,sha256=aa,1\nvllm/b.py,sha256=bb,1\n"
     dist(tmp_path / "a", "vllm", "0.9.2.dev3+g12", f"{lines}../../bin/vllm,sha256=11,1\n")
-    dist(tmp_path / "b", "vllm", "0.9.2.dev3+g12", f"../../bin/vllm,sha256=22,1\n{lines}vllm/__pycache__/a.pyc,,\n")
+    dist(
+        tmp_path / "b",
+        "vllm",
+        "0.9.2.dev3+g12",
+        f"../../bin/vllm,sha256=22,1\n{lines}vllm/__pycache__/a.pyc,,\n",
+    )
     dist(tmp_path / "c", "vllm", "0.9.2.dev3+g12", lines.replace("bb", "cc"))
 
     first, second, third = (libraries([tmp_path / name]).facts["vllm"] for name in "abc")
@@ -68,7 +78,12 @@ def test_an_editable_installation_is_told_with_its_commit(tmp_path: Path) -> Non
 
 
 def test_an_installation_from_a_repository_is_told_with_its_commit(tmp_path: Path) -> None:
-    dist(tmp_path, "sglang", "0.5", origin={"url": "https://x/y", "vcs_info": {"vcs": "git", "commit_id": "c" * 40}})
+    dist(
+        tmp_path,
+        "sglang",
+        "0.5",
+        origin={"url": "https://x/y", "vcs_info": {"vcs": "git", "commit_id": "c" * 40}},
+    )
 
     assert libraries([tmp_path]).facts["sglang"] == f"0.5, commit {'c' * 12}"
 
@@ -80,10 +95,14 @@ def test_damaged_metadata_is_no_error(tmp_path: Path) -> None:
     assert libraries([tmp_path]).facts["torch"] == "2.9.0"
 
 
-def test_a_commit_is_found_in_packed_references_and_worktrees_and_when_detached(tmp_path: Path) -> None:
+def test_a_commit_is_found_in_packed_references_and_worktrees_and_when_detached(
+    tmp_path: Path,
+) -> None:
     source = tmp_path / "r"
     commit = repository(source)
-    subprocess.run(["git", "worktree", "add", "-q", "-b", "w", str(tmp_path / "w")], cwd=source, check=True)
+    subprocess.run(
+        ["git", "worktree", "add", "-q", "-b", "w", str(tmp_path / "w")], cwd=source, check=True
+    )
     subprocess.run(["git", "pack-refs", "--all"], cwd=source, check=True)
     (source / "below").mkdir()
 

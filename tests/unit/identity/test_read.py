@@ -8,7 +8,11 @@ from ci_doctor.system.secrets.redaction import Redactor
 
 
 def read(
-    cwd: Path, *words: str, ignore: tuple[str, ...] = (), names: tuple[str, ...] = ("server",), **env: str
+    cwd: Path,
+    *words: str,
+    ignore: tuple[str, ...] = (),
+    names: tuple[str, ...] = ("server",),
+    **env: str,
 ) -> Identity:
     served = [Served(name=name, words=words, environ=env, cwd=cwd) for name in names]
     return read_identity(served, ["m"], Redactor(["sesame-open-1"]), ignore)
@@ -19,7 +23,11 @@ def test_a_port_and_the_place_of_the_checkout_do_not_matter(tmp_path: Path) -> N
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "server.py").write_text("print()")
-        identities.append(read(tmp_path / name, sys.executable, f"{tmp_path}/{name}/server.py", "--port", "{port}"))
+        identities.append(
+            read(
+                tmp_path / name, sys.executable, f"{tmp_path}/{name}/server.py", "--port", "{port}"
+            )
+        )
 
     assert identities[0].digest() == identities[1].digest()
     assert identities[0].facts["argv"] == f"{Path(sys.executable).name} server.py --port {{port}}"
@@ -61,7 +69,9 @@ def test_what_cannot_be_told_is_unknown_and_no_error(tmp_path: Path) -> None:
 
 
 def test_secrets_are_in_no_fact(tmp_path: Path) -> None:
-    found = read(tmp_path, "s", "--api-key", "hunter22", "x=sesame-open-1", VLLM_OPTIONS="sesame-open-1")
+    found = read(
+        tmp_path, "s", "--api-key", "hunter22", "x=sesame-open-1", VLLM_OPTIONS="sesame-open-1"
+    )
 
     text = str(found)
     assert "hunter22" not in text

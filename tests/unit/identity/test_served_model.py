@@ -57,4 +57,6 @@ def test_a_snapshot_of_the_cache_is_told_by_its_commit(tmp_path: Path) -> None:
     snapshot = tmp_path / "models--org--m/snapshots" / COMMIT
     snapshot.mkdir(parents=True)
 
-    assert models(["vllm", "serve", str(snapshot)], {}, tmp_path, []).facts["model.revision"] == COMMIT
+    assert (
+        models(["vllm", "serve", str(snapshot)], {}, tmp_path, []).facts["model.revision"] == COMMIT
+    )

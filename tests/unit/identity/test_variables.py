@@ -6,7 +6,12 @@ from ci_doctor.identity.variables import is_fact, variables
 
 def test_the_effective_value_is_the_fact() -> None:
     found = variables(
-        {"VLLM_BATCH_INVARIANT": "1", "NCCL_ALGO": "Ring", "PYTHONHASHSEED": "0", "NCCL_DETERMINISTIC": "1"}
+        {
+            "VLLM_BATCH_INVARIANT": "1",
+            "NCCL_ALGO": "Ring",
+            "PYTHONHASHSEED": "0",
+            "NCCL_DETERMINISTIC": "1",
+        }
     )
 
     assert found.facts["env.PYTHONHASHSEED"] == "0"

@@ -53,7 +53,9 @@ def a_run(*processes: Process, **fields: Any) -> Recorded:
     return Recorded(processes=processes, **{**known, **fields})
 
 
-def a_held_run(*processes: Process, number: int = 1, limit_s: float = 2.0, **fields: Any) -> HeldRun:
+def a_held_run(
+    *processes: Process, number: int = 1, limit_s: float = 2.0, **fields: Any
+) -> HeldRun:
     return HeldRun(
         number=number,
         hold=Hold(mode="exec", x="lazy", limit_s=limit_s),

@@ -12,12 +12,20 @@ class Trace:
     def __init__(self, pid: int = 100, started_ns: int = 1000 * MS) -> None:
         self.now = started_ns
         self.counts: dict[int, int] = {}
-        facts = {"executable": "/py", "argv": ("py", "app.py"), "version": "3.11.7", "forked": False, "threading": True}
+        facts = {
+            "executable": "/py",
+            "argv": ("py", "app.py"),
+            "version": "3.11.7",
+            "forked": False,
+            "threading": True,
+        }
         self.lines = [repr(("process", self.now, pid, 1, facts))]
         self.loading: dict[int, list[str]] = {}
         self.thread(0, "MainThread", None)
 
-    def thread(self, n: int, name: str, parent: int | None, file: str = "", line: int = 0, module: str = "") -> None:
+    def thread(
+        self, n: int, name: str, parent: int | None, file: str = "", line: int = 0, module: str = ""
+    ) -> None:
         """A thread; it is ordered after what its parent has done so far."""
         self.lines.append(repr(("thread", self.now, n, name, parent, file, line, module)))
         if parent is not None:
@@ -44,7 +52,13 @@ class Trace:
         return loading[-1] if loading else None
 
     def ask(
-        self, n: int, name: str, *names: str, how: str = "statement", line: int = 0, file: str | None = None
+        self,
+        n: int,
+        name: str,
+        *names: str,
+        how: str = "statement",
+        line: int = 0,
+        file: str | None = None,
     ) -> None:
         """A thread asks for a module, in the module that it loads."""
         within = self.within(n)
@@ -60,7 +74,9 @@ class Trace:
         """The innermost load of the thread ends."""
         self.event("end", n, self.loading[n].pop(), status, replaced)
 
-    def load(self, n: int, name: str, *names: str, replaced: bool = False, status: str = "loaded") -> None:
+    def load(
+        self, n: int, name: str, *names: str, replaced: bool = False, status: str = "loaded"
+    ) -> None:
         """It asks for a module, and loads it, which asks for nothing."""
         self.ask(n, name, *names)
         self.begin(n, name)

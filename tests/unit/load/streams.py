@@ -33,10 +33,16 @@ def completions(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         cuts = sorted(draw(st.lists(st.integers(0, len(tokens)), max_size=4)))
         pieces = list(zip([0, *cuts], [*cuts, len(tokens)], strict=True))
         choices.append(
-            {"index": index, **_piece(tokens, numbers, 0, len(tokens)), **ends, "prompt_token_ids": [1, 2, 3]}
+            {
+                "index": index,
+                **_piece(tokens, numbers, 0, len(tokens)),
+                **ends,
+                "prompt_token_ids": [1, 2, 3],
+            }
         )
         parts: list[dict[str, Any]] = [
-            {"index": index, "finish_reason": None, **_piece(tokens, numbers, *each)} for each in pieces
+            {"index": index, "finish_reason": None, **_piece(tokens, numbers, *each)}
+            for each in pieces
         ]
         parts[0]["prompt_token_ids"] = [1, 2, 3]
         parts[-1] |= ends
@@ -54,7 +60,11 @@ def _piece(tokens: list[str], numbers: list[float], start: int, stop: int) -> di
         "top_logprobs": [{"a": number, "b": -1} for number in numbers[start:stop]],
     }
     ids = list(range(start, stop))
-    return {"text": "".join(tokens[start:stop]), "token_ids": ids, "logprobs": logprobs if ids else None}
+    return {
+        "text": "".join(tokens[start:stop]),
+        "token_ids": ids,
+        "logprobs": logprobs if ids else None,
+    }
 
 
 @st.composite
@@ -64,7 +74,12 @@ def chats(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     queues: list[list[dict[str, Any]]] = []
     for index in range(draw(st.integers(1, 2))):
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-        message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, "tool_calls": []}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": None,
+            "refusal": None,
+            "tool_calls": [],
+        }
         entries = []
         for key in ("reasoning_content", "content"):
             words = draw(st.lists(st.sampled_from(WORDS), max_size=4))
@@ -74,10 +89,19 @@ def chats(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         for number in range(draw(st.integers(0, 2))):
             arguments = draw(st.lists(st.sampled_from(["{", '"é": 1', "}", ""]), max_size=4))
             function = {"name": f"f{number}", "arguments": "".join(arguments)}
-            message["tool_calls"].append({"id": f"call-{number}", "type": "function", "function": function})
-            first = {"index": number, "id": "call-x", "function": {"name": f"f{number}", "arguments": ""}}
+            message["tool_calls"].append(
+                {"id": f"call-{number}", "type": "function", "function": function}
+            )
+            first = {
+                "index": number,
+                "id": "call-x",
+                "function": {"name": f"f{number}", "arguments": ""},
+            }
             deltas.append({"tool_calls": [first]})
-            deltas += [{"tool_calls": [{"index": number, "function": {"arguments": part}}]} for part in arguments]
+            deltas += [
+                {"tool_calls": [{"index": number, "function": {"arguments": part}}]}
+                for part in arguments
+            ]
         choices.append(
             {
                 "index": index,

@@ -11,8 +11,19 @@ COMPLETION: dict[str, Any] = {
     "object": "text_completion",
     "created": 1,
     "model": "tiny",
-    "choices": [{"index": 0, "text": "hello", "finish_reason": "stop", "logprobs": {"token_logprobs": [-0.1]}}],
-    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}},
+    "choices": [
+        {
+            "index": 0,
+            "text": "hello",
+            "finish_reason": "stop",
+            "logprobs": {"token_logprobs": [-0.1]},
+        }
+    ],
+    "usage": {
+        "prompt_tokens": 3,
+        "completion_tokens": 1,
+        "prompt_tokens_details": {"cached_tokens": 0},
+    },
     "system_fingerprint": "a",
 }
 CHAT: dict[str, Any] = {
@@ -23,7 +34,9 @@ CHAT: dict[str, Any] = {
             "message": {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [{"id": "call_1", "function": {"name": "f", "arguments": '{"a": 1}'}}],
+                "tool_calls": [
+                    {"id": "call_1", "function": {"name": "f", "arguments": '{"a": 1}'}}
+                ],
             },
         }
     ]
@@ -41,9 +54,13 @@ def with_choice(**changes: Any) -> bytes:
 @pytest.mark.parametrize(
     "body",
     [
-        changed(COMPLETION, id="cmpl-2", created=2, system_fingerprint="b", service_tier="x", metrics={}),
+        changed(
+            COMPLETION, id="cmpl-2", created=2, system_fingerprint="b", service_tier="x", metrics={}
+        ),
         changed(COMPLETION, kv_transfer_params={"a": 1}, something_new=1),
-        changed(COMPLETION, usage={**COMPLETION["usage"], "prompt_tokens_details": {"cached_tokens": 3}}),
+        changed(
+            COMPLETION, usage={**COMPLETION["usage"], "prompt_tokens_details": {"cached_tokens": 3}}
+        ),
         changed(COMPLETION, model="tiny-2"),
     ],
 )
@@ -71,12 +88,20 @@ def test_what_the_model_said_and_its_numbers_are_compared_to_the_bit(body: bytes
 
 
 def test_zero_and_minus_zero_are_not_the_same_bits() -> None:
-    assert canonicalise(with_choice(logprobs=[0.0])).digest != canonicalise(with_choice(logprobs=[-0.0])).digest
+    assert (
+        canonicalise(with_choice(logprobs=[0.0])).digest
+        != canonicalise(with_choice(logprobs=[-0.0])).digest
+    )
 
 
 def test_choices_are_compared_by_index() -> None:
-    first, second = ({**COMPLETION["choices"][0], "index": index, "text": str(index)} for index in range(2))
-    forth, back = (canonicalise(changed(COMPLETION, choices=order)) for order in ([first, second], [second, first]))
+    first, second = (
+        {**COMPLETION["choices"][0], "index": index, "text": str(index)} for index in range(2)
+    )
+    forth, back = (
+        canonicalise(changed(COMPLETION, choices=order))
+        for order in ([first, second], [second, first])
+    )
     assert forth.digest == back.digest
 
 
@@ -113,7 +138,10 @@ def test_what_was_asked_is_told_apart_from_what_was_said() -> None:
         (changed(CHAT), False),
         (changed(CHAT, choices=[{"message": {"role": "assistant", "content": ""}}]), True),
         (changed(CHAT, choices=[{"message": {"reasoning_content": "so"}}]), False),
-        (changed(CHAT, choices=[{"message": {"function_call": {"name": "f", "arguments": ""}}}]), False),
+        (
+            changed(CHAT, choices=[{"message": {"function_call": {"name": "f", "arguments": ""}}}]),
+            False,
+        ),
     ],
 )
 def test_an_answer_that_says_nothing_is_known_as_empty(body: bytes, empty: bool) -> None:
@@ -149,7 +177,10 @@ def test_an_answer_that_says_nothing_is_known_as_empty(body: bytes, empty: bool)
         (b'{"choices": [{"text": "a"}], "usage": {"completion_tokens": "1"}}', "no count"),
         (b'{"choices": [{"text": "a"}], "usage": {"prompt_tokens": -1}}', "no count"),
         (b'{"choices": [{"text": "a"}], "usage": {"completion_tokens": 1.0}}', "no count"),
-        (b'{"choices": [{"text": "a", "logprobs": ' + b"[" * 5000 + b"]" * 5000 + b"}]}", "nested too deep"),
+        (
+            b'{"choices": [{"text": "a", "logprobs": ' + b"[" * 5000 + b"]" * 5000 + b"}]}",
+            "nested too deep",
+        ),
     ],
 )
 def test_what_is_no_whole_answer_is_refused_with_the_reason(body: bytes, why: str) -> None:
@@ -170,16 +201,27 @@ def test_a_lone_surrogate_survives() -> None:
 
 def test_the_text_for_people_holds_all_that_was_said_in_order() -> None:
     output = canonicalise(
-        changed(CHAT, choices=[{"message": {"reasoning": "hm", "content": "yes"}}, {"index": 1, "text": "no"}])
+        changed(
+            CHAT,
+            choices=[
+                {"message": {"reasoning": "hm", "content": "yes"}},
+                {"index": 1, "text": "no"},
+            ],
+        )
     ).output
     assert text_of(output) == "hm\nyes\nno"
-    assert text_of(canonicalise(changed(CHAT)).output) == '{"arguments": "{\\"a\\": 1}", "name": "f"}'
+    assert (
+        text_of(canonicalise(changed(CHAT)).output) == '{"arguments": "{\\"a\\": 1}", "name": "f"}'
+    )
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ({"logprobs": {"token_logprobs": [-0.1234567]}}, {"logprobs": {"token_logprobs": [-0.12345670163631439]}}),
+        (
+            {"logprobs": {"token_logprobs": [-0.1234567]}},
+            {"logprobs": {"token_logprobs": [-0.12345670163631439]}},
+        ),
         ({"logprobs": {"token_logprobs": [-1]}}, {"logprobs": {"token_logprobs": [-1.0]}}),
         (
             {"prompt_logprobs": [None, {"5": {"logprob": -0.1}}]},
@@ -188,14 +230,19 @@ def test_the_text_for_people_holds_all_that_was_said_in_order() -> None:
         ({"logprobs": None}, {"logprobs": {"content": None, "refusal": []}}),
         ({"token_ids": []}, {}),
         ({"message": {"role": "assistant", "content": ""}}, {"message": {"content": None}}),
-        ({"message": {"function_call": {"name": "f", "arguments": ""}}}, {"message": {"function_call": {"name": "f"}}}),
+        (
+            {"message": {"function_call": {"name": "f", "arguments": ""}}},
+            {"message": {"function_call": {"name": "f"}}},
+        ),
         ({"index": 0}, {}),
     ],
 )
 def test_what_two_servers_say_differently_and_mean_alike_is_one_answer(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    first, second = (canonicalise(changed({}, choices=[{"text": "x", **choice}])) for choice in (one, other))
+    first, second = (
+        canonicalise(changed({}, choices=[{"text": "x", **choice}])) for choice in (one, other)
+    )
     assert first.digest == second.digest
 
 

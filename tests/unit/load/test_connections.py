@@ -129,7 +129,9 @@ def test_a_server_that_accepts_late_is_waited_for() -> None:
                 sending = asyncio.create_task(sent(url, 4))
                 await asyncio.sleep(0)
                 listener.setblocking(False)
-                async with await asyncio.start_server(CannedServer(ANSWER).serve, sock=listener.dup()):
+                async with await asyncio.start_server(
+                    CannedServer(ANSWER).serve, sock=listener.dup()
+                ):
                     replies = await sending
                     first.close()  # from 3.12 on a server waits for its handlers to end
                     return replies

@@ -17,7 +17,9 @@ def text(number: float) -> str:
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.integers(9, 17))
-def test_a_float32_is_found_again_however_many_digits_it_was_printed_with(number: float, digits: int) -> None:
+def test_a_float32_is_found_again_however_many_digits_it_was_printed_with(
+    number: float, digits: int
+) -> None:
     assert [text(each) for each in nearest([float(f"{number:.{digits}g}")])] == [text(number)]
 
 

@@ -39,7 +39,9 @@ def choice(**changes: Any) -> bytes:
     return body(choices=[{**WHOLE["choices"][0], **changes}])
 
 
-def ask(*replies: Sequence[bytes], limit_s: float = 20.0, n: int = 1, comes_again: bool = True) -> Reply:
+def ask(
+    *replies: Sequence[bytes], limit_s: float = 20.0, n: int = 1, comes_again: bool = True
+) -> Reply:
     """Ask a server whose connections give `replies` in turn, each in the pieces given; the last one again and again."""
     kept: list[Reply] = []
     turns = iter(replies)
@@ -47,7 +49,9 @@ def ask(*replies: Sequence[bytes], limit_s: float = 20.0, n: int = 1, comes_agai
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+        length = next(
+            line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
+        )
         await reader.readexactly(int(length.partition(b":")[2]))
         try:
             for piece in next(turns, last):
@@ -61,7 +65,11 @@ def ask(*replies: Sequence[bytes], limit_s: float = 20.0, n: int = 1, comes_agai
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             request = Request(id="r0", path="/v1/completions", body={"prompt": "x", "n": n}, line=1)
-            await send_all(Sender(base_url=url, timeout_s=limit_s, comes_again=comes_again), [request], kept.append)
+            await send_all(
+                Sender(base_url=url, timeout_s=limit_s, comes_again=comes_again),
+                [request],
+                kept.append,
+            )
 
     asyncio.run(run())
     (reply,) = kept
@@ -177,7 +185,9 @@ def test_every_other_status_is_the_answer(status: str) -> None:
         ([b"\x00\x01\x02 nonsense\r\n\r\n"], "RemoteProtocolError"),
     ],
 )
-def test_what_is_no_whole_answer_is_an_error_and_never_an_answer(replies: list[bytes], why: str) -> None:
+def test_what_is_no_whole_answer_is_an_error_and_never_an_answer(
+    replies: list[bytes], why: str
+) -> None:
     reply = ask(replies)
     assert reply.answer is None
     assert why in str(reply.error)
@@ -200,16 +210,27 @@ def test_another_prompts_answer_tells_it_by_its_prompt() -> None:
 
 
 def test_a_wrong_count_is_another_answer() -> None:
-    assert digest(ask([http(body(usage={"prompt_tokens": 2, "completion_tokens": 9}))])) != digest(ask([http(body())]))
+    assert digest(ask([http(body(usage={"prompt_tokens": 2, "completion_tokens": 9}))])) != digest(
+        ask([http(body())])
+    )
 
 
 def large() -> dict[str, Any]:
     tokens = [f"token {number}" for number in range(72_000)]
     entries = [
-        {"token": token, "logprob": -0.123456789, "bytes": [1, 2], "top_logprobs": [{"token": token, "logprob": -1e-9}]}
+        {
+            "token": token,
+            "logprob": -0.123456789,
+            "bytes": [1, 2],
+            "top_logprobs": [{"token": token, "logprob": -1e-9}],
+        }
         for token in tokens
     ]
-    return {"choices": [{"index": 0, "message": {"content": " ".join(tokens)}, "logprobs": {"content": entries}}]}
+    return {
+        "choices": [
+            {"index": 0, "message": {"content": " ".join(tokens)}, "logprobs": {"content": entries}}
+        ]
+    }
 
 
 def test_an_answer_of_ten_megabytes_is_an_answer_in_bounded_time_and_memory() -> None:
@@ -233,7 +254,11 @@ def test_an_answer_without_end_is_given_up_at_the_bound() -> None:
 def test_a_body_that_never_stops_coming_does_not_outlast_the_limit() -> None:
     began = clock.now()
     reply = ask(
-        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\n \r\n" * 10_000] * 2000], limit_s=0.5
+        [
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            *[b"1\r\n \r\n" * 10_000] * 2000,
+        ],
+        limit_s=0.5,
     )
     assert reply.hung
     assert clock.now() - began < 10

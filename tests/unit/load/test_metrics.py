@@ -22,7 +22,12 @@ lonely
 
 @pytest.mark.parametrize(
     ("reply", "expected"),
-    [(http(b"hits 3\n"), {"hits": 3.0}), (http(b"hits 3", "404 No"), None), (b"", None), (http(b""), {})],
+    [
+        (http(b"hits 3\n"), {"hits": 3.0}),
+        (http(b"hits 3", "404 No"), None),
+        (b"", None),
+        (http(b""), {}),
+    ],
 )
 def test_metrics_that_cannot_be_read_are_not_metrics_that_are_not_there(
     reply: bytes, expected: dict[str, float] | None

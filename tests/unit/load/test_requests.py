@@ -16,19 +16,26 @@ def written(directory: Path, content: str | bytes) -> Path:
 
 
 def test_a_line_is_a_request_and_knows_its_place(tmp_path: Path) -> None:
-    path = written(tmp_path, '\n{"id": "a", "body": {"prompt": "x"}}\r\n\n{"id": "b", "path": "/v1/x", "body": {}}')
+    path = written(
+        tmp_path,
+        '\n{"id": "a", "body": {"prompt": "x"}}\r\n\n{"id": "b", "path": "/v1/x", "body": {}}',
+    )
     first, second = read_requests(path)
     assert first == Request(id="a", path="/v1/completions", body={"prompt": "x"}, line=2)
     assert second == Request(id="b", path="/v1/x", body={}, line=4)
 
 
-def test_a_byte_order_mark_and_unicode_line_ends_inside_strings_are_no_trouble(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_unicode_line_ends_inside_strings_are_no_trouble(
+    tmp_path: Path,
+) -> None:
     path = written(tmp_path, '\ufeff{"id": "a", "body": {"prompt": "x\u2028y"}}')
     assert read_requests(path)[0].body == {"prompt": "x\u2028y"}
 
 
 def test_only_the_requests_that_are_wanted_come_in_the_files_order(tmp_path: Path) -> None:
-    path = written(tmp_path, "\n".join(f'{{"id": "r{number}", "body": {{}}}}' for number in range(4)))
+    path = written(
+        tmp_path, "\n".join(f'{{"id": "r{number}", "body": {{}}}}' for number in range(4))
+    )
     assert [request.id for request in read_requests(path, ["r3", "r1"])] == ["r1", "r3"]
     with pytest.raises(UsageError, match="no request has the id `r33`") as caught:
         read_requests(path, ["r33"])

@@ -50,7 +50,10 @@ def test_no_beginning_of_a_stream_is_an_answer(answer: Answer, data: st.DataObje
         (stream([LAST], done=False), "the stream breaks off"),
         (stream([LAST]) + event(LAST), "goes on after"),
         (stream([LAST, {"error": {"message": "gone", "code": 500}}]), "an error in a 200 response"),
-        (stream([LAST])[:-14] + b"event: error\ndata: gone\n\ndata: [DONE]\n\n", "an error in the stream: gone"),
+        (
+            stream([LAST])[:-14] + b"event: error\ndata: gone\n\ndata: [DONE]\n\n",
+            "an error in the stream: gone",
+        ),
         (b"data: {\n\ndata: [DONE]\n\n", "not JSON"),
         (b"data: \xff\n\ndata: [DONE]\n\n", "not UTF-8"),
         (stream([[1]]), "a JSON list"),
@@ -61,19 +64,36 @@ def test_no_beginning_of_a_stream_is_an_answer(answer: Answer, data: st.DataObje
         (stream([{"choices": [{"text": "", "index": "0"}]}]), "`index` is not a number"),
         (stream([{"choices": [{"delta": "x"}]}]), "`delta` is not an object"),
         (
-            stream([{"choices": [{"text": "a", "token_ids": [1]}]}, {"choices": [{"text": "b", "token_ids": 5}]}]),
+            stream(
+                [
+                    {"choices": [{"text": "a", "token_ids": [1]}]},
+                    {"choices": [{"text": "b", "token_ids": 5}]},
+                ]
+            ),
             "a list in",
         ),
-        (stream([{"choices": [{"text": "x"}]}, {"choices": [{"delta": {}}]}]), "as `text` and as `delta`"),
+        (
+            stream([{"choices": [{"text": "x"}]}, {"choices": [{"delta": {}}]}]),
+            "as `text` and as `delta`",
+        ),
         (stream([{"choices": [{"text": "x", "logprobs": [1]}]}]), "`logprobs` is not an object"),
         (stream([delta(tool_calls=[{"function": {"name": "f"}}])]), "no `index`"),
-        (stream([delta(tool_calls=[{"index": 0, "function": "f"}])]), "`function` is not an object"),
+        (
+            stream([delta(tool_calls=[{"index": 0, "function": "f"}])]),
+            "`function` is not an object",
+        ),
         (stream([delta(content=["x"])]), "`content` is not a text"),
         (stream([delta(audio={"data": "AA=="})]), "audio in a stream"),
         (stream([{"choices": [{"text": "", "finish_reason": "abort"}]}]), "broke the answer off"),
-        (stream([{"choices": [{"text": "", "text2": [[]]}], "usage": 5}]), "`usage` is not an object"),
+        (
+            stream([{"choices": [{"text": "", "text2": [[]]}], "usage": 5}]),
+            "`usage` is not an object",
+        ),
         (b'data: {"choices": [], "choices": []}\n\ndata: [DONE]\n\n', "stands twice"),
-        (b'data: {"choices": [{"text": "a", "logprobs": {"x": [NaN]}}]}\n\ndata: [DONE]\n\n', "NaN"),
+        (
+            b'data: {"choices": [{"text": "a", "logprobs": {"x": [NaN]}}]}\n\ndata: [DONE]\n\n',
+            "NaN",
+        ),
     ],
 )
 def test_what_is_no_whole_stream_is_refused_with_the_reason(body: bytes, why: str) -> None:
@@ -87,7 +107,9 @@ def test_the_count_of_choices_must_be_what_was_asked_for() -> None:
 
 
 def test_usage_is_the_last_that_was_told() -> None:
-    answer = folded({**LAST, "usage": {"completion_tokens": 1}}, {**HEAD, "choices": [], "usage": USAGE})
+    answer = folded(
+        {**LAST, "usage": {"completion_tokens": 1}}, {**HEAD, "choices": [], "usage": USAGE}
+    )
     assert answer.output["completion_tokens"] == 4
     assert answer.asked["prompt_tokens"] == 3
 
@@ -99,9 +121,15 @@ def test_without_usage_the_tokens_are_counted_where_all_are_told() -> None:
 
 
 def test_a_legacy_function_call_is_put_together() -> None:
-    chunks = [delta(function_call={"name": "f", "arguments": "{"}), delta(function_call={"arguments": "}"})]
+    chunks = [
+        delta(function_call={"name": "f", "arguments": "{"}),
+        delta(function_call={"arguments": "}"}),
+    ]
     call = {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}
-    assert folded(*chunks).digest == canonicalise(json.dumps({"choices": [{"message": call}]}).encode()).digest
+    assert (
+        folded(*chunks).digest
+        == canonicalise(json.dumps({"choices": [{"message": call}]}).encode()).digest
+    )
 
 
 def test_a_stream_of_ten_megabytes_costs_time_in_proportion() -> None:

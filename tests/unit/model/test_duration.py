@@ -35,7 +35,24 @@ def test_durations_are_read_as_people_write_them(value: str | float, seconds: fl
 
 @pytest.mark.parametrize(
     "value",
-    ["", " ", "s", "5x", "-5", "-1s", "1m1h", "5s5s", "1e3", "nan", "inf", "٣s", -1, float("nan"), float("inf"), True],
+    [
+        "",
+        " ",
+        "s",
+        "5x",
+        "-5",
+        "-1s",
+        "1m1h",
+        "5s5s",
+        "1e3",
+        "nan",
+        "inf",
+        "٣s",
+        -1,
+        float("nan"),
+        float("inf"),
+        True,
+    ],
 )
 def test_what_is_no_duration_is_refused_with_an_example(value: str | float) -> None:
     with pytest.raises(ValueError, match=r'not a duration: .*"1h30m"'):

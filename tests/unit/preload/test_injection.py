@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.preload.injection import FOLDER, INJECT, RULES, injected, isolating_option, isolation, with_rules
+from ci_doctor.preload.injection import (
+    FOLDER,
+    INJECT,
+    RULES,
+    injected,
+    isolating_option,
+    isolation,
+    with_rules,
+)
 from ci_doctor.preload.rules import parse_rule
 
 
@@ -29,7 +37,9 @@ def test_injecting_twice_adds_and_repeats_nothing() -> None:
 
 
 def test_rules_are_added_to_those_of_an_outer_run() -> None:
-    environ = with_rules(with_rules({}, [parse_rule("a=b:C")]), [parse_rule("d=e;f"), parse_rule("a=b:C")])
+    environ = with_rules(
+        with_rules({}, [parse_rule("a=b:C")]), [parse_rule("d=e;f"), parse_rule("a=b:C")]
+    )
     assert environ[RULES] == "a=b:C d=e;f"
     assert all(Path(path).is_file() for path in environ[INJECT].split(os.pathsep))
 
@@ -68,7 +78,9 @@ def test_options_that_keep_a_python_from_being_reached(line: str, option: str | 
         ("no script", None),
     ],
 )
-def test_the_first_line_of_a_script_counts(first_line: str, option: str | None, tmp_path: Path) -> None:
+def test_the_first_line_of_a_script_counts(
+    first_line: str, option: str | None, tmp_path: Path
+) -> None:
     script = tmp_path / "tool"
     script.write_text(first_line + "\n")
     script.chmod(0o755)
@@ -77,7 +89,10 @@ def test_the_first_line_of_a_script_counts(first_line: str, option: str | None, 
 
 
 def test_env_before_the_python_is_looked_through() -> None:
-    assert isolation(["env", "A=1", "python3", "-E", "x.py"], {"PATH": "/usr/bin:/bin"}) == "-E (ignores PYTHONPATH)"
+    assert (
+        isolation(["env", "A=1", "python3", "-E", "x.py"], {"PATH": "/usr/bin:/bin"})
+        == "-E (ignores PYTHONPATH)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +108,9 @@ def test_env_before_the_python_is_looked_through() -> None:
         (["make", "-I", "dir"], None),
     ],
 )
-def test_what_stands_before_the_python_is_looked_through(line: list[str], reason: str | None) -> None:
+def test_what_stands_before_the_python_is_looked_through(
+    line: list[str], reason: str | None
+) -> None:
     assert isolation(line, {"PATH": "/usr/bin:/bin"}) == reason
 
 

@@ -26,14 +26,31 @@ def imported(name: str, own: int, cumulative: int, depth: int) -> Imported:
 def test_importtime_is_read_among_other_lines() -> None:
     read = read_importtime(IMPORTS)
 
-    assert [each.name for each in read] == ["selectors", "asyncio.base", "asyncio", "a_child", "json", "sitecustomize"]
+    assert [each.name for each in read] == [
+        "selectors",
+        "asyncio.base",
+        "asyncio",
+        "a_child",
+        "json",
+        "sitecustomize",
+    ]
     assert read[0] == imported("selectors", 100, 100, 2)
     assert read[3].self_us == -2000
-    assert by_package(read) == {"asyncio": 9400, "json": 1200, "sitecustomize": 300, "selectors": 100, "a_child": -2000}
+    assert by_package(read) == {
+        "asyncio": 9400,
+        "json": 1200,
+        "sitecustomize": 300,
+        "selectors": 100,
+        "a_child": -2000,
+    }
 
 
 def test_heavy_imports_are_the_direct_ones_with_all_that_they_bring() -> None:
-    below = [imported("asyncio", 400, 9500, 1), imported("json", 1200, 1200, 1), imported("enum", 90, 90, 1)]
+    below = [
+        imported("asyncio", 400, 9500, 1),
+        imported("json", 1200, 1200, 1),
+        imported("enum", 90, 90, 1),
+    ]
 
     assert heavy_imports([*below, imported("sitecustomize", 300, 11000, 0)], "sitecustomize") == {
         "asyncio": 9500,
@@ -62,8 +79,16 @@ ci-doctor: end /s/outer.pth 50
 
     outer, inner = read_blocks(text)
 
-    assert (outer.name, outer.cost_us, [each.name for each in outer.imports]) == ("/s/outer.pth", 650, ["first"])
-    assert (inner.name, inner.cost_us, [each.name for each in inner.imports]) == ("/t/inner file.pth", 400, ["second"])
+    assert (outer.name, outer.cost_us, [each.name for each in outer.imports]) == (
+        "/s/outer.pth",
+        650,
+        ["first"],
+    )
+    assert (inner.name, inner.cost_us, [each.name for each in inner.imports]) == (
+        "/t/inner file.pth",
+        400,
+        ["second"],
+    )
 
 
 def test_import_takes_the_first_and_a_linked_directory_counts_once(tmp_path: Path) -> None:

@@ -22,7 +22,13 @@ BOTH = parse_rule("serve=transformers:GenerationConfig,AutoConfig")
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
     python = Path("/venv/bin/python")
-    return Target(python=python, version=(3, 12, 0), site_dir=tmp_path, externally_managed=False, writable=True)
+    return Target(
+        python=python,
+        version=(3, 12, 0),
+        site_dir=tmp_path,
+        externally_managed=False,
+        writable=True,
+    )
 
 
 def carry_out(actions: tuple[WriteFile, ...]) -> None:
@@ -76,8 +82,12 @@ def test_nothing_to_remove_is_no_action(target: Target) -> None:
 
 
 @pytest.mark.parametrize("written", range(len(FILES) + 1))
-@pytest.mark.parametrize("rule", [RULE, OTHER_RULE, parse_rule("another=json")], ids=["more", "same", "unlike"])
-def test_installation_cut_off_anywhere_can_be_finished_or_removed(target: Target, rule: Rule, written: int) -> None:
+@pytest.mark.parametrize(
+    "rule", [RULE, OTHER_RULE, parse_rule("another=json")], ids=["more", "same", "unlike"]
+)
+def test_installation_cut_off_anywhere_can_be_finished_or_removed(
+    target: Target, rule: Rule, written: int
+) -> None:
     carry_out(plan_install(target, [RULE]))
     carry_out(plan_install(target, [OTHER_RULE])[:written])
     plan_remove(target)
@@ -117,7 +127,9 @@ def _link(path: Path) -> None:
         pytest.param(Path.mkdir, "preload/not-a-file", id="directory"),
     ],
 )
-def test_what_is_not_ours_is_refused(target: Target, name: str, spoil: Callable[[Path], None], rule: str) -> None:
+def test_what_is_not_ours_is_refused(
+    target: Target, name: str, spoil: Callable[[Path], None], rule: str
+) -> None:
     spoil(target.site_dir / name)
     with pytest.raises(PreparationError) as caught:
         plan_install(target, [RULE])
@@ -145,13 +157,19 @@ def test_every_refused_file_is_a_finding_of_its_own(target: Target) -> None:
     _link(target.site_dir / PATH_FILE)
     with pytest.raises(PreparationError) as caught:
         plan_install(target, [RULE])
-    assert {finding.rule for finding in caught.value.findings} == {"preload/foreign-file", "preload/not-a-file"}
+    assert {finding.rule for finding in caught.value.findings} == {
+        "preload/foreign-file",
+        "preload/not-a-file",
+    }
 
 
 @pytest.mark.parametrize(
-    ("hindrance", "said"), [({"writable": False}, "cannot write"), ({"externally_managed": True}, "PEP 668")]
+    ("hindrance", "said"),
+    [({"writable": False}, "cannot write"), ({"externally_managed": True}, "PEP 668")],
 )
-def test_target_that_may_not_be_written_is_refused(target: Target, hindrance: dict[str, bool], said: str) -> None:
+def test_target_that_may_not_be_written_is_refused(
+    target: Target, hindrance: dict[str, bool], said: str
+) -> None:
     refused = msgspec.structs.replace(target, **hindrance)
     with pytest.raises(UsageError, match=said):
         plan_install(refused, [RULE])
@@ -160,7 +178,9 @@ def test_target_that_may_not_be_written_is_refused(target: Target, hindrance: di
         plan_remove(refused)
 
 
-def test_shim_that_a_person_with_more_rights_installed_satisfies_one_with_fewer(target: Target) -> None:
+def test_shim_that_a_person_with_more_rights_installed_satisfies_one_with_fewer(
+    target: Target,
+) -> None:
     carry_out(plan_install(target, [RULE]))
     actions = plan_install(msgspec.structs.replace(target, writable=False), [RULE])
     assert set(states(actions).values()) == {FileState.UNCHANGED}
@@ -170,7 +190,9 @@ def test_replacing_forgets_the_rules_before(target: Target) -> None:
     carry_out(plan_install(target, [RULE]))
     carry_out(plan_install(target, [OTHER_RULE], replace=True))
     assert read_site(target.site_dir).rules == (OTHER_RULE,)
-    assert set(states(plan_install(target, [OTHER_RULE], replace=True)).values()) == {FileState.UNCHANGED}
+    assert set(states(plan_install(target, [OTHER_RULE], replace=True)).values()) == {
+        FileState.UNCHANGED
+    }
 
 
 def test_dropping_the_last_rule_is_removal(target: Target) -> None:
@@ -200,4 +222,8 @@ def test_manifest_outlives_everything_else(target: Target) -> None:
     (target.site_dir / f".{FINDER}.abcd_123").touch()
     *before, last = plan_remove(target)
     assert last.path.name == MANIFEST
-    assert {action.path for action in before} >= {cache, *cache.iterdir(), target.site_dir / f".{FINDER}.abcd_123"}
+    assert {action.path for action in before} >= {
+        cache,
+        *cache.iterdir(),
+        target.site_dir / f".{FINDER}.abcd_123",
+    }

@@ -10,7 +10,10 @@ from ci_doctor.preload.rules import format_rule, parse_rule
 
 def test_preset_for_vllm_waits_for_the_module_that_starts_the_thread() -> None:
     (rule,) = rules_of(["vllm"])
-    assert format_rule(rule) == "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
+    assert (
+        format_rule(rule)
+        == "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
+    )
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -22,7 +25,9 @@ def test_every_preset_can_be_read_and_says_why(name: str) -> None:
 def test_presets_and_rules_unite_by_trigger() -> None:
     more = "vllm.entrypoints.cli.main=transformers:AutoConfig"
     assert rules_of(["vllm", more]) == (
-        parse_rule("vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig,AutoConfig"),
+        parse_rule(
+            "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig,AutoConfig"
+        ),
     )
 
 

@@ -14,13 +14,20 @@ from ci_doctor.preload.rules import Preload, Rule
 PRELOAD = Preload(module="lazy", attributes=("Config",))
 RULE = Rule(trigger="serve", preloads=(PRELOAD,))
 PYTHON = Path("/a venv/bin/python")
-LOST = Run(executed=True, error="ImportError: cannot import name 'Config'", traceback="Traceback", replaced=True)
+LOST = Run(
+    executed=True,
+    error="ImportError: cannot import name 'Config'",
+    traceback="Traceback",
+    replaced=True,
+)
 WON = Run(executed=True, replaced=True)
 TRACE = "ci-doctor preload: [7] serve: preloaded lazy (Config) in 0.1 s\n"
 SHIM = Run(executed=True, trace=TRACE, loaded_before=True)
 
 
-def judged(control: tuple[Run, ...], with_shim: tuple[Run, ...], *, exposed: bool = True) -> tuple[str, str]:
+def judged(
+    control: tuple[Run, ...], with_shim: tuple[Run, ...], *, exposed: bool = True
+) -> tuple[str, str]:
     played = Played(first="lazy", second="lazy", control=control, with_shim=with_shim)
     check = judge_race(RULE, PRELOAD, [played], exposed=exposed, python=PYTHON)
     return str(check.outcome), check.sentence
@@ -51,7 +58,10 @@ def test_one_failure_with_the_shim_is_a_failure(control: tuple[Run, ...]) -> Non
 def test_run_that_goes_well_without_a_preload_is_a_failure() -> None:
     outcome, sentence = judged((LOST, LOST), (SHIM, WON))
 
-    assert (outcome, sentence) == ("failed", "lazy: in 1 of 2 runs the shim did not preload it before serve")
+    assert (outcome, sentence) == (
+        "failed",
+        "lazy: in 1 of 2 runs the shim did not preload it before serve",
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +89,9 @@ def test_remedy_can_be_pasted() -> None:
 
     check = judge_race(RULE, PRELOAD, [played], exposed=False, python=PYTHON)
 
-    assert check.remedy == "take the shim out: ci-doctor preload remove --python '/a venv/bin/python'"
+    assert (
+        check.remedy == "take the shim out: ci-doctor preload remove --python '/a venv/bin/python'"
+    )
 
 
 def test_race_of_another_pair_of_the_rule_is_named() -> None:
@@ -108,8 +120,14 @@ def test_trigger_that_another_finder_serves_is_a_failure() -> None:
     [
         (Answer(exit_code=None, stdout="", stderr=""), "did not end within 9 s"),
         (Answer(exit_code=-11, stdout="", stderr="Fatal\n"), "ended with exit code -11: Fatal"),
-        (Answer(exit_code=0, stdout="chatter", stderr=""), "ended with exit code 0: exit code 0, nothing on stderr"),
-        (Answer(exit_code=0, stdout='chatter\n{"executed": true, "error": "E: x"}\n', stderr=""), "E: x"),
+        (
+            Answer(exit_code=0, stdout="chatter", stderr=""),
+            "ended with exit code 0: exit code 0, nothing on stderr",
+        ),
+        (
+            Answer(exit_code=0, stdout='chatter\n{"executed": true, "error": "E: x"}\n', stderr=""),
+            "E: x",
+        ),
     ],
     ids=["hangs", "signal", "says-nothing", "error"],
 )

@@ -9,12 +9,16 @@ from ci_doctor.errors import UsageError
 from ci_doctor.preload.rules import Preload, Rule, format_rule, merge, parse_rule
 
 NAMES = st.sampled_from(["torch", "vllm.entrypoints.cli.main", "transformers", "a.b", "a"])
-PRELOADS = st.builds(Preload, module=NAMES, attributes=st.lists(st.sampled_from("ABC"), unique=True).map(tuple))
+PRELOADS = st.builds(
+    Preload, module=NAMES, attributes=st.lists(st.sampled_from("ABC"), unique=True).map(tuple)
+)
 RULES = st.lists(st.builds(Rule, trigger=NAMES, preloads=st.lists(PRELOADS, min_size=1).map(tuple)))
 
 
 def test_rule_with_attributes_and_two_modules() -> None:
-    rule = parse_rule("vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig;numpy")
+    rule = parse_rule(
+        "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig;numpy"
+    )
     assert rule == Rule(
         trigger="vllm.entrypoints.cli.main",
         preloads=(
@@ -25,11 +29,15 @@ def test_rule_with_attributes_and_two_modules() -> None:
 
 
 def test_spaces_around_names_do_not_count() -> None:
-    assert parse_rule(" vllm = transformers : A , B ; numpy ") == parse_rule("vllm=transformers:A,B;numpy")
+    assert parse_rule(" vllm = transformers : A , B ; numpy ") == parse_rule(
+        "vllm=transformers:A,B;numpy"
+    )
 
 
 def test_one_module_named_twice_is_united() -> None:
-    assert parse_rule("vllm=transformers:B;numpy;transformers:A,B") == parse_rule("vllm=transformers:B,A;numpy")
+    assert parse_rule("vllm=transformers:B;numpy;transformers:A,B") == parse_rule(
+        "vllm=transformers:B,A;numpy"
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,13 +52,17 @@ def test_one_module_named_twice_is_united() -> None:
         pytest.param("vllm=a:B,", "the attribute is empty", id="trailing-comma"),
         pytest.param("vllm..cli=a", "the trigger 'vllm..cli' is not a Python name", id="two-dots"),
         pytest.param("vllm=a b", "the module 'a b' is not a Python name", id="space-inside"),
-        pytest.param("vllm=a:B.C", "the attribute 'B.C' is not a Python name", id="dotted-attribute"),
+        pytest.param(
+            "vllm=a:B.C", "the attribute 'B.C' is not a Python name", id="dotted-attribute"
+        ),
         pytest.param("vllm=a=b", "the module 'a=b' is not a Python name", id="two-equals"),
         pytest.param("vllm=os');import x#", "is not a Python name", id="code"),
         pytest.param("vllm=a\nimport x", "is not a Python name", id="newline"),
         pytest.param("vllm=ａ", "is not a Python name", id="not-ascii"),
         pytest.param("vllm=vllm:LLM", "importing `vllm` loads `vllm`", id="itself"),
-        pytest.param("vllm=vllm.config", "importing `vllm.config` loads `vllm`", id="inside-itself"),
+        pytest.param(
+            "vllm=vllm.config", "importing `vllm.config` loads `vllm`", id="inside-itself"
+        ),
     ],
 )
 def test_bad_rule_is_refused_with_the_reason_and_the_form(text: str, reason: str) -> None:

@@ -21,19 +21,29 @@ from ci_doctor.preload.shim_files import (
     shim_files,
 )
 
-RULES = (parse_rule("serve=json;transformers:GenerationConfig,AutoConfig"), parse_rule("vllm.cli=torch"))
+RULES = (
+    parse_rule("serve=json;transformers:GenerationConfig,AutoConfig"),
+    parse_rule("vllm.cli=torch"),
+)
 
 
 def _assigned_rules(source: bytes) -> object:
     for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "RULES":
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == "RULES"
+        ):
             return ast.literal_eval(node.value)
     raise LookupError("RULES")
 
 
 def test_every_file_begins_with_the_licence_and_the_owner() -> None:
     for content in shim_files(RULES).values():
-        assert content.decode().splitlines()[:2] == ["# SPDX-License-Identifier: Apache-2.0", OWNER_LINE]
+        assert content.decode().splitlines()[:2] == [
+            "# SPDX-License-Identifier: Apache-2.0",
+            OWNER_LINE,
+        ]
 
 
 def test_rules_are_embedded_as_a_literal() -> None:
@@ -55,7 +65,9 @@ def test_modules_are_in_the_syntax_of_python_3_8(name: str) -> None:
 
 def test_idle_finder_imports_nothing_but_sys_and_defines_no_class() -> None:
     body = ast.parse(shim_files(RULES)[FINDER]).body
-    assert [ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom)] == ["import sys"]
+    assert [
+        ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom)
+    ] == ["import sys"]
     assert not [node for node in body if isinstance(node, ast.ClassDef)]
 
 
@@ -67,7 +79,10 @@ def test_manifest_is_written_first_and_the_path_file_last() -> None:
 def test_manifest_reads_as_written() -> None:
     manifest = make_manifest(RULES, shim_files(RULES), {}, None)
     assert decode_manifest(encode_manifest(manifest)) == manifest
-    assert manifest.rules == ("serve=json;transformers:GenerationConfig,AutoConfig", "vllm.cli=torch")
+    assert manifest.rules == (
+        "serve=json;transformers:GenerationConfig,AutoConfig",
+        "vllm.cli=torch",
+    )
 
 
 def test_manifest_knows_also_the_files_that_it_replaces() -> None:
@@ -81,12 +96,20 @@ def test_manifest_knows_also_the_files_that_it_replaces() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(encode_manifest(Manifest(schema="ci-doctor/preload/99", rules=(), sha256={})), id="newer"),
+        pytest.param(
+            encode_manifest(Manifest(schema="ci-doctor/preload/99", rules=(), sha256={})),
+            id="newer",
+        ),
         pytest.param(b"", id="empty"),
         pytest.param(b"\xff", id="not-utf-8"),
         pytest.param(b"{}", id="no-fields"),
-        pytest.param(encode_manifest(Manifest(rules=(), sha256={}, managed_by="another tool")), id="of-another-tool"),
-        pytest.param(encode_manifest(Manifest(rules=("a=b;import os",), sha256={})), id="with-a-bad-rule"),
+        pytest.param(
+            encode_manifest(Manifest(rules=(), sha256={}, managed_by="another tool")),
+            id="of-another-tool",
+        ),
+        pytest.param(
+            encode_manifest(Manifest(rules=("a=b;import os",), sha256={})), id="with-a-bad-rule"
+        ),
     ],
 )
 def test_what_is_no_manifest_of_ours_is_none(content: bytes) -> None:

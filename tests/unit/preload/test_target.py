@@ -9,11 +9,16 @@ from ci_doctor.preload.target import Target, choose_site_dir, former_targets
 
 
 def test_purelib_is_first_even_where_another_site_directory_precedes_it() -> None:
-    assert choose_site_dir(["/v/lib", "/v/lib64"], ["/v/lib64", "/v/lib"], ["/v/lib64", "/v/lib"]) == "/v/lib"
+    assert (
+        choose_site_dir(["/v/lib", "/v/lib64"], ["/v/lib64", "/v/lib"], ["/v/lib64", "/v/lib"])
+        == "/v/lib"
+    )
 
 
 def test_directory_must_be_on_the_path_too() -> None:
-    assert choose_site_dir(["/v/lib", "/v/lib64"], ["/v/lib", "/v/lib64"], ["/v/lib64"]) == "/v/lib64"
+    assert (
+        choose_site_dir(["/v/lib", "/v/lib64"], ["/v/lib", "/v/lib64"], ["/v/lib64"]) == "/v/lib64"
+    )
 
 
 def test_directory_on_the_path_that_is_no_site_directory_does_not_do() -> None:

@@ -12,7 +12,11 @@ from ci_doctor.preload.target import Target
 from ci_doctor.preload.trial import judge
 
 TARGET = Target(
-    python=Path("/venv/bin/python"), version=(3, 12, 0), site_dir=Path("/s"), externally_managed=False, writable=True
+    python=Path("/venv/bin/python"),
+    version=(3, 12, 0),
+    site_dir=Path("/s"),
+    externally_managed=False,
+    writable=True,
 )
 
 
@@ -33,7 +37,9 @@ TARGET = Target(
         ),
     ],
 )  # fmt: skip
-def test_trial_is_judged(exit_code: int | None, stdout: str, rule: str, severity: Severity, said: str) -> None:
+def test_trial_is_judged(
+    exit_code: int | None, stdout: str, rule: str, severity: Severity, said: str
+) -> None:
     answer = Answer(exit_code=exit_code, stdout=stdout, stderr="last words\n")
     finding = judge(TARGET, [Preload(module="torch")], answer, 9.0)
     assert finding is not None
@@ -44,5 +50,7 @@ def test_trial_is_judged(exit_code: int | None, stdout: str, rule: str, severity
 
 
 def test_trial_that_went_well_is_no_finding() -> None:
-    answer = Answer(exit_code=0, stdout='chatter\n{"found": true, "error": null}\n', stderr="a warning")
+    answer = Answer(
+        exit_code=0, stdout='chatter\n{"found": true, "error": null}\n', stderr="a warning"
+    )
     assert judge(TARGET, [Preload(module="torch")], answer, 9.0) is None

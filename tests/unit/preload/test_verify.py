@@ -15,7 +15,11 @@ from ci_doctor.preload.target import Target
 from ci_doctor.preload.verify import judge_child, judge_failing
 
 TARGET = Target(
-    python=Path("/venv/bin/python"), version=(3, 12, 0), site_dir=Path("/s"), externally_managed=False, writable=True
+    python=Path("/venv/bin/python"),
+    version=(3, 12, 0),
+    site_dir=Path("/s"),
+    externally_managed=False,
+    writable=True,
 )
 RULE = parse_rule("serve=lazy:Config")
 ARMED = Seen(armed=1, runtime=False, rules={"serve": (("lazy", ("Config",)),)})
@@ -24,7 +28,9 @@ FIRST = Run(executed=True, error="RuntimeError: first", trace="serve: failed to 
 
 
 def check(outcome: CheckOutcome) -> Check:
-    return Check(name="race", outcome=outcome, sentence="it is so", rule="preload/unproven", evidence="seen")
+    return Check(
+        name="race", outcome=outcome, sentence="it is so", rule="preload/unproven", evidence="seen"
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +49,11 @@ def test_verdict_is_the_worst_of_the_checks(outcomes: list[str], reached: Verdic
 def test_only_what_did_not_pass_is_a_finding() -> None:
     found = findings(check(outcome) for outcome in CheckOutcome)
 
-    assert [finding.severity for finding in found] == [Severity.ERROR, Severity.NOTE, Severity.WARNING]
+    assert [finding.severity for finding in found] == [
+        Severity.ERROR,
+        Severity.NOTE,
+        Severity.WARNING,
+    ]
     assert found[0].evidence[0].excerpt == "seen"
 
 
@@ -57,7 +67,9 @@ def test_only_what_did_not_pass_is_a_finding() -> None:
         (Seen(armed=1, runtime=False, rules={}, trace="preloading"), ARMED, "already preloads"),
     ],
 )
-def test_start_that_does_not_arm_once_and_idle_fails(ordinary: Seen, isolated: Seen, said: str) -> None:
+def test_start_that_does_not_arm_once_and_idle_fails(
+    ordinary: Seen, isolated: Seen, said: str
+) -> None:
     judged = judge_armed(TARGET, ordinary, isolated, BARE)
 
     assert judged.outcome is CheckOutcome.FAILED
@@ -73,7 +85,12 @@ def test_start_that_is_as_it_should_be_says_what_is_not_covered() -> None:
 
 @pytest.mark.parametrize(
     ("cost_us", "outcome"),
-    [(242, CheckOutcome.PASSED), (5_000, CheckOutcome.PASSED), (5_001, CheckOutcome.FAILED), (None, CheckOutcome.VOID)],
+    [
+        (242, CheckOutcome.PASSED),
+        (5_000, CheckOutcome.PASSED),
+        (5_001, CheckOutcome.FAILED),
+        (None, CheckOutcome.VOID),
+    ],
 )
 def test_start_cost_has_a_limit(cost_us: int | None, outcome: CheckOutcome) -> None:
     judged = judge_cost(TARGET, cost_us)
@@ -87,7 +104,10 @@ def test_start_cost_has_a_limit(cost_us: int | None, outcome: CheckOutcome) -> N
     [
         (Run(executed=False, error="RuntimeError: first"), "stops it: RuntimeError: first"),
         (Run(executed=True, error="RuntimeError: first"), "the shim did not preload"),
-        (Run(executed=True, error="ImportError: second", trace=FIRST.trace), "something else: ImportError: second"),
+        (
+            Run(executed=True, error="ImportError: second", trace=FIRST.trace),
+            "something else: ImportError: second",
+        ),
         (Run(executed=True, trace=FIRST.trace), "something else: nothing"),
     ],
     ids=["stops-the-trigger", "idle", "not-retold", "swallowed"],
@@ -109,5 +129,7 @@ def test_failing_preload_must_be_survived_and_retold(run: Run, said: str) -> Non
         (Run(executed=True, error="ImportError: x"), True, CheckOutcome.FAILED),
     ],
 )
-def test_spawned_child_must_preload_and_win(run: Run, preloaded: bool, outcome: CheckOutcome) -> None:
+def test_spawned_child_must_preload_and_win(
+    run: Run, preloaded: bool, outcome: CheckOutcome
+) -> None:
     assert judge_child(RULE, run, preloaded=preloaded).outcome is outcome

@@ -22,7 +22,11 @@ MAYBE_TEXT = st.none() | TEXT
 LINE = st.none() | st.integers(1, 10**6)
 SECONDS = st.floats(0, 1e7, allow_nan=False)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
@@ -46,7 +50,13 @@ CASES = st.builds(
     duration_s=st.none() | SECONDS,
 )
 ATTEMPTS = st.builds(
-    Attempt, name=TEXT, outcome=TEXT, ok=st.booleans(), duration_s=SECONDS, log=MAYBE_TEXT, facts=FACTS
+    Attempt,
+    name=TEXT,
+    outcome=TEXT,
+    ok=st.booleans(),
+    duration_s=SECONDS,
+    log=MAYBE_TEXT,
+    facts=FACTS,
 )
 SECTIONS = st.builds(Section, title=TEXT, lines=st.lists(TEXT, max_size=3).map(tuple))
 ATTACHMENTS = st.builds(Attachment, path=TEXT, title=TEXT)

@@ -23,7 +23,9 @@ def test_text_in_colour(name: str) -> None:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_markdown(name: str) -> None:
-    assert_matches_golden(markdown.render(REPORTS[name], artifacts="ci-doctor-report"), f"render/{name}.md")
+    assert_matches_golden(
+        markdown.render(REPORTS[name], artifacts="ci-doctor-report"), f"render/{name}.md"
+    )
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -133,7 +133,10 @@ def test_any_report_is_a_well_formed_page_of_utf_8_and_runs_nothing_but_its_own_
     assert text.encode().endswith(b"</html>\n")
     assert page.tags.count("script") == page.tags.count("style") == 1
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
-    assert all(re.fullmatch(r"#main|[A-Za-z0-9_+=,./-]+", link) and ".." not in link.split("/") for link in page.links)
+    assert all(
+        re.fullmatch(r"#main|[A-Za-z0-9_+=,./-]+", link) and ".." not in link.split("/")
+        for link in page.links
+    )
 
 
 @pytest.mark.parametrize("name", ["modes", "regression", "thousand"])
@@ -156,7 +159,9 @@ def test_the_policy_allows_no_network_and_only_the_style_and_the_script_of_the_p
 
 
 @pytest.mark.parametrize("name", sample_reports())
-def test_every_report_shows_its_verdict_in_a_word_and_a_symbol_and_what_belongs_to_it(name: str) -> None:
+def test_every_report_shows_its_verdict_in_a_word_and_a_symbol_and_what_belongs_to_it(
+    name: str,
+) -> None:
     report = sample_reports()[name]
     page = Page(html.render(report))
     words = " ".join(page.text.split())
@@ -177,7 +182,11 @@ def test_every_report_shows_its_verdict_in_a_word_and_a_symbol_and_what_belongs_
 
 def test_a_report_without_a_verdict_shows_what_happened_the_hint_and_the_detail() -> None:
     page = Page(
-        html.render(a_report(None, error=Failure(message="no such file", hint="see `--help`", detail="line 7")))
+        html.render(
+            a_report(
+                None, error=Failure(message="no such file", hint="see `--help`", detail="line 7")
+            )
+        )
     )
 
     assert all(text in page.text for text in ("ERROR", "no such file", "line 7", "--help"))
@@ -192,7 +201,11 @@ def test_each_part_that_is_missing_or_of_another_form_is_left_out_by_itself() ->
         without = {name: value for name, value in report.facts.items() if name != key}
         if key == "divergence":
             del without["differences_by"]
-        for facts in (without, {**without, key: "nonsense"}, {**without, key: {"starts": 3, "positions": "x"}}):
+        for facts in (
+            without,
+            {**without, key: "nonsense"},
+            {**without, key: {"starts": 3, "positions": "x"}},
+        ):
             text = Page(html.render(replace(report, facts=facts))).text
             assert title not in text
             assert all(other in text for name, other in titles.items() if name != key)
@@ -204,15 +217,23 @@ def test_the_decision_says_p_alpha_what_is_disputed_and_what_is_not_excluded() -
     assert "p = 0.0179 ≤ α = 0.05" in text
     assert "3 requests are disputed" in text
     assert "Of all 56 ways to label these starts, 1.79 % dispute" in text
-    assert "A candidate without any fault is called a regression in at most 5% of such experiments." in text
+    assert (
+        "A candidate without any fault is called a regression in at most 5% of such experiments."
+        in text
+    )
 
 
 def test_the_bound_on_a_rare_bug_is_said_once() -> None:
     report = modes()
-    said = "A bug that shows in 95 % of candidate starts or more would have been seen. A rarer one may"
+    said = (
+        "A bug that shows in 95 % of candidate starts or more would have been seen. A rarer one may"
+    )
 
     text = " ".join(Page(html.render(report)).text.split())
-    assert "A bug that shows in less than 95% of starts can hide behind 1 clean candidate start" in text
+    assert (
+        "A bug that shows in less than 95% of starts can hide behind 1 clean candidate start"
+        in text
+    )
     assert said not in text
     other = {**report.facts, "risk": "the policy `any` was asked for"}
     assert said in " ".join(Page(html.render(replace(report, facts=other))).text.split())
@@ -220,7 +241,10 @@ def test_the_bound_on_a_rare_bug_is_said_once() -> None:
 
 def test_a_p_above_alpha_does_not_exclude_chance() -> None:
     report = pictures()["regression"]
-    facts = {**report.facts, "test": {"disputed": ["x"], "p": 0.1, "smallest_p": 0.1, "labelings": 10, "alpha": 0.05}}
+    facts = {
+        **report.facts,
+        "test": {"disputed": ["x"], "p": 0.1, "smallest_p": 0.1, "labelings": 10, "alpha": 0.05},
+    }
     text = " ".join(Page(html.render(replace(report, facts=facts))).text.split())
 
     assert "p = 0.1 > α = 0.05: chance is not excluded" in text
@@ -251,15 +275,23 @@ def test_hostile_texts_are_shown_as_text() -> None:
     hostile = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x00\ud800\u202e{{ 7*7 }}"
     facts = {
         "matrix": matrix(["A1", "B1"], {hostile: ("own", [0, 1])}),
-        "aligned": [aligned(hostile, before=hostile, left=hostile, right="x" + hostile, kind=hostile)],
+        "aligned": [
+            aligned(hostile, before=hostile, left=hostile, right="x" + hostile, kind=hostile)
+        ],
         "suspects": [hostile],
     }
-    finding = a_finding(summary=hostile, remedy=hostile, evidence=(Evidence(file=hostile, excerpt=hostile),))
-    page = Page(html.render(a_report(Verdict.REGRESSION, summary=hostile, findings=(finding,), facts=facts)))
+    finding = a_finding(
+        summary=hostile, remedy=hostile, evidence=(Evidence(file=hostile, excerpt=hostile),)
+    )
+    page = Page(
+        html.render(a_report(Verdict.REGRESSION, summary=hostile, findings=(finding,), facts=facts))
+    )
 
     assert page.tags.count("script") == 1
     assert "img" not in page.tags
-    assert page.text.count("</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>") >= 8
+    assert (
+        page.text.count("</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>") >= 8
+    )
     assert page.text.count("U+0000") == page.text.count("U+D800") == page.text.count("U+202E") == 3
     assert "49" not in page.text
 
@@ -268,7 +300,9 @@ def test_long_single_lines_are_clipped_and_say_so() -> None:
     long = "x" * 100_000
     finding = a_finding(Severity.ERROR, summary=long, evidence=(Evidence(excerpt=long),))
     facts = {"aligned": [aligned(long, before=long, left=long, right="y" + long)]}
-    page = Page(html.render(a_report(Verdict.REGRESSION, summary=long, findings=(finding,), facts=facts)))
+    page = Page(
+        html.render(a_report(Verdict.REGRESSION, summary=long, findings=(finding,), facts=facts))
+    )
 
     assert len(page.text) < 30_000
     assert "96,000 more characters" in page.text

@@ -10,12 +10,21 @@ from ci_doctor.render.html.facts import Divergence, Matrix
 from ci_doctor.render.html.histogram import Histogram, histogram
 from ci_doctor.render.html.matrix import View, view
 from ci_doctor.render.html.texts import clipped, day, prose, value
-from ci_doctor.render.html.visible import Run, differing, look_alike, loose_spaces, runs, segment_runs
+from ci_doctor.render.html.visible import (
+    Run,
+    differing,
+    look_alike,
+    loose_spaces,
+    runs,
+    segment_runs,
+)
 from tests.support.pictures import Classes, matrix
 from tests.unit.render.strategies import TEXT, patient
 
 
-def _view(starts: list[str], requests: dict[str, tuple[str, Classes]], disputed: tuple[str, ...] = ()) -> View:
+def _view(
+    starts: list[str], requests: dict[str, tuple[str, Classes]], disputed: tuple[str, ...] = ()
+) -> View:
     seen = view(convert(matrix(starts, requests), Matrix), disputed)
     assert seen is not None
     return seen
@@ -43,13 +52,25 @@ def test_disputed_requests_come_first_then_the_kinds_from_the_worst_and_equal_on
 
     assert [row.id for group in seen.groups for row in group.rows] == ["d", "c", "o", "s", "f", "u"]
     assert (seen.equal, seen.differing, seen.total) == (("e",), 6, 7)
-    assert seen.kinds == "1 disputed, 1 changed, 1 own, 1 sometimes, 1 flaky, 1 unanswered, 1 the same in every start"
+    assert (
+        seen.kinds
+        == "1 disputed, 1 changed, 1 own, 1 sometimes, 1 flaky, 1 unanswered, 1 the same in every start"
+    )
 
 
 def test_requests_that_vary_together_stand_together() -> None:
-    rows: dict[str, tuple[str, Classes]] = {f"r{n}": ("flaky", [0, n % 2, 1 - n % 2]) for n in range(6)}
+    rows: dict[str, tuple[str, Classes]] = {
+        f"r{n}": ("flaky", [0, n % 2, 1 - n % 2]) for n in range(6)
+    }
 
-    assert [row.id for row in _view(["A1", "A2", "B1"], rows).groups[0].rows] == ["r0", "r2", "r4", "r1", "r3", "r5"]
+    assert [row.id for row in _view(["A1", "A2", "B1"], rows).groups[0].rows] == [
+        "r0",
+        "r2",
+        "r4",
+        "r1",
+        "r3",
+        "r5",
+    ]
 
 
 def test_an_equal_request_with_an_answer_that_does_not_count_keeps_its_own_row() -> None:
@@ -64,17 +85,41 @@ def test_an_equal_request_with_an_answer_that_does_not_count_keeps_its_own_row()
     assert seen.equal == ("r2",)
 
 
-def test_no_answer_is_no_colour_of_an_answer_and_later_answers_share_colours_but_no_number() -> None:
-    cells = _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])}).groups[0].rows[0].cells
+def test_no_answer_is_no_colour_of_an_answer_and_later_answers_share_colours_but_no_number() -> (
+    None
+):
+    cells = (
+        _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])})
+        .groups[0]
+        .rows[0]
+        .cells
+    )
 
-    assert [cell.style for cell in cells] == ["none", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c1"]
+    assert [cell.style for cell in cells] == [
+        "none",
+        "c0",
+        "c1",
+        "c2",
+        "c3",
+        "c4",
+        "c5",
+        "c6",
+        "c7",
+        "c1",
+    ]
     assert [cell.text for cell in cells] == ["–", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
 
 
 def test_missing_entries_of_a_row_are_no_answers() -> None:
-    assert [cell.text for cell in _view(["A1", "B1"], {"r": ("own", [0, 0])}).groups[0].rows[0].cells] == ["1", "1"]
+    assert [
+        cell.text for cell in _view(["A1", "B1"], {"r": ("own", [0, 0])}).groups[0].rows[0].cells
+    ] == ["1", "1"]
     short = convert(
-        {"starts": [{"name": "A1"}, {"name": "A2"}], "requests": [{"id": "r", "kind": "equal", "classes": [0]}]}, Matrix
+        {
+            "starts": [{"name": "A1"}, {"name": "A2"}],
+            "requests": [{"id": "r", "kind": "equal", "classes": [0]}],
+        },
+        Matrix,
     )
     seen = view(short)
     assert seen is not None
@@ -103,7 +148,9 @@ def _histogram(*positions: float | None, unit: str = "token") -> Histogram:
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60))
 @patient
-def test_every_position_is_in_one_bar_and_everything_lies_inside_the_picture(positions: list[int]) -> None:
+def test_every_position_is_in_one_bar_and_everything_lies_inside_the_picture(
+    positions: list[int],
+) -> None:
     drawn = _histogram(*positions)
 
     for bar in drawn.bars:
@@ -119,7 +166,13 @@ def test_every_position_is_in_one_bar_and_everything_lies_inside_the_picture(pos
 def test_median_least_and_most_are_those_of_the_positions_that_are_known() -> None:
     drawn = _histogram(4, None, 37, 212, 38, unit="character")
 
-    assert (drawn.least, drawn.median, drawn.most, drawn.unit, drawn.count) == ("4", "37.5", "212", "character", 4)
+    assert (drawn.least, drawn.median, drawn.most, drawn.unit, drawn.count) == (
+        "4",
+        "37.5",
+        "212",
+        "character",
+        4,
+    )
 
 
 def test_bins_have_round_widths() -> None:
@@ -145,7 +198,10 @@ def test_what_cannot_be_seen_becomes_a_mark() -> None:
 @given(TEXT)
 @patient
 def test_runs_lose_nothing(text: str) -> None:
-    assert "".join(_character(run) if run.mark == "cp" else run.text for run in runs(text, range(99))) == text
+    assert (
+        "".join(_character(run) if run.mark == "cp" else run.text for run in runs(text, range(99)))
+        == text
+    )
 
 
 def _character(run: Run) -> str:
@@ -166,12 +222,16 @@ def test_a_space_between_two_segments_is_not_at_the_end_of_a_line() -> None:
 
 @given(TEXT, TEXT)
 @patient
-def test_segments_make_up_both_sides_and_what_does_not_differ_is_the_same(left: str, right: str) -> None:
+def test_segments_make_up_both_sides_and_what_does_not_differ_is_the_same(
+    left: str, right: str
+) -> None:
     ours, theirs = differing(left, right)
 
     assert "".join(segment.text for segment in ours) == left
     assert "".join(segment.text for segment in theirs) == right
-    assert [each.text for each in ours if not each.differs] == [each.text for each in theirs if not each.differs]
+    assert [each.text for each in ours if not each.differs] == [
+        each.text for each in theirs if not each.differs
+    ]
 
 
 def test_texts_that_look_the_same_are_told_from_those_that_are() -> None:

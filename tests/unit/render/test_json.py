@@ -48,7 +48,9 @@ def test_a_report_read_back_is_equal(name: str) -> None:
 
 
 def test_facts_come_sorted_so_that_their_making_does_not_matter() -> None:
-    assert json.render(a_report(facts={"b": 1, "a": 2})) == json.render(a_report(facts={"a": 2, "b": 1}))
+    assert json.render(a_report(facts={"b": 1, "a": 2})) == json.render(
+        a_report(facts={"a": 2, "b": 1})
+    )
 
 
 def test_bytes_that_were_not_utf8_do_not_stop_a_report() -> None:
@@ -75,7 +77,10 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
             "schema is 'ci-doctor/report/9'; this ci-doctor reads 'ci-doctor/report/1'",
         ),
         (f'{{"schema": "{SCHEMA}"}}', "missing required field `tool_version`"),
-        (json.render(a_report()).replace('"pass"', '"splendid"'), "Invalid enum value 'splendid'.*verdict"),
+        (
+            json.render(a_report()).replace('"pass"', '"splendid"'),
+            "Invalid enum value 'splendid'.*verdict",
+        ),
     ],
 )
 def test_what_is_no_report_is_a_usage_error_that_says_why(text: str | bytes, message: str) -> None:

@@ -47,13 +47,18 @@ def parsed(report: Report) -> tuple[ET.Element, list[ET.Element]]:
 )
 def test_first_case_is_the_verdict(verdict: Verdict | None, tag: str | None) -> None:
     _, cases = parsed(a_report(verdict))
-    assert (cases[0].attrib["classname"], cases[0].attrib["name"]) == ("ci-doctor.correctness", "verdict")
+    assert (cases[0].attrib["classname"], cases[0].attrib["name"]) == (
+        "ci-doctor.correctness",
+        "verdict",
+    )
     assert [child.tag for child in cases[0] if child.tag != "system-out"] == ([tag] if tag else [])
 
 
 def test_flaky_says_so_beside_its_green() -> None:
     _, cases = parsed(sample_reports()["flaky"])
-    assert (cases[0].findtext("system-out") or "").startswith("flaky: the baseline differs from itself")
+    assert (cases[0].findtext("system-out") or "").startswith(
+        "flaky: the baseline differs from itself"
+    )
 
 
 def test_flaky_that_fails_the_command_is_not_green() -> None:
@@ -63,7 +68,11 @@ def test_flaky_that_fails_the_command_is_not_green() -> None:
 
 def test_error_finding_is_a_failed_case_and_fails_the_verdict() -> None:
     evidence = (Evidence(excerpt="figure"), Evidence(file="a.py", line=7, excerpt="import b"))
-    findings = (a_finding(evidence=evidence, remedy="rm b.py"), a_finding(), a_finding(Severity.WARNING))
+    findings = (
+        a_finding(evidence=evidence, remedy="rm b.py"),
+        a_finding(),
+        a_finding(Severity.WARNING),
+    )
     _, cases = parsed(a_report(findings=findings, exit_code=1))
     assert [case.attrib["name"] for case in cases] == [
         "verdict",
@@ -86,7 +95,11 @@ def test_cases_keep_their_names_outcomes_and_times() -> None:
 
 def test_beyond_5000_results_failures_are_kept_and_the_rest_is_counted() -> None:
     cases = tuple(
-        Case(group="g", name=f"r{number}", outcome=Outcome.FAILED if number >= 7990 else Outcome.PASSED)
+        Case(
+            group="g",
+            name=f"r{number}",
+            outcome=Outcome.FAILED if number >= 7990 else Outcome.PASSED,
+        )
         for number in range(8000)
     )
     _, kept = parsed(a_report(Verdict.REGRESSION, cases=cases))

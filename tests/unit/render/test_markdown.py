@@ -21,7 +21,24 @@ from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports
 
 # As Buildkite documents it, and what its Markdown makes of the rest.
 ALLOWED = {
-    *("span", "div", "p", "a", "img", "pre", "code", "table", "details", "summary", "h1", "h2", "h3", "h4", "h5", "h6"),
+    *(
+        "span",
+        "div",
+        "p",
+        "a",
+        "img",
+        "pre",
+        "code",
+        "table",
+        "details",
+        "summary",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+    ),
     *("ul", "ol", "li", "thead", "tbody", "tr", "th", "td", "strong", "em"),
 }
 OURS = {
@@ -95,7 +112,9 @@ def page_of(text: str) -> Page:
         "th": {"align"},
         "td": {"align"},
     }
-    clean = nh3.clean(html, tags=ALLOWED, attributes=attributes, url_schemes={"artifact", "mailto"}, link_rel=None)
+    clean = nh3.clean(
+        html, tags=ALLOWED, attributes=attributes, url_schemes={"artifact", "mailto"}, link_rel=None
+    )
     survivors = Page(clean)
     assert survivors.tags == page.tags
     assert survivors.links == page.links
@@ -122,7 +141,11 @@ def test_nothing_in_any_report_breaks_out(report: Report, artifacts: str | None)
 def test_escaped_text_reads_as_it_was_written(text: str) -> None:
     line = one_line(printable(text))
     expected = unspaced(re.sub("(?<!`)`([^`\n]+)`(?!`)", r"\1", line))
-    for written in (markup.inline(line), f"- {markup.inline(line)}", f"| |\n|---|\n| {markup.inline(line)} |"):
+    for written in (
+        markup.inline(line),
+        f"- {markup.inline(line)}",
+        f"| |\n|---|\n| {markup.inline(line)} |",
+    ):
         page = Page(html_of(written))
         assert unspaced(page.text()) == expected
         assert set(page.tags) <= {*OURS, *(f"/{tag}" for tag in OURS)}
@@ -132,13 +155,17 @@ def test_escaped_text_reads_as_it_was_written(text: str) -> None:
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_evidence_stays_inside_its_block(hostile: str) -> None:
     excerpt = f"before {hostile} after\n{hostile}\nlast"
-    page = page_of(markdown.render(a_report(findings=(a_finding(evidence=(Evidence(excerpt=excerpt),)),))))
+    page = page_of(
+        markdown.render(a_report(findings=(a_finding(evidence=(Evidence(excerpt=excerpt),)),)))
+    )
     inside = "".join(text for tag, text in page.texts if tag == "code")
     assert unspaced(printable(excerpt)) in unspaced(inside)
 
 
 def test_code_in_backticks_is_code() -> None:
-    assert markup.inline("run `a|b *c*` or *d*") == r"run <code>a&#124;b &#42;c&#42;</code> or \*d\*"
+    assert (
+        markup.inline("run `a|b *c*` or *d*") == r"run <code>a&#124;b &#42;c&#42;</code> or \*d\*"
+    )
     assert markup.inline("run `a *c*`") == "run `a *c*`"
     assert markup.summary("run `a` <b>") == "run <code>a</code> &lt;b&gt;"
 
@@ -159,12 +186,16 @@ def large_report() -> Report:
     return a_report(
         Verdict.REGRESSION,
         summary="在" * 3000,
-        sections=tuple(Section(title=f"Part {number}", lines=("one", "two")) for number in range(20)),
+        sections=tuple(
+            Section(title=f"Part {number}", lines=("one", "two")) for number in range(20)
+        ),
         findings=tuple(
-            a_finding(summary=f"finding {number}", evidence=evidence, remedy="run it") for number in range(30)
+            a_finding(summary=f"finding {number}", evidence=evidence, remedy="run it")
+            for number in range(30)
         ),
         attempts=tuple(
-            Attempt(name=f"start {number}", outcome="answered", ok=True, duration_s=1) for number in range(50)
+            Attempt(name=f"start {number}", outcome="answered", ok=True, duration_s=1)
+            for number in range(50)
         ),
         attachments=tuple(Attachment(path=f"{number}.log", title="a log") for number in range(50)),
         reproduce="ci-doctor correctness",
@@ -190,11 +221,14 @@ def test_evidence_is_the_first_to_go_and_findings_follow() -> None:
     tight, tighter = (markdown.render(report, max_bytes=budget) for budget in (18_000, 4_000))
     assert "finding 29" in tight
     assert "start 49" in tight
-    assert re.fullmatch(r"\*Left out: \d+ kB of evidence; see report.json\*", tight.splitlines()[-1])
+    assert re.fullmatch(
+        r"\*Left out: \d+ kB of evidence; see report.json\*", tight.splitlines()[-1]
+    )
     assert "finding 0" in tighter
     assert "finding 29" not in tighter
     assert re.search(
-        r"Left out: \d+ findings, 50 attempts, 50 attachments, 1 command to reproduce it, \d+ kB of evidence;", tighter
+        r"Left out: \d+ findings, 50 attempts, 50 attachments, 1 command to reproduce it, \d+ kB of evidence;",
+        tighter,
     )
 
 
@@ -216,8 +250,14 @@ def test_one_endless_excerpt_does_not_push_out_the_others() -> None:
 
 
 def test_at_most_ten_artifacts_are_linked_and_none_outside_the_report() -> None:
-    outside = (Attachment(path="/etc/passwd", title="absolute"), Attachment(path="../up.log", title="above"))
-    attachments = (*outside, *(Attachment(path=f"./logs/{number}.log", title="log") for number in range(20)))
+    outside = (
+        Attachment(path="/etc/passwd", title="absolute"),
+        Attachment(path="../up.log", title="above"),
+    )
+    attachments = (
+        *outside,
+        *(Attachment(path=f"./logs/{number}.log", title="log") for number in range(20)),
+    )
     links = page_of(markdown.render(a_report(attachments=attachments), artifacts="out/r")).links
     assert links == [f"artifact://out/r/logs/{number}.log" for number in range(8)]
     assert page_of(markdown.render(a_report(attachments=attachments))).links == []
@@ -230,7 +270,9 @@ def test_verdict_and_summary_come_first() -> None:
 
 
 def test_error_shows_its_hint_and_folds_its_detail() -> None:
-    error = Failure(message="a bug in ci-doctor", hint="report it", detail="Traceback\n```\n</details>")
+    error = Failure(
+        message="a bug in ci-doctor", hint="report it", detail="Traceback\n```\n</details>"
+    )
     shown = markdown.render(a_report(None, error=error))
     assert "a bug in ci-doctor\n\n**Hint:** report it\n" in shown
     assert "Traceback" in page_of(shown).text()

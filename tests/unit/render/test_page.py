@@ -3,7 +3,10 @@ from ci_doctor.render.page import Piece, page
 
 
 def test_an_empty_line_counts_as_the_byte_that_it_takes() -> None:
-    pieces = [Piece(place=(number,), rank=0, text=text) for number, text in enumerate(("", "", "a", "", "b"))]
+    pieces = [
+        Piece(place=(number,), rank=0, text=text)
+        for number, text in enumerate(("", "", "a", "", "b"))
+    ]
     whole = "h\n\n\na\n\nb\n"
     assert page("h", pieces, len(whole)) == whole
     assert "Left out" in page("h", pieces, len(whole) - 1)

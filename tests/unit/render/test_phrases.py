@@ -25,14 +25,25 @@ def test_duration(seconds: float, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "words"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (340_123, "340 kB"), (999_600, "1.0 MB"), (12_345_678, "12.3 MB")],
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (340_123, "340 kB"),
+        (999_600, "1.0 MB"),
+        (12_345_678, "12.3 MB"),
+    ],
 )
 def test_size(count: int, words: str) -> None:
     assert size(count) == words
 
 
 def test_amount() -> None:
-    assert [amount(count, "finding") for count in (0, 1, 2)] == ["0 findings", "1 finding", "2 findings"]
+    assert [amount(count, "finding") for count in (0, 1, 2)] == [
+        "0 findings",
+        "1 finding",
+        "2 findings",
+    ]
 
 
 @pytest.mark.parametrize(

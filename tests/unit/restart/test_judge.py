@@ -68,7 +68,11 @@ def failure(service: str, kind: FailureKind = FailureKind.DIED) -> ServiceFailur
 def broken(observation: Observation, terms: Terms = TERMS) -> list[str]:
     promises = judge(observation, terms)
     conclusion = conclude(observation, promises, terms)
-    found = [each.rule for each in findings(observation, promises, conclusion) if each.severity == "error"]
+    found = [
+        each.rule
+        for each in findings(observation, promises, conclusion)
+        if each.severity == "error"
+    ]
     assert found == [each.rule for each in promises if each.state is State.BROKEN]
     assert (conclusion.verdict is Verdict.REGRESSION) is bool(found)
     return [rule.removeprefix("restart-check/") for rule in found]
@@ -91,31 +95,48 @@ def test_a_restart_that_keeps_every_promise_passes() -> None:
         (seen(phases=phases(outage=Counts(hung=1))), "hung-requests"),
         (seen(phases=phases(recovery=Counts(hung=1))), "hung-requests"),
         (seen(phases=phases(after=Counts(ok=7, hung=1, rate=7.0))), "hung-requests"),
-        (seen(released=Released(port=8000, port_owner="x", tree_s=0.1, memory_s=0.1)), "port-not-released"),
         (
-            seen(released=Released(port=8000, port_s=0.1, processes=(Process(pid=9, name="engine"),))),
+            seen(released=Released(port=8000, port_owner="x", tree_s=0.1, memory_s=0.1)),
+            "port-not-released",
+        ),
+        (
+            seen(
+                released=Released(port=8000, port_s=0.1, processes=(Process(pid=9, name="engine"),))
+            ),
             "tree-not-released",
         ),
         (seen(refused=True), "tree-not-released"),
         (
-            seen(released=Released(port=8000, port_s=0.1, tree_s=0.1, memory_left=("/dev/shm/x still takes 4 MiB",))),
+            seen(
+                released=Released(
+                    port=8000, port_s=0.1, tree_s=0.1, memory_left=("/dev/shm/x still takes 4 MiB",)
+                )
+            ),
             "memory-not-released",
         ),
         (seen(failures=(failure("router"),), phases=phases(after=Counts())), "other-died"),
         (seen(failures=(failure("worker"),)), "not-recovered"),
         (seen(ready_s=None, recovered_s=None, not_ready="HTTP status 503"), "not-recovered"),
-        (seen(recovered_s=None, conditions=(Held(label="/x", after_s=None, seen="no"),)), "not-recovered"),
+        (
+            seen(recovered_s=None, conditions=(Held(label="/x", after_s=None, seen="no"),)),
+            "not-recovered",
+        ),
         (seen(no_longer_ready="worker is not ready any more: refused"), "not-recovered"),
         (seen(new=Identity(pid=1, started=10)), "same-identity"),
         (seen(phases=phases(after=Counts(ok=7, failed=1, rate=7.0))), "lost-after"),
         (seen(phases=phases(after=Counts(ok=8, rate=6.3))), "slower"),
         (
-            seen(different=(Different(id="r1", phase=Phase.AFTER, before="a", after="b"),), different_count=1),
+            seen(
+                different=(Different(id="r1", phase=Phase.AFTER, before="a", after="b"),),
+                different_count=1,
+            ),
             "different-outputs",
         ),
     ],
 )
-def test_each_broken_promise_is_its_own_finding_and_a_regression(observation: Observation, rule: str) -> None:
+def test_each_broken_promise_is_its_own_finding_and_a_regression(
+    observation: Observation, rule: str
+) -> None:
     assert broken(observation) == [rule]
 
 
@@ -146,17 +167,25 @@ def test_hung_requests_of_the_baseline_are_no_fault_of_the_restart() -> None:
         (Observation(asked=4), Verdict.VOID),
         (Observation(asked=4, phases={Phase.BASELINE: Counts(failed=4)}), Verdict.VOID),
         (Observation(asked=4, phases={Phase.BASELINE: Counts(ok=3, failed=1)}), Verdict.VOID),
-        (Observation(asked=4, unready_before=(Held(label="/x", after_s=None, seen="no"),)), Verdict.VOID),
+        (
+            Observation(asked=4, unready_before=(Held(label="/x", after_s=None, seen="no"),)),
+            Verdict.VOID,
+        ),
         (Observation(asked=4, failures=(failure("router"),)), Verdict.REGRESSION),
         (Observation(asked=4, failures=(failure("router", FailureKind.OUTSIDE),)), Verdict.INFRA),
         (Observation(asked=4, ending=Ending.BUDGET), Verdict.INCONCLUSIVE),
         (seen(recovered_s=None, ending=Ending.BUDGET), Verdict.INCONCLUSIVE),
-        (seen(phases=phases(baseline=Counts(ok=8, empty=8), after=Counts(ok=8, empty=8))), Verdict.VOID),
+        (
+            seen(phases=phases(baseline=Counts(ok=8, empty=8), after=Counts(ok=8, empty=8))),
+            Verdict.VOID,
+        ),
         (seen(unstable=("r0", "r1", "r2", "r3")), Verdict.VOID),
         (seen(unstable=("r0",)), Verdict.PASS),
     ],
 )
-def test_evidence_that_is_missing_is_never_a_pass(observation: Observation, expected: Verdict) -> None:
+def test_evidence_that_is_missing_is_never_a_pass(
+    observation: Observation, expected: Verdict
+) -> None:
     assert verdict(observation) is expected
 
 
@@ -172,7 +201,9 @@ def test_a_cause_outside_after_the_kill_is_no_excuse() -> None:
 def test_where_nothing_was_killed_no_case_passes() -> None:
     observation = Observation(asked=4, phases={Phase.BASELINE: Counts(failed=4)})
     cases = describe.cases(judge(observation, TERMS), reached=False, reason="nothing was answered")
-    assert {(case.outcome.value, case.message) for case in cases} == {("error", "nothing was answered")}
+    assert {(case.outcome.value, case.message) for case in cases} == {
+        ("error", "nothing was answered")
+    }
 
 
 def test_the_table_has_a_row_for_each_phase_and_fits_a_terminal() -> None:

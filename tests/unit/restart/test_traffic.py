@@ -31,7 +31,9 @@ class Kept(list[tuple[Phase, Reply]]):
 
 def traffic(url: str, kept: Kept, *, reached_at: int, timeout_s: float = 20.0) -> Traffic:
     sender = Sender(base_url=url, concurrency=2, timeout_s=timeout_s)
-    return Traffic(sender, requests(6), lambda phase, reply: kept.append((phase, reply)), reached_at=reached_at)
+    return Traffic(
+        sender, requests(6), lambda phase, reply: kept.append((phase, reply)), reached_at=reached_at
+    )
 
 
 @pytest.mark.parametrize("at", [1, 3, 6])
@@ -48,7 +50,10 @@ def test_the_fraction_is_reached_when_so_many_requests_are_done(at: int) -> None
 def test_with_0_it_is_reached_as_soon_as_the_first_are_under_way() -> None:
     async def run() -> int:
         kept = Kept()
-        async with CannedServer(ANSWER, hold=9).running() as url, traffic(url, kept, reached_at=0) as load:
+        async with (
+            CannedServer(ANSWER, hold=9).running() as url,
+            traffic(url, kept, reached_at=0) as load,
+        ):
             await load.reached()
             return len(kept)
 
@@ -93,9 +98,13 @@ def test_the_time_of_a_pass_is_that_of_its_requests() -> None:
         kept = Kept()
         async with CannedServer(ANSWER).running() as url:
             sender = Sender(base_url=url, concurrency=2)
-            seconds = await one_pass(sender, requests(6), lambda reply: kept.append((Phase.AFTER, reply)))
+            seconds = await one_pass(
+                sender, requests(6), lambda reply: kept.append((Phase.AFTER, reply))
+            )
         return seconds, kept
 
     seconds, kept = asyncio.run(run())
     replies = [reply for _, reply in kept]
-    assert seconds == max(reply.ended_at for reply in replies) - min(reply.sent_at for reply in replies)
+    assert seconds == max(reply.ended_at for reply in replies) - min(
+        reply.sent_at for reply in replies
+    )

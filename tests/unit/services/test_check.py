@@ -16,7 +16,9 @@ def spec(*needs: str) -> ServiceSpec:
 
 
 def context(directory: Path, path: str = "/usr/bin:/bin") -> LaunchContext:
-    return LaunchContext(environment={"PATH": path}, directory=directory, log_directory=directory / "logs")
+    return LaunchContext(
+        environment={"PATH": path}, directory=directory, log_directory=directory / "logs"
+    )
 
 
 def refusal(directory: Path, service: ServiceSpec, name: str = "vllm") -> str:
@@ -59,34 +61,66 @@ def test_a_sound_service_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("service", "told"),
     [
-        pytest.param(ServiceSpec(command="pyhton3 {port}"), "command not found: pyhton3", id="not-found"),
+        pytest.param(
+            ServiceSpec(command="pyhton3 {port}"), "command not found: pyhton3", id="not-found"
+        ),
         pytest.param(ServiceSpec(command="./serve {port}"), "there is no", id="no-such-path"),
         pytest.param(ServiceSpec(command="/usr {port}"), "/usr is a directory", id="directory"),
         pytest.param(ServiceSpec(command="A=1 sh {port}"), "env = { A = ... }", id="assignment"),
-        pytest.param(ServiceSpec(command="sh {port} | tee log"), 'command = ["bash"', id="shell-words"),
+        pytest.param(
+            ServiceSpec(command="sh {port} | tee log"), 'command = ["bash"', id="shell-words"
+        ),
         pytest.param(ServiceSpec(command="sh '{port}"), "close the quotation", id="quotation"),
-        pytest.param(ServiceSpec(command="", env={"P": "{port}"}), "its command is empty", id="empty"),
+        pytest.param(
+            ServiceSpec(command="", env={"P": "{port}"}), "its command is empty", id="empty"
+        ),
         pytest.param(ServiceSpec(command=["sh", "a\0{port}"]), "NUL", id="nul"),
-        pytest.param(ServiceSpec(command="sh {port}", env={"A=B": "1"}), "environment variable", id="variable"),
+        pytest.param(
+            ServiceSpec(command="sh {port}", env={"A=B": "1"}),
+            "environment variable",
+            id="variable",
+        ),
         pytest.param(ServiceSpec(command="sh {port}", cwd="nowhere"), "cwd", id="cwd"),
         pytest.param(ServiceSpec(command="sh"), "--port {port}", id="no-port"),
-        pytest.param(ServiceSpec(command="sh", ready="tcp://127.0.0.1:{port}"), "--port {port}", id="no-port-in-url"),
+        pytest.param(
+            ServiceSpec(command="sh", ready="tcp://127.0.0.1:{port}"),
+            "--port {port}",
+            id="no-port-in-url",
+        ),
         pytest.param(ServiceSpec(command="sh {port}", ready="gopher://x/"), "ready", id="scheme"),
-        pytest.param(ServiceSpec(command="sh {port}", ready="exec:nosuch"), "ready: command not found", id="exec"),
-        pytest.param(ServiceSpec(command="sh {port}", stop_command="nosuch"), "stop_command: command", id="stop"),
+        pytest.param(
+            ServiceSpec(command="sh {port}", ready="exec:nosuch"),
+            "ready: command not found",
+            id="exec",
+        ),
+        pytest.param(
+            ServiceSpec(command="sh {port}", stop_command="nosuch"),
+            "stop_command: command",
+            id="stop",
+        ),
         pytest.param(ServiceSpec(command="sh {port}", fatal="("), "regular expression", id="fatal"),
         pytest.param(ServiceSpec(command="sh {port}", log_limit="much"), "no size", id="log-limit"),
-        pytest.param(ServiceSpec(command="sh {port}", fatal_grace="soon"), "not a duration", id="fatal-grace"),
         pytest.param(
-            ServiceSpec(command="sh {port}", ready=ReadySpec(http="/", authorization="NO_SUCH_KEY")),
+            ServiceSpec(command="sh {port}", fatal_grace="soon"), "not a duration", id="fatal-grace"
+        ),
+        pytest.param(
+            ServiceSpec(
+                command="sh {port}", ready=ReadySpec(http="/", authorization="NO_SUCH_KEY")
+            ),
             "NO_SUCH_KEY, which is not set",
             id="authorization",
         ),
-        pytest.param(ServiceSpec(command="sh {port}", start_timeout="soon"), "not a duration", id="duration"),
-        pytest.param(ServiceSpec(command="sh {port}", start_timeout=0), "no time to start", id="zero"),
+        pytest.param(
+            ServiceSpec(command="sh {port}", start_timeout="soon"), "not a duration", id="duration"
+        ),
+        pytest.param(
+            ServiceSpec(command="sh {port}", start_timeout=0), "no time to start", id="zero"
+        ),
     ],
 )
-def test_what_cannot_work_is_told_before_anything_starts(tmp_path: Path, service: ServiceSpec, told: str) -> None:
+def test_what_cannot_work_is_told_before_anything_starts(
+    tmp_path: Path, service: ServiceSpec, told: str
+) -> None:
     answer = refusal(tmp_path, service)
     assert 'service "vllm"' in answer
     assert told in answer
@@ -95,7 +129,9 @@ def test_what_cannot_work_is_told_before_anything_starts(tmp_path: Path, service
 def test_a_mistyped_command_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
     (tmp_path / "vllm").touch(mode=0o755)
     with pytest.raises(UsageError) as caught:
-        check_services({"a": ServiceSpec(command="vlm {port}")}, ["a"], context(tmp_path, str(tmp_path)))
+        check_services(
+            {"a": ServiceSpec(command="vlm {port}")}, ["a"], context(tmp_path, str(tmp_path))
+        )
     assert (caught.value.hint or "").startswith("did you mean `vllm`?")
 
 

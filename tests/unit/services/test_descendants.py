@@ -44,7 +44,9 @@ def test_looks_come_often_while_the_tree_changes_and_seldom_when_it_is_still() -
 def test_a_dear_look_is_taken_less_often() -> None:
     assert next_pause(10.0, 0.0005, changed=False) == pytest.approx(0.5)
     assert next_pause(10.0, 10.0, changed=False) == 2.0
-    assert next_pause(0.05, 10.0, changed=False) == 0.1, "but a tree that has changed is not put off at once"
+    assert next_pause(0.05, 10.0, changed=False) == 0.1, (
+        "but a tree that has changed is not put off at once"
+    )
     assert next_pause(0.05, 0.010, changed=True) == pytest.approx(0.4)
     assert next_pause(0.05, 10.0, changed=True) == 1.0
 

@@ -12,11 +12,15 @@ from ci_doctor.services.events import EventLog
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.system.secrets.redaction import Redactor
 
-STARTED = ServiceEvent(kind=EventKind.STARTED, service="vllm", at=12.5, start=1, pid=4242, log="/logs/vllm-1.log")
+STARTED = ServiceEvent(
+    kind=EventKind.STARTED, service="vllm", at=12.5, start=1, pid=4242, log="/logs/vllm-1.log"
+)
 DIED = replace(STARTED, kind=EventKind.DIED, signal="SIGKILL", duration_s=2.0, peak_rss=1024)
 
 
-def written(path: Path, *events: ServiceEvent, secrets: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def written(
+    path: Path, *events: ServiceEvent, secrets: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
     warnings: list[str] = []
     with EventLog(path, Redactor(secrets), warnings.append) as log:
         for event in events:
@@ -29,7 +33,12 @@ def test_each_event_is_one_line_of_json(tmp_path: Path) -> None:
     started, died = written(tmp_path / "deep" / "events.jsonl", STARTED, DIED)
     assert started.pop("time").endswith("Z")
     assert started == {"t": 12.5, "event": "started", "service": "vllm", "start": 1, "pid": 4242, "log": "/logs/vllm-1.log"}  # fmt: skip
-    assert (died["event"], died["exit_code"], died["signal"], died["peak_rss"]) == ("died", None, "SIGKILL", 1024)
+    assert (died["event"], died["exit_code"], died["signal"], died["peak_rss"]) == (
+        "died",
+        None,
+        "SIGKILL",
+        1024,
+    )
 
 
 def test_a_line_is_there_before_the_next_event(tmp_path: Path) -> None:

@@ -55,12 +55,25 @@ def test_only_a_service_that_lived_on_has_lost_a_descendant() -> None:
 
 def test_every_rule_that_is_used_is_explained() -> None:
     stopped = StopResult(
-        killed=(LOST,), survivors=(LOST,), duration_s=1, not_released=("a",), cut_logs=("b",), problems=("c",)
+        killed=(LOST,),
+        survivors=(LOST,),
+        duration_s=1,
+        not_released=("a",),
+        cut_logs=("b",),
+        problems=("c",),
     )
     used = {finding.rule for finding in stop_findings(stopped)}
-    assert used == {f"services/{what}" for what in ("survivor", "not-released", "stop-failed", "killed", "log-cut")}
+    assert used == {
+        f"services/{what}"
+        for what in ("survivor", "not-released", "stop-failed", "killed", "log-cut")
+    }
     assert used < set(SERVICE_RULES)
-    assert {rule_of(), rule_of(kind=FailureKind.OUTSIDE), rule_of(oom="x"), rule_of(fatal="x")} < set(SERVICE_RULES)
+    assert {
+        rule_of(),
+        rule_of(kind=FailureKind.OUTSIDE),
+        rule_of(oom="x"),
+        rule_of(fatal="x"),
+    } < set(SERVICE_RULES)
 
 
 @pytest.mark.parametrize("render", [text.render, markdown.render])
@@ -103,7 +116,9 @@ def test_the_root_line_is_never_cut_off() -> None:
 
 
 def test_what_followed_and_what_it_took_are_evidence() -> None:
-    finding = finding_of(replace(DIED, peak_rss=3 << 30, consequences=("kv died 2.1 s after its start",)))
+    finding = finding_of(
+        replace(DIED, peak_rss=3 << 30, consequences=("kv died 2.1 s after its start",))
+    )
     assert [evidence.excerpt for evidence in finding.evidence[1:]] == [
         "peak memory 3.0 GiB",
         "then\n  kv died 2.1 s after its start",
@@ -132,6 +147,8 @@ def test_a_calm_stop_finds_nothing() -> None:
     assert list(stop_findings(StopResult(duration_s=0.1))) == []
 
 
-@pytest.mark.parametrize(("count", "words"), [(5 << 10, "5 KiB"), (5 << 20, "5 MiB"), (3 << 29, "1.5 GiB")])
+@pytest.mark.parametrize(
+    ("count", "words"), [(5 << 10, "5 KiB"), (5 << 20, "5 MiB"), (3 << 29, "1.5 GiB")]
+)
 def test_memory_is_told_in_its_own_units(count: int, words: str) -> None:
     assert memory(count) == words

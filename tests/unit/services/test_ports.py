@@ -33,7 +33,9 @@ def test_the_owner_of_a_port_is_named() -> None:
         owner = owner_of(port)
         assert owner is not None
         assert owner.pid == os.getpid()
-        assert owner.describe().startswith(f"port {port} is owned by {owner.name} (pid {os.getpid()}, since 20")
+        assert owner.describe().startswith(
+            f"port {port} is owned by {owner.name} (pid {os.getpid()}, since 20"
+        )
         assert listens([os.getpid()], port)
         assert not listens([os.getppid()], port)
     assert owner_of(port) is None
@@ -41,7 +43,10 @@ def test_the_owner_of_a_port_is_named() -> None:
 
 
 def test_a_connection_is_no_listener() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
         assert owner_of(client.getsockname()[1]) is None
 
 
@@ -52,7 +57,11 @@ def test_a_listener_is_found_among_the_listed_as_it_is_by_diagnosis() -> None:
     ):
         for one in (server, six):
             port = one.getsockname()[1]
-            assert listening_inodes(port) == frozenset(_listed(port)) == {os.fstat(one.fileno()).st_ino}
+            assert (
+                listening_inodes(port)
+                == frozenset(_listed(port))
+                == {os.fstat(one.fileno()).st_ino}
+            )
 
 
 def test_an_owner_that_the_system_does_not_name_is_told_as_such() -> None:
@@ -61,7 +70,13 @@ def test_an_owner_that_the_system_does_not_name_is_told_as_such() -> None:
 
 @pytest.mark.parametrize(
     ("host", "local"),
-    [("127.0.0.1", True), ("127.9.9.9", True), ("localhost", True), ("::1", True), ("10.0.0.1", False)],
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("localhost", True),
+        ("::1", True),
+        ("10.0.0.1", False),
+    ],
 )
 def test_only_this_machine_s_listeners_can_be_seen(host: str, local: bool) -> None:
     assert is_local(host) is local

@@ -111,8 +111,12 @@ def test_a_port_that_nobody_listens_on_is_released_at_once() -> None:
     assert waited(PortReleased(port=port), limit_s=0) == ()
 
 
-@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_a_listener_is_seen_and_a_connection_is_none(family: socket.AddressFamily, address: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+)
+def test_a_listener_is_seen_and_a_connection_is_none(
+    family: socket.AddressFamily, address: str
+) -> None:
     if family == socket.AF_INET6 and not socket.has_dualstack_ipv6():
         pytest.skip("no IPv6 here")
     with (
@@ -159,7 +163,9 @@ def test_without_nvidia_s_library_the_question_is_a_usage_error() -> None:
         except UsageError as error:
             print(error.message, error.hint)
     """)
-    seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    seen = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
     assert "which is not installed pip install 'ci-doctor[gpu]'" in seen.stdout
 
 
@@ -204,14 +210,20 @@ def test_memory_that_is_not_given_back_is_told_with_who_holds_it(gpus: Gpus) -> 
     before = read_gpu_memory()
     gpus.show("70000 42", "500")
     first, second = waited(GpuMemoryBack(before=before), limit_s=0)
-    assert first == "GPU 0 has 70,000 MiB in use, by pid 42, 0 s after the stop; it was 100 MiB before the start"
+    assert (
+        first
+        == "GPU 0 has 70,000 MiB in use, by pid 42, 0 s after the stop; it was 100 MiB before the start"
+    )
     assert "GPU 1 has 500 MiB in use, by no process that NVIDIA's driver names" in second
 
 
 def test_a_driver_that_hangs_holds_nothing_up(gpus: Gpus) -> None:
     gpus.show("hangs")
     (sentence,) = waited(GpuMemoryBack(before=()), limit_s=0)
-    assert sentence == "the driver has not said within 0 s of the stop how much memory of the GPUs is in use"
+    assert (
+        sentence
+        == "the driver has not said within 0 s of the stop how much memory of the GPUs is in use"
+    )
     (reading,) = [thread for thread in threading.enumerate() if thread.name == "gpu-memory"]
     assert reading.daemon, "the interpreter's exit does not wait for it"
     gpus.show("0")

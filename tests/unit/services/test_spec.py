@@ -16,7 +16,12 @@ CONTEXT = LaunchContext(
 
 
 def test_text_is_split_as_a_shell_splits_words() -> None:
-    assert ServiceSpec(command="vllm serve 'a b' --x=\"y z\"").words() == ["vllm", "serve", "a b", "--x=y z"]
+    assert ServiceSpec(command="vllm serve 'a b' --x=\"y z\"").words() == [
+        "vllm",
+        "serve",
+        "a b",
+        "--x=y z",
+    ]
 
 
 def test_a_list_of_words_is_taken_as_it_is() -> None:
@@ -60,7 +65,9 @@ def test_every_placeholder_is_replaced_everywhere() -> None:
     assert filled.words == ("serve", "--port=8000", "--kv", "127.0.0.1:7000", "baseline-2")
     assert filled.env == {"PATH": "/bin", "A": "1", "ARM": "baseline", "PORT": "8000"}
     assert filled.cwd == Path("/work/runs/baseline")
-    assert filled.probe == Probe(scheme=Scheme.HTTP, host="127.0.0.1", port=8000, path="/health?arm=baseline")
+    assert filled.probe == Probe(
+        scheme=Scheme.HTTP, host="127.0.0.1", port=8000, path="/health?arm=baseline"
+    )
 
 
 @pytest.mark.parametrize(

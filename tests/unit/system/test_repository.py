@@ -28,7 +28,11 @@ def test_commit_and_branch_are_told_from_a_folder_inside(tmp_path: Path) -> None
     found = checkout(tmp_path / "inside")
 
     assert found is not None
-    assert (found.commit, found.branch, found.dirty) == (git(tmp_path, "rev-parse", "HEAD"), "main", False)
+    assert (found.commit, found.branch, found.dirty) == (
+        git(tmp_path, "rev-parse", "HEAD"),
+        "main",
+        False,
+    )
 
 
 def test_a_changed_file_and_a_detached_head_are_told(tmp_path: Path) -> None:

@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Where an audit event has the arguments and the environment of a new process (docs.python.org/3/library/audit_events.html).
-STARTS = {"subprocess.Popen": (1, 3), "os.exec": (1, 2), "os.posix_spawn": (1, 2), "os.system": (0, None)}
+STARTS = {
+    "subprocess.Popen": (1, 3),
+    "os.exec": (1, 2),
+    "os.posix_spawn": (1, 2),
+    "os.system": (0, None),
+}
 ISOLATING = "IES"
 LAST = "cm"
 WITH_VALUE = "WX"
 CLEANING = ("-", "-i", "--ignore-environment")
-FOLDER = str(getattr(sys.modules.get("sitecustomize"), "__file__", "")).rpartition("/")[0]  # where ours lies
+FOLDER = str(getattr(sys.modules.get("sitecustomize"), "__file__", "")).rpartition("/")[
+    0
+]  # where ours lies
 last: "list[str]" = []
 
 
@@ -34,13 +41,19 @@ def on_audit(name: str, values: "tuple[Any, ...]") -> None:
 
 def note(arguments: "Any", environment: "Any") -> None:
     """Record the new process if it is a Python that escapes. It has our environment, as it is now, where it is given none."""
-    words = text(arguments).split() if isinstance(arguments, (str, bytes)) else [text(word) for word in arguments]
+    words = (
+        text(arguments).split()
+        if isinstance(arguments, (str, bytes))
+        else [text(word) for word in arguments]
+    )
     if len(words) > 2 and words[1] == "-c" and words[0].endswith("sh"):
         words = words[2].split()
     starts = [index for index, word in enumerate(words) if is_python(word)]
     if not starts:
         return
-    why = isolation(words[starts[0] + 1 :]) or lost(words[: starts[0]], environ if environment is None else environment)
+    why = isolation(words[starts[0] + 1 :]) or lost(
+        words[: starts[0]], environ if environment is None else environment
+    )
     if why is not None and words != last:  # subprocess tells twice: of itself, and of posix_spawn
         last[:] = words
         record("escape", monotonic_ns(), thread.number, tuple(words), why)

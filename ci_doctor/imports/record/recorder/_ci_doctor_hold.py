@@ -61,7 +61,12 @@ def before_statement(name: str) -> None:
 
     It would look at `sys.modules` after it has waited, and be safe by chance.
     """
-    if mode == "exec" and name == first and "exec" not in done and others(holders.get(first, ()), get_ident()):
+    if (
+        mode == "exec"
+        and name == first
+        and "exec" not in done
+        and others(holders.get(first, ()), get_ident())
+    ):
         wait_until("early", name, lambda: "exec" in done)
 
 

@@ -12,7 +12,17 @@ from time import monotonic_ns
 
 import _ci_doctor_hold as hold  # type: ignore[import-not-found]
 import _ci_doctor_order as order  # type: ignore[import-not-found]
-from _ci_doctor_trace import SKIPPED, arm, event, numbers, place, process, thread, unframed, when_threaded  # type: ignore[import-not-found]
+from _ci_doctor_trace import (
+    SKIPPED,
+    arm,
+    event,
+    numbers,
+    place,
+    process,
+    thread,
+    unframed,
+    when_threaded,
+)  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,9 +42,13 @@ original_release = bootstrap._ModuleLock.release
 python_import = bootstrap._gcd_import
 
 
-def __import__(name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0) -> "Any":
+def __import__(
+    name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0
+) -> "Any":
     """Stands for `builtins.__import__`: the import statement."""
-    if type(fromlist) is list and not fromlist:  # C code (PyImport_Import), which looks at sys.modules after it
+    if (
+        type(fromlist) is list and not fromlist
+    ):  # C code (PyImport_Import), which looks at sys.modules after it
         return original_import(name, globals, locals, fromlist, level)
     # A string, and not a tuple: what the garbage collector tracks and lives on makes it run more often.
     key = name + ":" if fromlist else name
@@ -61,7 +75,12 @@ def __import__(name: str, globals: "Any" = None, locals: "Any" = None, fromlist:
     module = original_import(name, globals, locals, fromlist, level)
     if fromlist and "__path__" in getattr(module, "__dict__", ()):
         ask_submodules(full, fromlist, sys._getframe(1))
-    if by_another and module is before and modules.get(handed_out) is not module and thread.waits == waited:
+    if (
+        by_another
+        and module is before
+        and modules.get(handed_out) is not module
+        and thread.waits == waited
+    ):
         # The other thread was done between CPython's look at the module and its look at the lock: no wait was seen.
         tell_wait(handed_out, None, 0, before)
     return module
@@ -99,7 +118,11 @@ def is_initialising(module: "Any") -> bool:
 def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> None:
     """Record that this thread asks for `name`, once for each module that asks and each way."""
     seen = thread.seen
-    if name in BUILT_IN or name + "?" + how in seen or (how == "importlib" and name + "?statement" in seen):
+    if (
+        name in BUILT_IN
+        or name + "?" + how in seen
+        or (how == "importlib" and name + "?statement" in seen)
+    ):
         return
     seen.add(name + "?" + how)
     within = thread.loading[-1][0] if thread.loading else None
@@ -201,7 +224,9 @@ def acquire(self: "Any") -> "Any":
         hold.before_acquire(self.name, thread.handed_out is not None)
     owner = self.owner
     try:
-        result = original_acquire(self) if owner is None or owner == get_ident() else wait(self, owner)
+        result = (
+            original_acquire(self) if owner is None or owner == get_ident() else wait(self, owner)
+        )
     except BaseException:
         if entry is not None:
             end(entry)

@@ -100,7 +100,10 @@ def absorbing_by_program(original: "Any") -> "Any":
             result = None
             raise
         finally:
-            if result is not False and sys._getframe(1).f_globals.get("__name__") != "asyncio.futures":
+            if (
+                result is not False
+                and sys._getframe(1).f_globals.get("__name__") != "asyncio.futures"
+            ):
                 absorb(self)
 
     return method
@@ -136,7 +139,11 @@ def running(original: "Any") -> "Any":
 def ending(original: "Any", is_alive: "Any") -> "Any":
     def method(self: "Any", *arguments: "Any", **named: "Any") -> "Any":
         result = original(self, *arguments, **named)
-        if getattr(self._started, "_flag", False) and not is_alive(self) and not may_give_up(arguments, named):
+        if (
+            getattr(self._started, "_flag", False)
+            and not is_alive(self)
+            and not may_give_up(arguments, named)
+        ):
             absorb(self)
         return result
 

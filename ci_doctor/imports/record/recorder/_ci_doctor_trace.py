@@ -9,7 +9,18 @@ import atexit
 import sys
 from _thread import _local, allocate_lock, get_ident
 from os import environ, register_at_fork
-from posix import O_APPEND, O_CLOEXEC, O_CREAT, O_WRONLY, chmod, close, getpid, getppid, getuid, write
+from posix import (
+    O_APPEND,
+    O_CLOEXEC,
+    O_CREAT,
+    O_WRONLY,
+    chmod,
+    close,
+    getpid,
+    getppid,
+    getuid,
+    write,
+)
 from posix import open as open_file
 from time import monotonic_ns
 
@@ -21,7 +32,13 @@ DIRECTORY = environ.get("CI_DOCTOR_IMPORT_RACE", "")
 # A line is on disk at the latest with this many others, when an import ends, and before a thread waits.
 BUFFERED = 256
 URGENT = ("wait", "deadlock")  # what the program may end by
-SKIPPED = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport", "_ci_doctor_")
+SKIPPED = (
+    "importlib",
+    "_frozen_importlib",
+    "_frozen_importlib_external",
+    "zipimport",
+    "_ci_doctor_",
+)
 STARTERS = (*SKIPPED, "threading", "concurrent.", "asyncio.", "multiprocessing.", "_thread")
 
 when_threaded: "list[Any]" = []  # called before the first thread but the main one starts
@@ -35,7 +52,9 @@ class Thread(_local):
         self.number = process.next_number()
         self.events = 0
         self.loading: list[Any] = []  # of modules, the outermost first; see `begin`
-        self.held: list[str] = []  # names of the module locks that it holds; kept where a hold needs them
+        self.held: list[
+            str
+        ] = []  # names of the module locks that it holds; kept where a hold needs them
         self.seen: set[str] = set()  # what was asked for within the innermost of these
         self.known: dict[int, int] = {}  # how many events of each other thread came before
         self.is_known_written = True
@@ -87,7 +106,9 @@ class Process:
         surely: also where another thread is at it, which may never come back to it when the program ends.
         """
         if not self.lock.acquire(False):
-            if not surely or self.writer == get_ident():  # a signal handler has interrupted this very function
+            if (
+                not surely or self.writer == get_ident()
+            ):  # a signal handler has interrupted this very function
                 return
             if not self.lock.acquire(True, 1.0):
                 return
@@ -128,7 +149,9 @@ def event(kind: str, *values: "Any") -> None:
     process.lines.append((kind, monotonic_ns(), thread.number, thread.events, *values))
     if kind in URGENT:
         process.write(surely=True)
-    elif len(process.lines) >= BUFFERED or (not thread.loading and (kind == "end" or process.is_threaded)):
+    elif len(process.lines) >= BUFFERED or (
+        not thread.loading and (kind == "end" or process.is_threaded)
+    ):
         process.write()
 
 
@@ -140,7 +163,9 @@ def place(skipped: "tuple[str, ...]" = SKIPPED, frame: "Any" = None) -> "tuple[s
         return "", 0, ""
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
-        if not str(name).startswith(skipped) and not frame.f_code.co_filename.startswith("<frozen "):
+        if not str(name).startswith(skipped) and not frame.f_code.co_filename.startswith(
+            "<frozen "
+        ):
             found = frame
             break
         frame = frame.f_back
@@ -171,7 +196,9 @@ def begin(forked: bool) -> None:
     process.write()
     if getuid() == 0:
         try:
-            chmod(process.path, 0o666)  # it may go on as another user; nobody else can guess where the file lies
+            chmod(
+                process.path, 0o666
+            )  # it may go on as another user; nobody else can guess where the file lies
         except OSError:
             pass
 

@@ -25,7 +25,9 @@ def archive(tmp_path: Path) -> Archive:
     return Archive(tmp_path / "archive", days=30, limit=1 << 30)
 
 
-def kept(archive: Archive, tmp_path: Path, identity: Identity = IDENTITY, recorded_at: str | None = None) -> Path:
+def kept(
+    archive: Archive, tmp_path: Path, identity: Identity = IDENTITY, recorded_at: str | None = None
+) -> Path:
     result, lines = made(tmp_path / "samples.jsonl")
     return archive.keep(identity, result, lines, build="build 42", recorded_at=recorded_at)
 
@@ -63,8 +65,12 @@ def test_an_output_is_read_back_by_its_digest(archive: Archive, tmp_path: Path) 
     assert said == {"r0": output("a"), "r1": output("b"), "r2": output("c")}
 
 
-def test_an_output_without_its_secret_is_kept_as_it_was_written(archive: Archive, tmp_path: Path) -> None:
-    result, lines = made(tmp_path / "samples.jsonl", ("a", "sesame-open-1", "c"), secrets=["sesame-open-1"])
+def test_an_output_without_its_secret_is_kept_as_it_was_written(
+    archive: Archive, tmp_path: Path
+) -> None:
+    result, lines = made(
+        tmp_path / "samples.jsonl", ("a", "sesame-open-1", "c"), secrets=["sesame-open-1"]
+    )
     path = archive.keep(IDENTITY, result, lines, build="b")
 
     assert b"sesame" not in gzip.decompress(path.read_bytes())
@@ -81,7 +87,9 @@ def test_the_samples_of_other_starts_are_passed_over(archive: Archive, tmp_path:
     assert start.answers == second.start.answers != first.start.answers
 
 
-def test_a_start_whose_samples_are_not_all_there_is_not_kept(archive: Archive, tmp_path: Path) -> None:
+def test_a_start_whose_samples_are_not_all_there_is_not_kept(
+    archive: Archive, tmp_path: Path
+) -> None:
     result, lines = made(tmp_path / "samples.jsonl")
 
     with pytest.raises(ValueError, match=r"1 samples of A1 are missing, among them r2"):
@@ -121,7 +129,9 @@ def test_a_start_that_proves_nothing_is_not_kept(
 
 def test_the_newest_come_first_and_no_more_than_asked_for(archive: Archive, tmp_path: Path) -> None:
     year = clock.timestamp()[:4]
-    times = [f"{int(year) + 1}-01-0{day}T00:00:00.000Z" for day in (2, 1, 3)]  # a clock that is ahead is no age
+    times = [
+        f"{int(year) + 1}-01-0{day}T00:00:00.000Z" for day in (2, 1, 3)
+    ]  # a clock that is ahead is no age
     for time in times:
         kept(archive, tmp_path, recorded_at=time)
 
@@ -131,7 +141,9 @@ def test_the_newest_come_first_and_no_more_than_asked_for(archive: Archive, tmp_
     assert [start.number for start in found.starts] == [1, 2]
 
 
-def test_another_identity_other_requests_and_other_passes_do_not_match(archive: Archive, tmp_path: Path) -> None:
+def test_another_identity_other_requests_and_other_passes_do_not_match(
+    archive: Archive, tmp_path: Path
+) -> None:
     kept(archive, tmp_path)
 
     assert archive.find(Identity.of({"driver": "560.35", "vllm": "0.9.1"}), IDS, 2).starts == ()
@@ -149,7 +161,13 @@ def test_an_expired_start_is_not_used_and_not_near(archive: Archive, tmp_path: P
 
 
 def test_the_nearest_misses_are_explained(archive: Archive, tmp_path: Path) -> None:
-    for driver, vllm in (("550.54", "0.9.2"), ("550.54", "0.9.2"), ("560.35", "0.9.3"), ("1", "2"), ("3", "4")):
+    for driver, vllm in (
+        ("550.54", "0.9.2"),
+        ("550.54", "0.9.2"),
+        ("560.35", "0.9.3"),
+        ("1", "2"),
+        ("3", "4"),
+    ):
         kept(archive, tmp_path, Identity.of({"driver": driver, "vllm": vllm}, IDENTITY.unknown))
 
     found = archive.find(IDENTITY, IDS, 2)
@@ -194,10 +212,20 @@ def _flipped_in_the_first_line(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [_cut, _cut_in_the_first_line, _empty, _foreign, _no_gzip, _flipped, _flipped_in_the_first_line],
+    [
+        _cut,
+        _cut_in_the_first_line,
+        _empty,
+        _foreign,
+        _no_gzip,
+        _flipped,
+        _flipped_in_the_first_line,
+    ],
     ids=lambda function: function.__name__,
 )
-def test_a_damaged_file_is_told_and_not_used(archive: Archive, tmp_path: Path, damage: object) -> None:
+def test_a_damaged_file_is_told_and_not_used(
+    archive: Archive, tmp_path: Path, damage: object
+) -> None:
     good, bad = kept(archive, tmp_path), kept(archive, tmp_path)
     assert callable(damage)
     damage(bad)
@@ -209,7 +237,9 @@ def test_a_damaged_file_is_told_and_not_used(archive: Archive, tmp_path: Path, d
     assert told.startswith(f"{bad}: it")
 
 
-def test_a_start_in_another_identitys_directory_is_not_used(archive: Archive, tmp_path: Path) -> None:
+def test_a_start_in_another_identitys_directory_is_not_used(
+    archive: Archive, tmp_path: Path
+) -> None:
     path = kept(archive, tmp_path)
     other = kept(archive, tmp_path, Identity.of({"driver": "1"}))
     other.rename(path.parent / other.name)
@@ -243,7 +273,9 @@ def test_what_is_expired_goes(archive: Archive, tmp_path: Path) -> None:
     assert not old.exists()
 
 
-def test_an_identity_without_starts_goes_with_its_directory(archive: Archive, tmp_path: Path) -> None:
+def test_an_identity_without_starts_goes_with_its_directory(
+    archive: Archive, tmp_path: Path
+) -> None:
     old = kept(archive, tmp_path, recorded_at=OLD)
 
     archive.evict()
@@ -252,10 +284,17 @@ def test_an_identity_without_starts_goes_with_its_directory(archive: Archive, tm
     assert not old.parent.exists()
 
 
-def test_the_oldest_go_until_the_archive_is_below_its_limit(archive: Archive, tmp_path: Path) -> None:
+def test_the_oldest_go_until_the_archive_is_below_its_limit(
+    archive: Archive, tmp_path: Path
+) -> None:
     year = int(clock.timestamp()[:4]) + 1
     paths = [
-        kept(archive, tmp_path, Identity.of({"driver": str(month % 2)}), recorded_at=f"{year}-{month:02}-01T00:00:00Z")
+        kept(
+            archive,
+            tmp_path,
+            Identity.of({"driver": str(month % 2)}),
+            recorded_at=f"{year}-{month:02}-01T00:00:00Z",
+        )
         for month in range(1, 9)
     ]
     size = paths[0].stat().st_size
@@ -290,7 +329,9 @@ def test_files_of_others_are_never_touched(archive: Archive, tmp_path: Path) -> 
     assert [other.read_text() for other in others] == ["mine"] * 5
 
 
-def test_what_a_killed_writer_left_goes_after_an_hour_and_not_before(archive: Archive, tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_goes_after_an_hour_and_not_before(
+    archive: Archive, tmp_path: Path
+) -> None:
     kept(archive, tmp_path)
     torn = [archive.directory / f".start-{name}.tmp" for name in ("abcdefgh", "ijklmnop")]
     for path in torn:
@@ -306,7 +347,11 @@ def test_what_a_killed_writer_left_goes_after_an_hour_and_not_before(archive: Ar
 def test_an_outcome_is_that_of_the_tally(tmp_path: Path, passes: int) -> None:
     result, _ = made(tmp_path / "samples.jsonl", passes=passes)
 
-    assert {request: outcome(each, passes) for request, each in result.digests.items()} == result.start.answers
+    assert {
+        request: outcome(each, passes) for request, each in result.digests.items()
+    } == result.start.answers
     assert outcome({}, passes) is None
-    empty = Tally(arm=Arm.BASELINE, number=1, ids=IDS, passes=passes).start(failed=False, outside=False)
+    empty = Tally(arm=Arm.BASELINE, number=1, ids=IDS, passes=passes).start(
+        failed=False, outside=False
+    )
     assert set(empty.answers.values()) == {None}

@@ -10,7 +10,13 @@ def test_the_order_of_keys_and_the_line_do_not_matter_and_the_rest_does() -> Non
     same = Request(id="r0", path="/v1/completions", body={"seed": 0, "prompt": "a\ud800"}, line=9)
 
     assert requests_digest([ONE]) == requests_digest([same])
-    others = [[TWO], [ONE, TWO], [TWO, ONE], [Request(id="r9", path=ONE.path, body=ONE.body, line=1)], []]
+    others = [
+        [TWO],
+        [ONE, TWO],
+        [TWO, ONE],
+        [Request(id="r9", path=ONE.path, body=ONE.body, line=1)],
+        [],
+    ]
     assert len({requests_digest(each) for each in ([ONE], *others)}) == 6
 
 
@@ -18,5 +24,7 @@ def test_every_part_of_the_schedule_is_a_fact() -> None:
     first = schedule_facts([ONE], passes=2, concurrency=40, caches="warm-up")
 
     for change in ({"passes": 1}, {"concurrency": 1}, {"caches": "fresh"}, {"reset": "/reset"}):
-        other = schedule_facts([ONE], **{"passes": 2, "concurrency": 40, "caches": "warm-up", **change})  # type: ignore[arg-type]
+        other = schedule_facts(
+            [ONE], **{"passes": 2, "concurrency": 40, "caches": "warm-up", **change}
+        )  # type: ignore[arg-type]
         assert len({name for name in first if first[name] != other[name]}) == 1

@@ -26,7 +26,10 @@ def test_a_build_of_the_default_branch_is_trusted() -> None:
         ({"BUILDKITE_PULL_REQUEST": "17"}, "pull request 17"),
         ({"BUILDKITE_PULL_REQUEST": ""}, "not said"),
         ({"BUILDKITE_BRANCH": "topic"}, "branch topic is not"),
-        ({"BUILDKITE_BRANCH": "", "BUILDKITE_PIPELINE_DEFAULT_BRANCH": ""}, "is not the default branch"),
+        (
+            {"BUILDKITE_BRANCH": "", "BUILDKITE_PIPELINE_DEFAULT_BRANCH": ""},
+            "is not the default branch",
+        ),
     ],
 )
 def test_nothing_else_is(change: dict[str, str], why: str) -> None:

@@ -52,14 +52,26 @@ def test_a_row_is_read_under_every_key_of_the_table(identity: str, key: str) -> 
         (Format.RESPONSES, '{"id": "x", "choices": []}'),
         (Format.RESPONSES, '{"id": "x", "object": "error", "message": "no"}'),
         (Format.RESPONSES, "[]"),
-        (Format.BATCH, '{"custom_id": "x", "response": {"status_code": 500, "body": {}}, "error": null}'),
+        (
+            Format.BATCH,
+            '{"custom_id": "x", "response": {"status_code": 500, "body": {}}, "error": null}',
+        ),
         (Format.BATCH, '{"custom_id": "x", "response": null, "error": {"code": "expired"}}'),
         (Format.ROWS, '{"id": "x", "success": false, "generated_text": ""}'),
         (Format.ROWS, '{"id": "x", "output": {"no": "text"}}'),
         (Format.ROWS, '{"id": "x", "output": "Paris", "output": "Rome"}'),
-        (Format.BATCH, '{"custom_id": "x", "response": {"body": {"choices": [{"text": "a", "text": "b"}]}}}'),
-        (Format.OURS, '{"arm": "baseline", "start": 1, "pass": 1, "id": "x", "error": "HTTP 500", "output": null}'),
-        (Format.OURS, '{"arm": "neither", "start": 1, "pass": 1, "id": "x", "output": {"choices": []}}'),
+        (
+            Format.BATCH,
+            '{"custom_id": "x", "response": {"body": {"choices": [{"text": "a", "text": "b"}]}}}',
+        ),
+        (
+            Format.OURS,
+            '{"arm": "baseline", "start": 1, "pass": 1, "id": "x", "error": "HTTP 500", "output": null}',
+        ),
+        (
+            Format.OURS,
+            '{"arm": "neither", "start": 1, "pass": 1, "id": "x", "output": {"choices": []}}',
+        ),
     ],
 )
 def test_what_is_no_answer_is_an_error(form: Format, line: str) -> None:
@@ -80,7 +92,9 @@ def test_a_batch_line_is_the_same_answer_as_the_response_in_it() -> None:
 
 
 def contents(text: bytes) -> dict[str, bytes]:
-    return {name: text[at : at + length] for name, at, length in blocks(text.splitlines(keepends=True))}
+    return {
+        name: text[at : at + length] for name, at, length in blocks(text.splitlines(keepends=True))
+    }
 
 
 def test_blocks_hold_many_lines_and_prose_with_colons() -> None:

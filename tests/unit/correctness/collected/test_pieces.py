@@ -14,21 +14,55 @@ from ci_doctor.correctness.collected.pieces import alike, head, is_answer, token
 from ci_doctor.load.canonical import digest
 
 # Token texts that are keys of legacy `top_logprobs`, and look like what is masked.
-TOKENS = st.sampled_from(["id", "created", "choices", "digest", "meta", 'a"b', "\\", ": 1", "é", "Paris"])
+TOKENS = st.sampled_from(
+    ["id", "created", "choices", "digest", "meta", 'a"b', "\\", ": 1", "é", "Paris"]
+)
 
 
 def response(
-    identity: str = "cmpl-1", created: int = 1, text: str = "Paris", top: dict[str, float] | None = None
+    identity: str = "cmpl-1",
+    created: int = 1,
+    text: str = "Paris",
+    top: dict[str, float] | None = None,
 ) -> bytes:
-    choice = {"index": 0, "text": text, "logprobs": {"top_logprobs": [top or {}]}, "finish_reason": "length"}
-    body = {"id": identity, "object": "text_completion", "created": created, "model": "m", "choices": [choice]}
+    choice = {
+        "index": 0,
+        "text": text,
+        "logprobs": {"top_logprobs": [top or {}]},
+        "finish_reason": "length",
+    }
+    body = {
+        "id": identity,
+        "object": "text_completion",
+        "created": created,
+        "model": "m",
+        "choices": [choice],
+    }
     return json.dumps(body, separators=(",", ":")).encode() + b"\n"
 
 
-def sample(arm: str = "baseline", meta: Any = None, text: str = "Paris", top: dict[str, float] | None = None) -> bytes:
+def sample(
+    arm: str = "baseline",
+    meta: Any = None,
+    text: str = "Paris",
+    top: dict[str, float] | None = None,
+) -> bytes:
     output = {"choices": [{"index": 0, "text": text, "logprobs": {"top_logprobs": [top or {}]}}]}
-    line = {"arm": arm, "start": 1, "pass": 1, "id": "r0", "status": 200, "error": None, "output": output}
-    rest = {"digest": digest(output), "asked": {"model": "m"}, "empty": False, "meta": meta or {"id": "x"}}
+    line = {
+        "arm": arm,
+        "start": 1,
+        "pass": 1,
+        "id": "r0",
+        "status": 200,
+        "error": None,
+        "output": output,
+    }
+    rest = {
+        "digest": digest(output),
+        "asked": {"model": "m"},
+        "empty": False,
+        "meta": meta or {"id": "x"},
+    }
     return json.dumps({**line, **rest}).encode() + b"\n"
 
 
@@ -58,7 +92,11 @@ def test_responses_that_differ_only_in_id_and_time_are_alike_without_being_read(
 
 
 def test_samples_that_differ_only_in_arm_and_meta_are_alike_without_being_read() -> None:
-    assert fast_same(Format.OURS, sample("baseline", {"id": "a"}), sample("candidate", {"id": "bc", "created": 7}))
+    assert fast_same(
+        Format.OURS,
+        sample("baseline", {"id": "a"}),
+        sample("candidate", {"id": "bc", "created": 7}),
+    )
 
 
 @pytest.mark.parametrize("key", ["id", "created", "digest", "meta", "choices"])
@@ -124,7 +162,20 @@ def test_two_answers_are_never_alike_unless_they_are_the_same(
             st.integers(0, 400),
             st.integers(0, 4),
             st.sampled_from(
-                [b"", b"x", b'"', b"{", b"}", b",", b":", b"1", b"\\", b'"id":"q",', b', "digest": "', b"\xff"]
+                [
+                    b"",
+                    b"x",
+                    b'"',
+                    b"{",
+                    b"}",
+                    b",",
+                    b":",
+                    b"1",
+                    b"\\",
+                    b'"id":"q",',
+                    b', "digest": "',
+                    b"\xff",
+                ]
             ),
         ),
         min_size=1,

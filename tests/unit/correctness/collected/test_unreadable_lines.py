@@ -59,5 +59,7 @@ def test_files_that_do_not_run_in_step_leave_no_child_behind(tmp_path: Path) -> 
 
     before = psutil.Process().children()
 
-    assert in_step(source(Arm.BASELINE, tmp_path / "a"), source(Arm.CANDIDATE, tmp_path / "b")) is None
+    assert (
+        in_step(source(Arm.BASELINE, tmp_path / "a"), source(Arm.CANDIDATE, tmp_path / "b")) is None
+    )
     assert psutil.Process().children() == before

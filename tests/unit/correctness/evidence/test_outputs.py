@@ -64,7 +64,9 @@ def test_a_file_that_changed_is_told(tmp_path: Path, change: str) -> None:
     path = tmp_path / "samples.jsonl"
     made = outputs(path)
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes({"gone": b"", "cut": lines[0] + lines[1][:-9], "swapped": lines[1] + lines[0]}[change])
+    path.write_bytes(
+        {"gone": b"", "cut": lines[0] + lines[1][:-9], "swapped": lines[1] + lines[0]}[change]
+    )
     with pytest.raises(InfraError, match=f"can no longer be read.*{DIGESTS[1][:12]}"):
         made[DIGESTS[1]]
 

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.record import StartWriter, earlier_durations, read_starts, write_starts
+from ci_doctor.correctness.evidence.record import (
+    StartWriter,
+    earlier_durations,
+    read_starts,
+    write_starts,
+)
 from ci_doctor.correctness.evidence.runs import write_run
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
@@ -42,16 +47,27 @@ def test_a_new_run_begins_with_an_empty_record(tmp_path: Path) -> None:
 
 def test_logs_are_told_relative_to_the_report_directory(tmp_path: Path) -> None:
     failure = ServiceFailure(
-        kind=FailureKind.DIED, service="v", message="m", log=str(tmp_path / "logs/A1/v-1.log"), duration_s=1.0
+        kind=FailureKind.DIED,
+        service="v",
+        message="m",
+        log=str(tmp_path / "logs/A1/v-1.log"),
+        duration_s=1.0,
     )
-    write(tmp_path, "A1", failure=failure, logs=(tmp_path / "logs/A1/v-1.log", Path("/elsewhere/v.log")))
+    write(
+        tmp_path,
+        "A1",
+        failure=failure,
+        logs=(tmp_path / "logs/A1/v-1.log", Path("/elsewhere/v.log")),
+    )
     (record,) = read_starts(tmp_path)
     assert record.logs == ("logs/A1/v-1.log", "/elsewhere/v.log")
     assert record.failure == replace(failure, log="logs/A1/v-1.log")
 
 
 def test_no_secret_of_a_log_or_a_command_line_is_kept(tmp_path: Path) -> None:
-    failure = ServiceFailure(kind=FailureKind.DIED, service="v", message="m", tail=(f"key {SECRET}",), duration_s=1.0)
+    failure = ServiceFailure(
+        kind=FailureKind.DIED, service="v", message="m", tail=(f"key {SECRET}",), duration_s=1.0
+    )
     write(tmp_path, "A1", failure=failure, facts={"argv": f"--api-key {SECRET}"}, killed=(SECRET,))
     assert SECRET not in (tmp_path / "starts.jsonl").read_text()
     assert read_starts(tmp_path)[0].samples == 6

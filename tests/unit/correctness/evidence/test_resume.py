@@ -99,7 +99,11 @@ def test_an_unfinished_start_leaves_neither_samples_nor_logs_nor_a_page(run: Rec
     run.start("B1", finished=False)
     assert names(take_up(run.directory)) == ["A1"]
     assert {line["arm"] for line in lines(run.directory)} == {"baseline"}
-    assert [str(path.relative_to(run.directory)) for path in sorted(run.directory.rglob("*")) if path.is_file()] == [
+    assert [
+        str(path.relative_to(run.directory))
+        for path in sorted(run.directory.rglob("*"))
+        if path.is_file()
+    ] == [
         "logs/A1/vllm-1.log",
         "run.json",
         "samples.jsonl",
@@ -145,7 +149,11 @@ def test_a_start_whose_answer_was_changed_is_made_again(run: Recording) -> None:
 def test_a_redacted_answer_is_trusted_by_its_mark(run: Recording) -> None:
     secret = "sk-123456789"
     said = {"choices": [{"index": 0, "text": f"the key is {secret}"}]}
-    given = [sample("A1", request, number, output=said, digest=digest(said)) for request in IDS for number in (1, 2)]
+    given = [
+        sample("A1", request, number, output=said, digest=digest(said))
+        for request in IDS
+        for number in (1, 2)
+    ]
     made = Recording(run.directory, secrets=(secret,)).start("A1", *given)
     assert secret not in (run.directory / "samples.jsonl").read_text()
     resumed = take_up(run.directory)
@@ -157,14 +165,20 @@ def test_a_line_that_is_gone_makes_its_start_again(run: Recording) -> None:
     run.start("A1")
     held = lines(run.directory)[1:]
     (run.directory / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in held))
-    assert take_up(run.directory).again == ("A1 is made again: only 5 of its answers are in samples.jsonl",)
+    assert take_up(run.directory).again == (
+        "A1 is made again: only 5 of its answers are in samples.jsonl",
+    )
 
 
 def test_a_start_that_failed_must_have_all_that_it_had_answered(run: Recording) -> None:
-    failure = ServiceFailure(kind=FailureKind.DIED, service="vllm", message="vllm died", duration_s=1.0)
+    failure = ServiceFailure(
+        kind=FailureKind.DIED, service="vllm", message="vllm died", duration_s=1.0
+    )
     run.start("A1", sample("A1", "r0", 1), sample("A1", "r1", 1), failure=failure)
     (run.directory / "samples.jsonl").write_text(json.dumps(lines(run.directory)[0]) + "\n")
-    assert take_up(run.directory).again == ("A1 is made again: only 1 of its answers are in samples.jsonl",)
+    assert take_up(run.directory).again == (
+        "A1 is made again: only 1 of its answers are in samples.jsonl",
+    )
 
 
 def test_an_answer_that_stands_twice_makes_its_start_again(run: Recording) -> None:
@@ -174,14 +188,20 @@ def test_an_answer_that_stands_twice_makes_its_start_again(run: Recording) -> No
 
 
 def test_a_start_that_failed_for_a_reason_outside_gets_another_chance(run: Recording) -> None:
-    failure = ServiceFailure(kind=FailureKind.OUTSIDE, service="vllm", message="no disk", duration_s=1.0)
+    failure = ServiceFailure(
+        kind=FailureKind.OUTSIDE, service="vllm", message="no disk", duration_s=1.0
+    )
     run.start("A1", sample("A1", "r0", 1), failure=failure, outside=True)
     assert names(take_up(run.directory)) == []
 
 
 def test_going_on_does_not_make_a_start_s_own_excuse_go_away(run: Recording) -> None:
     failure = ServiceFailure(
-        kind=FailureKind.OUTSIDE, service="vllm", message="no memory", duration_s=1.0, log="logs/B1/vllm-1.log"
+        kind=FailureKind.OUTSIDE,
+        service="vllm",
+        message="no memory",
+        duration_s=1.0,
+        log="logs/B1/vllm-1.log",
     )
     run.start("B1", sample("B1", "r0", 1), failure=failure, outside=True)
     (result,) = take_up(run.directory).results
@@ -241,7 +261,9 @@ def test_the_lowest_free_number_is_next() -> None:
     assert free_number(Arm.CANDIDATE, []) == 1
 
 
-def killed_after(context: ForkServerContext, directory: Path, steps: int, later_s: float) -> list[str]:
+def killed_after(
+    context: ForkServerContext, directory: Path, steps: int, later_s: float
+) -> list[str]:
     """The steps that a run in a process of its own told of until it was killed, `later_s` seconds after `steps` of them."""
     ours, theirs = context.Pipe(duplex=False)
     with ours:
@@ -281,7 +303,9 @@ def check(directory: Path, acknowledged: set[str], copy: Path) -> None:
     for each in resumed.results:
         name = each.start.name
         wanted = {(i, n): digest(output(name, i, n, SIZE)) for i in IDS for n in (1, 2)}
-        assert {(i, n): found for i, passes in each.digests.items() for n, found in passes.items()} == wanted
+        assert {
+            (i, n): found for i, passes in each.digests.items() for n, found in passes.items()
+        } == wanted
         assert resumed.outputs[wanted["r2", 2]] == output(name, "r2", 2, SIZE)
         assert [path.name for path in (copy / "logs" / name).iterdir()] == ["vllm-1.log"]
         assert set((copy / "logs" / name / "vllm-1.log").read_text().split()) == {name}
@@ -291,7 +315,9 @@ def check(directory: Path, acknowledged: set[str], copy: Path) -> None:
 
 
 @pytest.mark.integration
-def test_whenever_a_run_is_killed_it_goes_on_with_exactly_its_finished_starts(tmp_path: Path) -> None:
+def test_whenever_a_run_is_killed_it_goes_on_with_exactly_its_finished_starts(
+    tmp_path: Path,
+) -> None:
     """Each process takes up what the killed one before has left, until all is done; then the next run begins."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.unit.correctness.recording"])

@@ -49,8 +49,14 @@ def with_candidate(**changes: Any) -> Plan:
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (replace(PLAN, requests=(replace(PLAN.requests[0], body={"prompt": "b"}),)), "the requests changed"),
-        (with_service("vllm", command="vllm serve m --x"), "the command of the candidate's vllm changed"),
+        (
+            replace(PLAN, requests=(replace(PLAN.requests[0], body={"prompt": "b"}),)),
+            "the requests changed",
+        ),
+        (
+            with_service("vllm", command="vllm serve m --x"),
+            "the command of the candidate's vllm changed",
+        ),
         (with_service("kv", command="lmcache"), "the command of the candidate's kv changed"),
         (with_service("vllm", cwd="src"), "the directory of the candidate's vllm changed"),
         (
@@ -72,7 +78,14 @@ def test_what_another_plan_changes_is_named(other: Plan, told: str) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(PLAN, deadline=9999.0, started=7.0, request_timeout_s=1.0, grace_s=1.0, directory=Path("/elsewhere")),
+        replace(
+            PLAN,
+            deadline=9999.0,
+            started=7.0,
+            request_timeout_s=1.0,
+            grace_s=1.0,
+            directory=Path("/elsewhere"),
+        ),
         with_service("vllm", start_timeout="1s"),
         with_service("unused", command="something"),
         replace(PLAN, environment={**PLAN.environment, "HOME": "/home/x"}),

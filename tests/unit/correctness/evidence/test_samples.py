@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.correctness.evidence.samples import Place, Sample, SampleWriter, is_sound, read_line, read_places
+from ci_doctor.correctness.evidence.samples import (
+    Place,
+    Sample,
+    SampleWriter,
+    is_sound,
+    read_line,
+    read_places,
+)
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.system.secrets.redaction import Redactor
@@ -27,7 +34,8 @@ def sample(**fields: Any) -> Sample:
 
 def test_a_sample_is_one_line_of_json(tmp_path: Path) -> None:
     (line,) = written(
-        tmp_path / "new" / "samples.jsonl", sample(status=200, output={"a": "b\n\ud800\u2028"}, digest="d")
+        tmp_path / "new" / "samples.jsonl",
+        sample(status=200, output={"a": "b\n\ud800\u2028"}, digest="d"),
     )
     assert (line["pass"], line["id"], line["output"]) == (2, "r0", {"a": "b\n\ud800\u2028"})
 
@@ -76,7 +84,9 @@ def test_a_line_can_be_found_again_where_it_was_said_to_stand(tmp_path: Path) ->
         third = writer.write(sample(error="no"))
     assert [place for place, _ in read_places(path)] == [first, second, third]
     content = path.read_bytes()
-    assert third == Place(offset=second.offset + second.length, length=len(content) - second.offset - second.length)
+    assert third == Place(
+        offset=second.offset + second.length, length=len(content) - second.offset - second.length
+    )
     assert read_line(content[second.offset :][: second.length]).output == {"a": "é" * 9}
 
 
@@ -99,7 +109,10 @@ def test_a_disk_that_takes_half_a_line_keeps_none_of_it(tmp_path: Path) -> None:
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     said = sample(
-        status=200, output={"a": "\ud800", "b": [1e-310, 2**70, None]}, digest="d", asked={"prompt_tokens": 1}
+        status=200,
+        output={"a": "\ud800", "b": [1e-310, 2**70, None]},
+        digest="d",
+        asked={"prompt_tokens": 1},
     )
     written(path, said)
     ((_, line),) = read_places(path)

@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.correctness.report.alignment import manner, place, ranked, rows_around, side_lines, sides, visible
+from ci_doctor.correctness.report.alignment import (
+    manner,
+    place,
+    ranked,
+    rows_around,
+    side_lines,
+    sides,
+    visible,
+)
 from ci_doctor.correctness.report.divergence import Divergence, Unit, first_divergence
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.tokens import step
@@ -22,7 +30,10 @@ def test_nothing_in_a_text_is_hidden_or_acts(text: str, seen: str) -> None:
 def test_both_answers_stand_below_each_other_with_what_differs_in_brackets() -> None:
     at = first_divergence(completion("one two three"), completion("one two  four"))
 
-    assert list(side_lines(sides(at, "A1", "B12"))) == ["   A1  one two [three]", "  B12  one two [·four]"]
+    assert list(side_lines(sides(at, "A1", "B12"))) == [
+        "   A1  one two [three]",
+        "  B12  one two [·four]",
+    ]
 
 
 def test_what_is_cut_off_before_is_said_to_be() -> None:
@@ -47,14 +58,22 @@ def test_the_numbers_around_a_divergence_are_put_side_by_side() -> None:
         (4, None, False, False),
         (5, None, False, True),
     ]
-    assert [(each.token, each.logprob) for each in ranked(rows[2].left, 5)] == [("x", -0.7), ("y", -0.75)]
+    assert [(each.token, each.logprob) for each in ranked(rows[2].left, 5)] == [
+        ("x", -0.7),
+        ("y", -0.75),
+    ]
 
 
 def test_without_log_probabilities_there_are_no_numbers() -> None:
     left, right = completion("ax", token_ids=[1, 2]), completion("ay", token_ids=[1, 3])
 
     assert rows_around(left, right, first_divergence(left, right)) == ()
-    assert rows_around(completion("a"), completion("b"), first_divergence(completion("a"), completion("b"))) == ()
+    assert (
+        rows_around(
+            completion("a"), completion("b"), first_divergence(completion("a"), completion("b"))
+        )
+        == ()
+    )
 
 
 def test_a_step_that_a_choice_does_not_have_is_none() -> None:

@@ -6,7 +6,14 @@ from ci_doctor.correctness.report import describe
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.model.report import Outcome
 from ci_doctor.model.verdict import Verdict
-from tests.unit.correctness.experiments import DEATH, DIRECTORY, context, decided, experiment, result
+from tests.unit.correctness.experiments import (
+    DEATH,
+    DIRECTORY,
+    context,
+    decided,
+    experiment,
+    result,
+)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +71,9 @@ def test_what_the_policy_lets_pass_is_no_error_to_a_reader_that_only_counts() ->
     made = experiment(result("A1", "x x"), result("B1", "x y"))
     decision = replace(decided(made), verdict=Verdict.PASS)
 
-    assert [case.outcome for case in describe.cases(decision, context().requests, {})] == [Outcome.PASSED] * 2
+    assert [case.outcome for case in describe.cases(decision, context().requests, {})] == [
+        Outcome.PASSED
+    ] * 2
 
 
 def test_a_warm_up_is_an_attempt_that_is_not_compared() -> None:

@@ -23,7 +23,9 @@ def test_the_baseline_is_held_against_the_candidate() -> None:
 
 
 def test_of_a_flaky_request_two_baseline_starts_are_shown() -> None:
-    assert shown(result("A1", "x"), result("B1", "y"), result("A2", "y")) == [("r0", Kind.FLAKY, "A1", "A2")]
+    assert shown(result("A1", "x"), result("B1", "y"), result("A2", "y")) == [
+        ("r0", Kind.FLAKY, "A1", "A2")
+    ]
 
 
 def test_an_output_of_the_candidates_own_is_shown_before_one_that_the_baseline_has_shown() -> None:
@@ -64,7 +66,9 @@ def test_passes_are_held_against_each_other_by_their_number() -> None:
     made = experiment(result("A1", "y x", passes=2), half)
     (found,) = differences(made, decided(made, 1), ["r0"])
     assert (found.pair.number, found.divergence.hardness) == (1, Hardness.MISSING)
-    assert shown(result("A1", "y x", passes=2), result("B1", "y z", passes=2)) == [("r0", Kind.CHANGED, "A1", "B1")]
+    assert shown(result("A1", "y x", passes=2), result("B1", "y z", passes=2)) == [
+        ("r0", Kind.CHANGED, "A1", "B1")
+    ]
 
 
 def test_three_lines_say_where_two_answers_part() -> None:
@@ -97,7 +101,9 @@ def shelf(*results: StartResult) -> tuple[Experiment, Shelf]:
 
 
 def test_the_nearer_of_two_baseline_answers_is_shown_at_three_lookups_at_most() -> None:
-    made, outputs = shelf(result("A1", "x"), result("B1", "three"), result("A2", "two"), result("A3", "one"))
+    made, outputs = shelf(
+        result("A1", "x"), result("B1", "three"), result("A2", "two"), result("A3", "one")
+    )
     (found,) = differences(made, decided(made, 1), ["r0"])
 
     assert (found.pair.first, found.pair.second, found.divergence.position) == ("A2", "B1", 1)

@@ -30,7 +30,8 @@ def chat(*steps: tuple[str, dict[str, float]], **message: Any) -> dict[str, Any]
             "logprob": top[token],
             "bytes": list(token.encode()),
             "top_logprobs": [
-                {"token": each, "logprob": told, "bytes": list(each.encode())} for each, told in top.items()
+                {"token": each, "logprob": told, "bytes": list(each.encode())}
+                for each, told in top.items()
             ],
         }
         for token, top in steps
@@ -49,14 +50,28 @@ A: tuple[str, dict[str, float]] = ("a", {"a": -0.25, "z": -3.0})
         ({"x": -0.70, "y": -0.75}, {"y": -0.71, "x": -0.72}, Hardness.NEAR_TIE, 0.05),
         ({"x": -0.70, "y": -0.85}, {"y": -0.71, "x": -0.72}, Hardness.HARD, 0.15),
         ({"x": -0.70, "y": -0.72}, {"y": -0.10, "x": -3.00}, Hardness.HARD, 2.9),
-        ({"x": -0.70, "w": -0.72}, {"y": -0.71, "x": -0.72}, Hardness.HARD, 0.02),  # outside: at least so far
-        ({"x": -0.70}, {"y": -0.71}, Hardness.UNKNOWN, None),  # nothing but the token itself is told
+        (
+            {"x": -0.70, "w": -0.72},
+            {"y": -0.71, "x": -0.72},
+            Hardness.HARD,
+            0.02,
+        ),  # outside: at least so far
+        (
+            {"x": -0.70},
+            {"y": -0.71},
+            Hardness.UNKNOWN,
+            None,
+        ),  # nothing but the token itself is told
         ({"x": -0.70}, {"y": -0.71, "x": -0.72}, Hardness.UNKNOWN, None),
         ({"x": -0.70}, {"y": -0.10, "x": -3.00}, Hardness.HARD, 2.9),
     ],
 )
 def test_rounding_can_flip_a_near_tie_only(
-    form: Any, left: dict[str, float], right: dict[str, float], hardness: Hardness, gap: float | None
+    form: Any,
+    left: dict[str, float],
+    right: dict[str, float],
+    hardness: Hardness,
+    gap: float | None,
 ) -> None:
     found = first_divergence(form(A, ("x", left)), form(A, ("y", right)))
 
@@ -91,7 +106,9 @@ def test_token_ids_tell_what_text_hides() -> None:
 
 def test_ids_and_log_probabilities_that_are_not_as_many_are_not_put_together() -> None:
     near = {"x": -0.7, "y": -0.7}
-    found = first_divergence(legacy(("x", near), token_ids=[7, 1]), legacy(("y", near), token_ids=[7, 2]))
+    found = first_divergence(
+        legacy(("x", near), token_ids=[7, 1]), legacy(("y", near), token_ids=[7, 2])
+    )
 
     assert (found.position, found.hardness) == (1, Hardness.UNKNOWN)
 
@@ -108,7 +125,12 @@ def test_two_tokens_below_one_text_are_not_called_a_near_tie() -> None:
 def test_numbers_alone_can_differ(form: Any, moved: float) -> None:
     found = first_divergence(form(A, A, A), form(A, ("a", {"a": moved, "z": -3.0}), A))
 
-    assert (found.field, found.unit, found.position, found.hardness) == ("logprobs", Unit.TOKEN, 1, Hardness.NUMBERS)
+    assert (found.field, found.unit, found.position, found.hardness) == (
+        "logprobs",
+        Unit.TOKEN,
+        1,
+        Hardness.NUMBERS,
+    )
     assert (found.before, found.left, found.right) == ("a", "a", "a")
 
 
@@ -123,7 +145,12 @@ def test_without_tokens_characters_are_counted() -> None:
 def test_a_text_that_is_the_beginning_of_the_other_differs_in_length() -> None:
     found = first_divergence(completion("one"), completion("one two"))
 
-    assert (found.position, found.left, found.right, found.hardness) == (3, "", " two", Hardness.LENGTH)
+    assert (found.position, found.left, found.right, found.hardness) == (
+        3,
+        "",
+        " two",
+        Hardness.LENGTH,
+    )
 
 
 def message(**fields: Any) -> dict[str, Any]:
@@ -144,7 +171,9 @@ def message(**fields: Any) -> dict[str, Any]:
         (message(content="text"), message(tool_calls=[{"name": "f", "arguments": "{}"}]), "content", 0),
     ],
 )  # fmt: skip
-def test_the_part_that_differs_is_named(left: dict[str, Any], right: dict[str, Any], field: str, position: int) -> None:
+def test_the_part_that_differs_is_named(
+    left: dict[str, Any], right: dict[str, Any], field: str, position: int
+) -> None:
     found = first_divergence(left, right)
 
     assert (found.field, found.position) == (field, position)
@@ -173,7 +202,11 @@ def test_of_several_choices_the_first_that_differs_counts() -> None:
     ],
 )  # fmt: skip
 def test_where_texts_agree_the_field_is_named(
-    left: dict[str, Any], right: dict[str, Any], field: str, hardness: Hardness, position: int | None
+    left: dict[str, Any],
+    right: dict[str, Any],
+    field: str,
+    hardness: Hardness,
+    position: int | None,
 ) -> None:
     found = first_divergence(left, right)
 
@@ -198,7 +231,9 @@ def test_no_form_of_log_probabilities_breaks_it(left: Any, right: Any) -> None:
         other = completion(texts[1], logprobs=right, token_ids=[1])
         first_divergence(one, other)
         first_divergence(other, one)
-        first_divergence(message(content=["a", 1], tool_calls=[{"name": None, "arguments": 3}]), one)
+        first_divergence(
+            message(content=["a", 1], tool_calls=[{"name": None, "arguments": 3}]), one
+        )
 
 
 def test_what_is_shown_can_be_written_to_a_file() -> None:

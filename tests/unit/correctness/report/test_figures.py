@@ -25,7 +25,9 @@ def figures(*results: StartResult) -> dict[str, Any]:
     made = experiment(*results)
     count = len(results[0].start.answers)
     decision = decided(made, count)
-    return facts(made, decision, differences(made, decision, [f"r{index}" for index in range(count)]))
+    return facts(
+        made, decision, differences(made, decision, [f"r{index}" for index in range(count)])
+    )
 
 
 def test_the_facts_are_figures_that_json_can_hold() -> None:
@@ -37,7 +39,13 @@ def test_the_facts_are_figures_that_json_can_hold() -> None:
     assert told["differences_by"] == {
         "near-tie": 0, "numbers": 0, "missing": 0, "unknown": 1, "length": 0, "hard": 0,
     }  # fmt: skip
-    assert told["divergence"] == {"unit": "character", "positions": [0], "min": 0, "median": 0, "max": 0}
+    assert told["divergence"] == {
+        "unit": "character",
+        "positions": [0],
+        "min": 0,
+        "median": 0,
+        "max": 0,
+    }
     assert told["test"] is None or told["test"]["alpha"] == 0.05
 
 
@@ -51,7 +59,13 @@ def test_where_nothing_differs_there_is_no_divergence() -> None:
 def test_the_matrix_numbers_answers_in_order_of_appearance() -> None:
     told = figures(result("A1", "x one"), result("B1", "y one"), result("A2", "y -"))["matrix"]
 
-    assert told["starts"][0] == {"name": "A1", "arm": "baseline", "archived": False, "ok": True, "answered": 2}
+    assert told["starts"][0] == {
+        "name": "A1",
+        "arm": "baseline",
+        "archived": False,
+        "ok": True,
+        "answered": 2,
+    }
     assert told["requests"] == [
         {"id": "r0", "kind": "flaky", "classes": [0, 1, 1]},
         {"id": "r1", "kind": "flaky", "classes": [0, 0, None]},
@@ -71,7 +85,8 @@ def test_the_hardest_three_are_aligned() -> None:
 
 def test_facts_of_starts_are_split_into_what_is_the_same_and_what_is_not() -> None:
     told = figures(
-        result("A1", "x", facts={"gpu": "0", "cublas": "1"}), result("B1", "x", facts={"gpu": "0", "cublas": "2"})
+        result("A1", "x", facts={"gpu": "0", "cublas": "1"}),
+        result("B1", "x", facts={"gpu": "0", "cublas": "2"}),
     )
 
     assert told["identity"] == {
@@ -99,14 +114,28 @@ def test_a_log_probability_of_the_aligned_ones_is_told_token_by_token() -> None:
         replace(result(name, name[0].lower()), digests={"r0": {1: digest(each)}})
         for name, each in zip(("A1", "B1"), outputs, strict=True)
     ]
-    made = Experiment(results=tuple(results), outputs={digest(each): each for each in outputs}, ending=Ending.COMPLETE)
+    made = Experiment(
+        results=tuple(results),
+        outputs={digest(each): each for each in outputs},
+        ending=Ending.COMPLETE,
+    )
     decision = decided(made, 1)
     (told,) = facts(made, decision, differences(made, decision, ["r0"]))["aligned"]
 
     assert (told["hardness"], told["position"]) == ("near-tie", 1)
     assert told["logprobs"] == [
-        {"at": 0, "left": [["a", -0.5], ["c", -2.0]], "right": [["a", -0.5], ["c", -2.0]], "ulp": 0},
-        {"at": 1, "left": [["x", -0.7], ["y", -0.75]], "right": [["y", -0.7], ["x", -0.75]], "ulp": None},
+        {
+            "at": 0,
+            "left": [["a", -0.5], ["c", -2.0]],
+            "right": [["a", -0.5], ["c", -2.0]],
+            "ulp": 0,
+        },
+        {
+            "at": 1,
+            "left": [["x", -0.7], ["y", -0.75]],
+            "right": [["y", -0.7], ["x", -0.75]],
+            "ulp": None,
+        },
     ]
 
 
@@ -122,10 +151,17 @@ def thousand(path: Path) -> Experiment:
             arm = Arm.BASELINE if name[0] == "A" else Arm.CANDIDATE
             tally = Tally(arm=arm, number=int(name[1:]), ids=ids, passes=2)
             for identity in ids:
-                said = {"choices": [{"index": 0, "text": f"{identity} {'w' * 5000}{index}{'v' * 5000}"}]}
+                said = {
+                    "choices": [{"index": 0, "text": f"{identity} {'w' * 5000}{index}{'v' * 5000}"}]
+                }
                 for number in (1, 2):
                     sample = Sample(
-                        arm=arm.value, start=tally.number, pass_=number, id=identity, digest=digest(said), output=said
+                        arm=arm.value,
+                        start=tally.number,
+                        pass_=number,
+                        id=identity,
+                        digest=digest(said),
+                        output=said,
                     )
                     outputs.note(digest(said), path, writer.write(sample))
                     tally.add(sample)
@@ -137,7 +173,9 @@ def thousand(path: Path) -> Experiment:
     return Experiment(results=tuple(results), outputs=outputs, ending=Ending.COMPLETE)
 
 
-def test_a_thousand_requests_are_described_in_three_seconds_and_little_memory(tmp_path: Path) -> None:
+def test_a_thousand_requests_are_described_in_three_seconds_and_little_memory(
+    tmp_path: Path,
+) -> None:
     made = thousand(tmp_path / "samples.jsonl")
     ids = [f"r{index}" for index in range(REQUESTS)]
     decision = decided(made, REQUESTS)
@@ -149,5 +187,7 @@ def test_a_thousand_requests_are_described_in_three_seconds_and_little_memory(tm
     sections(made, decision, found, context(REQUESTS))
 
     assert time.process_time() - began < 3.0
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # kB: no more than a few outputs
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000
+    )  # kB: no more than a few outputs
     assert (told["divergence"]["min"], told["divergence"]["max"]) == (5003, 5005)

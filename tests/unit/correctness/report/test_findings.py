@@ -31,7 +31,9 @@ def test_a_regression_names_its_requests_and_the_command_that_shows_one() -> Non
     (finding,) = found(experiment(*regression("same two", "same three")))
     assert (finding.rule, finding.severity) == ("correctness/regression", Severity.ERROR)
     assert finding.summary == "r1: no candidate start gives an answer of the baseline"
-    assert finding.remedy == ("ci-doctor correctness replay --run ci-doctor-report --request r1 --starts A1,B1")
+    assert finding.remedy == (
+        "ci-doctor correctness replay --run ci-doctor-report --request r1 --starts A1,B1"
+    )
     (evidence,) = finding.evidence
     assert (evidence.file, evidence.line) == ("prompts.jsonl", 2)
     assert evidence.excerpt is not None
@@ -56,16 +58,26 @@ def test_a_candidate_that_dies_every_time_is_to_blame_with_its_logs_lines() -> N
 
 
 def test_a_baseline_that_dies_is_a_warning() -> None:
-    rules = {each.rule: each.severity for each in found(experiment(result("A1", "- -", failure=DEATH)))}
+    rules = {
+        each.rule: each.severity for each in found(experiment(result("A1", "- -", failure=DEATH)))
+    }
     assert rules["correctness/service-died"] is Severity.WARNING
     assert rules["correctness/infra"] is Severity.WARNING
 
 
 def test_what_the_budget_cut_short_is_shown_and_blamed_on_nobody() -> None:
-    not_ready = replace(DEATH, kind=FailureKind.NOT_READY, message="vllm was not ready within 9 s: HTTP status 503")
-    made = experiment(result("A1", "- -", failure=not_ready, cut_short=True, errors={}), ending=Ending.BUDGET)
+    not_ready = replace(
+        DEATH, kind=FailureKind.NOT_READY, message="vllm was not ready within 9 s: HTTP status 503"
+    )
+    made = experiment(
+        result("A1", "- -", failure=not_ready, cut_short=True, errors={}), ending=Ending.BUDGET
+    )
     by_rule = {each.rule: each for each in found(made)}
-    assert list(by_rule) == ["correctness/void", "correctness/service-not-ready", "correctness/budget-spent"]
+    assert list(by_rule) == [
+        "correctness/void",
+        "correctness/service-not-ready",
+        "correctness/budget-spent",
+    ]
     assert "A1, cut short by the budget" in by_rule["correctness/service-not-ready"].summary
 
 
@@ -79,23 +91,33 @@ def test_unanswered_requests_are_told_once_for_starts_that_are_alike() -> None:
 def test_processes_that_had_to_be_killed_and_empty_answers_are_noted() -> None:
     silent = result("B1", "x x")
     silent = replace(silent, start=replace(silent.start, empty=1), killed=("vllm (42)",))
-    notes = [each for each in found(experiment(result("A1", "x x"), silent)) if each.severity is Severity.NOTE]
+    notes = [
+        each
+        for each in found(experiment(result("A1", "x x"), silent))
+        if each.severity is Severity.NOTE
+    ]
     assert [note.rule for note in notes] == ["correctness/empty-answers", "correctness/killed"]
     assert "vllm (42) in B1" in notes[1].summary
 
 
 def test_a_void_run_says_why_it_is_void_also_where_answers_differ() -> None:
     unproven = result("B1", "y same")
-    unproven = replace(unproven, start=replace(unproven.start, proof_missing=("/metrics has no `hits`",)))
+    unproven = replace(
+        unproven, start=replace(unproven.start, proof_missing=("/metrics has no `hits`",))
+    )
     finding = found(experiment(result("A1", "x same"), unproven, result("A2", "x same")))[0]
     assert finding.rule == "correctness/void"
     assert "/metrics has no `hits`" in finding.summary
 
 
-def test_where_bytes_cannot_be_compared_the_coverage_that_remains_and_the_way_out_are_told() -> None:
+def test_where_bytes_cannot_be_compared_the_coverage_that_remains_and_the_way_out_are_told() -> (
+    None
+):
     words = ("one", "two", "three", "x", "y", "z")
     names = ("A1", "A2", "A3", "A4", "A5", "B1")
-    (finding,) = found(experiment(*(result(name, f"{word} same") for name, word in zip(names, words, strict=True))))
+    (finding,) = found(
+        experiment(*(result(name, f"{word} same") for name, word in zip(names, words, strict=True)))
+    )
 
     assert (finding.rule, finding.severity) == ("correctness/nondeterministic", Severity.WARNING)
     assert "1 of 2" in finding.summary
@@ -117,4 +139,6 @@ def test_archived_starts_are_not_offered_for_a_replay() -> None:
     made = replace(made, archived=(replace(old, start=replace(old.start, archived=True)),))
     (difference,) = differences(made, decided(made), ["r0", "r1"])
 
-    assert replay_command(difference, context()) == ("ci-doctor correctness replay --run ci-doctor-report --request r0")
+    assert replay_command(difference, context()) == (
+        "ci-doctor correctness replay --run ci-doctor-report --request r0"
+    )

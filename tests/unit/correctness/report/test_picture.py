@@ -28,7 +28,9 @@ def lines(*results: StartResult, **changes: Any) -> tuple[str, ...]:
 
 
 def test_the_evidence_answers_a_persons_questions_in_their_order() -> None:
-    assert lines(result("A1", "one same"), result("B1", "two same"), result("A2", "two same"), test=None) == (
+    assert lines(
+        result("A1", "one same"), result("B1", "two same"), result("A2", "two same"), test=None
+    ) == (
         "starts     A1 A2 | B1",
         "answered   2/2 each",
         "clusters   {A1}  {A2 B1}",
@@ -47,12 +49,16 @@ def test_starts_that_answered_less_are_told_one_by_one() -> None:
 
 def test_archived_starts_are_marked() -> None:
     archived = [
-        replace(each, start=replace(each.start, archived=True)) for each in (result("A1", "x"), result("A2", "x"))
+        replace(each, start=replace(each.start, archived=True))
+        for each in (result("A1", "x"), result("A2", "x"))
     ]
     made = replace(experiment(result("B1", "x")), archived=tuple(archived))
 
     assert picture(made).lines[0] == "starts     none | B1   archived a1 a2"
-    today = replace(experiment(result("A1", "y"), result("A2", "y"), result("B1", "y")), archived=tuple(archived))
+    today = replace(
+        experiment(result("A1", "y"), result("A2", "y"), result("B1", "y")),
+        archived=tuple(archived),
+    )
     assert picture(today).lines[0] == (
         "starts     A1 A2 | B1   archived a1 a2, set aside: today's baseline answers otherwise"
     )
@@ -85,12 +91,20 @@ def crowded() -> tuple[Experiment, Decision]:
     """Everything there is to say at once: many starts of long differing identity, passes that differ, missing answers."""
     words = ["same", "one", "two", "three", "x", "y", "z"]
     made = []
-    for index, name in enumerate([f"A{number}" for number in range(1, 9)] + [f"B{number}" for number in range(1, 9)]):
+    for index, name in enumerate(
+        [f"A{number}" for number in range(1, 9)] + [f"B{number}" for number in range(1, 9)]
+    ):
         said = " ".join(words[(index // 2 + each) % 7] for each in range(40))
         facts = {f"lib{each}.so": f"{index // 2}.0" for each in range(9)}
-        made.append(result(name, said if index else f"- {said[5:]}", passes=2, facts=facts, cached=index // 8))
+        made.append(
+            result(
+                name, said if index else f"- {said[5:]}", passes=2, facts=facts, cached=index // 8
+            )
+        )
     whole = Experiment(
-        results=tuple(made), outputs={digest(output(word)): output(word) for word in words}, ending=experiment().ending
+        results=tuple(made),
+        outputs={digest(output(word)): output(word) for word in words},
+        ending=experiment().ending,
     )
     decision = decided(whole, 20)
     return whole, replace(
@@ -114,7 +128,9 @@ def test_the_picture_is_at_most_20_lines_of_80_cells_however_much_there_is_to_sa
 
     assert shown[0] == "Evidence"
     assert len(shown) <= 20
-    assert max(len(line) for line in shown if "replay" not in line) <= 80, "a command is never broken"
+    assert max(len(line) for line in shown if "replay" not in line) <= 80, (
+        "a command is never broken"
+    )
     assert [line.split()[0] for line in section.lines[-4:]] == ["test", "risk", "to", "next"]
     assert any(line.startswith("suspects") for line in section.lines)
 
@@ -124,4 +140,6 @@ def test_passes_that_differ_are_counted_by_start(passes: int) -> None:
     told = lines(result("A1", "x y same same"[: 9 * passes], passes=passes), result("B1", "x x same same"[: 9 * passes], passes=passes))  # fmt: skip
 
     found = [line for line in told if line.startswith("passes")]
-    assert found == (["passes     requests that differ inside a start: A1 1"] if passes == 2 else [])
+    assert found == (
+        ["passes     requests that differ inside a start: A1 1"] if passes == 2 else []
+    )

@@ -13,7 +13,11 @@ from tests.unit.correctness.experiments import decided, experiment, result
 def told(*results: StartResult, outputs: list[dict[str, Any]] | None = None) -> tuple[str, ...]:
     made = experiment(*results)
     if outputs is not None:
-        made = Experiment(results=made.results, outputs={digest(each): each for each in outputs}, ending=made.ending)
+        made = Experiment(
+            results=made.results,
+            outputs={digest(each): each for each in outputs},
+            ending=made.ending,
+        )
     requests = list(results[0].start.answers)
     decision = decided(made, len(requests))
     return suspects(made, decision, differences(made, decision, requests))
@@ -38,35 +42,57 @@ def test_an_answer_that_several_requests_get_is_nobodys_own() -> None:
 def test_passes_that_differ_inside_a_start_are_told_from_starts_that_differ() -> None:
     batching = told(result("A1", "x y x x", passes=2), result("B1", "x x x x", passes=2))
     kernels = told(
-        result("A1", "x x x x", passes=2), result("B1", "y y x x", passes=2), result("A2", "y y x x", passes=2)
+        result("A1", "x x x x", passes=2),
+        result("B1", "y y x x", passes=2),
+        result("A2", "y y x x", passes=2),
     )
 
     assert "answers differ between passes of one start (1 in A1), as with batching" in batching
-    assert "each start repeats itself in all passes, starts differ: as with kernels chosen once per start" in kernels
+    assert (
+        "each start repeats itself in all passes, starts differ: as with kernels chosen once per start"
+        in kernels
+    )
     assert not any("batching" in sentence for sentence in kernels)
 
 
 def test_arms_that_agree_with_themselves_are_not_blamed_on_kernels() -> None:
     found = told(
-        *(result(f"{arm}{number}", "x x" if arm == "A" else "y y", passes=2) for number in (1, 2) for arm in "AB")
+        *(
+            result(f"{arm}{number}", "x x" if arm == "A" else "y y", passes=2)
+            for number in (1, 2)
+            for arm in "AB"
+        )
     )
 
-    assert found[0] == "the clusters are the arms: each agrees with itself in every start, and with the other in none"
+    assert (
+        found[0]
+        == "the clusters are the arms: each agrees with itself in every start, and with the other in none"
+    )
     assert not any("kernels" in sentence for sentence in found)
 
 
 def test_cold_caches_that_line_up_with_the_clusters_are_named() -> None:
     found = told(
-        result("A1", "x", cached=14), result("B1", "y", cached=0), result("A2", "y", cached=0), result("B2", "y")
+        result("A1", "x", cached=14),
+        result("B1", "y", cached=0),
+        result("A2", "y", cached=0),
+        result("B2", "y"),
     )
 
-    assert "cold and warm compile caches line up with the clusters: A1 added 14 files; B1 A2 none" in found
+    assert (
+        "cold and warm compile caches line up with the clusters: A1 added 14 files; B1 A2 none"
+        in found
+    )
 
 
 @pytest.mark.parametrize("cached", [(14, 14, 14), (14, 0, 14), (None, None, None)])
 def test_caches_that_do_not_line_up_are_not_named(cached: tuple[int | None, ...]) -> None:
     first, second, third = cached
-    found = told(result("A1", "x", cached=first), result("B1", "y", cached=second), result("A2", "y", cached=third))
+    found = told(
+        result("A1", "x", cached=first),
+        result("B1", "y", cached=second),
+        result("A2", "y", cached=third),
+    )
 
     assert not any("caches" in sentence for sentence in found)
 
@@ -75,7 +101,9 @@ def test_a_fact_that_lines_up_with_the_clusters_is_named_with_its_values() -> No
     def start(name: str, word: str, cublas: str, gpu: str) -> StartResult:
         return result(name, word, facts={"libcublas.so.12": cublas, "gpu": gpu, "driver": "550"})
 
-    found = told(start("A1", "x", "12.4", "0"), start("B1", "y", "12.5", "1"), start("A2", "y", "12.5", "0"))
+    found = told(
+        start("A1", "x", "12.4", "0"), start("B1", "y", "12.5", "1"), start("A2", "y", "12.5", "0")
+    )
 
     assert "libcublas.so.12 lines up with the clusters: 12.4 in A1, 12.5 in B1 A2" in found
     assert not any(sentence.startswith(("gpu", "driver")) for sentence in found)
@@ -107,12 +135,16 @@ def test_a_fact_that_a_start_lacks_differs_and_a_start_that_tells_none_says_noth
         ([["A1"], ["A2"], ["B1"]], {"A1": "x", "A2": "y", "B1": "z"}, False),
     ],
 )
-def test_when_values_line_up_with_clusters(groups: list[list[str]], values: dict[str, str], answer: bool) -> None:
+def test_when_values_line_up_with_clusters(
+    groups: list[list[str]], values: dict[str, str], answer: bool
+) -> None:
     assert lines_up(groups, values) is answer
 
 
 def test_how_many_requests_differ_inside_each_start() -> None:
-    made = experiment(result("A1", "x y x x", passes=2), result("B1", "x x x x", passes=2), result("A2", "x x"))
+    made = experiment(
+        result("A1", "x y x x", passes=2), result("B1", "x x x x", passes=2), result("A2", "x x")
+    )
 
     assert within(made) == {"A1": 1, "B1": 0}
 
@@ -124,14 +156,19 @@ def test_answers_that_part_at_once_are_told() -> None:
 
 
 def numbers(logprob: float) -> dict[str, Any]:
-    logprobs = {"tokens": ["a"], "token_logprobs": [logprob], "top_logprobs": [{"a": logprob, "b": -3.0}]}
+    logprobs = {
+        "tokens": ["a"],
+        "token_logprobs": [logprob],
+        "top_logprobs": [{"a": logprob, "b": -3.0}],
+    }
     return {"choices": [{"index": 0, "text": "a", "logprobs": logprobs}]}
 
 
 def test_where_only_numbers_differ_that_is_said() -> None:
     outputs = [numbers(-0.5), numbers(-0.5000001)]
     results = [
-        result(name, "x", digests={"r0": {1: digest(said)}}) for name, said in zip(("A1", "B1"), outputs, strict=True)
+        result(name, "x", digests={"r0": {1: digest(said)}})
+        for name, said in zip(("A1", "B1"), outputs, strict=True)
     ]
     results[1] = result("B1", "y", digests=results[1].digests)
 

@@ -15,9 +15,15 @@ def test_a_changed_answer_is_found_in_equal_starts() -> None:
     assert canary_found(experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"])
 
 
-def test_a_comparison_that_calls_everything_equal_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canary_module, "classify", lambda requests, _: dict.fromkeys(requests, Kind.EQUAL))
-    assert not canary_found(experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"])
+def test_a_comparison_that_calls_everything_equal_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        canary_module, "classify", lambda requests, _: dict.fromkeys(requests, Kind.EQUAL)
+    )
+    assert not canary_found(
+        experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"]
+    )
 
 
 def test_a_digest_that_ignores_its_input_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +31,9 @@ def test_a_digest_that_ignores_its_input_is_found_out(monkeypatch: pytest.Monkey
     assert not canary_found(experiment(result("A1", "one"), result("B1", "one")), ["r0"])
 
 
-def test_an_outcome_over_passes_that_ignores_them_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outcome_over_passes_that_ignores_them_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = experiment(result("A1", "one one", passes=2), result("B1", "one one", passes=2))
     assert canary_found(made, ["r0"])
     monkeypatch.setattr(canary_module, "outcome", lambda *_: made.starts[0].answers["r0"])
@@ -43,7 +51,17 @@ def test_without_a_candidate_answer_there_is_nothing_to_change() -> None:
         output("one"),
         {"choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}}]},
         {"choices": [{"index": 0, "text": "", "token_ids": [1, 2]}]},
-        {"choices": [{"index": 0, "message": {"role": "assistant", "tool_calls": [{"name": "f", "arguments": ""}]}}]},
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {
+                        "role": "assistant",
+                        "tool_calls": [{"name": "f", "arguments": ""}],
+                    },
+                }
+            ]
+        },
     ],
 )
 def test_every_shape_of_answer_can_be_changed(said: dict[str, Any]) -> None:

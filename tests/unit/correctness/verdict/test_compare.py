@@ -36,7 +36,9 @@ def starts(baseline: list[str | None], candidate: list[str | None]) -> list[Star
         ([], [], Kind.UNANSWERED),
     ],
 )
-def test_how_the_arms_stand_to_each_other(baseline: list[str | None], candidate: list[str | None], kind: Kind) -> None:
+def test_how_the_arms_stand_to_each_other(
+    baseline: list[str | None], candidate: list[str | None], kind: Kind
+) -> None:
     assert classify(["r"], starts(baseline, candidate)) == {"r": kind}
 
 

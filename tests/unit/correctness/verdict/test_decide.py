@@ -48,11 +48,14 @@ def _repeated(words: list[str]) -> list[str]:
     return [
         each
         for word in words
-        for each in [word.partition("*")[2] or word] * int(word.partition("*")[0] if "*" in word else 1)
+        for each in [word.partition("*")[2] or word]
+        * int(word.partition("*")[0] if "*" in word else 1)
     ]
 
 
-def verdict(baseline: str, candidate: str, rules: Rules = RULES, *, complete: bool = True) -> Verdict:
+def verdict(
+    baseline: str, candidate: str, rules: Rules = RULES, *, complete: bool = True
+) -> Verdict:
     made = starts(baseline, candidate)
     return decide(made, [*made[0].answers], rules, complete=complete).verdict
 
@@ -153,10 +156,14 @@ def test_a_spent_budget_leaves_open_what_too_few_starts_cannot_say(
 
 
 def test_proof_that_is_missing_in_one_start_makes_all_void() -> None:
-    unproven = start(B, "xy", proof_missing=("nothing proves that its path ran: /metrics has no `hits`",))
+    unproven = start(
+        B, "xy", proof_missing=("nothing proves that its path ran: /metrics has no `hits`",)
+    )
     decision = decide([start(A, "xy"), unproven], ["r0", "r1"], RULES, complete=True)
     assert decision.verdict is Verdict.VOID
-    assert decision.reason == "candidate B1: nothing proves that its path ran: /metrics has no `hits`"
+    assert (
+        decision.reason == "candidate B1: nothing proves that its path ran: /metrics has no `hits`"
+    )
 
 
 def test_servers_that_were_not_asked_the_same_cannot_be_compared() -> None:
@@ -204,7 +211,9 @@ def healthy(draw: st.DrawFn, arm: Arm, choices: str = "xy") -> Start:
 
 
 @given(st.lists(any_start(), max_size=7), st.booleans(), st.randoms(use_true_random=False))
-def test_the_order_of_starts_never_matters(made: list[Start], complete: bool, random: Random) -> None:
+def test_the_order_of_starts_never_matters(
+    made: list[Start], complete: bool, random: Random
+) -> None:
     shuffled = [*made]
     random.shuffle(shuffled)
     one, other = (decide(each, REQUESTS, RULES, complete=complete) for each in (made, shuffled))
@@ -212,7 +221,9 @@ def test_the_order_of_starts_never_matters(made: list[Start], complete: bool, ra
 
 
 @given(st.lists(any_start(), max_size=7), st.booleans())
-def test_a_pass_is_made_of_answers_that_are_all_there_and_all_the_same(made: list[Start], complete: bool) -> None:
+def test_a_pass_is_made_of_answers_that_are_all_there_and_all_the_same(
+    made: list[Start], complete: bool
+) -> None:
     if decide(made, REQUESTS, RULES, complete=complete).verdict is Verdict.PASS:
         counted = [start for start in made if not start.outside]
         assert {start.arm for start in counted} == set(Arm)
@@ -225,7 +236,9 @@ def test_a_pass_is_made_of_answers_that_are_all_there_and_all_the_same(made: lis
 
 
 @given(st.lists(any_start(), max_size=7), st.booleans())
-def test_flaky_lets_through_no_request_that_a_candidate_start_left_open(made: list[Start], complete: bool) -> None:
+def test_flaky_lets_through_no_request_that_a_candidate_start_left_open(
+    made: list[Start], complete: bool
+) -> None:
     if decide(made, REQUESTS, RULES, complete=complete).verdict is Verdict.FLAKY:
         candidate = [start for start in made if start.arm is B and not start.outside]
         assert candidate
@@ -233,7 +246,9 @@ def test_flaky_lets_through_no_request_that_a_candidate_start_left_open(made: li
 
 
 @given(st.lists(any_start(), max_size=5), st.booleans())
-def test_without_requests_or_without_starts_nothing_is_decided(made: list[Start], complete: bool) -> None:
+def test_without_requests_or_without_starts_nothing_is_decided(
+    made: list[Start], complete: bool
+) -> None:
     assert decide(made, [], RULES, complete=complete).verdict in {Verdict.VOID, Verdict.INFRA}
     assert decide([], REQUESTS, RULES, complete=complete).verdict is Verdict.VOID
 
@@ -243,7 +258,9 @@ def test_another_candidate_start_that_equals_the_baseline_never_makes_a_pass_a_r
     made: list[Start], data: st.DataObject
 ) -> None:
     if decide(made, REQUESTS, RULES, complete=True).verdict is Verdict.PASS:
-        baseline = data.draw(st.sampled_from([each for each in made if each.arm is A and not each.outside]))
+        baseline = data.draw(
+            st.sampled_from([each for each in made if each.arm is A and not each.outside])
+        )
         more = [*made, replace(baseline, arm=B)]
         assert decide(more, REQUESTS, RULES, complete=True).verdict is Verdict.PASS
 
@@ -253,7 +270,10 @@ def test_never_the_answer_of_a_stable_baseline_is_a_regression(
     baseline: Start, candidates: list[Start], copies: int
 ) -> None:
     others = [replace(each, answers={**each.answers, "r0": "w"}) for each in candidates]
-    assert decide([baseline] * copies + others, REQUESTS, RULES, complete=True).verdict is Verdict.REGRESSION
+    assert (
+        decide([baseline] * copies + others, REQUESTS, RULES, complete=True).verdict
+        is Verdict.REGRESSION
+    )
 
 
 @given(st.lists(healthy(A), min_size=1, max_size=4), st.data(), st.booleans())
@@ -267,7 +287,10 @@ def test_within_what_the_baseline_has_shown_there_is_no_regression(
         })
         for number in range(data.draw(st.integers(1, 4)))
     ]  # fmt: skip
-    assert decide([*baseline, *candidates], REQUESTS, RULES, complete=complete).verdict in {Verdict.PASS, Verdict.FLAKY}
+    assert decide([*baseline, *candidates], REQUESTS, RULES, complete=complete).verdict in {
+        Verdict.PASS,
+        Verdict.FLAKY,
+    }
 
 
 # --- what a verdict says beside itself ---
@@ -295,7 +318,9 @@ def test_as_many_clean_candidate_starts_are_made_as_are_asked_for() -> None:
     assert verdict("xy xz", "3*xy", rules) is Verdict.INCONCLUSIVE
 
 
-def test_any_pair_that_agrees_is_enough_for_the_policy_any_which_says_what_that_lets_through() -> None:
+def test_any_pair_that_agrees_is_enough_for_the_policy_any_which_says_what_that_lets_through() -> (
+    None
+):
     rules = replace(RULES, policy=Policy.ANY)
     decision = decide(starts("xy xy", "xz xy"), ["r0", "r1"], rules, complete=False)
     assert decision.verdict is Verdict.PASS
@@ -310,7 +335,9 @@ def test_any_pair_that_agrees_is_enough_for_the_policy_any_which_says_what_that_
 def test_noise_that_falls_on_every_start_alike_is_not_the_candidate_s() -> None:
     noisy = "axxxx xbxxx xxcxx"
     assert verdict(noisy, "xxxdx xxxxx") is Verdict.FLAKY
-    assert verdict(noisy, "ddddd xxxxx") is Verdict.INCONCLUSIVE, "more than twice what a baseline start shows"
+    assert verdict(noisy, "ddddd xxxxx") is Verdict.INCONCLUSIVE, (
+        "more than twice what a baseline start shows"
+    )
     assert verdict(noisy, "xxxdx xxxdx xxxxx") is Verdict.INCONCLUSIVE, "noise does not come back"
     assert verdict(noisy, "xxx-x xxxxx") is Verdict.INCONCLUSIVE, "no answer is no noise"
 
@@ -325,7 +352,12 @@ def test_a_mode_that_one_baseline_start_took_alone_excuses_nothing() -> None:
 def numbered(arm: Arm, number: int, mode: str, words: str) -> Start:
     """A start whose log-probabilities are of `mode` in every answer."""
     answers = {f"r{index}": f"{word} {mode}" for index, word in enumerate(words)}
-    return Start(arm=arm, number=number, answers=answers, said={f"r{index}": word for index, word in enumerate(words)})
+    return Start(
+        arm=arm,
+        number=number,
+        answers=answers,
+        said={f"r{index}": word for index, word in enumerate(words)},
+    )
 
 
 def test_numbers_that_differ_from_start_to_start_do_not_hide_other_words() -> None:
@@ -346,7 +378,9 @@ def test_numbers_alone_are_a_regression_too() -> None:
     assert decide(made, ["r0", "r1", "r2"], RULES, complete=True).verdict is Verdict.REGRESSION
 
 
-def test_a_candidate_that_says_itself_that_the_machine_is_full_does_not_pass_by_its_other_starts() -> None:
+def test_a_candidate_that_says_itself_that_the_machine_is_full_does_not_pass_by_its_other_starts() -> (
+    None
+):
     full = start(B, "--", 1, failed=True, outside=True, claimed=True)
     taken = start(B, "--", 1, failed=True, outside=True)
     rest = [*starts("2*xy"), start(B, "xy", 2)]
@@ -356,7 +390,9 @@ def test_a_candidate_that_says_itself_that_the_machine_is_full_does_not_pass_by_
     assert decide(both, ["r0", "r1"], RULES, complete=True).verdict is Verdict.PASS
 
 
-def test_a_candidate_that_wavers_where_the_baseline_is_steady_is_no_fault_of_the_environment() -> None:
+def test_a_candidate_that_wavers_where_the_baseline_is_steady_is_no_fault_of_the_environment() -> (
+    None
+):
     baseline = "xa xb xc xd xe"
     assert verdict(baseline, "xf xg xh") is Verdict.NONDETERMINISTIC
     assert verdict(baseline, "xf yg xh") is Verdict.INCONCLUSIVE

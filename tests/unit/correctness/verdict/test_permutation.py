@@ -9,14 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.correctness.verdict import permutation
-from ci_doctor.correctness.verdict.permutation import Permutation, disputes, partition, permutation_test
+from ci_doctor.correctness.verdict.permutation import (
+    Permutation,
+    disputes,
+    partition,
+    permutation_test,
+)
 
 Outcomes = list[list[str | None]]
 
 
 def run(requests: Outcomes, candidates: Sequence[int]) -> Permutation:
     mask = sum(1 << index for index in candidates)
-    return permutation_test(Counter(partition(outcomes) for outcomes in requests), mask, len(requests[0]))
+    return permutation_test(
+        Counter(partition(outcomes) for outcomes in requests), mask, len(requests[0])
+    )
 
 
 def brute_force(requests: Outcomes, candidates: Sequence[int]) -> Permutation:
@@ -25,7 +32,9 @@ def brute_force(requests: Outcomes, candidates: Sequence[int]) -> Permutation:
     def disputed(labeling: Sequence[int]) -> int:
         number = 0
         for outcomes in requests:
-            named = [f"missing {index}" if each is None else each for index, each in enumerate(outcomes)]
+            named = [
+                f"missing {index}" if each is None else each for index, each in enumerate(outcomes)
+            ]
             inside = {named[index] for index in labeling}
             outside = {each for index, each in enumerate(named) if index not in labeling}
             number += not inside & outside
@@ -40,8 +49,12 @@ def brute_force(requests: Outcomes, candidates: Sequence[int]) -> Permutation:
 def experiments(draw: st.DrawFn) -> tuple[Outcomes, list[int]]:
     starts = draw(st.integers(2, 7))
     answer = st.sampled_from(["x", "y", "z", None])
-    requests = draw(st.lists(st.lists(answer, min_size=starts, max_size=starts), min_size=1, max_size=5))
-    candidates = draw(st.lists(st.integers(0, starts - 1), min_size=1, max_size=starts - 1, unique=True))
+    requests = draw(
+        st.lists(st.lists(answer, min_size=starts, max_size=starts), min_size=1, max_size=5)
+    )
+    candidates = draw(
+        st.lists(st.integers(0, starts - 1), min_size=1, max_size=starts - 1, unique=True)
+    )
     return requests, candidates
 
 
@@ -76,7 +89,9 @@ def test_a_missing_answer_agrees_with_nothing() -> None:
     assert disputes(partition(["x", None]), 2)
 
 
-def test_where_all_labelings_cannot_be_tried_they_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_all_labelings_cannot_be_tried_they_are_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     requests: Outcomes = [list("aaaaabbb"), list("aaaabbbb"), list("abcdabcd")]
     exact = run(requests, [5, 6, 7]).p
     monkeypatch.setattr(permutation, "_MOST_UNIONS", 1)

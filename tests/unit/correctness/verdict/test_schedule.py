@@ -31,8 +31,12 @@ def made_by(answer: dict[Arm, str], rules: Rules = RULES, archived: str = "") ->
     return told
 
 
-@pytest.mark.parametrize(("retries", "baseline"), [(1, 39), (2, 8), (3, 5), (4, 5), (5, 5), (10, 10)])
-def test_baseline_starts_leave_room_for_one_more_labeling_that_is_as_extreme(retries: int, baseline: int) -> None:
+@pytest.mark.parametrize(
+    ("retries", "baseline"), [(1, 39), (2, 8), (3, 5), (4, 5), (5, 5), (10, 10)]
+)
+def test_baseline_starts_leave_room_for_one_more_labeling_that_is_as_extreme(
+    retries: int, baseline: int
+) -> None:
     assert baseline_starts(retries, 0.05) == baseline
 
 
@@ -47,7 +51,9 @@ def test_the_arms_take_turns() -> None:
 
 
 @given(st.integers(1, 12), st.sampled_from([0.01, 0.05, 0.1, 0.3]), st.integers(0, 30))
-def test_every_schedule_holds_what_a_regression_takes(retries: int, alpha: float, archived: int) -> None:
+def test_every_schedule_holds_what_a_regression_takes(
+    retries: int, alpha: float, archived: int
+) -> None:
     arms = order(retries, alpha, archived)
     baseline = arms.count(A) + archived
     assert arms.count(B) == retries

@@ -21,8 +21,16 @@ def replaced_then_asked(*names: str) -> Trace:
 
 def test_a_replaced_module_that_another_thread_asks_for_later_is_latent() -> None:
     hazard = only(replaced_then_asked("Thing"))
-    assert (hazard.kind, hazard.closeness, hazard.modules) == (Kind.REPLACED, Closeness.LATENT, ("lazy",))
-    assert (hazard.first.thread, hazard.second.thread, hazard.second.names) == ("Thread-1", "MainThread", ("Thing",))
+    assert (hazard.kind, hazard.closeness, hazard.modules) == (
+        Kind.REPLACED,
+        Closeness.LATENT,
+        ("lazy",),
+    )
+    assert (hazard.first.thread, hazard.second.thread, hazard.second.names) == (
+        "Thread-1",
+        "MainThread",
+        ("Thing",),
+    )
     assert hazard.margin_ns == MS
     assert hazard.detail == "the second import came 1 ms after the first had ended"
     assert (hazard.first.site.line, hazard.second.site.line) == (11, 10)
@@ -44,7 +52,11 @@ def test_the_statement_is_in_danger_also_where_it_came_first_and_import_module_s
     trace.load(0, "lazy", "Thing", replaced=True)
     trace.ask(1, "lazy", how="importlib")
     hazard = only(trace)
-    assert (hazard.closeness, hazard.second.thread, hazard.margin_ns) == (Closeness.LATENT, "MainThread", None)
+    assert (hazard.closeness, hazard.second.thread, hazard.margin_ns) == (
+        Closeness.LATENT,
+        "MainThread",
+        None,
+    )
 
 
 def test_a_plain_module_is_safe_in_two_threads() -> None:
@@ -137,7 +149,11 @@ def test_the_chain_leads_from_the_outermost_statement_to_the_import() -> None:
         trace.end(1, replaced=is_lazy)
     trace.ask(0, "lazy", "Thing", line=9)
     hazard = only(trace)
-    assert [(site.file, site.line) for site in hazard.first.chain] == [("app.py", 3), ("outer.py", 5), ("inner.py", 7)]
+    assert [(site.file, site.line) for site in hazard.first.chain] == [
+        ("app.py", 3),
+        ("outer.py", 5),
+        ("inner.py", 7),
+    ]
     assert [(site.file, site.line) for site in hazard.second.chain] == [("app.py", 9)]
 
 
@@ -171,7 +187,11 @@ def cycle(foreground: str, *, gate: bool = False) -> Trace:
 
 def test_two_ways_into_a_cycle_can_meet() -> None:
     hazard = only(cycle("b"))
-    assert (hazard.kind, hazard.closeness, hazard.pair) == (Kind.CYCLE, Closeness.LATENT, ("a", "b"))
+    assert (hazard.kind, hazard.closeness, hazard.pair) == (
+        Kind.CYCLE,
+        Closeness.LATENT,
+        ("a", "b"),
+    )
     assert (hazard.first.name, hazard.second.name, hazard.margin_ns) == ("a", "b", MS)
 
 
@@ -210,7 +230,11 @@ def test_a_package_and_its_submodule_imported_by_two_threads_can_meet() -> None:
     trace.ask(0, "pkg", line=7)
     trace.ask(0, "pkg.sub", how="importlib", line=7)
     hazard = only(trace)
-    assert (hazard.kind, hazard.modules, hazard.pair) == (Kind.SUBMODULE, ("pkg", "pkg.sub"), ("pkg", "pkg.sub"))
+    assert (hazard.kind, hazard.modules, hazard.pair) == (
+        Kind.SUBMODULE,
+        ("pkg", "pkg.sub"),
+        ("pkg", "pkg.sub"),
+    )
 
 
 def test_a_package_imported_by_both_threads_is_safe() -> None:
@@ -220,7 +244,9 @@ def test_a_package_imported_by_both_threads_is_safe() -> None:
     assert find_hazards(trace.process()).hazards == ()
 
 
-def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts_meets_nothing_by_itself() -> None:
+def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts_meets_nothing_by_itself() -> (
+    None
+):
     trace = Trace()
     trace.ask(0, "pkg")
     trace.begin(0, "pkg")
@@ -300,7 +326,11 @@ def failed(*names: str, again: str | None = "failed") -> Trace:
 
 def test_the_unfinished_module_of_a_failed_import_can_be_handed_out() -> None:
     hazard = only(failed())
-    assert (hazard.kind, hazard.closeness, hazard.modules) == (Kind.FAILED, Closeness.LATENT, ("broken",))
+    assert (hazard.kind, hazard.closeness, hazard.modules) == (
+        Kind.FAILED,
+        Closeness.LATENT,
+        ("broken",),
+    )
 
 
 def test_a_from_import_of_a_module_that_always_fails_raises_either_way() -> None:
@@ -335,7 +365,11 @@ def test_the_worst_comes_first() -> None:
     trace.ask(0, "other", "Thing")
     trace.event("wait", 0, "other", 1, MS, "replaced")
     hazards = find_hazards(trace.process()).hazards
-    assert [hazard.closeness for hazard in hazards] == [Closeness.FIRED, Closeness.LATENT, Closeness.LATENT]
+    assert [hazard.closeness for hazard in hazards] == [
+        Closeness.FIRED,
+        Closeness.LATENT,
+        Closeness.LATENT,
+    ]
     margins = [hazard.margin_ns or 0 for hazard in hazards[1:]]
     assert margins == sorted(margins)
 
@@ -362,7 +396,9 @@ def test_many_modules_and_threads_are_bounded_and_the_bound_is_told() -> None:
     assert not found.is_whole
 
 
-def test_a_bound_that_is_reached_is_told_where_no_hazard_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_that_is_reached_is_told_where_no_hazard_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     whole = find_hazards(cycle("a").process())
     monkeypatch.setattr("ci_doctor.imports.analyse.hazards._VISITS", 0)
     cut = find_hazards(cycle("gate", gate=True).process())

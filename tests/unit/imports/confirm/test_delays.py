@@ -38,9 +38,18 @@ def test_two_modules_are_held_together_and_then_each_of_them_late(kind: Kind) ->
 
 @pytest.mark.parametrize(
     ("margin_ns", "limit_s"),
-    [(None, 2.0), (0, 2.0), (-100_000_000, 2.0), (3_000_000_000, 7.0), (-3_000_000_000, 7.0), (10**12, 30.0)],
+    [
+        (None, 2.0),
+        (0, 2.0),
+        (-100_000_000, 2.0),
+        (3_000_000_000, 7.0),
+        (-3_000_000_000, 7.0),
+        (10**12, 30.0),
+    ],
 )
-def test_a_hold_lasts_twice_the_gap_and_a_second_within_bounds(margin_ns: int | None, limit_s: float) -> None:
+def test_a_hold_lasts_twice_the_gap_and_a_second_within_bounds(
+    margin_ns: int | None, limit_s: float
+) -> None:
     assert {hold.limit_s for hold in holds(a_hazard(margin_ns=margin_ns))} == {limit_s}
 
 
@@ -72,13 +81,18 @@ def test_one_module_has_fired_when_a_thread_was_handed_the_wrong_object(
         (wait("a"), False),
     ],
 )
-def test_a_cycle_has_fired_when_both_locks_of_the_deadlock_are_its_own(event: Event, expected: bool) -> None:
+def test_a_cycle_has_fired_when_both_locks_of_the_deadlock_are_its_own(
+    event: Event, expected: bool
+) -> None:
     assert fired(a_hazard(Kind.CYCLE, "a", "b"), [a_process(event)]) is expected
 
 
 def test_whether_a_delay_was_made_and_another_thread_came() -> None:
     assert (was_held([a_process()]), met([a_process()])) == (False, False)
-    assert (was_held([a_process(held(came=False))]), met([a_process(held(came=False))])) == (True, False)
+    assert (was_held([a_process(held(came=False))]), met([a_process(held(came=False))])) == (
+        True,
+        False,
+    )
     assert met([a_process(), a_process(held(came=True))])
 
 
@@ -102,7 +116,9 @@ def test_a_candidate_is_tried_until_it_fires() -> None:
     said: list[str] = []
 
     def run(number: int, hold: Hold) -> HeldRun:
-        return a_held_run(a_process(wait("lazy")) if number == 2 else a_process(held(came=False)), number=number)
+        return a_held_run(
+            a_process(wait("lazy")) if number == 2 else a_process(held(came=False)), number=number
+        )
 
     (confirmation,) = confirm(candidates("lazy"), run, said.append)
 
@@ -141,7 +157,9 @@ def test_no_run_is_made_after_a_signal() -> None:
         (a_held_run(a_process(held(came=True)), timed_out=True), False),
     ],
 )
-def test_a_run_settles_a_candidate_only_where_it_was_held_and_came_to_its_end(run: HeldRun, settled: bool) -> None:
+def test_a_run_settles_a_candidate_only_where_it_was_held_and_came_to_its_end(
+    run: HeldRun, settled: bool
+) -> None:
     assert Confirmation(candidate=candidates("lazy")[0], runs=(run,)).is_settled is settled
 
 

@@ -16,10 +16,22 @@ def test_all_kinds_of_records_are_read() -> None:
     trace.event("held", 0, "a", 2 * MS, True)
     trace.lines.append(repr(("escape", trace.now, 0, ("python", "-I"), "-I")))
     process = trace.process()
-    assert (process.pid, process.version, process.argv, process.truncated) == (7, "3.11.7", ("py", "app.py"), False)
+    assert (process.pid, process.version, process.argv, process.truncated) == (
+        7,
+        "3.11.7",
+        ("py", "app.py"),
+        False,
+    )
     assert process.threads[1].started_at == Site(file="app.py", line=5, module="app.core")
     assert process.threads[0].started_at is None
-    assert [type(event).__name__ for event in process.events] == ["Ask", "Begin", "End", "Wait", "Deadlock", "Held"]
+    assert [type(event).__name__ for event in process.events] == [
+        "Ask",
+        "Begin",
+        "End",
+        "Wait",
+        "Deadlock",
+        "Held",
+    ]
     ask, end = process.events[0], process.events[2]
     assert isinstance(ask, Ask)
     assert (ask.names, ask.how, ask.within) == (("x",), "statement", None)

@@ -31,14 +31,20 @@ def test_a_module_run_with_m_is_a_trigger_by_its_real_name() -> None:
 def test_a_script_gets_an_import_to_move() -> None:
     remedy = of_thread_started_in("__main__", "lazy", "Thing")
     assert remedy.rule is None
-    assert remedy.move == "write `from lazy import Thing` at the top of app.py, before line 5 starts the thread"
+    assert (
+        remedy.move
+        == "write `from lazy import Thing` at the top of app.py, before line 5 starts the thread"
+    )
     assert remedy.text == remedy.move
 
 
 def test_a_module_under_the_trigger_cannot_be_preloaded_before_it() -> None:
     remedy = of_thread_started_in("lazy", "lazy.sub")
     assert remedy.rule is None
-    assert remedy.move == "write `import lazy.sub` at the top of app.py, before line 5 starts the thread"
+    assert (
+        remedy.move
+        == "write `import lazy.sub` at the top of app.py, before line 5 starts the thread"
+    )
 
 
 def test_a_star_is_no_attribute() -> None:

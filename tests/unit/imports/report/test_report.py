@@ -38,40 +38,84 @@ def seen(*hazards: Hazard, confirmed: tuple[Any, ...] | None = None, **fields: A
 FIRED = a_hazard(closeness=Closeness.FIRED)
 RUN = a_held_run(HELD)
 ENDED_OTHERWISE = msgspec.structs.replace(a_held_run(HELD, exit_code=1), ended_as_recorded=False)
-MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(a_held_run(MET, exit_code=1), ended_as_recorded=False)
+MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
+    a_held_run(MET, exit_code=1), ended_as_recorded=False
+)
 
 
 @pytest.mark.parametrize(
     ("what", "verdict", "said"),
     [
         (seen(), Verdict.PASS, "no import race in 1 process"),
-        (seen(FIRED), Verdict.REGRESSION, "1 import race can happen here; 1 fired in the recorded run"),
+        (
+            seen(FIRED),
+            Verdict.REGRESSION,
+            "1 import race can happen here; 1 fired in the recorded run",
+        ),
         (
             seen(FIRED, recorded=a_run(a_process(), exit_code=1)),
             Verdict.REGRESSION,
             "which then ended with exit code 1",
         ),
-        (seen(FIRED, a_hazard(Kind.FAILED, "x")), Verdict.REGRESSION, "`--confirm` settles the others"),
+        (
+            seen(FIRED, a_hazard(Kind.FAILED, "x")),
+            Verdict.REGRESSION,
+            "`--confirm` settles the others",
+        ),
         (seen(a_hazard()), Verdict.INCONCLUSIVE, "`--confirm` settles it"),
-        (seen(a_hazard(), confirmed=(((RUN,), RUN),)), Verdict.REGRESSION, "1 fired once the right import was delayed"),
+        (
+            seen(a_hazard(), confirmed=(((RUN,), RUN),)),
+            Verdict.REGRESSION,
+            "1 fired once the right import was delayed",
+        ),
         (seen(a_hazard(), confirmed=(((RUN,), None),)), Verdict.PASS, "did not make it fire"),
-        (seen(a_hazard(), confirmed=(((a_held_run(),), None),)), Verdict.INCONCLUSIVE, "could not decide it"),
+        (
+            seen(a_hazard(), confirmed=(((a_held_run(),), None),)),
+            Verdict.INCONCLUSIVE,
+            "could not decide it",
+        ),
         (seen(a_hazard(), confirmed=()), Verdict.INCONCLUSIVE, "could not decide it"),
-        (seen(a_hazard(), confirmed=(((ENDED_OTHERWISE,), None),)), Verdict.INCONCLUSIVE, "could not decide it"),
-        (seen(a_hazard(), confirmed=(((MET_AND_ENDED_OTHERWISE,), None),)), Verdict.PASS, "did not make it fire"),
+        (
+            seen(a_hazard(), confirmed=(((ENDED_OTHERWISE,), None),)),
+            Verdict.INCONCLUSIVE,
+            "could not decide it",
+        ),
+        (
+            seen(a_hazard(), confirmed=(((MET_AND_ENDED_OTHERWISE,), None),)),
+            Verdict.PASS,
+            "did not make it fire",
+        ),
         (seen(is_whole=False), Verdict.INCONCLUSIVE, "more than can be compared"),
-        (seen(a_hazard(), confirmed=(((RUN,), None),), is_whole=False), Verdict.INCONCLUSIVE, "than can be compared"),
+        (
+            seen(a_hazard(), confirmed=(((RUN,), None),), is_whole=False),
+            Verdict.INCONCLUSIVE,
+            "than can be compared",
+        ),
         (seen(FIRED, is_whole=False), Verdict.REGRESSION, "1 fired in the recorded run"),
         (seen(recorded=a_run()), Verdict.VOID, "nothing was recorded"),
-        (seen(recorded=a_run(a_process(), unreadable=("1.trace: damaged",))), Verdict.VOID, "1 trace cannot be read"),
+        (
+            seen(recorded=a_run(a_process(), unreadable=("1.trace: damaged",))),
+            Verdict.VOID,
+            "1 trace cannot be read",
+        ),
         (seen(isolated="-I (ignores PYTHONPATH)"), Verdict.VOID, "-I (ignores PYTHONPATH)"),
         (seen(recorded=a_run(a_process(), exit_code=3)), Verdict.INCONCLUSIVE, "exit code 3"),
-        (seen(recorded=a_run(a_process(), exit_code=None, signal="SIGSEGV")), Verdict.INCONCLUSIVE, "SIGSEGV"),
-        (seen(recorded=a_run(a_process(), exit_code=None, signal="SIGINT", timed_out=True)), Verdict.PASS, "no import"),
+        (
+            seen(recorded=a_run(a_process(), exit_code=None, signal="SIGSEGV")),
+            Verdict.INCONCLUSIVE,
+            "SIGSEGV",
+        ),
+        (
+            seen(recorded=a_run(a_process(), exit_code=None, signal="SIGINT", timed_out=True)),
+            Verdict.PASS,
+            "no import",
+        ),
         (seen(spared=(a_hazard(),)), Verdict.PASS, "immune"),
     ],
 )
-def test_the_verdict_is_never_better_than_what_is_known(what: Seen, verdict: Verdict, said: str) -> None:
+def test_the_verdict_is_never_better_than_what_is_known(
+    what: Seen, verdict: Verdict, said: str
+) -> None:
     conclusion = conclude(what)
 
     assert conclusion.verdict is verdict
@@ -87,18 +131,35 @@ def of(what: Seen) -> list[tuple[str, Severity]]:
     [
         (seen(FIRED), [("import-race/self-replacing", Severity.ERROR)]),
         (seen(a_hazard(Kind.CYCLE, "a", "b")), [("import-race/cycle", Severity.WARNING)]),
-        (seen(a_hazard(Kind.SUBMODULE, "a", "a.b")), [("import-race/submodule-order", Severity.WARNING)]),
+        (
+            seen(a_hazard(Kind.SUBMODULE, "a", "a.b")),
+            [("import-race/submodule-order", Severity.WARNING)],
+        ),
         (seen(a_hazard(Kind.FAILED)), [("import-race/failed-import", Severity.WARNING)]),
-        (seen(a_hazard(), confirmed=(((RUN,), RUN),)), [("import-race/self-replacing", Severity.ERROR)]),
-        (seen(a_hazard(), confirmed=(((RUN,), None),)), [("import-race/not-confirmed", Severity.NOTE)]),
+        (
+            seen(a_hazard(), confirmed=(((RUN,), RUN),)),
+            [("import-race/self-replacing", Severity.ERROR)],
+        ),
+        (
+            seen(a_hazard(), confirmed=(((RUN,), None),)),
+            [("import-race/not-confirmed", Severity.NOTE)],
+        ),
         (seen(a_hazard(), confirmed=()), [("import-race/not-settled", Severity.WARNING)]),
         (seen(spared=(a_hazard(),)), [("import-race/interpreter-immune", Severity.NOTE)]),
         (seen(recorded=a_run()), [("import-race/not-recorded", Severity.WARNING)]),
-        (seen(recorded=a_run(a_process(), exit_code=1)), [("import-race/command-failed", Severity.WARNING)]),
-        (seen(FIRED, recorded=a_run(a_process(), exit_code=1)), [("import-race/self-replacing", Severity.ERROR)]),
+        (
+            seen(recorded=a_run(a_process(), exit_code=1)),
+            [("import-race/command-failed", Severity.WARNING)],
+        ),
+        (
+            seen(FIRED, recorded=a_run(a_process(), exit_code=1)),
+            [("import-race/self-replacing", Severity.ERROR)],
+        ),
     ],
 )
-def test_each_standing_has_its_rule_and_severity(what: Seen, expected: list[tuple[str, Severity]]) -> None:
+def test_each_standing_has_its_rule_and_severity(
+    what: Seen, expected: list[tuple[str, Severity]]
+) -> None:
     assert of(what) == expected
     assert all(rule in RULES for rule, _ in expected)
 
@@ -113,7 +174,10 @@ def test_a_finding_names_both_imports_where_the_thread_was_started_and_how_close
         an_import("worker", "lazy", 3),
         names=("Thing",),
         thread_started_at=Site(file="app.py", line=7, module="__main__"),
-        chain=(Site(file="app.py", line=2, module="__main__"), Site(file="app.py", line=3, module="__main__")),
+        chain=(
+            Site(file="app.py", line=2, module="__main__"),
+            Site(file="app.py", line=3, module="__main__"),
+        ),
     )
 
     finding = only(seen(a_hazard(first=first)))
@@ -136,7 +200,10 @@ def test_a_confirmed_finding_quotes_the_run_in_which_it_fired() -> None:
 
     finding = only(seen(a_hazard(), confirmed=(((run,), run),)), {4: "ImportError: no"})
 
-    assert finding.evidence[-1].excerpt == "the run with the delay ended with exit code 1\nImportError: no"
+    assert (
+        finding.evidence[-1].excerpt
+        == "the run with the delay ended with exit code 1\nImportError: no"
+    )
 
 
 def test_a_run_that_ended_well_is_not_quoted() -> None:
@@ -146,14 +213,17 @@ def test_a_run_that_ended_well_is_not_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "said"), [(RUN, "no other thread came within 2 s"), (a_held_run(MET), "brought the two together")]
+    ("run", "said"),
+    [(RUN, "no other thread came within 2 s"), (a_held_run(MET), "brought the two together")],
 )
 def test_a_hazard_that_did_not_fire_says_what_was_tried(run: Any, said: str) -> None:
     assert said in only(seen(a_hazard(), confirmed=(((run,), None),))).summary
 
 
 def test_children_that_are_not_followed_are_named_once_for_each_reason() -> None:
-    escapes = tuple(Escape(t=1, n=0, argv=("python", "-I", str(number)), why="-I") for number in range(3))
+    escapes = tuple(
+        Escape(t=1, n=0, argv=("python", "-I", str(number)), why="-I") for number in range(3)
+    )
 
     finding = only(seen(recorded=a_run(a_process(escapes=escapes))))
 
@@ -166,7 +236,10 @@ def test_the_same_modules_at_other_places_and_in_other_processes_are_one_finding
 
     finding = only(seen(a_hazard(), other, recorded=a_run(a_process(), a_process(pid=2))))
 
-    assert finding.evidence[2].excerpt == "50 ms apart\nthe same at 1 more pairs of places\nin process 1, 2"
+    assert (
+        finding.evidence[2].excerpt
+        == "50 ms apart\nthe same at 1 more pairs of places\nin process 1, 2"
+    )
 
 
 def test_facts_are_json_and_hold_every_hazard() -> None:
@@ -182,15 +255,24 @@ def test_facts_are_json_and_hold_every_hazard() -> None:
 def test_every_run_is_an_attempt_that_says_whether_it_ended_as_the_recorded_one() -> None:
     run = msgspec.structs.replace(a_held_run(HELD, exit_code=1), ended_as_recorded=False)
 
-    recorded, held = attempts(seen(a_hazard(), confirmed=(((run,), run),)), (run,), {1: "held-1.stderr"})
+    recorded, held = attempts(
+        seen(a_hazard(), confirmed=(((run,), run),)), (run,), {1: "held-1.stderr"}
+    )
 
     assert (recorded.name, recorded.ok) == ("recorded", True)
-    assert (held.ok, held.log, held.facts["same_end_as_recorded"]) == (False, "held-1.stderr", False)
+    assert (held.ok, held.log, held.facts["same_end_as_recorded"]) == (
+        False,
+        "held-1.stderr",
+        False,
+    )
     assert held.facts["fired"] is True
 
 
 def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
-    assert [case.outcome for case in cases(seen(FIRED, a_hazard(Kind.FAILED, "x")))] == [Outcome.FAILED, Outcome.ERROR]
+    assert [case.outcome for case in cases(seen(FIRED, a_hazard(Kind.FAILED, "x")))] == [
+        Outcome.FAILED,
+        Outcome.ERROR,
+    ]
     assert [case.outcome for case in cases(seen())] == [Outcome.PASSED]
     assert cases(seen(recorded=a_run())) == ()
 

@@ -54,13 +54,22 @@ def test_an_import_is_a_span_of_its_thread_with_place_and_result() -> None:
     assert (outer["name"], outer["cat"], outer["pid"], outer["tid"]) == ("outer", "import", 7, 1)
     assert (outer["ts"], outer["dur"]) == (2000, 4000)
     assert (lazy["ts"], lazy["dur"]) == (4000, 1000)
-    assert lazy["args"] == {"within": "outer", "file": "outer.py", "line": 11, "status": "loaded", "replaced": True}
+    assert lazy["args"] == {
+        "within": "outer",
+        "file": "outer.py",
+        "line": 11,
+        "status": "loaded",
+        "replaced": True,
+    }
 
 
 def test_threads_and_processes_are_named() -> None:
     trace = Trace(pid=7)
     trace.background("app")
-    names = [(event["name"], event["tid"], event["args"]) for event in of_phase(drawn(trace.process()), "M")]
+    names = [
+        (event["name"], event["tid"], event["args"])
+        for event in of_phase(drawn(trace.process()), "M")
+    ]
     assert ("process_name", 0, {"name": "py app.py (pid 7)"}) in names
     assert ("thread_name", 1, {"name": "Thread-1, started at app.py:5"}) in names
     assert ("thread_sort_index", 1, {"sort_index": 1}) in names
@@ -83,7 +92,11 @@ def test_a_wait_is_a_span_with_its_owner_and_an_avoided_deadlock_an_instant() ->
     assert (wait["cat"], wait["ts"], wait["dur"]) == ("wait", 1500, 500)
     assert wait["args"] == {"outcome": "replaced", "owner": "Thread-1"}
     (instant,) = of_phase(events, "i")
-    assert (instant["s"], instant["ts"], instant["args"]) == ("p", 3000, {"held": ["a"], "owner": "Thread-1"})
+    assert (instant["s"], instant["ts"], instant["args"]) == (
+        "p",
+        3000,
+        {"held": ["a"], "owner": "Thread-1"},
+    )
 
 
 def test_an_import_without_an_end_lasts_until_the_last_event() -> None:
@@ -114,7 +127,9 @@ import part_c, http.client
 for thread in threads: thread.join()
 """
     (tmp_path / "part_c.py").write_text("import part_b, email.message")
-    subprocess.run([sys.executable, "-c", text], env=recording(os.environ, tmp_path), check=True, cwd=tmp_path)
+    subprocess.run(
+        [sys.executable, "-c", text], env=recording(os.environ, tmp_path), check=True, cwd=tmp_path
+    )
     (path,) = tmp_path.glob("*.trace")
     process = read_trace(path.read_text("ascii"))
     assert process is not None

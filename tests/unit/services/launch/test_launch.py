@@ -19,7 +19,14 @@ from ci_doctor.services.launch.options import choose
 from ci_doctor.services.launch.record import Record, ServiceRun
 from ci_doctor.services.launch.report import report_fields
 from ci_doctor.services.launch.verdict import conclude, status
-from ci_doctor.services.outcome import EventKind, FailureKind, Process, ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.outcome import (
+    EventKind,
+    FailureKind,
+    Process,
+    ServiceEvent,
+    ServiceFailure,
+    StopResult,
+)
 from ci_doctor.services.probes.ready import parse_ready
 from ci_doctor.services.spec import ServiceSpec
 
@@ -52,7 +59,12 @@ def test_a_command_takes_the_place_of_a_configured_one() -> None:
 
 
 def test_probes_change_and_needs_are_added() -> None:
-    specs, _ = choose(CONFIGURED, (), ("vllm=http://h/?a=b", 'kv={ log = "x=y" }'), ("vllm=other", "vllm=kv, other"))
+    specs, _ = choose(
+        CONFIGURED,
+        (),
+        ("vllm=http://h/?a=b", 'kv={ log = "x=y" }'),
+        ("vllm=other", "vllm=kv, other"),
+    )
     assert specs["vllm"].ready == "http://h/?a=b"
     assert specs["kv"].ready == '{ log = "x=y" }'
     assert specs["vllm"].needs == ["kv", "other"]
@@ -102,7 +114,8 @@ def running(name: str, port: int) -> RunningService:
 
 def test_ports_are_filled_into_the_clients_words() -> None:
     words = filled_words(
-        ("http://127.0.0.1:{kv.port}/", '{"a": {}}', "{{server.port}}"), [running("kv", 81), running("b", 82)]
+        ("http://127.0.0.1:{kv.port}/", '{"a": {}}', "{{server.port}}"),
+        [running("kv", 81), running("b", 82)],
     )
     assert words == ("http://127.0.0.1:81/", '{"a": {}}', "{{server.port}}")
 
@@ -142,19 +155,33 @@ def test_a_client_that_cannot_be_run_is_known_before(tmp_path: Path) -> None:
 # --- what the end means ---
 
 RUNS = (
-    ServiceRun(name="kv", pid=5, log="/work/out/logs/kv-1.log", started_at=1.0, ready_s=0.5, ended_at=4.0),
     ServiceRun(
-        name="vllm", pid=6, log="/work/out/logs/vllm-1.log", started_at=1.5, ended_at=3.5, by_itself=True, exit_code=1
+        name="kv", pid=5, log="/work/out/logs/kv-1.log", started_at=1.0, ready_s=0.5, ended_at=4.0
+    ),
+    ServiceRun(
+        name="vllm",
+        pid=6,
+        log="/work/out/logs/vllm-1.log",
+        started_at=1.5,
+        ended_at=3.5,
+        by_itself=True,
+        exit_code=1,
     ),
 )
 FAILURE = ServiceFailure(
-    kind=FailureKind.DIED, service="vllm", message="vllm died", log="/work/out/logs/vllm-1.log", duration_s=2.0
+    kind=FailureKind.DIED,
+    service="vllm",
+    message="vllm died",
+    log="/work/out/logs/vllm-1.log",
+    duration_s=2.0,
 )
 WELL = ClientRun(words=("/usr/bin/pytest", "-x"), returncode=0, duration_s=3.2)
 
 
 def launched(**changes: Any) -> Launched:
-    return replace(Launched(services=RUNS, client=WELL, stopped=StopResult(duration_s=0.1)), **changes)
+    return replace(
+        Launched(services=RUNS, client=WELL, stopped=StopResult(duration_s=0.1)), **changes
+    )
 
 
 def fields(of: Launched) -> dict[str, Any]:
@@ -164,7 +191,10 @@ def fields(of: Launched) -> dict[str, Any]:
 def test_a_client_that_ends_well_is_a_pass() -> None:
     concluded = conclude(launched(), CODES)
     assert (concluded.verdict, concluded.exit_code) == (Verdict.PASS, 0)
-    assert concluded.summary == "pytest ended with exit code 0 after 3.2 s; kv and vllm lived until then"
+    assert (
+        concluded.summary
+        == "pytest ended with exit code 0 after 3.2 s; kv and vllm lived until then"
+    )
 
 
 @pytest.mark.parametrize(("returncode", "code"), [(3, 3), (75, 75), (-9, 137), (-15, 143)])
@@ -188,14 +218,18 @@ def test_a_dead_service_is_the_cause_whatever_the_client_says() -> None:
         ("vllm", Outcome.FAILED),
         ("pytest", Outcome.SKIPPED),
     ]
-    assert [(attempt.name, attempt.ok, attempt.outcome, attempt.log) for attempt in told["attempts"]] == [
+    assert [
+        (attempt.name, attempt.ok, attempt.outcome, attempt.log) for attempt in told["attempts"]
+    ] == [
         ("kv", True, "ready after 0.5 s, stopped", "logs/kv-1.log"),
         ("vllm", False, "never ready, died: exit code 1", "logs/vllm-1.log"),
     ]
 
 
 def test_a_cause_outside_the_change_may_be_retried_under_the_repositorys_own_code() -> None:
-    of = launched(failure=replace(FAILURE, kind=FailureKind.OUTSIDE), client=replace(WELL, duration_s=0.0))
+    of = launched(
+        failure=replace(FAILURE, kind=FailureKind.OUTSIDE), client=replace(WELL, duration_s=0.0)
+    )
     concluded = conclude(of, {**CODES, "infra": 255})
     assert (concluded.verdict, concluded.exit_code) == (Verdict.INFRA, 255)
     assert concluded.summary == "the service vllm failed, so pytest was not run"
@@ -203,10 +237,15 @@ def test_a_cause_outside_the_change_may_be_retried_under_the_repositorys_own_cod
 
 
 def test_without_a_client_a_death_stops_everything() -> None:
-    assert "every service was stopped" in conclude(launched(failure=FAILURE, client=None), CODES).summary
+    assert (
+        "every service was stopped"
+        in conclude(launched(failure=FAILURE, client=None), CODES).summary
+    )
 
 
-@pytest.mark.parametrize(("received", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+@pytest.mark.parametrize(
+    ("received", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
+)
 def test_a_signal_leaves_no_verdict(received: signal.Signals, code: int) -> None:
     concluded = conclude(launched(received=received, client=None), CODES)
     assert (concluded.verdict, concluded.exit_code) == (None, code)
@@ -215,14 +254,19 @@ def test_a_signal_leaves_no_verdict(received: signal.Signals, code: int) -> None
 
 
 def test_what_outlived_the_stop_is_told() -> None:
-    of = launched(received=signal.SIGINT, stopped=StopResult(survivors=(Process(pid=9, name="d"),), duration_s=8))
+    of = launched(
+        received=signal.SIGINT,
+        stopped=StopResult(survivors=(Process(pid=9, name="d"),), duration_s=8),
+    )
     assert "could not stop d" in conclude(of, CODES).summary
     assert [finding.rule for finding in fields(of)["findings"]] == ["services/survivor"]
 
 
 def test_what_had_no_time_to_end_is_not_blamed_for_it() -> None:
     killed = StopResult(killed=(Process(pid=9, name="d"),), duration_s=0.1)
-    assert [finding.rule for finding in fields(launched(stopped=killed))["findings"]] == ["services/killed"]
+    assert [finding.rule for finding in fields(launched(stopped=killed))["findings"]] == [
+        "services/killed"
+    ]
     assert fields(launched(stopped=killed, received=signal.SIGINT, hurried=True))["findings"] == ()
 
 
@@ -253,10 +297,16 @@ def test_events_make_the_record() -> None:
     record = Record(("kv", "vllm"))
     for event in (
         ServiceEvent(kind=EventKind.STARTED, service="kv", at=1.0, pid=5, log="l"),
-        ServiceEvent(kind=EventKind.READY, service="kv", at=1.5, pid=5, duration_s=0.5, url="http://h:1"),
+        ServiceEvent(
+            kind=EventKind.READY, service="kv", at=1.5, pid=5, duration_s=0.5, url="http://h:1"
+        ),
         ServiceEvent(kind=EventKind.STOPPING, service="kv", at=2.0, pid=5),
-        ServiceEvent(kind=EventKind.KILLED, service=None, at=2.5, pid=9, name="w", signal="SIGKILL"),
-        ServiceEvent(kind=EventKind.STOPPED, service="kv", at=3.0, pid=5, signal="SIGTERM", peak_rss=7),
+        ServiceEvent(
+            kind=EventKind.KILLED, service=None, at=2.5, pid=9, name="w", signal="SIGKILL"
+        ),
+        ServiceEvent(
+            kind=EventKind.STOPPED, service="kv", at=3.0, pid=5, signal="SIGTERM", peak_rss=7
+        ),
     ):
         record.add(event)
     kv, vllm = record.services

@@ -94,7 +94,9 @@ def number_lines(path: Path, first: int, last: int) -> None:
 
 
 def numbers(path: Path) -> list[int]:
-    return [int(line) for line in path.read_text().splitlines() if not line.startswith("[ci-doctor")]
+    return [
+        int(line) for line in path.read_text().splitlines() if not line.startswith("[ci-doctor")
+    ]
 
 
 def test_a_log_within_its_limit_is_left_alone(tmp_path: Path) -> None:
@@ -119,7 +121,9 @@ def test_disk_space_is_given_back_while_the_log_is_written(tmp_path: Path) -> No
 
 
 @any_file_system
-def test_a_bounded_log_keeps_its_head_and_its_end_and_says_what_is_gone(tmp_path: Path, free: Free) -> None:
+def test_a_bounded_log_keeps_its_head_and_its_end_and_says_what_is_gone(
+    tmp_path: Path, free: Free
+) -> None:
     log = tmp_path / "log"
     bound = LogBound(log, LIMIT, free)
     for block in range(20):
@@ -127,7 +131,11 @@ def test_a_bounded_log_keeps_its_head_and_its_end_and_says_what_is_gone(tmp_path
         bound.check()
     told = bound.finish()
     text = log.read_text()
-    note = re.search(r"^\[ci-doctor: ([\d,]+) bytes were cut here; log_limit is 262,144 bytes\]$", text, re.MULTILINE)
+    note = re.search(
+        r"^\[ci-doctor: ([\d,]+) bytes were cut here; log_limit is 262,144 bytes\]$",
+        text,
+        re.MULTILINE,
+    )
     assert note is not None
     cut = int(note[1].replace(",", ""))
     assert told == f"{note[1]} bytes were cut from the middle of log; log_limit is 262,144 bytes"
@@ -188,7 +196,9 @@ def test_a_disk_too_full_to_write_the_log_anew_leaves_it_as_it_is(tmp_path: Path
     bound = LogBound(log, LIMIT)
     bound.check()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (32 * KIB, before[1]))  # Python ignores SIGXFSZ: an OSError, as ENOSPC
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (32 * KIB, before[1])
+    )  # Python ignores SIGXFSZ: an OSError, as ENOSPC
     try:
         assert "bytes were cut" in bound.finish()
     finally:

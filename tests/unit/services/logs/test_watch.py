@@ -98,7 +98,9 @@ def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
     async def test(_: Reader, __: LogWatch) -> None:
         return
 
-    assert watched(tmp_path / "log", test).lines == ["\ufffd\ufffd ab"], "also when it is closed before its first turn"
+    assert watched(tmp_path / "log", test).lines == ["\ufffd\ufffd ab"], (
+        "also when it is closed before its first turn"
+    )
 
 
 def test_a_line_that_does_not_end_is_handed_out_in_pieces(tmp_path: Path) -> None:
@@ -113,7 +115,9 @@ def test_a_line_that_does_not_end_is_handed_out_in_pieces(tmp_path: Path) -> Non
     assert max(map(len, reader.lines)) == 64 * 1024
 
 
-def test_one_that_is_far_behind_goes_on_at_the_end_and_says_what_it_left_out(tmp_path: Path) -> None:
+def test_one_that_is_far_behind_goes_on_at_the_end_and_says_what_it_left_out(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "log"
     with log.open("wb") as file:
         for number in range(300_000):
@@ -195,7 +199,8 @@ def test_closing_from_within_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "fatal"), [("E 12:00 CUDA error: an illegal address", True), ("no error here", False), ("", False)]
+    ("line", "fatal"),
+    [("E 12:00 CUDA error: an illegal address", True), ("no error here", False), ("", False)],
 )
 def test_a_fatal_line_holds_the_pattern_anywhere(line: str, fatal: bool) -> None:
     assert FatalLine(r"CUDA error").matches(line) is fatal

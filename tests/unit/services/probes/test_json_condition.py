@@ -74,7 +74,8 @@ def test_the_document_itself_may_be_a_list() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", ".", ".a", "a.", "a..b", "a[", "a[x]", "a ==", "== 1", "a = 1", "a == b", "a b"]
+    "text",
+    ["", " ", ".", ".a", "a.", "a..b", "a[", "a[x]", "a ==", "== 1", "a = 1", "a == b", "a b"],
 )
 def test_what_is_no_condition_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="json ="):

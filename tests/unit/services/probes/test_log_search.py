@@ -35,7 +35,9 @@ def test_a_pattern_is_found(pattern: str, pieces: list[bytes]) -> None:
     assert found(pattern, *pieces)
 
 
-@pytest.mark.parametrize("pieces", [[b""], [b"not ready"], [b"x" * 20_000 + b"ready"], [b"x" * 20_000, b"ready"]])
+@pytest.mark.parametrize(
+    "pieces", [[b""], [b"not ready"], [b"x" * 20_000 + b"ready"], [b"x" * 20_000, b"ready"]]
+)
 def test_the_beginning_of_a_line_is_not_where_the_window_begins(pieces: list[bytes]) -> None:
     assert not found("^ready", *pieces)
     assert not found("^xxx", *([b"-" * 1000, *pieces]))

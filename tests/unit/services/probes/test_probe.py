@@ -58,7 +58,9 @@ def ask(
         async with server:
             port = server.sockets[0].getsockname()[1]
             probe = parse_ready(ReadySpec(http="/health?x=1", **table), port, directory=Path())
-            seen = await wait_until_ready(probe, limit_s, ProbeContext(environment=environment or {}))
+            seen = await wait_until_ready(
+                probe, limit_s, ProbeContext(environment=environment or {})
+            )
             scene.done.set()
             return seen, scene
 
@@ -70,7 +72,9 @@ def probe_text(text: str, limit_s: float, context: ProbeContext | None = None) -
     return asyncio.run(wait_until_ready(probe, limit_s, context or ProbeContext()))
 
 
-@pytest.mark.parametrize("first_line", [b"HTTP/1.1 200 OK", b"HTTP/1.0 204 No Content", b"HTTP/1.1 299"])
+@pytest.mark.parametrize(
+    "first_line", [b"HTTP/1.1 200 OK", b"HTTP/1.0 204 No Content", b"HTTP/1.1 299"]
+)
 def test_an_answer_of_200_to_299_is_ready(first_line: bytes) -> None:
     seen, server = ask([first_line + b"\r\n\r\n"])
     assert seen is None
@@ -86,7 +90,9 @@ def test_a_server_that_is_loading_is_asked_again() -> None:
 def test_what_becomes_ready_is_noticed_within_100_ms() -> None:
     seen, server = ask([BUSY] * 30 + [OK])
     assert seen is None
-    gaps = sorted(later - earlier for earlier, later in zip(server.times, server.times[1:], strict=False))
+    gaps = sorted(
+        later - earlier for earlier, later in zip(server.times, server.times[1:], strict=False)
+    )
     assert gaps[len(gaps) // 2] <= 0.1
 
 
@@ -100,7 +106,10 @@ def test_proxies_have_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
     ("answered", "told"),
     [
         (BUSY, "HTTP status 503"),
-        (answer(b"", status="307 Temporary Redirect", headers="Location: /x\r\n"), "HTTP status 307"),
+        (
+            answer(b"", status="307 Temporary Redirect", headers="Location: /x\r\n"),
+            "HTTP status 307",
+        ),
         (b"", "the connection was closed without an answer"),
         (b"SSH-2.0-OpenSSH\r\n", "the answer is not HTTP"),
         (b"x" * 200_000, "the answer is not HTTP"),
@@ -116,7 +125,8 @@ def test_only_the_statuses_that_are_named_are_good_ones() -> None:
 
 
 CHUNKED = answer(
-    b'7;x=y\r\n{"data"\r\nD\r\n: [{"id": 1}]\r\n1\r\n}\r\n0\r\nX: y\r\n\r\n', headers="transfer-encoding: Chunked\r\n"
+    b'7;x=y\r\n{"data"\r\nD\r\n: [{"id": 1}]\r\n1\r\n}\r\n0\r\nX: y\r\n\r\n',
+    headers="transfer-encoding: Chunked\r\n",
 )
 
 
@@ -143,7 +153,11 @@ def test_a_body_ends_where_its_length_says_and_not_with_the_connection() -> None
 @pytest.mark.parametrize(
     ("answered", "table", "told"),
     [
-        (answer(b"loading\n40 %"), {"body": "READY"}, "the body does not match /READY/: loading 40 %"),
+        (
+            answer(b"loading\n40 %"),
+            {"body": "READY"},
+            "the body does not match /READY/: loading 40 %",
+        ),
         (answer(b""), {"body": "READY"}, "the body does not match /READY/: it is empty"),
         (answer(b"<html>"), {"json": "data"}, "the body is no JSON: <html>"),
         (answer(b"[" * 100_000), {"json": "data"}, "the body is no JSON: [[["),
@@ -152,7 +166,11 @@ def test_a_body_ends_where_its_length_says_and_not_with_the_connection() -> None
             {"json": 'id == "qwen"'},
             'json id == "qwen" does not hold, it is "llama": {"id": "llama"}',
         ),
-        (answer(b"{}"), {"json": "data[0].id"}, "json data[0].id does not hold, there is no data: {}"),
+        (
+            answer(b"{}"),
+            {"json": "data[0].id"},
+            "json data[0].id does not hold, there is no data: {}",
+        ),
         (
             answer(b"cut", headers="Content-Length: 99\r\n"),
             {"body": "cut"},
@@ -167,7 +185,9 @@ def test_a_body_ends_where_its_length_says_and_not_with_the_connection() -> None
         (answer(b"X: y\r\n" * 400), {"body": "ready"}, "the answer has more headers"),
     ],
 )
-def test_a_body_that_is_not_the_wanted_one_is_told(answered: bytes, table: dict[str, Any], told: str) -> None:
+def test_a_body_that_is_not_the_wanted_one_is_told(
+    answered: bytes, table: dict[str, Any], told: str
+) -> None:
     headless = answered.replace(b"\r\n\r\n", b"\r\n", 1) if told.endswith("headers") else answered
     seen = ask([headless], 0, **table)[0] or ""
     assert seen.startswith(told)
@@ -176,11 +196,19 @@ def test_a_body_that_is_not_the_wanted_one_is_told(answered: bytes, table: dict[
 
 def test_headers_and_authorization_are_sent() -> None:
     seen, server = ask(
-        [OK], headers={"x-tenant": "a", "accept": "text/plain"}, authorization="KEY", environment={"KEY": "abc"}
+        [OK],
+        headers={"x-tenant": "a", "accept": "text/plain"},
+        authorization="KEY",
+        environment={"KEY": "abc"},
     )
     assert seen is None
     lines = server.requests[0].decode().splitlines()
-    assert {"X-Tenant: a", "Accept: text/plain", "Authorization: Bearer abc", "Connection: close"} <= set(lines)
+    assert {
+        "X-Tenant: a",
+        "Accept: text/plain",
+        "Authorization: Bearer abc",
+        "Connection: close",
+    } <= set(lines)
     assert "Accept: */*" not in lines
 
 
@@ -239,7 +267,9 @@ def test_tcp_is_ready_when_it_accepts() -> None:
     async def run() -> str | None:
         async with await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            return await wait_until_ready(parse_ready(f"tcp://localhost:{port}", 0, directory=Path()), LIMIT_S)
+            return await wait_until_ready(
+                parse_ready(f"tcp://localhost:{port}", 0, directory=Path()), LIMIT_S
+            )
 
     assert asyncio.run(run()) is None
 
@@ -281,7 +311,9 @@ def when(change: Any, text: str, **context: Any) -> str | None:
         waiting = asyncio.Event()
         probe = parse_ready(text, 0, directory=Path())
         asked = asyncio.create_task(
-            wait_until_ready(probe, LIMIT_S, ProbeContext(**context), on_seen=lambda _: waiting.set())
+            wait_until_ready(
+                probe, LIMIT_S, ProbeContext(**context), on_seen=lambda _: waiting.set()
+            )
         )
         await waiting.wait()
         change()
@@ -307,7 +339,10 @@ def test_a_log_is_ready_when_a_line_matches(tmp_path: Path) -> None:
     told = f"no line of {log} matches /ready/; its last line is: loading 40 %"
     assert probe_text("log:ready", 0, context) == told
     with log.open("ab", buffering=0) as file:
-        assert when(lambda: file.write(b"is rea") and file.write(b"dy"), "log:is ready", log=log) is None
+        assert (
+            when(lambda: file.write(b"is rea") and file.write(b"dy"), "log:is ready", log=log)
+            is None
+        )
     assert probe_text("log:is ready", 0, context) is None
 
 

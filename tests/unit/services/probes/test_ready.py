@@ -27,7 +27,10 @@ def parsed(ready: str | ReadySpec, **placeholders: str) -> Probe:
         ("http://h:1/a?b=c", Probe(scheme=Scheme.HTTP, host="h", port=1, path="/a?b=c")),
         ("https://h/", Probe(scheme=Scheme.HTTP, host="h", port=443, path="/", tls=True)),
         ("tcp://127.0.0.1:7", Probe(scheme=Scheme.TCP, host="127.0.0.1", port=7)),
-        ("log:Uvicorn running on .*:\\d+", Probe(scheme=Scheme.LOG, pattern="Uvicorn running on .*:\\d+")),
+        (
+            "log:Uvicorn running on .*:\\d+",
+            Probe(scheme=Scheme.LOG, pattern="Uvicorn running on .*:\\d+"),
+        ),
         ("exec:./check.sh 'a b'", Probe(scheme=Scheme.EXEC, words=("./check.sh", "a b"))),
         ("file:run/ready", Probe(scheme=Scheme.FILE, file=HERE / "run/ready")),
         ("file:/run/ready", Probe(scheme=Scheme.FILE, file=Path("/run/ready"))),
@@ -73,11 +76,16 @@ def test_a_table_says_what_a_good_answer_is() -> None:
 
 def test_an_inline_table_is_the_same_as_a_table() -> None:
     text = """{ http = "/health", status = [200, 204], json = "data.0.id == \\"qwen\\"" }"""
-    assert read_ready(text) == ReadySpec(http="/health", status=[200, 204], json='data.0.id == "qwen"')
+    assert read_ready(text) == ReadySpec(
+        http="/health", status=[200, 204], json='data.0.id == "qwen"'
+    )
 
 
 def test_placeholders_are_filled_in_every_text() -> None:
-    assert parsed("http://{host}:{port}/{arm}", host="h", port="9", arm="b").describe() == "http://h:9/b"
+    assert (
+        parsed("http://{host}:{port}/{arm}", host="h", port="9", arm="b").describe()
+        == "http://h:9/b"
+    )
     assert parsed(ReadySpec(tcp="127.0.0.1:{port}"), port="9").port == 9
     assert parsed("log:listening on {port}", port="9").pattern == "listening on 9"
     assert parsed(ReadySpec(exec=["check", "{port}"]), port="9").words == ("check", "9")
@@ -128,7 +136,9 @@ def test_what_cannot_be_asked_is_told_in_a_sentence(ready: str, told: str) -> No
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("ready", ["http://user:hunter2@h/", '{ http = "/", authorization = "Bearer hunter2" }'])
+@pytest.mark.parametrize(
+    "ready", ["http://user:hunter2@h/", '{ http = "/", authorization = "Bearer hunter2" }']
+)
 def test_a_secret_in_the_wrong_place_is_refused_without_being_shown(ready: str) -> None:
     with pytest.raises(ValueError, match="variable") as caught:
         parsed(ready)
@@ -136,7 +146,8 @@ def test_a_secret_in_the_wrong_place_is_refused_without_being_shown(ready: str) 
 
 
 @pytest.mark.parametrize(
-    ("value", "sent"), [("abc", "Bearer abc"), (" abc\n", "Bearer abc"), ("Basic dXNlcg==", "Basic dXNlcg==")]
+    ("value", "sent"),
+    [("abc", "Bearer abc"), (" abc\n", "Bearer abc"), ("Basic dXNlcg==", "Basic dXNlcg==")],
 )
 def test_authorization_is_a_bearer_token_unless_it_says_what_it_is(value: str, sent: str) -> None:
     probe = parsed(ReadySpec(http="/", authorization="KEY"))

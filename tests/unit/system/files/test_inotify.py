@@ -31,7 +31,9 @@ class Seen:
         await asyncio.wait_for(self.changed.wait(), LIMIT_S)
 
 
-def watching(path: Path, story: Callable[[Seen, FileWatch], Awaitable[None]], *, notified: bool = True) -> None:
+def watching(
+    path: Path, story: Callable[[Seen, FileWatch], Awaitable[None]], *, notified: bool = True
+) -> None:
     async def run() -> None:
         seen = Seen()
         watch = FileWatch(path, seen.changed.set)
@@ -117,7 +119,9 @@ def test_without_the_kernels_help_a_timer_asks(tmp_path: Path) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         free = os.dup(0)
         os.close(free)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))  # inotify_init1 has no descriptor to give
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (free, hard)
+        )  # inotify_init1 has no descriptor to give
         try:
             watch = FileWatch(path, seen.changed.set)
         finally:

@@ -12,7 +12,12 @@ from ci_doctor.system.processes.exit_status import exit_status, is_ending
 from ci_doctor.system.processes.process_table import look_up
 
 KNOWS_THE_REAPED = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 15)
-ENDINGS = [("os._exit(0)", 0), ("os._exit(7)", 7), ("os.kill(os.getpid(), 9)", -9), ("os.abort()", -6)]
+ENDINGS = [
+    ("os._exit(0)", 0),
+    ("os._exit(7)", 7),
+    ("os.kill(os.getpid(), 9)", -9),
+    ("os.abort()", -6),
+]
 
 
 class Subject:
@@ -54,8 +59,12 @@ def test_how_a_zombie_ended_is_known(ending: str, returncode: int) -> None:
 
 
 @pytest.mark.parametrize(("ending", "returncode"), ENDINGS)
-@pytest.mark.skipif(not KNOWS_THE_REAPED, reason="PIDFD_GET_INFO tells of the reaped since Linux 6.15")
-def test_how_a_process_ended_is_known_after_its_parent_has_waited_for_it(ending: str, returncode: int) -> None:
+@pytest.mark.skipif(
+    not KNOWS_THE_REAPED, reason="PIDFD_GET_INFO tells of the reaped since Linux 6.15"
+)
+def test_how_a_process_ended_is_known_after_its_parent_has_waited_for_it(
+    ending: str, returncode: int
+) -> None:
     subject = Subject(ending)
     subject.end()
     subject.reap()
@@ -89,7 +98,9 @@ def test_a_zero_that_hides_the_truth_is_not_believed() -> None:
         "os.setgid(65534); os.setuid(65534)\n"
         f"print(exit_status(None, {subject.pid}, {subject.started}))"
     )
-    seen = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=30)
+    seen = subprocess.run(
+        [sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=30
+    )
     assert seen.stdout == "None\n"
     subject.reap()
     subject.close()

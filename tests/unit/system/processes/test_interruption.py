@@ -101,5 +101,10 @@ def test_a_hangup_that_nohup_has_ignored_stays_ignored() -> None:
             os.kill(os.getpid(), signal.SIGHUP)
         assert interruption.received is None
     """)
-    ran = subprocess.run(["nohup", sys.executable, "-c", program], env=environment(), capture_output=True, check=False)
+    ran = subprocess.run(
+        ["nohup", sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr

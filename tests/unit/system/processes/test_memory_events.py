@@ -10,7 +10,14 @@ from typing import Literal
 
 import pytest
 
-from ci_doctor.system.processes.memory_events import Level, MemoryEvents, OomCause, mount_of, oom_cause, own_cgroup
+from ci_doctor.system.processes.memory_events import (
+    Level,
+    MemoryEvents,
+    OomCause,
+    mount_of,
+    oom_cause,
+    own_cgroup,
+)
 
 EATER = Path(__file__).parents[2] / "support" / "programs" / "eats_memory.py"
 GIB = 2**30
@@ -46,7 +53,9 @@ def level(kills: int = 0, hit: int = 0, limit: int | None = None) -> Level:
         "a neighbour was killed", "it has moved to another cgroup", "nothing can be seen",
     ],
 )  # fmt: skip
-def test_whose_memory_ran_out(before: list[Level], after: list[Level], cause: OomCause | None) -> None:
+def test_whose_memory_ran_out(
+    before: list[Level], after: list[Level], cause: OomCause | None
+) -> None:
     then = MemoryEvents(levels=tuple(before), host_kills=5)
     now = MemoryEvents(levels=tuple(after), host_kills=6)
     assert oom_cause(then, now) == cause
@@ -73,7 +82,9 @@ def test_whose_memory_it_was_is_told_in_words() -> None:
         (["4:memory:/with:colon"], ("/with:colon", 1)),
     ],
 )
-def test_the_cgroup_that_counts_memory_is_found(lines: list[str], expected: tuple[str, int]) -> None:
+def test_the_cgroup_that_counts_memory_is_found(
+    lines: list[str], expected: tuple[str, int]
+) -> None:
     assert own_cgroup(lines) == expected
 
 
@@ -121,7 +132,9 @@ def small_cgroup() -> Iterator[Path]:
     except (OSError, AssertionError) as error:
         pytest.skip(f"no cgroup can be made here: {error}")
     try:
-        for name in ("memory.max", "memory.swap.max") if version == 2 else ("memory.limit_in_bytes",):
+        for name in (
+            ("memory.max", "memory.swap.max") if version == 2 else ("memory.limit_in_bytes",)
+        ):
             (folder / name).write_text("0" if "swap" in name else "50000000")
         yield folder
     except OSError as error:
@@ -132,7 +145,9 @@ def small_cgroup() -> Iterator[Path]:
 
 
 def eat(mebibytes: int, cgroup: Path) -> int:
-    return subprocess.run([sys.executable, str(EATER), str(mebibytes), str(cgroup)], timeout=60, check=False).returncode
+    return subprocess.run(
+        [sys.executable, str(EATER), str(mebibytes), str(cgroup)], timeout=60, check=False
+    ).returncode
 
 
 def test_a_kill_for_lack_of_memory_is_named_as_one(small_cgroup: Path) -> None:

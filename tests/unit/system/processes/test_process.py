@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.processes.process import Child, Ending, adopted_ending, describe_exit, has_ended, observed_ending
+from ci_doctor.system.processes.process import (
+    Child,
+    Ending,
+    adopted_ending,
+    describe_exit,
+    has_ended,
+    observed_ending,
+)
 
 
 @pytest.fixture
@@ -35,14 +42,21 @@ def end(process: subprocess.Popen[bytes], pidfd: int) -> None:
 
 @pytest.mark.parametrize(
     ("returncode", "words"),
-    [(0, "exit code 0"), (3, "exit code 3"), (-9, "killed by SIGKILL (9)"), (-40, "killed by signal 40 (40)")],
+    [
+        (0, "exit code 0"),
+        (3, "exit code 3"),
+        (-9, "killed by SIGKILL (9)"),
+        (-40, "killed by signal 40 (40)"),
+    ],
 )
 def test_an_exit_is_told_in_words(returncode: int, words: str) -> None:
     assert describe_exit(returncode) == words
 
 
 def test_a_child_that_lives_is_not_asked_about(process: subprocess.Popen[bytes]) -> None:
-    child = Child(pid=process.pid, pidfd=os.pidfd_open(process.pid), started_at=0.0, ending=lambda _: 1 / 0)  # type: ignore[arg-type, return-value]
+    child = Child(
+        pid=process.pid, pidfd=os.pidfd_open(process.pid), started_at=0.0, ending=lambda _: 1 / 0
+    )  # type: ignore[arg-type, return-value]
     assert child.returncode() is None
     assert child.peak_rss is None
     child.close()
@@ -63,7 +77,9 @@ def test_how_a_child_ended_is_asked_once(process: subprocess.Popen[bytes]) -> No
     child.close()
 
 
-def test_an_ending_that_nobody_knows_is_none_and_hangs_nobody(process: subprocess.Popen[bytes]) -> None:
+def test_an_ending_that_nobody_knows_is_none_and_hangs_nobody(
+    process: subprocess.Popen[bytes],
+) -> None:
     pidfd = os.pidfd_open(process.pid)
     child = Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=lambda _: Ending())
     end(process, pidfd)
@@ -72,21 +88,27 @@ def test_an_ending_that_nobody_knows_is_none_and_hangs_nobody(process: subproces
 
 
 def test_closing_twice_closes_no_stranger(process: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    child = Child(pid=process.pid, pidfd=os.pidfd_open(process.pid), started_at=0.0, ending=lambda _: Ending())
+    child = Child(
+        pid=process.pid, pidfd=os.pidfd_open(process.pid), started_at=0.0, ending=lambda _: Ending()
+    )
     child.close()
     with (tmp_path / "other").open("w") as other:  # takes the number that the pidfd had
         child.close()
         other.write("still open")
 
 
-def test_a_pidfd_says_whether_its_process_has_ended(process: subprocess.Popen[bytes], pidfd: int) -> None:
+def test_a_pidfd_says_whether_its_process_has_ended(
+    process: subprocess.Popen[bytes], pidfd: int
+) -> None:
     assert not has_ended(pidfd)
     end(process, pidfd)
     assert has_ended(pidfd)
     assert has_ended(pidfd, limit_s=None)
 
 
-def test_a_child_that_we_adopted_is_waited_for(process: subprocess.Popen[bytes], pidfd: int) -> None:
+def test_a_child_that_we_adopted_is_waited_for(
+    process: subprocess.Popen[bytes], pidfd: int
+) -> None:
     assert adopted_ending(process.pid, pidfd) is None
     end(process, pidfd)
     ending = adopted_ending(process.pid, pidfd)
@@ -96,7 +118,9 @@ def test_a_child_that_we_adopted_is_waited_for(process: subprocess.Popen[bytes],
     assert ending.peak_rss > 1 << 20
 
 
-def test_another_child_with_the_pid_is_not_waited_for(process: subprocess.Popen[bytes], pidfd: int) -> None:
+def test_another_child_with_the_pid_is_not_waited_for(
+    process: subprocess.Popen[bytes], pidfd: int
+) -> None:
     with subprocess.Popen(["true"]) as other:
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
         assert adopted_ending(other.pid, pidfd) is None
@@ -107,7 +131,9 @@ def test_who_is_not_our_child_has_no_known_ending() -> None:
     assert adopted_ending(1, -1) == Ending()
 
 
-def test_an_ending_can_be_seen_without_waiting(process: subprocess.Popen[bytes], pidfd: int) -> None:
+def test_an_ending_can_be_seen_without_waiting(
+    process: subprocess.Popen[bytes], pidfd: int
+) -> None:
     end(process, pidfd)
     assert observed_ending(process.pid, pidfd) == Ending(returncode=1)
     assert process.wait() == 1

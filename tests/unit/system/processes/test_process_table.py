@@ -5,7 +5,14 @@ import subprocess
 
 import pytest
 
-from ci_doctor.system.processes.process_table import Kin, descendants, ignored_signals, look_up, parse_stat, read_table
+from ci_doctor.system.processes.process_table import (
+    Kin,
+    descendants,
+    ignored_signals,
+    look_up,
+    parse_stat,
+    read_table,
+)
 
 
 def kin(pid: int, parent: int, started: int = 0) -> Kin:
@@ -33,9 +40,12 @@ def test_a_later_process_with_the_pid_of_a_bystander_is_no_bystander() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "threads", "ended"), [("S", 1, False), ("Z", 1, True), ("Z", 2, False), ("D", 1, False)]
+    ("state", "threads", "ended"),
+    [("S", 1, False), ("Z", 1, True), ("Z", 2, False), ("D", 1, False)],
 )
-def test_a_leader_that_left_threads_running_has_not_ended(state: str, threads: int, ended: bool) -> None:
+def test_a_leader_that_left_threads_running_has_not_ended(
+    state: str, threads: int, ended: bool
+) -> None:
     assert Kin(pid=1, parent=0, started=0, state=state, threads=threads, name="x").ended is ended
 
 
@@ -62,7 +72,9 @@ def test_a_pid_that_nobody_has_is_none() -> None:
 def test_of_the_signals_that_ask_to_end_those_are_known_that_a_process_ignores(
     trap: str, ignored: set[signal.Signals]
 ) -> None:
-    with subprocess.Popen(["sh", "-c", f"{trap}\necho ready; read line"], stdin=-1, stdout=-1) as process:
+    with subprocess.Popen(
+        ["sh", "-c", f"{trap}\necho ready; read line"], stdin=-1, stdout=-1
+    ) as process:
         assert process.stdout
         process.stdout.readline()
         assert ignored_signals(process.pid) == ignored

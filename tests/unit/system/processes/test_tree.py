@@ -18,11 +18,15 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait(30)
 
 
-def test_what_was_there_before_is_no_part_of_the_tree(processes: list[subprocess.Popen[bytes]]) -> None:
+def test_what_was_there_before_is_no_part_of_the_tree(
+    processes: list[subprocess.Popen[bytes]],
+) -> None:
     with subprocess.Popen(["sleep", "1000"]) as before:
         tree = OwnTree()
         processes.append(subprocess.Popen(["sleep", "1000"]))
-        assert [kin.pid for kin in tree.living()] == [kin.pid for kin in tree.living(thorough=False)]
+        assert [kin.pid for kin in tree.living()] == [
+            kin.pid for kin in tree.living(thorough=False)
+        ]
         assert [kin.pid for kin in tree.kill(5).killed] == [processes[0].pid]
         assert before.poll() is None
         before.kill()
@@ -42,7 +46,9 @@ def test_below_a_process_is_itself_and_its_family(processes: list[subprocess.Pop
     assert {kin.pid for kin in tree.kill(5).killed} == {*family, processes[1].pid}
 
 
-def test_more_processes_than_are_watched_at_once_are_stopped(processes: list[subprocess.Popen[bytes]]) -> None:
+def test_more_processes_than_are_watched_at_once_are_stopped(
+    processes: list[subprocess.Popen[bytes]],
+) -> None:
     tree = OwnTree()
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     processes += [subprocess.Popen(["sleep", "1000"]) for _ in range(40)]

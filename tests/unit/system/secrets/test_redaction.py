@@ -50,12 +50,18 @@ REDACTOR = Redactor.from_environment({"HF_TOKEN": SECRET, "PATH": "/usr/bin:/bin
     ],
 )
 def test_value_of_a_secret_name_is_hidden_wherever_it_stands(name: str) -> None:
-    assert Redactor.from_environment({name: "xyzzy-4711"}).text("got xyzzy-4711!") == "got [redacted]!"
+    assert (
+        Redactor.from_environment({name: "xyzzy-4711"}).text("got xyzzy-4711!") == "got [redacted]!"
+    )
 
 
-@pytest.mark.parametrize("name", ["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "PATH", "SECRETARY", "KEY", "VLLM_USE_V1"])
+@pytest.mark.parametrize(
+    "name", ["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "PATH", "SECRETARY", "KEY", "VLLM_USE_V1"]
+)
 def test_value_of_another_name_stays(name: str) -> None:
-    assert Redactor.from_environment({name: "xyzzy-4711"}).text("got xyzzy-4711") == "got xyzzy-4711"
+    assert (
+        Redactor.from_environment({name: "xyzzy-4711"}).text("got xyzzy-4711") == "got xyzzy-4711"
+    )
 
 
 def test_buildkites_own_patterns_are_added_to_ours() -> None:
@@ -78,7 +84,9 @@ def test_variables_of_a_service_are_known_too() -> None:
 
 
 def test_password_in_the_url_of_any_variable_is_hidden_on_its_own() -> None:
-    redactor = Redactor.from_environment({"PIP_INDEX_URL": "https://reader:s3cr3t-pw@pypi.internal/simple"})
+    redactor = Redactor.from_environment(
+        {"PIP_INDEX_URL": "https://reader:s3cr3t-pw@pypi.internal/simple"}
+    )
     assert redactor.text("login with s3cr3t-pw failed") == "login with [redacted] failed"
 
 
@@ -109,7 +117,8 @@ def test_every_written_form_is_hidden(written: Callable[[str], str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [PEM, PEM.replace("\n", "\r\n"), json.dumps({"key": PEM}), "log: MIIEvgIBADANBgkqhkiG9w0BAQ"]
+    "text",
+    [PEM, PEM.replace("\n", "\r\n"), json.dumps({"key": PEM}), "log: MIIEvgIBADANBgkqhkiG9w0BAQ"],
 )
 def test_secret_of_several_lines_is_hidden_whole_and_line_by_line(text: str) -> None:
     assert "MIIEvg" not in Redactor([PEM]).text(text)
@@ -167,7 +176,17 @@ def test_value_beside_a_telling_name_is_hidden_unknown_as_it_is(text: str, hidde
 
 def test_command_line_hides_the_word_after_a_secret_option() -> None:
     argv = ["vllm", "--api-key", "sk-1", "--hf-token", "--port", "8", "-e", "HF_TOKEN=x", SECRET]
-    hidden = ("vllm", "--api-key", "[redacted]", "--hf-token", "--port", "8", "-e", "HF_TOKEN=[redacted]", "[redacted]")
+    hidden = (
+        "vllm",
+        "--api-key",
+        "[redacted]",
+        "--hf-token",
+        "--port",
+        "8",
+        "-e",
+        "HF_TOKEN=[redacted]",
+        "[redacted]",
+    )
     assert REDACTOR.argv(argv) == hidden
 
 
@@ -176,7 +195,13 @@ def test_report_keeps_its_shape_and_loses_the_secret_everywhere() -> None:
         argv=("ci-doctor", "--api-key", "sk-unknown", SECRET),
         summary=SECRET,
         reproduce=f"HF_TOKEN={shlex.quote(SECRET)} ci-doctor",
-        findings=(a_finding(summary=SECRET, remedy=SECRET, evidence=(Evidence(file=SECRET, line=3, excerpt=SECRET),)),),
+        findings=(
+            a_finding(
+                summary=SECRET,
+                remedy=SECRET,
+                evidence=(Evidence(file=SECRET, line=3, excerpt=SECRET),),
+            ),
+        ),
         sections=(Section(title=SECRET, lines=(SECRET,)),),
         facts={
             SECRET: [SECRET, {"deep": SECRET, "n": 1}],
@@ -224,14 +249,23 @@ def test_no_known_secret_ever_gets_through(secret: str, before: str, after: str)
 
 
 @settings(deadline=None)
-@given(text=st.text(st.sampled_from("HF_TOKEN=--api-key: 'Authorization Bearer\"\\https://u:p@$\n")))
+@given(
+    text=st.text(st.sampled_from("HF_TOKEN=--api-key: 'Authorization Bearer\"\\https://u:p@$\n"))
+)
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     once = Redactor([]).text(text)
     assert Redactor([]).text(once) == once
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
-@given(pieces=st.lists(st.sampled_from(["S3CRET-S3CRET", "S3CRET-", "x", "\n", "abcdefgh", "gh12345678"]), max_size=40))
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
+@given(
+    pieces=st.lists(
+        st.sampled_from(["S3CRET-S3CRET", "S3CRET-", "x", "\n", "abcdefgh", "gh12345678"]),
+        max_size=40,
+    )
+)
 def test_file_loses_secrets_over_the_borders_of_its_chunks(
     pieces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
