@@ -43,8 +43,11 @@ def config() -> None:
 @output_options
 @click.pass_obj
 def show(
-    invocation: Invocation, config_path: Path | None, as_json: bool, report_dir: Path | None
-) -> int:  # noqa: ARG001
+    invocation: Invocation,
+    config_path: Path | None,
+    as_json: bool,
+    report_dir: Path | None,  # noqa: ARG001
+) -> int:
     """Every value and its origin: default, file and line, or environment."""
     claim(invocation.report_directory)
     loaded = configuration.load(config_path, Path.cwd())

@@ -188,5 +188,7 @@ def _files(directories: Iterable[Path]) -> Iterable[str]:
     for top in {os.path.realpath(directory) for directory in directories}:
         for directory, _, names in os.walk(top):  # what cannot be read is left out, as os.walk does
             yield from (
-                os.path.join(directory, name) for name in names if not name.endswith(".lock")
-            )  # noqa: PTH118
+                os.path.join(directory, name)  # noqa: PTH118
+                for name in names
+                if not name.endswith(".lock")
+            )

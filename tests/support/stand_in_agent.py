@@ -120,8 +120,8 @@ def upload(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, ob
     ]
     literal = "--literal" in flags
     names = (
-        parts if literal else [name for part in parts for name in glob.glob(part, recursive=True)]
-    )  # noqa: PTH207
+        parts if literal else [name for part in parts for name in glob.glob(part, recursive=True)]  # noqa: PTH207
+    )
     missing = [name for name in names if not Path(name).is_file()]
     if missing:
         end(f"fatal: failed to upload artifacts: open {missing[0]}: no such file or directory", 1)

@@ -138,8 +138,8 @@ class Watched:
         if (
             len(names) == 1
             and names[0] in self.triggers
-            and sys._getframe(1).f_globals.get("__name__") == "runpy"
-        ):  # noqa: SLF001
+            and sys._getframe(1).f_globals.get("__name__") == "runpy"  # noqa: SLF001
+        ):
             preload_all(self.rules, names[0])
             self.done(names[0])
         return self.originals["get_code"](*names)

@@ -22,9 +22,9 @@ class StubLoader:
 
     def exec_module(self, module: "Any") -> None:
         """Execute the source."""
-        exec(
+        exec(  # noqa: S102
             compile(self.source, f"<{module.__name__}, a stub of ci-doctor>", "exec"), vars(module)
-        )  # noqa: S102
+        )
 
     def get_source(self, name: str) -> str:  # noqa: ARG002
         """For tracebacks."""

@@ -19,7 +19,7 @@ from ci_doctor.system.processes.memory_events import (
     own_cgroup,
 )
 
-EATER = Path(__file__).parents[2] / "support" / "programs" / "eats_memory.py"
+EATER = Path(__file__).parents[3] / "support" / "programs" / "eats_memory.py"
 GIB = 2**30
 
 HOST = ["26 1 0:23 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"]
