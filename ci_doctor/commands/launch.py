@@ -29,7 +29,7 @@ from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.events import EventLog
 from ci_doctor.services.launch.client import check_words, problem
-from ci_doctor.services.launch.launch import Plan, run
+from ci_doctor.services.launch.launch import LaunchPlan, run
 from ci_doctor.services.launch.options import choose
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system.files.streams import open_closed_streams
@@ -151,7 +151,7 @@ def _prepare(
     check_words(client, order)
     codes, _ = read_exit_codes(loaded, os.environ)
     return Job(
-        plan=Plan(
+        plan=LaunchPlan(
             specs=specs,
             names=names,
             order=order,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.errors import UsageError
-from ci_doctor.services.launch.launch import Plan
+from ci_doctor.services.launch.launch import LaunchPlan
 from ci_doctor.services.launch.launched import Launched
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Job(Struct, frozen=True, kw_only=True):
     """Everything that is known before the first start."""
 
-    plan: Plan
+    plan: LaunchPlan
     codes: Mapping[str, int]
     directory: Path
     redactor: Redactor

@@ -24,9 +24,9 @@ from ci_doctor.commands.warm_up import WarmUp
 from ci_doctor.config import loading as config
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.restart.experiment import run
-from ci_doctor.restart.notes import Progress
+from ci_doctor.restart.notes import RestartProgress
 from ci_doctor.restart.planning import make_plan
-from ci_doctor.restart.settings import Plan, RestartSettings
+from ci_doctor.restart.settings import RestartPlan, RestartSettings
 from ci_doctor.restart.starts import Starts
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
@@ -103,7 +103,7 @@ def restart_check(
 class Job(Struct, frozen=True, kw_only=True):
     """Everything that is known before the first start."""
 
-    plan: Plan
+    plan: RestartPlan
     codes: Mapping[str, int]
     redactor: Redactor
 
@@ -133,7 +133,7 @@ def _perform(job: Job, invocation: Invocation, directory: Path, *, as_json: bool
     """Check, and deliver the report. Once everything has stopped, no signal takes the report away."""
     interruption, starts, lines, warm_up = Interruption(), Starts(), PhaseLines(), WarmUp()
 
-    def on_progress(progress: Progress) -> None:
+    def on_progress(progress: RestartProgress) -> None:
         if progress.event is not None:
             starts.add(progress.event)
             warm_up(progress.event)

@@ -18,22 +18,27 @@ from ci_doctor.commands.live import event_line
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import exit_code
-from ci_doctor.restart.notes import Progress
-from ci_doctor.restart.observed import Ending, Observation
-from ci_doctor.restart.settings import Plan
+from ci_doctor.restart.notes import RestartProgress
+from ci_doctor.restart.observed import Observation, RestartEnding
+from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.restart.starts import StartRun
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from ci_doctor.model.report import Report
 
-_INTERRUPTIONS = {Ending.SIGINT, Ending.SIGTERM, Ending.SIGHUP, Ending.SIGQUIT}
+_INTERRUPTIONS = {
+    RestartEnding.SIGINT,
+    RestartEnding.SIGTERM,
+    RestartEnding.SIGHUP,
+    RestartEnding.SIGQUIT,
+}
 
 
 class PhaseLines:
     """Give it the progress of a check: a plain line for each event."""
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RestartProgress) -> None:
         """Tell of it."""
         text = progress.text if progress.event is None else event_line(progress.event)
         self.say(f"{progress.phase:<9} {text}")
@@ -56,7 +61,7 @@ def take_secrets_out(starts: Sequence[StartRun], redactor: Redactor) -> Iterator
 
 
 def described(
-    plan: Plan,
+    plan: RestartPlan,
     seen: Observation,
     starts: Sequence[StartRun],
     codes: Mapping[str, int],
@@ -89,7 +94,7 @@ def described(
     )
 
 
-def _terms(plan: Plan) -> Any:
+def _terms(plan: RestartPlan) -> Any:
     from ci_doctor.restart.promise import Terms
 
     return Terms(
@@ -123,7 +128,7 @@ def _interrupted(seen: Observation, invocation: Invocation, fields: dict[str, An
         else "every process was stopped"
     )
     message = f"interrupted by {seen.ending}; {stopped}"
-    code = ExitCode.SIGINT if seen.ending is Ending.SIGINT else ExitCode.SIGTERM
+    code = ExitCode.SIGINT if seen.ending is RestartEnding.SIGINT else ExitCode.SIGTERM
     return invocation.report(
         verdict=None, error=Failure(message=message), exit_code=code, summary=message, **fields
     )
@@ -141,7 +146,7 @@ def hand_over(report: "Report", redactor: Redactor, directory: Path, *, as_json:
         return report.exit_code or int(ExitCode.INFRA)
 
 
-def would_do(plan: Plan, invocation: Invocation) -> "Report":
+def would_do(plan: RestartPlan, invocation: Invocation) -> "Report":
     """What would be started and killed, and nothing done."""
     from ci_doctor.model.report import Failure, Section
 

@@ -15,7 +15,7 @@ from ci_doctor.commands.warm_up import WarmUp
 from ci_doctor.config import loading as config
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.errors import UsageError
-from ci_doctor.services.probes.ready import Probe, Scheme, parse_ready
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme, parse_ready
 from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -160,7 +160,7 @@ def _check_pid(pid: int) -> None:
         )
 
 
-def _probe(ready: str, log: Path | None) -> Probe:
+def _probe(ready: str, log: Path | None) -> ReadinessProbe:
     try:
         probe = parse_ready(ready, 0, directory=Path.cwd())
         probe.authorization_value(os.environ)

@@ -8,53 +8,53 @@ from msgspec import Struct
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.judge import was_killed
-from ci_doctor.restart.observed import Counts, Ending, Observation, Phase
+from ci_doctor.restart.observed import Counts, Observation, Phase, RestartEnding
 from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.services.findings import finding_of, stop_findings
 from ci_doctor.services.outcome import FailureKind
 
 
-class Conclusion(Struct, frozen=True, kw_only=True):
+class RestartConclusion(Struct, frozen=True, kw_only=True):
     """The verdict and its reason, one sentence without a full stop."""
 
     verdict: Verdict
     reason: str
 
 
-def conclude(seen: Observation, promises: Sequence[Promise], terms: Terms) -> Conclusion:
+def conclude(seen: Observation, promises: Sequence[Promise], terms: Terms) -> RestartConclusion:
     """The verdict: a broken promise is a regression, evidence that is missing is never a pass."""
     broken = [promise for promise in promises if promise.state is State.BROKEN]
     if broken:
         names = ", ".join(promise.rule.partition("/")[2] for promise in broken)
         tested = sum(promise.state is not State.UNTESTED for promise in promises)
         reason = f"the restart of {terms.kill} broke {len(broken)} of {tested} promises: {names}"
-        return Conclusion(verdict=Verdict.REGRESSION, reason=reason)
+        return RestartConclusion(verdict=Verdict.REGRESSION, reason=reason)
     if not was_killed(seen):
         return _before_the_kill(seen)
-    if seen.ending is not Ending.COMPLETE:
-        return Conclusion(
+    if seen.ending is not RestartEnding.COMPLETE:
+        return RestartConclusion(
             verdict=Verdict.INCONCLUSIVE, reason="the budget ended before the check did"
         )
     if empty := _proves_nothing(seen, terms):
-        return Conclusion(verdict=Verdict.VOID, reason=empty)
+        return RestartConclusion(verdict=Verdict.VOID, reason=empty)
     after = seen.phases[Phase.AFTER]
-    return Conclusion(
+    return RestartConclusion(
         verdict=Verdict.PASS,
         reason=f"{terms.kill} was killed by {terms.signal} and came back: {after.ok} of {after.sent} requests were "
         f"answered after it, and none hung",
     )
 
 
-def _before_the_kill(seen: Observation) -> Conclusion:
+def _before_the_kill(seen: Observation) -> RestartConclusion:
     baseline = seen.phases.get(Phase.BASELINE, Counts())
     if seen.failures:
         outside = seen.failures[0].kind is FailureKind.OUTSIDE
-        return Conclusion(
+        return RestartConclusion(
             verdict=Verdict.INFRA if outside else Verdict.REGRESSION,
             reason=f"nothing was killed yet: {seen.failures[0].message}",
         )
-    if seen.ending is not Ending.COMPLETE:
-        return Conclusion(
+    if seen.ending is not RestartEnding.COMPLETE:
+        return RestartConclusion(
             verdict=Verdict.INCONCLUSIVE, reason="the budget ended before anything was killed"
         )
     if seen.unready_before:
@@ -63,7 +63,9 @@ def _before_the_kill(seen: Observation) -> Conclusion:
         reason = "nothing was answered even before anything was killed"
     else:
         reason = f"{baseline.failed + baseline.hung} of {baseline.sent} requests were not answered before the kill"
-    return Conclusion(verdict=Verdict.VOID, reason=f"{reason}, so a restart can prove nothing")
+    return RestartConclusion(
+        verdict=Verdict.VOID, reason=f"{reason}, so a restart can prove nothing"
+    )
 
 
 def _proves_nothing(seen: Observation, terms: Terms) -> str | None:
@@ -76,7 +78,7 @@ def _proves_nothing(seen: Observation, terms: Terms) -> str | None:
 
 
 def findings(
-    seen: Observation, promises: Sequence[Promise], conclusion: Conclusion
+    seen: Observation, promises: Sequence[Promise], conclusion: RestartConclusion
 ) -> Iterator[Finding]:
     """One for each broken promise, or the reason why there is no evidence, and then what is worth knowing."""
     for promise in promises:
@@ -102,7 +104,7 @@ def findings(
     yield from _noticed(seen)
 
 
-def _void(seen: Observation, conclusion: Conclusion) -> Finding:
+def _void(seen: Observation, conclusion: RestartConclusion) -> Finding:
     told = [f"{held.label}: {held.seen}" for held in seen.unready_before]
     told += seen.phases.get(Phase.BASELINE, Counts()).errors
     rule = "proves-nothing" if was_killed(seen) else "baseline-failed"

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from ci_doctor.load.metrics import read_metrics
-from ci_doctor.restart.observed import Held
+from ci_doctor.restart.observed import ConditionResult
 from ci_doctor.restart.settings import Condition
 from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.probes.ready import parse_ready
@@ -25,20 +25,22 @@ async def all_held(
     *,
     before: Mapping[str, float],
     since: float,
-) -> tuple[Held, ...]:
+) -> tuple[ConditionResult, ...]:
     """Wait for each at most `limit_s`; seconds count from the monotonic time `since`.
 
     `before` holds what a metric without `at_least` must come back to, by the condition's label.
     """
 
-    async def one(condition: Condition) -> Held:
+    async def one(condition: Condition) -> ConditionResult:
         if condition.metric is not None:
             seen = await _metric(
                 group, condition, condition.metric, limit_s, before.get(condition.label)
             )
         else:
             seen = await _probe(group, condition, context, limit_s)
-        return Held(label=condition.label, after_s=None if seen else clock.now() - since, seen=seen)
+        return ConditionResult(
+            label=condition.label, after_s=None if seen else clock.now() - since, seen=seen
+        )
 
     return tuple(await asyncio.gather(*map(one, conditions)))
 

@@ -3,7 +3,7 @@
 
 from ci_doctor.load.canonical import Canonical, text_of
 from ci_doctor.load.sending import Reply
-from ci_doctor.restart.observed import Counts, Different, Phase
+from ci_doctor.restart.observed import Counts, DifferentAnswer, Phase
 
 _ERRORS_KEPT = 3
 _DIFFERENCES_KEPT = 5
@@ -14,7 +14,7 @@ class Ledger:
     """Give it each reply with the phase in which its request was sent."""
 
     def __init__(self, *, compare: bool) -> None:
-        self.different: list[Different] = []
+        self.different: list[DifferentAnswer] = []
         self.different_count = 0
         self._compare = compare
         self._tallies: dict[Phase, _Tally] = {}
@@ -66,7 +66,7 @@ class Ledger:
             ):
                 before, after = _parting(self._texts[identity], text_of(answer.output))
                 self.different.append(
-                    Different(id=identity, phase=phase, before=before, after=after)
+                    DifferentAnswer(id=identity, phase=phase, before=before, after=after)
                 )
 
 

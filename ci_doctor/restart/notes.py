@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from ci_doctor.restart.ledger import Ledger
-from ci_doctor.restart.observed import Ending, Observation, Phase
+from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.services.outcome import ServiceEvent
 
 if TYPE_CHECKING:
     from ci_doctor.system.gpu_memory import GpuMemory
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+class RestartProgress(Struct, frozen=True, kw_only=True):
     """Something happened: an event of a service, or a phase has come so far (in words)."""
 
     phase: Phase
@@ -29,7 +29,7 @@ class Notes:
     """
 
     def __init__(
-        self, asked: int, on_progress: Callable[[Progress], None], *, compare: bool
+        self, asked: int, on_progress: Callable[[RestartProgress], None], *, compare: bool
     ) -> None:
         self.phase = Phase.BASELINE
         self.gpu_before: tuple[GpuMemory, ...] | None = None
@@ -43,13 +43,13 @@ class Notes:
 
     def say(self, text: str) -> None:
         """Tell of the phase."""
-        self._on_progress(Progress(phase=self.phase, text=text))
+        self._on_progress(RestartProgress(phase=self.phase, text=text))
 
     def event(self, event: ServiceEvent) -> None:
         """Tell of a service."""
-        self._on_progress(Progress(phase=self.phase, event=event))
+        self._on_progress(RestartProgress(phase=self.phase, event=event))
 
-    def observation(self, ending: Ending) -> Observation:
+    def observation(self, ending: RestartEnding) -> Observation:
         """All of it."""
         ledger = self.ledger
         return structs.replace(

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ci_doctor.services.outcome import Process, ServiceFailure, StopResult
+from ci_doctor.services.outcome import NamedProcess, ServiceFailure, StopResult
 
 
 class Phase(StrEnum):
@@ -19,7 +19,7 @@ class Phase(StrEnum):
     AFTER = "after"
 
 
-class Ending(StrEnum):
+class RestartEnding(StrEnum):
     """Why the check ended: all was done (or need not be done any more), or time was up, or a signal came."""
 
     COMPLETE = "complete"
@@ -51,7 +51,7 @@ class Counts(Struct, frozen=True, kw_only=True):
         return self.ok + self.failed + self.hung
 
 
-class Identity(Struct, frozen=True, kw_only=True):
+class ProcessIdentity(Struct, frozen=True, kw_only=True):
     """One start of a service: `started` is clock ticks since boot."""
 
     pid: int
@@ -69,14 +69,14 @@ class Released(Struct, frozen=True, kw_only=True):
     port_s: float | None = None
     port_owner: str | None = None
     tree_s: float | None = None
-    processes: tuple[Process, ...] = ()
+    processes: tuple[NamedProcess, ...] = ()
     commands: tuple[str, ...] = ()
     memory_s: float | None = None
     memory_left: tuple[str, ...] = ()
     rss: int = 0
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class ConditionResult(Struct, frozen=True, kw_only=True):
     """A `recovered` condition: seconds from the relaunch until it held, or None and what was seen instead."""
 
     label: str
@@ -84,7 +84,7 @@ class Held(Struct, frozen=True, kw_only=True):
     seen: str | None = None
 
 
-class Different(Struct, frozen=True, kw_only=True):
+class DifferentAnswer(Struct, frozen=True, kw_only=True):
     """An answer that the baseline never gave to this request: both as a person reads them."""
 
     id: str
@@ -107,7 +107,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     phases: Mapping[Phase, Counts] = {}
     failures: tuple[ServiceFailure, ...] = ()
     failed_in: Phase | None = None
-    unready_before: tuple[Held, ...] = ()
+    unready_before: tuple[ConditionResult, ...] = ()
     killed_at: int | None = None
     refused: bool = False
     ended_s: float | None = None
@@ -116,15 +116,15 @@ class Observation(Struct, frozen=True, kw_only=True):
     ready_s: float | None = None
     recovered_s: float | None = None
     not_ready: str | None = None
-    conditions: tuple[Held, ...] = ()
-    old: Identity | None = None
-    new: Identity | None = None
+    conditions: tuple[ConditionResult, ...] = ()
+    old: ProcessIdentity | None = None
+    new: ProcessIdentity | None = None
     no_longer_ready: str | None = None
-    different: tuple[Different, ...] = ()
+    different: tuple[DifferentAnswer, ...] = ()
     different_count: int = 0
     unstable: tuple[str, ...] = ()
     stopped: StopResult | None = None
-    ending: Ending = Ending.COMPLETE
+    ending: RestartEnding = RestartEnding.COMPLETE
 
     @property
     def ratio(self) -> float | None:

@@ -10,9 +10,9 @@ from ci_doctor.load.sending import Sender
 from ci_doctor.restart.conditions import all_held, metrics_now
 from ci_doctor.restart.footprint import footprint
 from ci_doctor.restart.notes import Notes
-from ci_doctor.restart.observed import Held, Identity, Phase
+from ci_doctor.restart.observed import ConditionResult, Phase, ProcessIdentity
 from ci_doctor.restart.release import Release
-from ci_doctor.restart.settings import Plan
+from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.restart.traffic import Traffic, one_pass
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
@@ -35,7 +35,7 @@ class Phases:
     """Everything is noted in `notes`; `all` may be used once."""
 
     def __init__(
-        self, plan: Plan, group: RunningGroup, context: LaunchContext, notes: Notes
+        self, plan: RestartPlan, group: RunningGroup, context: LaunchContext, notes: Notes
     ) -> None:
         self._plan = plan
         self._group = group
@@ -124,7 +124,7 @@ class Phases:
         service = self._group.services[name]
         held = footprint(self._group.tree.below(service.pid))
         self._notes.note(
-            killed_at=traffic.done, old=Identity(pid=service.pid, started=service.started)
+            killed_at=traffic.done, old=ProcessIdentity(pid=service.pid, started=service.started)
         )
         self._notes.say(
             f"{plan.signal.name} to {name} at {traffic.done} of {len(plan.requests)} requests"
@@ -194,10 +194,12 @@ class Phases:
             self._notes.note(not_ready=seen or "it answered its probe only after the time was up")
             return False
         service = self._group.services[name]
-        self._notes.note(new=Identity(pid=service.pid, started=service.started))
+        self._notes.note(new=ProcessIdentity(pid=service.pid, started=service.started))
         return True
 
-    async def _held(self, since: float, limit_s: float | None = None) -> tuple[Held, ...]:
+    async def _held(
+        self, since: float, limit_s: float | None = None
+    ) -> tuple[ConditionResult, ...]:
         limit_s = self._plan.recovery_timeout_s if limit_s is None else max(0.0, limit_s)
         return await all_held(
             self._group,

@@ -12,7 +12,7 @@ from ci_doctor.config.loading import Config
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import read_requests
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.restart.settings import Condition, Plan, RecoveredSpec, RestartSettings
+from ci_doctor.restart.settings import Condition, RecoveredSpec, RestartPlan, RestartSettings
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.probes.ready import ReadySpec, parse_ready
@@ -47,7 +47,7 @@ def make_plan(
     started: float,
     directory: Path,
     environment: Mapping[str, str],
-) -> Plan:
+) -> RestartPlan:
     """The plan of a check that began at monotonic time `started`. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
     names = settings.services or tuple(specs)
@@ -61,7 +61,7 @@ def make_plan(
         check_gpu_library()
     budget = config.seconds_above_zero(settings.budget, "budget")
     reserve = min(_LONGEST_RESERVE_S, _SHORTEST_RESERVE_S + 0.25 * budget)
-    plan = Plan(
+    plan = RestartPlan(
         specs=specs,
         names=names,
         order=order,
@@ -177,7 +177,7 @@ def _probe_condition(written: RecoveredSpec, service: str) -> Condition:
     )
 
 
-def _check_conditions(plan: Plan, context: LaunchContext) -> None:
+def _check_conditions(plan: RestartPlan, context: LaunchContext) -> None:
     ports = dict.fromkeys(plan.order, _ANY_PORT)
     for condition in plan.conditions:
         if condition.ready is None:

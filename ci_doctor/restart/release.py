@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ci_doctor.restart.footprint import Footprint, left_behind
 from ci_doctor.restart.observed import Released
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.outcome import Process
+from ci_doctor.services.outcome import NamedProcess
 from ci_doctor.services.ports import PortOwner, is_local, owner_of
 from ci_doctor.services.released import GpuMemoryBack, wait_released
 from ci_doctor.services.running import RunningGroup
@@ -84,7 +84,7 @@ class Release:
             port_s=self._port_s,
             port_owner=owner.describe() if owner else None,
             tree_s=None if left else self._tree_s,
-            processes=tuple(Process(pid=kin.pid, name=kin.name) for kin in left),
+            processes=tuple(NamedProcess(pid=kin.pid, name=kin.name) for kin in left),
             commands=commands,
             memory_s=max(self._memory_s, gpu_s)
             if self._memory_s is not None and not memory_left

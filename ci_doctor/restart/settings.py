@@ -63,7 +63,7 @@ class Condition(Struct, frozen=True, kw_only=True):
     at_least: float | None = None
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class RestartPlan(Struct, frozen=True, kw_only=True):
     """Everything that a check needs; times in seconds.
 
     `order` are all services in start order, `names` those asked for. `deadline` is the monotonic time at which the check

@@ -13,7 +13,7 @@ from ci_doctor.services.following import follow
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
-from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, ServiceFailure
+from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, ServiceFailure
 from ci_doctor.system import clock
 from ci_doctor.system.processes.memory_events import MemoryEvents, oom_cause
 from ci_doctor.system.processes.process_table import Kin, look_up
@@ -167,7 +167,7 @@ class DeathWatch:
         dead = is_death(policy, ended.returncode, root_ended=ended.root_ended)
         if not dead and ended.returncode is not None and ended.returncode >= 0:
             return
-        process = Process(pid=ended.kin.pid, name=ended.kin.name)
+        process = NamedProcess(pid=ended.kin.pid, name=ended.kin.name)
         death = self._death(ended.returncode, None)
         self._tell(
             instance.event(

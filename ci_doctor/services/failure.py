@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.root_lines import Excerpt, outside_cause
 from ci_doctor.services.logs.files import is_out_of_space, read_root_lines
-from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure
+from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process import describe_exit, signal_name
 from ci_doctor.system.processes.process_table import Kin, look_up
@@ -76,7 +76,7 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     )
 
 
-def descendant_died(subject: Subject, process: Process, death: Death) -> ServiceFailure:
+def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> ServiceFailure:
     """A process below the service was ended, and the service lives on without it."""
     excerpt, counted = read_root_lines(subject.log)
     message = (
@@ -182,7 +182,7 @@ def never_started(name: str, kind: FailureKind, why: str) -> ServiceFailure:
     )
 
 
-def impostor(probe: Probe, pid: int, tree: Tree) -> PortOwner | None:
+def impostor(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | None:
     """The process that answers on `probe` though it is not ours and older than ours (`pid`); None where unknown."""
     if (
         not probe.is_network

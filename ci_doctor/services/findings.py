@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ci_doctor.diagnosis.root_line import marked, root_index
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure, StopResult
+from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 
 # As many lines as every renderer shows of one excerpt.
 _SHOWN = 10
@@ -119,7 +119,7 @@ def stop_findings(result: StopResult) -> Iterator[Finding]:
         )
 
 
-def _named(processes: tuple[Process, ...]) -> str:
+def _named(processes: tuple[NamedProcess, ...]) -> str:
     """`python (pid 12), worker (pid 14) and 3 more`."""
     names = [f"{process.name} (pid {process.pid})" for process in processes[:_NAMED]]
     more = f" and {len(processes) - _NAMED} more" if len(processes) > _NAMED else ""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.services.failure import Subject
 from ci_doctor.services.outcome import EventKind, ServiceEvent
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
 from ci_doctor.system.processes.process import signal_name
 
@@ -27,7 +27,7 @@ class RunningService(Struct, frozen=True, kw_only=True):
     pid: int
     started: int
     start: int
-    probe: Probe
+    probe: ReadinessProbe
     port: int
     log: Path
     command: tuple[str, ...]
@@ -39,7 +39,7 @@ class RunningService(Struct, frozen=True, kw_only=True):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
 
-class Watched(Protocol):
+class WatchedProcess(Protocol):
     """A process whose end is awaited: our child, or one that a child left in the background."""
 
     pid: int
@@ -64,7 +64,11 @@ class Instance:
     """One start of a service under watch. `wanted` says that its end was asked for, and is no death."""
 
     def __init__(
-        self, service: RunningService, spec: ServiceSpec, filled: FilledSpec, process: Watched
+        self,
+        service: RunningService,
+        spec: ServiceSpec,
+        filled: FilledSpec,
+        process: WatchedProcess,
     ) -> None:
         self.service = service
         self.spec = spec

@@ -21,7 +21,7 @@ class FailureKind(StrEnum):
     OUTSIDE = "outside"
 
 
-class Process(Struct, frozen=True, kw_only=True):
+class NamedProcess(Struct, frozen=True, kw_only=True):
     """A process as a reader knows it."""
 
     pid: int
@@ -36,8 +36,8 @@ class StopResult(Struct, frozen=True, kw_only=True):
     went wrong.
     """
 
-    killed: tuple[Process, ...] = ()
-    survivors: tuple[Process, ...] = ()
+    killed: tuple[NamedProcess, ...] = ()
+    survivors: tuple[NamedProcess, ...] = ()
     duration_s: float
     not_released: tuple[str, ...] = ()
     cut_logs: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     pid: int | None = None
     exit_code: int | None = None
     signal: str | None = None
-    descendant: Process | None = None
+    descendant: NamedProcess | None = None
     peak_rss: int | None = None
     oom: str | None = None
     fatal: str | None = None

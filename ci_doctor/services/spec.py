@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.model.size import parse_size
-from ci_doctor.services.probes.ready import Probe, ReadySpec, parse_ready, read_ready
+from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float
 
@@ -114,7 +114,7 @@ class FilledSpec(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     env: dict[str, str]
     cwd: Path
-    probe: Probe
+    probe: ReadinessProbe
     port: int
     pidfile: Path | None = None
     stop_words: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from msgspec import structs
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, StopResult
+from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, StopResult
 from ci_doctor.services.released import Condition, GpuMemoryBack, PortReleased, wait_released
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
@@ -184,5 +184,5 @@ def _has_ended(pidfd: int) -> bool:
     return False
 
 
-def _as_process(kin: Kin) -> Process:
-    return Process(pid=kin.pid, name=kin.name)
+def _as_process(kin: Kin) -> NamedProcess:
+    return NamedProcess(pid=kin.pid, name=kin.name)

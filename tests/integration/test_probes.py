@@ -18,7 +18,7 @@ import pytest
 from ci_doctor.errors import UsageError
 from ci_doctor.services.ports import reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.probes.ready import Probe, ReadySpec, parse_ready
+from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.process import Child
@@ -157,11 +157,13 @@ def test_a_command_that_can_never_run_is_a_usage_error(commands: Commands, comma
 # --- logs that somebody else writes ---
 
 
-def probe_of(ready: str | ReadySpec, port: int = 0) -> Probe:
+def probe_of(ready: str | ReadySpec, port: int = 0) -> ReadinessProbe:
     return parse_ready(ready, port, directory=Path())
 
 
-def asked_beside(words: Sequence[str], probe: Probe, log: Path) -> tuple[str | None, float]:
+def asked_beside(
+    words: Sequence[str], probe: ReadinessProbe, log: Path
+) -> tuple[str | None, float]:
     """What the probe of a process comes to, and at which monotonic second."""
 
     async def run() -> tuple[str | None, float]:

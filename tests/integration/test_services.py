@@ -24,7 +24,7 @@ from ci_doctor.services.outcome import (
     ServiceFailure,
     StopResult,
 )
-from ci_doctor.services.probes.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system.processes.tree import OwnTree
@@ -312,7 +312,9 @@ def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: S
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
         assert stranger.stdout
         # The line comes later than a tick of start times (10 ms): an interpreter has started before it.
-        target = Probe(scheme=Scheme.TCP, host="127.0.0.1", port=int(stranger.stdout.readline()))
+        target = ReadinessProbe(
+            scheme=Scheme.TCP, host="127.0.0.1", port=int(stranger.stdout.readline())
+        )
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as service:
             strangers_only = OwnTree()
             owner = impostor(target, service.pid, strangers_only)

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from ci_doctor.services.group import start_group
 from ci_doctor.services.launch.launched import ClientRun, Launched
-from ci_doctor.services.launch.record import Record
+from ci_doctor.services.launch.record import LaunchRecord
 from ci_doctor.services.launch.running_client import RunningClient
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.running import RunningGroup
@@ -28,7 +28,7 @@ _GRACE_S = 5.0
 _STOP_S = 8.0
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class LaunchPlan(Struct, frozen=True, kw_only=True):
     """What is started: `order` are all services, `names` those that were asked for. `client` is empty for none.
 
     The client runs in `directory` under `environment` on our own stdin, `client_output` (a file descriptor) and stderr.
@@ -45,7 +45,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def run(
-    plan: Plan,
+    plan: LaunchPlan,
     interruption: Interruption,
     on_event: Callable[[ServiceEvent], None],
     on_ready: Callable[[RunningGroup], None] = lambda _: None,
@@ -64,14 +64,14 @@ class _Launch:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: LaunchPlan,
         on_event: Callable[[ServiceEvent], None],
         on_ready: Callable[[RunningGroup], None],
     ) -> None:
         self.plan = plan
         self.on_event = on_event
         self.on_ready = on_ready
-        self.record = Record(plan.order)
+        self.record = LaunchRecord(plan.order)
         self.group: RunningGroup | None = None
         self.failure: ServiceFailure | None = None
         self.late: ServiceFailure | None = None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from ci_doctor.services.outcome import EventKind, Process, ServiceEvent
+from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent
 
 _ENDED = {EventKind.DIED, EventKind.STOPPED}
 
@@ -29,12 +29,12 @@ class ServiceRun(Struct, frozen=True, kw_only=True):
     peak_rss: int | None = None
 
 
-class Record:
+class LaunchRecord:
     """Give it every event of a group; `services` are in the order of `names`."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._runs = {name: ServiceRun(name=name) for name in names}
-        self.killed: list[Process] = []
+        self.killed: list[NamedProcess] = []
 
     @property
     def services(self) -> tuple[ServiceRun, ...]:
@@ -44,7 +44,7 @@ class Record:
     def add(self, event: ServiceEvent) -> None:
         """Take note of an event."""
         if event.kind is EventKind.KILLED and event.pid is not None:
-            self.killed.append(Process(pid=event.pid, name=event.name or "?"))
+            self.killed.append(NamedProcess(pid=event.pid, name=event.name or "?"))
         run = self._runs.get(event.service or "")
         if run is not None:
             self._runs[run.name] = _after(run, event)

@@ -12,12 +12,18 @@ from ci_doctor.model.report import Attachment, Attempt, Case, Outcome
 from ci_doctor.services.findings import finding_of, stop_findings
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.record import ServiceRun
-from ci_doctor.services.launch.verdict import Conclusion, client_end, client_name, seconds, status
+from ci_doctor.services.launch.verdict import (
+    LaunchConclusion,
+    client_end,
+    client_name,
+    seconds,
+    status,
+)
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 
 def report_fields(
-    launched: Launched, conclusion: Conclusion, *, directory: Path, cwd: Path
+    launched: Launched, conclusion: LaunchConclusion, *, directory: Path, cwd: Path
 ) -> dict[str, Any]:
     """The other fields of the report in `directory`; paths below `cwd` are shown relative to it."""
     return {
@@ -66,7 +72,7 @@ def _relative(path: str, directory: Path) -> str:
     return str(below.relative_to(directory)) if below.is_relative_to(directory) else path
 
 
-def _cases(launched: Launched, conclusion: Conclusion) -> Iterator[Case]:
+def _cases(launched: Launched, conclusion: LaunchConclusion) -> Iterator[Case]:
     if launched.received is not None:
         return
     for run in launched.services:
@@ -92,7 +98,7 @@ def _service_case(run: ServiceRun, failure: ServiceFailure | None) -> Case:
     )
 
 
-def _client_case(client: ClientRun, launched: Launched, conclusion: Conclusion) -> Case:
+def _client_case(client: ClientRun, launched: Launched, conclusion: LaunchConclusion) -> Case:
     if launched.failure is not None:
         message = conclusion.summary
         return Case(

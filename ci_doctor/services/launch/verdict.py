@@ -18,7 +18,7 @@ from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.system.processes.process import describe_exit
 
 
-class Conclusion(Struct, frozen=True, kw_only=True):
+class LaunchConclusion(Struct, frozen=True, kw_only=True):
     """What a launch means; with a verdict of None, `error` says why there is none."""
 
     verdict: Verdict | None
@@ -27,12 +27,12 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     error: Failure | None = None
 
 
-def conclude(launched: Launched, codes: Mapping[str, int]) -> Conclusion:
+def conclude(launched: Launched, codes: Mapping[str, int]) -> LaunchConclusion:
     """The verdict and the exit code; `codes` are a repository's own, by verdict. A client's status is handed on as it is."""
     failure, client = launched.failure, launched.client
     if failure is not None:
         verdict = Verdict.INFRA if failure.kind is FailureKind.OUTSIDE else Verdict.REGRESSION
-        return Conclusion(
+        return LaunchConclusion(
             verdict=verdict, exit_code=codes[verdict.value], summary=_blame(launched, failure)
         )
     if launched.received is not None:
@@ -42,12 +42,12 @@ def conclude(launched: Launched, codes: Mapping[str, int]) -> Conclusion:
         message = f"cannot run {client.words[0]}: {os.strerror(client.unable)}"
         hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
         code = NOT_FOUND if client.unable == errno.ENOENT else NOT_EXECUTABLE
-        return Conclusion(
+        return LaunchConclusion(
             verdict=None, exit_code=code, summary=message, error=Failure(message=message, hint=hint)
         )
     code = status(client)
     verdict = Verdict.REGRESSION if code else Verdict.PASS
-    return Conclusion(
+    return LaunchConclusion(
         verdict=verdict, exit_code=code, summary=f"{client_end(client)}; {_lived(launched)}"
     )
 
@@ -68,7 +68,7 @@ def _blame(launched: Launched, failure: ServiceFailure) -> str:
     return f"the service {failure.service} failed while {name} ran"
 
 
-def _interrupted(launched: Launched, received: signal.Signals) -> Conclusion:
+def _interrupted(launched: Launched, received: signal.Signals) -> LaunchConclusion:
     left = launched.stopped.survivors if launched.stopped else ()
     stopped = (
         f"could not stop {_listed([process.name for process in left])}"
@@ -77,7 +77,9 @@ def _interrupted(launched: Launched, received: signal.Signals) -> Conclusion:
     )
     message = f"interrupted by {received.name}; {stopped}"
     code = ExitCode.SIGINT if received is signal.SIGINT else ExitCode.SIGTERM
-    return Conclusion(verdict=None, exit_code=code, summary=message, error=Failure(message=message))
+    return LaunchConclusion(
+        verdict=None, exit_code=code, summary=message, error=Failure(message=message)
+    )
 
 
 def client_end(client: ClientRun) -> str:

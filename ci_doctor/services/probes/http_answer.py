@@ -11,7 +11,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -24,7 +24,7 @@ _NO_BODY = frozenset({204, 304})
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def connect(probe: Probe) -> Connection:
+async def connect(probe: ReadinessProbe) -> Connection:
     """A connection to the probe's host. Raises OSError, that of the last address where several were tried."""
     context = _tls_context(checked=not _is_loopback(probe.host)) if probe.tls else None
     name = probe.host if context else None
@@ -39,7 +39,9 @@ async def connect(probe: Probe) -> Connection:
     raise failed or OSError(f"{probe.host} has no address")
 
 
-async def ask(probe: Probe, connection: Connection, authorization: str | None) -> str | None:
+async def ask(
+    probe: ReadinessProbe, connection: Connection, authorization: str | None
+) -> str | None:
     """None where the answer is what `probe` wants, else what it is.
 
     The body is read only where something is wanted of it, up to 1 MiB. Raises OSError, and ValueError or EOFError where
@@ -61,7 +63,7 @@ async def ask(probe: Probe, connection: Connection, authorization: str | None) -
     return _mismatch(probe, body)
 
 
-def _request(probe: Probe, authorization: str | None) -> bytes:
+def _request(probe: ReadinessProbe, authorization: str | None) -> bytes:
     headers = {
         "host": probe.authority,
         "accept": "*/*",
@@ -137,7 +139,7 @@ async def _up_to(reader: asyncio.StreamReader, limit: int) -> bytes:
     return body
 
 
-def _mismatch(probe: Probe, body: bytes) -> str | None:
+def _mismatch(probe: ReadinessProbe, body: bytes) -> str | None:
     """What `body` lacks."""
     text = body.decode(errors="replace")
     if probe.body is not None and not re.search(probe.body, text, re.MULTILINE):

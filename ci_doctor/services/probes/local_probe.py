@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.probes.log_search import GrowingLog
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.system import clock
 from ci_doctor.system.files.inotify import FileWatch
 from ci_doctor.system.processes.process import describe_exit
@@ -60,7 +60,7 @@ class WatchedFile:
 class LogAsker(WatchedFile):
     """Holds once the log has matched, and from then on."""
 
-    def __init__(self, probe: Probe, log: Path | None) -> None:
+    def __init__(self, probe: ReadinessProbe, log: Path | None) -> None:
         if log is None:
             raise UsageError(
                 f"ready: {probe.describe()} needs a log to look in", hint="name it with --log FILE"
@@ -91,7 +91,7 @@ class LogAsker(WatchedFile):
 class FileAsker(WatchedFile):
     """Holds while the file exists."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: ReadinessProbe) -> None:
         self._path = probe.file or Path()
         super().__init__(self._path)
 
@@ -108,7 +108,9 @@ class FileAsker(WatchedFile):
 class ExecAsker:
     """Holds when the command exits with 0. Each run is killed when its time is over."""
 
-    def __init__(self, probe: Probe, spawn: "Callable[[Sequence[str], int], Child] | None") -> None:
+    def __init__(
+        self, probe: ReadinessProbe, spawn: "Callable[[Sequence[str], int], Child] | None"
+    ) -> None:
         if spawn is None:
             raise UsageError(
                 f"ready: {probe.describe()} cannot be run here", hint="use http, tcp, log or file"

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.probes import http_answer
-from ci_doctor.services.probes.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def ignore(_seen: str) -> None:
 
 
 async def wait_until_ready(
-    probe: Probe,
+    probe: ReadinessProbe,
     limit_s: float,
     context: ProbeContext = NO_CONTEXT,
     *,
@@ -72,7 +72,7 @@ async def wait_until_ready(
         asker.close()
 
 
-def make_asker(probe: Probe, context: ProbeContext) -> Asker:
+def make_asker(probe: ReadinessProbe, context: ProbeContext) -> Asker:
     """What asks this kind of probe. Raises UsageError as `wait_until_ready`."""
     if probe.is_network:
         return _NetworkAsker(probe, context)
@@ -86,7 +86,7 @@ def make_asker(probe: Probe, context: ProbeContext) -> Asker:
 
 
 async def _until_it_holds(
-    asker: Asker, probe: Probe, limit_s: float, on_seen: Callable[[str], None]
+    asker: Asker, probe: ReadinessProbe, limit_s: float, on_seen: Callable[[str], None]
 ) -> str | None:
     deadline = clock.now() + limit_s
     holds_since: float | None = None
@@ -114,7 +114,7 @@ async def _until_it_holds(
 class _NetworkAsker:
     """HTTP and TCP. Sockets are opened directly, so proxy variables have no say."""
 
-    def __init__(self, probe: Probe, context: ProbeContext) -> None:
+    def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
         self._probe = probe
         self._pause = _FIRST_PAUSE_S
         try:

@@ -50,7 +50,7 @@ class Scheme(StrEnum):
     FILE = "file"
 
 
-class Probe(Struct, frozen=True, kw_only=True):
+class ReadinessProbe(Struct, frozen=True, kw_only=True):
     """How a service is asked whether it is ready, understood and with every placeholder replaced.
 
     `host` and `port` are of HTTP and TCP, `path` (with its query), `tls`, `status` ("200", "2xx"), `body`, `json`,
@@ -123,7 +123,7 @@ def unfilled(text: str) -> str:
 
 def parse_ready(
     ready: str | ReadySpec, port: int, *, directory: Path, fill: Callable[[str], str] = unfilled
-) -> Probe:
+) -> ReadinessProbe:
     """The probe that `ready` asks for; a bare path is asked on 127.0.0.1:`port`, `file` is relative to `directory`.
 
     `fill` replaces placeholders in every text. Raises ValueError with a sentence for the user.
@@ -199,9 +199,9 @@ def _refuse_http_keys(spec: ReadySpec, scheme: Scheme) -> None:
 
 def _aim(
     scheme: Scheme, text: str | list[str], port: int, directory: Path, fill: Callable[[str], str]
-) -> Probe:
+) -> ReadinessProbe:
     if isinstance(text, list) or scheme is Scheme.EXEC:
-        return Probe(scheme=Scheme.EXEC, words=ready_values.words(text, fill))
+        return ReadinessProbe(scheme=Scheme.EXEC, words=ready_values.words(text, fill))
     filled = fill(text)
     match scheme:
         case Scheme.HTTP:
@@ -209,34 +209,34 @@ def _aim(
         case Scheme.TCP:
             return _tcp(filled)
         case Scheme.LOG:
-            return Probe(scheme=scheme, pattern=ready_values.regex("log", filled))
+            return ReadinessProbe(scheme=scheme, pattern=ready_values.regex("log", filled))
         case _:
             if not filled or "\0" in filled:
                 raise ValueError("ready: `file` names no file")
-            return Probe(scheme=scheme, file=directory / filled)
+            return ReadinessProbe(scheme=scheme, file=directory / filled)
 
 
-def _http(text: str, port: int) -> Probe:
+def _http(text: str, port: int) -> ReadinessProbe:
     if _UNPRINTABLE.search(text):
         raise ValueError(
             f"ready = {text!r} holds a space or a control character; write %20 for a space"
         )
     if text.startswith("/"):
-        return Probe(scheme=Scheme.HTTP, host="127.0.0.1", port=port, path=text)
+        return ReadinessProbe(scheme=Scheme.HTTP, host="127.0.0.1", port=port, path=text)
     address = urlsplit(text)
     if address.scheme not in {"http", "https"}:
         ready_values.no_address(text)
     tls = address.scheme == "https"
     host, number = ready_values.host_and_port(address, text, default=443 if tls else 80)
     query = f"?{address.query}" if address.query else ""
-    return Probe(
+    return ReadinessProbe(
         scheme=Scheme.HTTP, host=host, port=number, path=(address.path or "/") + query, tls=tls
     )
 
 
-def _tcp(text: str) -> Probe:
+def _tcp(text: str) -> ReadinessProbe:
     address = urlsplit(text if text.startswith("tcp://") else f"tcp://{text}")
     if address.path or address.query:
         ready_values.no_address(text)
     host, number = ready_values.host_and_port(address, text, default=None)
-    return Probe(scheme=Scheme.TCP, host=host, port=number)
+    return ReadinessProbe(scheme=Scheme.TCP, host=host, port=number)

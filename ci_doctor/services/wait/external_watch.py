@@ -12,9 +12,9 @@ from msgspec import structs
 
 from ci_doctor.services import failure
 from ci_doctor.services.descendants import DescendantPolicy, DescendantWatch, Ended, is_death
-from ci_doctor.services.outcome import Process, ServiceFailure
+from ci_doctor.services.outcome import NamedProcess, ServiceFailure
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.probes.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.services.wait.family import Family, impostor
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import Stranger
@@ -31,7 +31,7 @@ class StrangerWatch:
     """Watches `stranger` inside a running loop; `log` is where it writes, if that is known."""
 
     def __init__(
-        self, stranger: Stranger, log: Path | None, probe: Probe, policy: DescendantPolicy
+        self, stranger: Stranger, log: Path | None, probe: ReadinessProbe, policy: DescendantPolicy
     ) -> None:
         self._stranger = stranger
         self._log = log
@@ -101,11 +101,11 @@ class StrangerWatch:
     def _descendant_ended(self, root: int | None, ended: Ended) -> None:
         if root != self._stranger.pid or self._death.done():
             return
-        process = Process(pid=ended.kin.pid, name=ended.kin.name)
+        process = NamedProcess(pid=ended.kin.pid, name=ended.kin.name)
         if is_death(self._policy, ended.returncode, root_ended=ended.root_ended):
             self._death.set_result(partial(self._lost_one, process, ended))
 
-    def _lost_one(self, process: Process, ended: Ended) -> ServiceFailure:
+    def _lost_one(self, process: NamedProcess, ended: Ended) -> ServiceFailure:
         death = self._how(ended.returncode)
         return self._told(failure.descendant_died(self._subject(ended.at), process, death))
 
@@ -152,7 +152,7 @@ class _Nobody:
         return ()
 
 
-def absent(pid: int, log: Path | None, probe: Probe) -> ServiceFailure:
+def absent(pid: int, log: Path | None, probe: ReadinessProbe) -> ServiceFailure:
     """There is no process `pid`: it ended, and its parent has taken its exit code."""
     subject = failure.Subject(
         name=f"pid {pid}",
@@ -170,7 +170,7 @@ def absent(pid: int, log: Path | None, probe: Probe) -> ServiceFailure:
 
 @contextlib.contextmanager
 def _probe_context(
-    probe: Probe, log: Path | None, environment: Mapping[str, str], directory: Path
+    probe: ReadinessProbe, log: Path | None, environment: Mapping[str, str], directory: Path
 ) -> Iterator[ProbeContext]:
     """What the probe works with; the commands of an exec probe, and what they leave behind, end with it."""
     if probe.scheme is not Scheme.EXEC:

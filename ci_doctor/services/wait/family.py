@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.system.processes.external_process import Stranger
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
 
@@ -29,7 +29,7 @@ class Family:
         return tuple(kin for kin in found.values() if not kin.ended)
 
 
-def impostor(probe: Probe, family: Family) -> PortOwner | None:
+def impostor(probe: ReadinessProbe, family: Family) -> PortOwner | None:
     """Who answers on `probe` without belonging to `family`; None where nobody does, or nobody can tell.
 
     What serves from within a container is not taken for one, if it is younger: a client may have asked a daemon for it.

@@ -13,11 +13,13 @@ from ci_doctor.model.report import Case, Failure, Outcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.findings import finding_of
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.wait.waiting import Waited
 
 
-def report_fields(waited: Waited, probe: Probe, codes: Mapping[str, int]) -> dict[str, Any]:
+def report_fields(
+    waited: Waited, probe: ReadinessProbe, codes: Mapping[str, int]
+) -> dict[str, Any]:
     """The fields of the report; `codes` are a repository's own, by verdict."""
     facts = {
         "pid": waited.pid,
@@ -61,7 +63,7 @@ def _verdict(failure: ServiceFailure | None) -> Verdict:
     return Verdict.INFRA if failure.kind is FailureKind.OUTSIDE else Verdict.REGRESSION
 
 
-def _summary(waited: Waited, probe: Probe) -> str:
+def _summary(waited: Waited, probe: ReadinessProbe) -> str:
     if waited.failure is None:
         return f"{waited.name} is ready: {probe.describe()}, after {_seconds(waited.waited_s)}"
     if waited.failure.kind is FailureKind.NOT_READY:

@@ -13,7 +13,7 @@ from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.descendants import DescendantPolicy
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.pidfile import await_pidfile
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.wait.external_watch import StrangerWatch, absent
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import Stranger
@@ -28,7 +28,7 @@ class WaitRequest(Struct, frozen=True, kw_only=True):
     `environment` and `directory` are what probes work with.
     """
 
-    probe: Probe
+    probe: ReadinessProbe
     limit_s: float
     pid: int | None = None
     pidfile: Path | None = None

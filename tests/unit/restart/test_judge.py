@@ -10,17 +10,17 @@ from ci_doctor.restart import describe
 from ci_doctor.restart.conclude import conclude, findings
 from ci_doctor.restart.judge import judge
 from ci_doctor.restart.observed import (
+    ConditionResult,
     Counts,
-    Different,
-    Ending,
-    Held,
-    Identity,
+    DifferentAnswer,
     Observation,
     Phase,
+    ProcessIdentity,
     Released,
+    RestartEnding,
 )
 from ci_doctor.restart.promise import State, Terms
-from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure
+from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 
 TERMS = Terms(
     kill="worker",
@@ -47,9 +47,9 @@ GOOD = Observation(
     outage_s=5.0,
     ready_s=0.4,
     recovered_s=0.5,
-    conditions=(Held(label="/ready", after_s=0.5),),
-    old=Identity(pid=1, started=10),
-    new=Identity(pid=2, started=20),
+    conditions=(ConditionResult(label="/ready", after_s=0.5),),
+    old=ProcessIdentity(pid=1, started=10),
+    new=ProcessIdentity(pid=2, started=20),
 )
 
 
@@ -101,7 +101,9 @@ def test_a_restart_that_keeps_every_promise_passes() -> None:
         ),
         (
             seen(
-                released=Released(port=8000, port_s=0.1, processes=(Process(pid=9, name="engine"),))
+                released=Released(
+                    port=8000, port_s=0.1, processes=(NamedProcess(pid=9, name="engine"),)
+                )
             ),
             "tree-not-released",
         ),
@@ -118,16 +120,18 @@ def test_a_restart_that_keeps_every_promise_passes() -> None:
         (seen(failures=(failure("worker"),)), "not-recovered"),
         (seen(ready_s=None, recovered_s=None, not_ready="HTTP status 503"), "not-recovered"),
         (
-            seen(recovered_s=None, conditions=(Held(label="/x", after_s=None, seen="no"),)),
+            seen(
+                recovered_s=None, conditions=(ConditionResult(label="/x", after_s=None, seen="no"),)
+            ),
             "not-recovered",
         ),
         (seen(no_longer_ready="worker is not ready any more: refused"), "not-recovered"),
-        (seen(new=Identity(pid=1, started=10)), "same-identity"),
+        (seen(new=ProcessIdentity(pid=1, started=10)), "same-identity"),
         (seen(phases=phases(after=Counts(ok=7, failed=1, rate=7.0))), "lost-after"),
         (seen(phases=phases(after=Counts(ok=8, rate=6.3))), "slower"),
         (
             seen(
-                different=(Different(id="r1", phase=Phase.AFTER, before="a", after="b"),),
+                different=(DifferentAnswer(id="r1", phase=Phase.AFTER, before="a", after="b"),),
                 different_count=1,
             ),
             "different-outputs",
@@ -141,7 +145,7 @@ def test_each_broken_promise_is_its_own_finding_and_a_regression(
 
 
 def test_the_same_pid_later_is_another_process() -> None:
-    assert broken(seen(new=Identity(pid=1, started=11))) == []
+    assert broken(seen(new=ProcessIdentity(pid=1, started=11))) == []
 
 
 def test_a_throughput_at_the_threshold_is_kept_and_none_is_asked_with_0() -> None:
@@ -168,13 +172,15 @@ def test_hung_requests_of_the_baseline_are_no_fault_of_the_restart() -> None:
         (Observation(asked=4, phases={Phase.BASELINE: Counts(failed=4)}), Verdict.VOID),
         (Observation(asked=4, phases={Phase.BASELINE: Counts(ok=3, failed=1)}), Verdict.VOID),
         (
-            Observation(asked=4, unready_before=(Held(label="/x", after_s=None, seen="no"),)),
+            Observation(
+                asked=4, unready_before=(ConditionResult(label="/x", after_s=None, seen="no"),)
+            ),
             Verdict.VOID,
         ),
         (Observation(asked=4, failures=(failure("router"),)), Verdict.REGRESSION),
         (Observation(asked=4, failures=(failure("router", FailureKind.OUTSIDE),)), Verdict.INFRA),
-        (Observation(asked=4, ending=Ending.BUDGET), Verdict.INCONCLUSIVE),
-        (seen(recovered_s=None, ending=Ending.BUDGET), Verdict.INCONCLUSIVE),
+        (Observation(asked=4, ending=RestartEnding.BUDGET), Verdict.INCONCLUSIVE),
+        (seen(recovered_s=None, ending=RestartEnding.BUDGET), Verdict.INCONCLUSIVE),
         (
             seen(phases=phases(baseline=Counts(ok=8, empty=8), after=Counts(ok=8, empty=8))),
             Verdict.VOID,
@@ -190,7 +196,7 @@ def test_evidence_that_is_missing_is_never_a_pass(
 
 
 def test_a_promise_broken_before_the_budget_ended_stays_broken() -> None:
-    hung = seen(recovered_s=None, ending=Ending.BUDGET, phases=phases(outage=Counts(hung=3)))
+    hung = seen(recovered_s=None, ending=RestartEnding.BUDGET, phases=phases(outage=Counts(hung=3)))
     assert verdict(hung) is Verdict.REGRESSION
 
 

@@ -9,7 +9,7 @@ from ci_doctor.model.finding import Severity
 from ci_doctor.model.service_rules import SERVICE_RULES
 from ci_doctor.render import markdown, text
 from ci_doctor.services.findings import finding_of, memory, stop_findings
-from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure, StopResult
+from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 from tests.support.builders import a_report
 
 TRACEBACK = (
@@ -31,7 +31,7 @@ DIED = ServiceFailure(
     tail_end_line=56,
     duration_s=2.0,
 )
-LOST = Process(pid=7, name="engine")
+LOST = NamedProcess(pid=7, name="engine")
 
 
 def rule_of(**changes: Any) -> str:
@@ -137,7 +137,7 @@ def test_a_service_that_was_never_started_points_at_no_log() -> None:
 
 
 def test_many_processes_are_named_in_short() -> None:
-    killed = tuple(Process(pid=number, name="w") for number in range(1, 6))
+    killed = tuple(NamedProcess(pid=number, name="w") for number in range(1, 6))
     (finding,) = stop_findings(StopResult(killed=killed, duration_s=1.0))
     assert finding.summary.startswith("w (pid 1), w (pid 2), w (pid 3) and 2 more ignored")
     assert finding.severity is Severity.NOTE

@@ -16,13 +16,13 @@ from ci_doctor.services.instance import RunningService
 from ci_doctor.services.launch.client import check_words, client_environment, filled_words, problem
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.options import choose
-from ci_doctor.services.launch.record import Record, ServiceRun
+from ci_doctor.services.launch.record import LaunchRecord, ServiceRun
 from ci_doctor.services.launch.report import report_fields
 from ci_doctor.services.launch.verdict import conclude, status
 from ci_doctor.services.outcome import (
     EventKind,
     FailureKind,
-    Process,
+    NamedProcess,
     ServiceEvent,
     ServiceFailure,
     StopResult,
@@ -256,14 +256,14 @@ def test_a_signal_leaves_no_verdict(received: signal.Signals, code: int) -> None
 def test_what_outlived_the_stop_is_told() -> None:
     of = launched(
         received=signal.SIGINT,
-        stopped=StopResult(survivors=(Process(pid=9, name="d"),), duration_s=8),
+        stopped=StopResult(survivors=(NamedProcess(pid=9, name="d"),), duration_s=8),
     )
     assert "could not stop d" in conclude(of, CODES).summary
     assert [finding.rule for finding in fields(of)["findings"]] == ["services/survivor"]
 
 
 def test_what_had_no_time_to_end_is_not_blamed_for_it() -> None:
-    killed = StopResult(killed=(Process(pid=9, name="d"),), duration_s=0.1)
+    killed = StopResult(killed=(NamedProcess(pid=9, name="d"),), duration_s=0.1)
     assert [finding.rule for finding in fields(launched(stopped=killed))["findings"]] == [
         "services/killed"
     ]
@@ -294,7 +294,7 @@ def test_an_end_that_nobody_knows_is_no_pass() -> None:
 
 
 def test_events_make_the_record() -> None:
-    record = Record(("kv", "vllm"))
+    record = LaunchRecord(("kv", "vllm"))
     for event in (
         ServiceEvent(kind=EventKind.STARTED, service="kv", at=1.0, pid=5, log="l"),
         ServiceEvent(
@@ -314,4 +314,4 @@ def test_events_make_the_record() -> None:
         name="kv", pid=5, log="l", url="http://h:1", started_at=1.0, ready_s=0.5, ended_at=3.0, signal="SIGTERM", peak_rss=7
     )  # fmt: skip
     assert vllm == ServiceRun(name="vllm")
-    assert record.killed == [Process(pid=9, name="w")]
+    assert record.killed == [NamedProcess(pid=9, name="w")]
