@@ -16,7 +16,7 @@ from ci_doctor.config import loading as config
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.errors import UsageError
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme, parse_ready
-from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
+from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, wait_for
 from ci_doctor.system.processes.interruption import Interruption
 
 _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML table"
@@ -90,7 +90,7 @@ def _run(request: WaitRequest, interruption: Interruption, warm_up: WarmUp) -> W
             warm_up.begin()
             lines(progress)
 
-        return run(request, interruption, tell)
+        return wait_for(request, interruption, tell)
 
 
 def _hand_over(

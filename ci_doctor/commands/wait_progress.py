@@ -44,7 +44,7 @@ class WaitLines:
         if progress.waited_s < self._next_s:
             return
         text = f"waiting for {progress.name}, {progress.waited_s:.0f} s"
-        text += f": {progress.seen}" if progress.seen else ""
+        text += f": {progress.answer}" if progress.answer else ""
         if self._live:
             self._shown = True
             _say(f"\r\x1b[K{_clipped(text)}")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to services as findings: the rule, the telling lines with the root line marked, what to do. Pure."""
+"""What happened to services as findings, with the root line of each log marked. Pure."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ci_doctor.diagnosis.root_line import marked, root_index
+from ci_doctor.diagnosis.root_lines import marked
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 
@@ -14,7 +14,7 @@ _NAMED = 3
 
 
 def finding_of(failure: ServiceFailure, severity: Severity = Severity.ERROR) -> Finding:
-    """The failure of one service, with its log's telling lines (the root line begins with `> `) and what followed."""
+    """The failure of one service: its log's root lines (`> ` before the root), what followed."""
     return Finding(
         rule=f"services/{_what(failure)}",
         severity=severity,
@@ -33,17 +33,14 @@ def _what(failure: ServiceFailure) -> str:
         return "not-ready"
     if failure.fatal is not None:
         return "fatal-line"
-    # A service that fell with its worker has died itself; the message names the worker.
-    return (
-        "descendant-died"
-        if failure.descendant is not None and "itself" in failure.message
-        else "died"
-    )
+    if failure.descendant is not None:
+        return "descendant-died"
+    return "died"
 
 
 def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
     if failure.log is not None:
-        excerpt = marked(failure.tail, root_index(failure.tail, failure.fatal), _SHOWN)
+        excerpt = marked(failure.tail, failure.tail_root, _SHOWN)
         yield Evidence(
             file=failure.log,
             line=failure.tail_line,
@@ -53,9 +50,8 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
     if failure.peak_rss is not None:
         yield Evidence(excerpt=f"peak memory {memory(failure.peak_rss)}")
     if failure.consequences:
-        yield Evidence(
-            excerpt="\n".join(["then", *(f"  {sentence}" for sentence in failure.consequences)])
-        )
+        lines = [f"  {sentence}" for sentence in failure.consequences]
+        yield Evidence(excerpt="\n".join(["then", *lines]))
 
 
 def memory(count: int) -> str:
@@ -76,55 +72,59 @@ def _remedy(failure: ServiceFailure) -> str:
         return "see why it could not be started"
     log = shlex.quote(failure.log)
     if failure.kind is FailureKind.NOT_READY:
-        return f"see whether it still made progress (`tail {log}`) before you raise `start_timeout` or `--timeout`"
-    return f"less +{failure.tail_line} {log}" if failure.tail_line else f"less {log}"
+        return (
+            f"see whether it still made progress (`tail {log}`) before you raise `start_timeout` "
+            "or `--timeout`"
+        )
+    if failure.tail_line is None:
+        return f"less {log}"
+    return f"less +{failure.tail_line} {log}"
 
 
 def stop_findings(result: StopResult) -> Iterator[Finding]:
     """What stopping a group has brought to light; none of it changes a verdict."""
     if result.survivors:
+        pids = ",".join(str(process.pid) for process in result.survivors)
         yield Finding(
             rule="services/survivor",
             severity=Severity.WARNING,
             summary=f"not even SIGKILL has ended {_named(result.survivors)}",
-            remedy=f"ps -o pid,user,stat,wchan,args -p {','.join(str(process.pid) for process in result.survivors)}",
+            remedy=f"ps -o pid,user,stat,wchan,args -p {pids}",
         )
     for sentence in result.not_released:
-        yield _noticed(
-            "not-released",
-            Severity.WARNING,
-            sentence,
-            "find who holds it, or raise `release_timeout`",
+        yield Finding(
+            rule="services/not-released",
+            severity=Severity.WARNING,
+            summary=sentence,
+            remedy="find who holds it, or raise `release_timeout`",
         )
     for sentence in result.problems:
-        yield _noticed(
-            "stop-failed",
-            Severity.WARNING,
-            sentence,
-            "see whether what should have stopped still runs",
+        yield Finding(
+            rule="services/stop-failed",
+            severity=Severity.WARNING,
+            summary=sentence,
+            remedy="see whether what should have stopped still runs",
         )
     if result.killed:
-        yield _noticed(
-            "killed",
-            Severity.NOTE,
-            f"{_named(result.killed)} ignored every request to end and needed SIGKILL",
-            "let the server end on SIGTERM, or a real deployment will lose what it holds",
+        yield Finding(
+            rule="services/killed",
+            severity=Severity.NOTE,
+            summary=f"{_named(result.killed)} ignored every request to end and needed SIGKILL",
+            remedy="let the server end on SIGTERM, or a real deployment will lose what it holds",
         )
     for sentence in result.cut_logs:
-        yield _noticed(
-            "log-cut",
-            Severity.NOTE,
-            sentence,
-            "raise `log_limit` for that service, or let it say less",
+        yield Finding(
+            rule="services/log-cut",
+            severity=Severity.NOTE,
+            summary=sentence,
+            remedy="raise `log_limit` for that service, or make it write less",
         )
 
 
-def _named(processes: tuple[NamedProcess, ...]) -> str:
+def _named(processes: Sequence[NamedProcess]) -> str:
     """`python (pid 12), worker (pid 14) and 3 more`."""
     names = [f"{process.name} (pid {process.pid})" for process in processes[:_NAMED]]
-    more = f" and {len(processes) - _NAMED} more" if len(processes) > _NAMED else ""
-    return ", ".join(names) + more
-
-
-def _noticed(what: str, severity: Severity, summary: str, remedy: str) -> Finding:
-    return Finding(rule=f"services/{what}", severity=severity, summary=summary, remedy=remedy)
+    text = ", ".join(names)
+    if len(processes) > _NAMED:
+        text += f" and {len(processes) - _NAMED} more"
+    return text

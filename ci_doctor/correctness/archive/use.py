@@ -19,7 +19,7 @@ from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import phrases
-from ci_doctor.services.check import start_order
+from ci_doctor.services.start_order import start_order
 from ci_doctor.system.secrets.redaction import Redactor
 
 # Verdicts that rest on answers: to keep only those of green runs would make the archive another sample than it is taken for.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: runs one command under a group of services, or keeps the group until a signal or a death."""
+"""Acts on processes: runs one command under a group of services, or the group alone."""
 
 import asyncio
 import signal
@@ -14,14 +14,20 @@ from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.record import LaunchRecord
 from ci_doctor.services.launch.running_client import RunningClient
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.patience import Patience
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system import clock
+from ci_doctor.system.processes.exit_status import is_ending
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.processes.process import describe_exit
+from ci_doctor.system.processes.process_table import look_up
 
-# A client that fails because its server has died can be seen to end before that server.
+# A client that fails because its server dies may end before that server.
 _SAME_MOMENT_S = 0.05
+# A server on its way out takes its time, with the memory of a model to give back.
+_LONGEST_DEATH_S = 5.0
+_DEATH_PAUSE_S = 0.01
 # What a client has to end by itself once a service is gone; the tree's own stop comes after it.
 _CLIENT_GRACE_S = 2.0
 _GRACE_S = 5.0
@@ -29,9 +35,10 @@ _STOP_S = 8.0
 
 
 class LaunchPlan(Struct, frozen=True, kw_only=True):
-    """What is started: `order` are all services, `names` those that were asked for. `client` is empty for none.
+    """What is started: `order` are all services, `names` those that were named.
 
-    The client runs in `directory` under `environment` on our own stdin, `client_output` (a file descriptor) and stderr.
+    `client` is empty for none. It runs in `directory` under `environment`, on our own stdin and
+    stderr and the file descriptor `client_output`.
     """
 
     specs: Mapping[str, ServiceSpec]
@@ -52,8 +59,9 @@ def run(
 ) -> Launched:
     """Start the services, run the client, stop everything: no process is left, however it ends.
 
-    `interruption` is handling signals: the first ends the launch in order, a second at once. `on_ready` is called once
-    all services are ready. Raises UsageError and InfraError as `start_group` does.
+    `interruption` is handling signals: the first ends the launch in order, a second at once.
+    `on_ready` is called once all services are ready. Raises UsageError and InfraError as
+    `start_group` does.
     """
     with asyncio.Runner() as runner:
         return runner.run(_Launch(plan, on_event, on_ready).to_the_end(interruption))
@@ -90,7 +98,7 @@ class _Launch:
             except asyncio.CancelledError:
                 if interruption.received is None:
                     raise
-                # What is known already stands: the signal has only hurried the end.
+                # A result stands: a signal after it has only hurried the end.
                 received = None if self.decided else interruption.received
                 await self._wind_down(interruption.received)
             finally:
@@ -136,13 +144,19 @@ class _Launch:
         ends: set[asyncio.Future[Any]] = {group.death, self.client.ended}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         well = self.client.has_ended() and self.client.returncode() == 0
-        if not group.death.done() and not well:
-            await asyncio.wait({group.death}, timeout=_SAME_MOMENT_S)
+        if not well:
+            await _death_soon(group)
         failure = group.death.result() if group.death.done() else None
-        self.failure, self.late = (None, failure) if well else (failure, None)
+        if well:
+            self.late = failure
+        else:
+            self.failure = failure
 
     async def _wind_down(self, number: signal.Signals) -> None:
-        """After a signal: the client first, then the rest, all in less than the agent's grace; a second signal ends this."""
+        """After a signal: the client first, then the rest, in less than the agent's grace.
+
+        A second signal ends this at once.
+        """
         if self.group is None:
             self.hurried = True
             return
@@ -151,18 +165,15 @@ class _Launch:
             if self.client is not None:
                 await self.client.follow(number)
             async with asyncio.timeout(_STOP_S):
-                self.stopped = await self.group.stop(
-                    grace_s=max(0.5, _GRACE_S - (clock.now() - began))
-                )
+                grace_s = max(0.5, _GRACE_S - (clock.now() - began))
+                self.stopped = await self.group.stop(grace_s=grace_s)
         except (asyncio.CancelledError, TimeoutError) as error:
             self.hurried = isinstance(error, asyncio.CancelledError)
             self.stopped = self.group.kill_now()
 
     def _launched(self, received: signal.Signals | None) -> Launched:
-        failure, client = self.failure, self.client.result() if self.client is not None else None
-        if failure is not None and self.group is not None:
-            others = (other.message for other in self.group.failures if other is not failure)
-            failure = structs.replace(failure, consequences=(*_of_client(client), *others))
+        client = self.client.result() if self.client is not None else None
+        failure = self._with_consequences(client)
         if client is None and self.plan.client:
             client = ClientRun(words=self.plan.client)
         return Launched(
@@ -175,15 +186,45 @@ class _Launch:
             stopped=self.stopped or StopResult(killed=tuple(self.record.killed), duration_s=0.0),
         )
 
+    def _with_consequences(self, client: ClientRun | None) -> ServiceFailure | None:
+        """The failure with what followed from it: the end of the client, and other deaths."""
+        failure = self.failure
+        if failure is None or self.group is None:
+            return failure
+        consequences = [] if client is None else [_of_client(client)]
+        for other in self.group.failures:
+            if other is not failure:
+                consequences.append(other.message)
+        return structs.replace(failure, consequences=tuple(consequences))
 
-def _of_client(client: ClientRun | None) -> tuple[str, ...]:
-    if client is None:
-        return ()
-    ended = (
-        "ended" if client.returncode is None else f"ended with {describe_exit(client.returncode)}"
-    )
-    if client.returncode is not None and client.returncode < 0:
-        ended = f"was {describe_exit(client.returncode)}"
-    return (
-        f"{Path(client.words[0]).name} {'was told to end, and ' if client.told else ''}{ended}",
-    )
+
+async def _death_soon(group: RunningGroup) -> None:
+    """Wait for a death that is about to come, after a client that did not end well."""
+    patience = Patience(_SAME_MOMENT_S, group.living_pids, hard_limit_s=_LONGEST_DEATH_S)
+    await patience.wait(group.death)
+    # The kernel closes a dying process's sockets first and frees its memory then: a client may be
+    # gone before its server is.
+    deadline = clock.now() + _LONGEST_DEATH_S
+    while not group.death.done() and _one_is_ending(group) and clock.now() < deadline:
+        await asyncio.wait({group.death}, timeout=_DEATH_PAUSE_S)
+
+
+def _one_is_ending(group: RunningGroup) -> bool:
+    for instance in group.instances.values():
+        kin = look_up(instance.process.pid)
+        if kin is None or is_ending(kin.pid, kin.started):
+            return True
+    return False
+
+
+def _of_client(client: ClientRun) -> str:
+    """`pytest was told to end, and ended with exit code 2`."""
+    if client.returncode is None:
+        end = "ended"
+    elif client.returncode < 0:
+        end = f"was {describe_exit(client.returncode)}"
+    else:
+        end = f"ended with {describe_exit(client.returncode)}"
+    if client.told:
+        return f"{client.name} was told to end, and {end}"
+    return f"{client.name} {end}"

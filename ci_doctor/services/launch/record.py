@@ -11,9 +11,11 @@ _ENDED = {EventKind.DIED, EventKind.STOPPED}
 
 
 class ServiceRun(Struct, frozen=True, kw_only=True):
-    """One service: `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready, all None so far.
+    """One service: how its start went so far.
 
-    `exit_code` or `signal` say how its process ended, `by_itself` that nobody had asked it to. `peak_rss` is bytes.
+    `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready.
+    `exit_code` or `signal` tell how its process ended, `by_itself` that nobody had requested it.
+    `peak_rss` is bytes.
     """
 
     name: str
@@ -30,15 +32,17 @@ class ServiceRun(Struct, frozen=True, kw_only=True):
 
 
 class LaunchRecord:
-    """Give it every event of a group; `services` are in the order of `names`."""
+    """Takes every event of a group; `services` are in the order of `names`."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._runs = {name: ServiceRun(name=name) for name in names}
+        self._runs: dict[str, ServiceRun] = {}
+        for name in names:
+            self._runs[name] = ServiceRun(name=name)
         self.killed: list[NamedProcess] = []
 
     @property
     def services(self) -> tuple[ServiceRun, ...]:
-        """Each service as far as it is known."""
+        """Each service so far."""
         return tuple(self._runs.values())
 
     def add(self, event: ServiceEvent) -> None:

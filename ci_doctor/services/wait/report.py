@@ -26,7 +26,7 @@ def report_fields(
         "name": waited.name,
         "probe": probe.describe(),
         "waited_s": round(waited.waited_s, 3),
-        "seen": waited.seen or None,
+        "seen": waited.answer or None,
         "cause": to_builtins(waited.failure),
         "received": waited.received.name if waited.received else None,
     }
@@ -44,7 +44,7 @@ def report_fields(
 
 
 def _interrupted(waited: Waited) -> dict[str, Any]:
-    seen = f": {waited.seen}" if waited.seen else ""
+    seen = f": {waited.answer}" if waited.answer else ""
     message = (
         f"interrupted by {waited.received.name if waited.received else ''} after {_seconds(waited.waited_s)}; "
         f"{waited.name} was not ready yet{seen}"

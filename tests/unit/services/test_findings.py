@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.diagnosis.root_line import marked, root_index
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.service_rules import SERVICE_RULES
 from ci_doctor.render import markdown, text
@@ -83,36 +82,6 @@ def test_the_root_line_is_marked_in_what_people_read(render: Any) -> None:
     assert "  cleaning up\n" in shown
     assert "logs/vllm-1.log:51-56" in shown
     assert "less +51 logs/vllm-1.log" in shown
-
-
-@pytest.mark.parametrize(
-    ("lines", "root"),
-    [
-        (TRACEBACK, 4),
-        (tuple(f"(Engine pid=2) ERROR [core.py:7] {line}" for line in TRACEBACK), 4),
-        (("a", "error: no such file", "see the error above", "bye"), 1),
-        (("loading", "OSError: [Errno 98] Address already in use", "error: giving up"), 1),
-        (("one", "two"), 1),
-        (('  File "x.py", line 1', "    cut off"), 1),
-        ((), None),
-    ],
-)
-def test_the_line_nearest_to_the_cause_is_found(lines: tuple[str, ...], root: int | None) -> None:
-    assert root_index(lines) == root
-
-
-def test_the_fatal_line_is_the_root_line() -> None:
-    assert root_index(("x", "EngineDeadError", "ValueError: y"), fatal="EngineDeadError") == 1
-
-
-def test_the_root_line_is_never_cut_off() -> None:
-    lines = [f"line {number}" for number in range(40)]
-    for root in range(40):
-        shown = marked(lines, root, 10)
-        assert len(shown) == 10
-        assert [line for line in shown if line.startswith("> ")] == [f"> line {root}"]
-    assert marked(lines, 39, 10)[-1] == "> line 39"
-    assert marked((), None, 10) == []
 
 
 def test_what_followed_and_what_it_took_are_evidence() -> None:
