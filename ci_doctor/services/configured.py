@@ -4,7 +4,7 @@
 import functools
 from collections.abc import Sequence
 
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import convert
 from ci_doctor.config.loading import Config
 from ci_doctor.services.spec import ServiceSpec
 
@@ -14,7 +14,7 @@ def service_specs(loaded: Config) -> dict[str, ServiceSpec]:
     specs = {}
     for name, table in loaded.tables.get("services", {}).items():
         where = functools.partial(_where, loaded, name)
-        specs[name] = config.convert(table, ServiceSpec, where)
+        specs[name] = convert(table, ServiceSpec, where)
     return specs
 
 
