@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.root_lines import Excerpt, root_lines
-from ci_doctor.system.files.sparse import BLOCK_BYTES, has_hole
+from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
 
 _TAIL_BYTES = 256 * 1024
 _COUNTED_BYTES = 16 * 1024 * 1024
@@ -48,14 +48,14 @@ def read_root_lines(path: Path, fatal: str | None = None) -> Excerpt:
 
 def _read_tail(path: Path) -> _Tail:
     with path.open("rb", buffering=0) as file:
-        is_sparse = has_hole(file.fileno())
+        has_freed_part = is_sparse(file.fileno())
         size = file.seek(0, os.SEEK_END)
         start = max(0, size - _TAIL_BYTES)
-        counted = start <= _COUNTED_BYTES and not is_sparse
+        counted = start <= _COUNTED_BYTES and not has_freed_part
         before = _count_lines(file, start) if counted else None
         file.seek(start)
         content = file.read(_TAIL_BYTES)
-    if is_sparse:
+    if has_freed_part:
         start, content = _after_freed_part(start, content)
     return _Tail(content=content, start=start, lines_before=before)
 

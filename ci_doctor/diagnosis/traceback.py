@@ -11,9 +11,7 @@ _FRAME = re.compile(r'  File "[^"]*", line \d+')
 # `ImportError: no libcudart`, `KeyboardInterrupt`, `app.make.<locals>.OwnError: ...`
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.<>]*(?::|$)")
 # vLLM's API server ends with such a line; the traceback that it points to stands earlier.
-_POINTER = re.compile(
-    r"see (?:root cause|stack trace|the (?:logs?|error)s?) above", re.IGNORECASE
-)
+_POINTER = re.compile(r"see (?:root cause|stack trace|the (?:logs?|error)s?) above", re.IGNORECASE)
 
 
 class Traceback(Struct, frozen=True, kw_only=True):

@@ -45,9 +45,7 @@ def _check_service(
     try:
         filled = fill_spec(spec, context, dict.fromkeys(order, _ANY_PORT), name)
     except ValueError as error:
-        hint = (
-            'use for example "/health", "http://127.0.0.1:{port}/health" or "tcp://127.0.0.1:{port}"'
-        )
+        hint = 'use for example "/health", "http://127.0.0.1:{port}/health" or "tcp://127.0.0.1:{port}"'
         raise UsageError(f'service "{name}": {error}', hint=hint) from error
     _check_port(name, spec)
     _check_variables(name, filled)

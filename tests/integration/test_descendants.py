@@ -100,7 +100,9 @@ def _no_descriptor_is_left() -> Iterator[None]:
 
 
 def watching(
-    told: Callable[[int | None, DescendantEnd], None], *roots: int, adopter: Callable[[], int] | None = None
+    told: Callable[[int | None, DescendantEnd], None],
+    *roots: int,
+    adopter: Callable[[], int] | None = None,
 ) -> DescendantWatch:
     """A watch over `roots` that is closed at the end of the test, however that ends."""
     return started(DescendantWatch(lambda: roots, told, orphans_below=adopter))

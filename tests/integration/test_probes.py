@@ -53,7 +53,7 @@ class Commands:
     ) -> str | None:
         probe = parse_ready(ready, 0, directory=self.directory)
         return asyncio.run(
-            wait_until_ready(probe, limit_s, ProbeContext(spawn=self.spawn), on_seen=on_seen)
+            wait_until_ready(probe, limit_s, ProbeContext(spawn=self.spawn), on_answer=on_seen)
         )
 
     def living(self) -> list[int]:
@@ -212,7 +212,7 @@ def test_a_server_that_takes_connections_and_hangs_is_told() -> None:
     probe = probe_of(ReadySpec(http="/", attempt_timeout="200ms"), port.number)
     with subprocess.Popen(words) as process:
         try:
-            seen = asyncio.run(wait_until_ready(probe, 3.0, on_seen=told.append)) or ""
+            seen = asyncio.run(wait_until_ready(probe, 3.0, on_answer=told.append)) or ""
         finally:
             process.kill()
             port.release()

@@ -201,9 +201,45 @@ def test_a_service_that_never_gets_ready_is_stopped_and_told_with_what_was_seen(
 ) -> None:
     failure = scene.failed(vllm=scene.service("answers", "{port}", "9999", start_timeout=0.6))
     assert failure.kind is FailureKind.NOT_READY
-    assert "not ready within 0." in failure.message
+    assert "was not ready within " in failure.message
     assert failure.message.endswith("HTTP status 503")
     assert (failure.exit_code, failure.signal) == (None, None)
+
+
+ON_ONE_CPU = "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+NEEDS_A_CPU = (
+    f"{ON_ONE_CPU} import socket, sys\n"
+    "while time.process_time() < 0.4: pass\n"
+    "server = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+    "while True: server.accept()[0].close()"
+)
+
+
+def test_a_service_that_others_keep_from_the_cpu_is_not_called_never_ready(scene: Scene) -> None:
+    words = [sys.executable, "-c", f"{ON_ONE_CPU} print(flush=True)\nwhile True: pass"]
+    # Each in a session of its own: the kernel shares CPUs out by session (sched(7), autogroup).
+    others = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) for _ in range(6)
+    ]
+
+    async def run() -> RunningGroup:
+        command = [sys.executable, "-c", NEEDS_A_CPU, "{port}", str(scene.directory)]
+        # Its 0.4 s of CPU take seven times as long beside six others.
+        spec = ServiceSpec(command=command, ready=TCP, start_timeout="1s")
+        group = await scene.started(vllm=spec)
+        await group.stop()
+        return group
+
+    try:
+        for other in others:
+            assert other.stdout is not None
+            other.stdout.readline()
+        group = asyncio.run(run())
+    finally:
+        for other in others:
+            other.kill()
+            other.communicate()
+    assert group.instances["vllm"].was_ready
 
 
 def test_a_service_that_hangs_on_its_probe_does_not_hang_us(scene: Scene) -> None:

@@ -192,9 +192,8 @@ class _Launch:
         if failure is None or self.group is None:
             return failure
         consequences = [] if client is None else [_of_client(client)]
-        for other in self.group.failures:
-            if other is not failure:
-                consequences.append(other.message)
+        others = [other for other in self.group.failures if other is not failure]
+        consequences += [other.message for other in others]
         return structs.replace(failure, consequences=tuple(consequences))
 
 

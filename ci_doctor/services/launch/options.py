@@ -7,8 +7,8 @@ from msgspec import structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.services.start_order import start_order
 from ci_doctor.services.spec import ServiceSpec
+from ci_doctor.services.start_order import start_order
 
 _NOTHING = "give --service NAME='CMD … {port}', or [services.NAME] tables in ci-doctor.toml"
 

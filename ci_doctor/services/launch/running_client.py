@@ -101,7 +101,9 @@ class RunningClient:
             return
         self._was_asked = True
         by_terminal = number is signal.SIGINT and _in_foreground()
-        await asyncio.wait({self.ended}, timeout=_AFTER_CTRL_C_S if by_terminal else _BEFORE_ASKING_S)
+        await asyncio.wait(
+            {self.ended}, timeout=_AFTER_CTRL_C_S if by_terminal else _BEFORE_ASKING_S
+        )
         await self.end(number if number is signal.SIGINT else signal.SIGTERM, _LAST_S)
 
     def result(self) -> ClientRun:

@@ -90,6 +90,7 @@ def test_nothing_written_gives_no_lines(text: str) -> None:
             [
                 "Traceback (most recent call last):",
                 "  File",
+                '  File "x.py", line 1',
                 "ValueError: x",
                 "",
                 "word",
@@ -100,6 +101,12 @@ def test_nothing_written_gives_no_lines(text: str) -> None:
 )
 def test_lines_are_always_those_of_the_text(lines: list[str]) -> None:
     excerpt = root_lines("\n".join(lines))
+    if excerpt == Excerpt():
+        return
+    assert excerpt.line is not None
+    assert excerpt.end_line is not None
+    assert excerpt.root is not None
+    assert 0 <= excerpt.root < len(excerpt.lines)
     assert 1 <= excerpt.line <= excerpt.end_line
     assert len(excerpt.lines) <= excerpt.end_line - excerpt.line + 1
     assert excerpt.end_line <= max(1, len(lines))
@@ -147,7 +154,7 @@ def test_the_root_line_is_that_of_the_traceback_that_was_chosen() -> None:
 
 
 def test_a_syntax_error_has_frames_and_no_header() -> None:
-    excerpt = root_lines('0 errors\n  File "serve.py", line 3\n    if x\n        ^\nSyntaxError: expected')
+    excerpt = root_lines(
+        '0 errors\n  File "serve.py", line 3\n    if x\n        ^\nSyntaxError: expected'
+    )
     assert (excerpt.line, excerpt.root) == (1, 4)
-
-

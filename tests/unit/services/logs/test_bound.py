@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.diagnosis.log_end import read_root_lines
 from ci_doctor.services.logs.bound import LogBound
-from ci_doctor.system.files.sparse import punch_hole
+from ci_doctor.system.files.sparse import free_range
 
 KIB = 1024
 LIMIT = 256 * KIB
@@ -20,7 +20,7 @@ def unable(*_: int) -> bool:
     return False
 
 
-any_file_system = pytest.mark.parametrize("free", [punch_hole, unable])
+any_file_system = pytest.mark.parametrize("free", [free_range, unable])
 
 
 def number_lines(path: Path, first: int, last: int) -> None:
@@ -75,7 +75,9 @@ def test_a_bounded_log_keeps_its_head_and_its_end_and_says_what_is_gone(
     )
     assert note is not None
     cut = int(note[1].replace(",", ""))
-    assert sentence == f"{note[1]} bytes were cut from the middle of log; log_limit is 262,144 bytes"
+    assert (
+        sentence == f"{note[1]} bytes were cut from the middle of log; log_limit is 262,144 bytes"
+    )
     kept = numbers(log)
     assert len(kept) * 64 + cut == 20_000 * 64, "every byte is there, or is told to be gone"
     gap = text[: note.start()].count("\n")
