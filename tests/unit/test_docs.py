@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.catalogue import all_rules
-from ci_doctor.cli import COMMANDS
+from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.verdict import Verdict
