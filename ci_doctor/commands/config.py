@@ -35,7 +35,7 @@ Rows = dict[str, tuple[Any, str]]  # a key's value and its origin
 
 @click.group("config", cls=Group)
 def config() -> None:
-    """Show every configuration value and where it came from."""
+    """Print every configuration value and its origin."""
 
 
 @config.command("show")
@@ -48,7 +48,7 @@ def show(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001
 ) -> int:
-    """Every value and its origin: default, file and line, or environment."""
+    """Print every value and its origin: default, file and line, or environment."""
     claim(invocation.report_directory)
     loaded = configuration.load(config_path, Path.cwd())
     values = {**_typed(loaded), **_services(loaded), "exit-codes": _exit_codes(loaded)}

@@ -22,7 +22,7 @@ from ci_doctor.model.verdict import Verdict
 @output_options
 @click.pass_obj
 def explain(invocation: Invocation, what: str, as_json: bool, report_dir: Path | None) -> int:  # noqa: ARG001
-    """What WHAT means: a finding's rule (version/shallow-clone), a verdict (flaky) or an exit code (75)."""
+    """Explain WHAT: a finding's rule (version/shallow-clone), a verdict (flaky), a code (75)."""
     claim(invocation.report_directory)
     meaning, remedy = look_up(what)
     report = invocation.report(

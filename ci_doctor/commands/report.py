@@ -39,7 +39,7 @@ def report(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - taken as everywhere, but a report on reports is not kept
 ) -> int:
-    """Show the reports below DIRECTORIES again, in any form, or publish them. Ends with 0 whatever they say."""
+    """Print reports below DIRECTORIES again, in any form, or publish them. Always exits with 0."""
     broken: list[str] | None = [] if publish else None
     reports = read_reports(directories, broken)
     if publish:
