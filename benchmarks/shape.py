@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from density.project import pages, read_package
-from density.prose import read_prose
+from density.prose import Prose, read_prose
 from density.summary import Package, Row, as_markdown, as_text, repeated_classes, rows
 from startup import RESULTS
 
@@ -30,19 +30,19 @@ OURS = ROOT / "ci_doctor"
 def read_packages(directories: Sequence[Path]) -> list[Package]:
     try:
         return [read_package(directory) for directory in directories]
-    except (NotADirectoryError, ValueError) as error:
+    except (NotADirectoryError, SyntaxError, ValueError) as error:
         raise SystemExit(str(error)) from error
 
 
 def page_lines(root: Path) -> list[str]:
     """A line for each page, the one with the most relative pronouns per word first."""
-    measured = [
-        (read_prose(page.read_text(encoding="utf-8")), page.relative_to(root))
-        for page in pages(root)
-    ]
+    measured: list[tuple[Prose, str]] = []
+    for page in pages(root):
+        prose = read_prose(page.read_text(encoding="utf-8"))
+        measured.append((prose, str(page.relative_to(root))))
     measured.sort(key=lambda each: (-each[0].per_100_words, each[1]))
     return [
-        f"{prose.per_100_words:4.1f}  {prose.words:5} words  {page}" for prose, page in measured
+        f"{prose.per_100_words:4.1f}  {prose.words:5} words  {name}" for prose, name in measured
     ]
 
 
@@ -66,9 +66,8 @@ def main() -> int:
     packages = read_packages([OURS, *arguments.packages])
     names = [package.name for package in packages]
     table = rows(packages)
-    repeated = (
-        f"class names used twice or more: {', '.join(repeated_classes(packages[0])) or 'none'}"
-    )
+    classes = ", ".join(repeated_classes(packages[0])) or "none"
+    repeated = f"class names used twice or more: {classes}"
     print(*as_text(names, table), "", repeated, sep="\n")
     if arguments.pages:
         print("", *page_lines(ROOT), sep="\n")

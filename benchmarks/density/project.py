@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from .prose import Prose, read_prose
-from .source import read_source
+from .source import Source, read_source
 from .summary import Package
 
 _MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -16,21 +16,22 @@ _NOT_DOCS = frozenset({"CHANGELOG.md"})
 def read_package(directory: Path) -> Package:
     """Measure every module below `directory`; modules without code do not count.
 
-    Raises NotADirectoryError if it is none, ValueError if no module in it holds code.
+    Raises NotADirectoryError if it is none, ValueError if no module in it holds code, and
+    SyntaxError if a module needs another version of Python.
     """
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory}: name a package's directory")
-    measured = [read_source(path.read_text(encoding="utf-8")) for path in modules(directory)]
-    sources = tuple(source for source in measured if source.code_lines)
+    sources: list[Source] = []
+    for path in modules(directory):
+        source = read_source(path.read_text(encoding="utf-8"))
+        if source.code_lines:
+            sources.append(source)
     if not sources:
         raise ValueError(f"{directory}: no Python code below it")
-    root = project_of(directory)
-    return Package(
-        name=directory.resolve().name,
-        sources=sources,
-        test_lines=lines_of_tests(root) if root else None,
-        prose=prose(pages(root)) if root else None,
-    )
+    name, root = directory.resolve().name, project_of(directory)
+    if root is None:
+        return Package(name, tuple(sources), test_lines=None, prose=None)
+    return Package(name, tuple(sources), lines_of_tests(root), prose(pages(root)))
 
 
 def modules(directory: Path) -> list[Path]:
@@ -50,8 +51,10 @@ def lines_of_tests(root: Path) -> int | None:
     """Code lines of all tests of a project, or None if it has no tests."""
     for name in _TESTS:
         if (root / name).is_dir():
-            texts = (path.read_text(encoding="utf-8") for path in modules(root / name))
-            return sum(read_source(text).code_lines for text in texts)
+            lines = 0
+            for path in modules(root / name):
+                lines += read_source(path.read_text(encoding="utf-8")).code_lines
+            return lines
     return None
 
 

@@ -10,7 +10,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -65,19 +65,56 @@ def read_source(text: str) -> Source:
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     filled = _filled_lines(text, tokens)
     code = filled - _docstring_lines(nodes)
-    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
-    suppressions = sum(map(_is_suppression, comments))
-    licences = sum(map(_is_licence, comments))
+    comments, suppressions = _comments(tokens)
+    comprehensions = conditionals = 0
+    functions: list[Function] = []
+    classes: list[str] = []
+    for node in nodes:
+        comprehensions += isinstance(node, _COMPREHENSIONS)
+        conditionals += isinstance(node, ast.IfExp)
+        if isinstance(node, _FUNCTIONS):
+            functions.append(Function(len(_lines_of(node) & code), complexity(node)))
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
     return Source(
         code_lines=len(code),
         filled_lines=len(filled),
         nodes=len(nodes),
-        comprehensions=sum(isinstance(node, _COMPREHENSIONS) for node in nodes),
-        conditionals=sum(isinstance(node, ast.IfExp) for node in nodes),
-        comments=len(comments) - suppressions - licences,
+        comprehensions=comprehensions,
+        conditionals=conditionals,
+        comments=comments,
         suppressions=suppressions,
-        functions=tuple(_functions(nodes, code)),
-        classes=tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
+        functions=tuple(functions),
+        classes=tuple(classes),
+    )
+
+
+def total(sources: Iterable[Source]) -> Source:
+    """One source with the sum of every figure, and with all functions and classes."""
+    code_lines = filled_lines = nodes = 0
+    comprehensions = conditionals = comments = suppressions = 0
+    functions: list[Function] = []
+    classes: list[str] = []
+    for source in sources:
+        code_lines += source.code_lines
+        filled_lines += source.filled_lines
+        nodes += source.nodes
+        comprehensions += source.comprehensions
+        conditionals += source.conditionals
+        comments += source.comments
+        suppressions += source.suppressions
+        functions += source.functions
+        classes += source.classes
+    return Source(
+        code_lines=code_lines,
+        filled_lines=filled_lines,
+        nodes=nodes,
+        comprehensions=comprehensions,
+        conditionals=conditionals,
+        comments=comments,
+        suppressions=suppressions,
+        functions=tuple(functions),
+        classes=tuple(classes),
     )
 
 
@@ -98,12 +135,17 @@ def complexity(function: ast.AST) -> int:
     return total
 
 
-def _is_suppression(comment: str) -> bool:
-    return _SUPPRESSION.search(comment) is not None
-
-
-def _is_licence(comment: str) -> bool:
-    return _LICENCE.match(comment) is not None
+def _comments(tokens: list[tokenize.TokenInfo]) -> tuple[int, int]:
+    """How many comments are for readers, and how many are suppressions."""
+    comments = suppressions = 0
+    for token in tokens:
+        if token.type != tokenize.COMMENT or _LICENCE.match(token.string):
+            continue
+        if _SUPPRESSION.search(token.string):
+            suppressions += 1
+        else:
+            comments += 1
+    return comments, suppressions
 
 
 def _filled_lines(text: str, tokens: list[tokenize.TokenInfo]) -> set[int]:
@@ -125,12 +167,6 @@ def _docstring_lines(nodes: list[ast.AST]) -> set[int]:
         if ast.get_docstring(node, clean=False) is not None:
             lines |= _lines_of(node.body[0])
     return lines
-
-
-def _functions(nodes: list[ast.AST], code: set[int]) -> Iterator[Function]:
-    for node in nodes:
-        if isinstance(node, _FUNCTIONS):
-            yield Function(lines=len(_lines_of(node) & code), complexity=complexity(node))
 
 
 def _lines_of(node: ast.stmt) -> set[int]:

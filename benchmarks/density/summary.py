@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from .prose import Prose
-from .source import Function, Source
+from .source import Source, total
 
 COMPLEX = 8
 UNKNOWN = "–"
@@ -22,16 +22,8 @@ class Package(NamedTuple):
     prose: Prose | None
 
     @property
-    def code_lines(self) -> int:
-        return sum(source.code_lines for source in self.sources)
-
-    @property
-    def filled_lines(self) -> int:
-        return sum(source.filled_lines for source in self.sources)
-
-    @property
-    def functions(self) -> list[Function]:
-        return [function for source in self.sources for function in source.functions]
+    def whole(self) -> Source:
+        return total(self.sources)
 
 
 class Row(NamedTuple):
@@ -44,15 +36,16 @@ class Row(NamedTuple):
 
 def rows(packages: Sequence[Package]) -> list[Row]:
     """Every figure of the comparison, one cell a package."""
-    return [
-        Row(title, aim, tuple(measure(package) for package in packages))
-        for title, aim, measure in _FIGURES
-    ]
+    table: list[Row] = []
+    for title, aim, measure in _FIGURES:
+        cells = tuple(measure(package) for package in packages)
+        table.append(Row(title, aim, cells))
+    return table
 
 
 def repeated_classes(package: Package) -> list[str]:
     """Names that two or more classes of the package have, sorted."""
-    names = Counter(name for source in package.sources for name in source.classes)
+    names = Counter(package.whole.classes)
     return sorted(name for name, count in names.items() if count > 1)
 
 
@@ -76,7 +69,7 @@ def as_markdown(names: Sequence[str], table: Sequence[Row]) -> Iterator[str]:
 
 
 def _size(package: Package) -> str:
-    return f"{len(package.sources)} / {package.code_lines / 1000:.1f}k"
+    return f"{len(package.sources)} / {package.whole.code_lines / 1000:.1f}k"
 
 
 def _module_lines(package: Package) -> str:
@@ -84,30 +77,33 @@ def _module_lines(package: Package) -> str:
 
 
 def _function_lines(package: Package) -> str:
-    return _spread([function.lines for function in package.functions])
+    return _spread([function.lines for function in package.whole.functions])
 
 
 def _nodes(package: Package) -> str:
-    return _ratio(sum(source.nodes for source in package.sources), package.filled_lines)
+    whole = package.whole
+    return _ratio(whole.nodes, whole.filled_lines)
 
 
 def _comprehensions(package: Package) -> str:
-    count = sum(source.comprehensions for source in package.sources)
-    return _ratio(100 * count, package.filled_lines)
+    whole = package.whole
+    return _ratio(100 * whole.comprehensions, whole.filled_lines)
 
 
 def _conditionals(package: Package) -> str:
-    count = sum(source.conditionals for source in package.sources)
-    return _ratio(100 * count, package.filled_lines)
+    whole = package.whole
+    return _ratio(100 * whole.conditionals, whole.filled_lines)
 
 
 def _comments(package: Package) -> str:
-    return _ratio(100 * sum(source.comments for source in package.sources), package.code_lines)
+    whole = package.whole
+    return _ratio(100 * whole.comments, whole.code_lines)
 
 
 def _complex_functions(package: Package) -> str:
-    count = sum(function.complexity > COMPLEX for function in package.functions)
-    return _ratio(100 * count, len(package.functions))
+    functions = package.whole.functions
+    count = sum(function.complexity > COMPLEX for function in functions)
+    return _ratio(100 * count, len(functions))
 
 
 def _repeated_classes(package: Package) -> str:
@@ -115,18 +111,20 @@ def _repeated_classes(package: Package) -> str:
 
 
 def _suppressions(package: Package) -> str:
-    count = sum(source.suppressions for source in package.sources)
-    return _ratio(1000 * count, package.code_lines)
+    whole = package.whole
+    return _ratio(1000 * whole.suppressions, whole.code_lines)
 
 
 def _tests(package: Package) -> str:
     if package.test_lines is None:
         return UNKNOWN
-    return _ratio(package.test_lines, package.code_lines, digits=2)
+    return _ratio(package.test_lines, package.whole.code_lines, digits=2)
 
 
 def _pronouns(package: Package) -> str:
-    return UNKNOWN if package.prose is None else f"{package.prose.per_100_words:.1f}"
+    if package.prose is None:
+        return UNKNOWN
+    return f"{package.prose.per_100_words:.1f}"
 
 
 _FIGURES: tuple[tuple[str, str, Callable[[Package], str]], ...] = (
@@ -154,4 +152,6 @@ def _spread(values: Sequence[int]) -> str:
 
 
 def _ratio(part: float, whole: float, *, digits: int = 1) -> str:
-    return f"{part / whole:.{digits}f}" if whole else UNKNOWN
+    if whole == 0:
+        return UNKNOWN
+    return f"{part / whole:.{digits}f}"

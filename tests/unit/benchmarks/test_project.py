@@ -29,7 +29,7 @@ def test_a_checkout_is_measured_with_its_tests_and_pages(checkout: Path) -> None
     package = read_package(checkout / "some")
 
     assert package.name == "some"
-    assert (len(package.sources), package.code_lines, package.test_lines) == (1, 2, 1)
+    assert (len(package.sources), package.whole.code_lines, package.test_lines) == (1, 2, 1)
     assert package.prose is not None
     assert (package.prose.words, package.prose.pronouns) == (6, 1)
 

@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from benchmarks.density.source import Source, complexity, read_source
+from benchmarks.density.source import Source, complexity, read_source, total
 
 
 def source(text: str) -> Source:
@@ -135,3 +135,14 @@ def test_text_that_is_no_python_is_an_error() -> None:
 
 def test_an_empty_module_has_no_lines() -> None:
     assert read_source("# SPDX-License-Identifier: Apache-2.0\n").code_lines == 0
+
+
+def test_the_total_is_the_sum_of_every_figure() -> None:
+    one = read_source("x = [y for y in z]  # a reason\n")
+    other = read_source("class A:\n    def method(self): ...  # noqa: E704\n")
+
+    whole = total([one, other])
+
+    assert (whole.code_lines, whole.filled_lines, whole.nodes) == (3, 3, one.nodes + other.nodes)
+    assert (whole.comprehensions, whole.comments, whole.suppressions) == (1, 1, 1)
+    assert (whole.functions, whole.classes) == (other.functions, ("A",))
