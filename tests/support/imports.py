@@ -91,3 +91,14 @@ def path_to(name: str, forbidden: frozenset[str]) -> list[str]:
                 visited.add(imported)
                 chains.append([*chain, imported])
     return []
+
+
+def file_imports(name: str) -> set[str]:
+    """The modules of the package that a file names in its imports, those for type checkers included."""
+    named: set[str] = set()
+    for node in ast.walk(tree_of(name)):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                candidates = (f"{node.module}.{alias.name}", node.module)
+                named.update([each for each in candidates if each in modules()][:1])
+    return named - {name}
