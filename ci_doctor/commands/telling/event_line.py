@@ -25,8 +25,14 @@ def event_line(event: ServiceEvent) -> str:
         parts.append(f"after {event.duration_s:.1f} s")
     if event.kind is EventKind.READY and event.url:
         parts.append(f"at {event.url}")
-    if event.signal:
-        parts.append(f"by {event.signal}")
-    elif event.exit_code is not None:
-        parts.append(f"with exit code {event.exit_code}")
+    parts.append(ending(event))
     return " ".join(filter(None, parts))
+
+
+def ending(event: ServiceEvent) -> str:
+    """Return how a process ended: by which signal, or with which exit code; empty if it did not or nobody knows."""
+    if event.signal:
+        return f"by {event.signal}"
+    if event.exit_code is not None:
+        return f"with exit code {event.exit_code}"
+    return ""

@@ -28,9 +28,14 @@ class ExperimentSource:
             yield Line(f"{event.start}  {event_line(event.event)}")
         else:
             self._status = f"{event.start}  {event.answers}/{event.asked} answers"
-            is_last = event.answers == event.asked
-            yield Line(self._status, LineKind.LOG if is_last else LineKind.STATUS)
+            kind = LineKind.STATUS
+            if event.answers == event.asked:
+                # A log that ends with 39/40 looks as if one answer never came.
+                kind = LineKind.LOG
+            yield Line(self._status, kind)
 
-    def live(self, now: float, columns: int) -> Sequence[Sequence[Span]]:  # noqa: ARG002
+    def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
         """The answers of the start that is under way."""
-        return [[Span(self._status)]] if self._status else []
+        if not self._status:
+            return []
+        return [[Span(self._status)]]

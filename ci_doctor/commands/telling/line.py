@@ -49,5 +49,5 @@ class Source(Protocol[EventT_contra]):
     def take(self, event: EventT_contra) -> Iterable[Line]:
         """Take note of `event`, and return its lines."""
 
-    def live(self, now: float, columns: int) -> Sequence[Sequence[Span]]:
+    def live(self, now: float, columns: int, /) -> Sequence[Sequence[Span]]:
         """Return the live lines at `now` (monotonic seconds) for a terminal of `columns` cells."""

@@ -18,9 +18,11 @@ class RestartSource:
 
     def take(self, event: Progress) -> Iterator[Line]:
         """All of it stays: some ten lines, which are the story of the check."""
-        text = event.text if event.event is None else event_line(event.event)
+        text = event.text
+        if event.event is not None:
+            text = event_line(event.event)
         yield Line(f"{event.phase:<{_WIDEST}}  {text}")
 
-    def live(self, now: float, columns: int) -> Sequence[Sequence[Span]]:  # noqa: ARG002
+    def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
         """Nothing."""
         return ()

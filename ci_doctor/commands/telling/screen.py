@@ -41,13 +41,17 @@ class Screen:
     def put(self, kept: Sequence[str], live: Sequence[str]) -> None:
         """Write `kept` above what is live, and `live` in its place. Nothing is written if nothing changes."""
         # A line as wide as the terminal, or as many lines as it has, would scroll the others out of reach.
-        live = live[: self._rows - 1]
-        if not kept and live == self._drawn and self.columns == self._drawn_columns:
+        fitting = list(live[: self._rows - 1])
+        is_same = fitting == self._drawn and self.columns == self._drawn_columns
+        if is_same and not kept:
             return
-        lines = "".join(f"{line}\n" for line in (*kept, *live))
+        text = _above(len(self._drawn))
+        for line in (*kept, *fitting):
+            text += f"{line}\n"
         # One write: what is wiped and not yet drawn again would be seen as a flicker.
-        write(_above(len(self._drawn)) + lines)
-        self._drawn, self._drawn_columns = list(live), self.columns
+        write(text)
+        self._drawn = fitting
+        self._drawn_columns = self.columns
 
     def leave(self) -> None:
         """Let the live lines stand as they are; from here on there are none."""
@@ -58,12 +62,15 @@ class Screen:
         """Return `spans` as one line which is narrower than the terminal."""
         from ci_doctor.render.layout import clip
 
-        rest = clip("".join(span.text for span in spans).rstrip(), self.columns - 1)
+        line = "".join(span.text for span in spans)
+        # Clipped as a whole and coloured afterwards: an escape sequence has no width, and must not be cut.
+        rest = clip(line.rstrip(), self.columns - 1)
         painted = ""
         for span in spans:
-            piece, rest = rest[: len(span.text)], rest[len(span.text) :]
-            painted += self.tint(piece, span.colour)
-        return painted + rest
+            end = len(span.text)
+            painted += self.tint(rest[:end], span.colour)
+            rest = rest[end:]
+        return painted
 
     def tint(self, text: str, colour: str) -> str:
         """Return `text` in `colour`, if this screen has colours."""

@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 
+from ci_doctor.commands.telling.event_line import ending
 from ci_doctor.commands.telling.line import Span
 from ci_doctor.render.layout import clip, pad
 from ci_doctor.render.safe_text import one_line, printable
@@ -33,14 +34,14 @@ class ServiceRow:
         self._started_at: float | None = None
         self._duration_s: float | None = None
         self._pid = ""
-        self._log: Path | None = None
+        self._log: str | None = None
         self._end = ""
 
     def take(self, event: ServiceEvent) -> None:
         """Take note of the next event of this service."""
         if event.kind is EventKind.DESCENDANT_DIED:
             # The service itself goes on, so that its state stays.
-            self._end = f"lost {event.name} (pid {event.pid}) {_how(event)}"
+            self._end = f"lost {event.name} (pid {event.pid}) {ending(event)}"
             return
         self._state, self._colour = _STATES[event.kind]
         self._duration_s = event.duration_s
@@ -48,17 +49,22 @@ class ServiceRow:
             self._started_at = event.at
             self._duration_s = None
             self._pid = f"pid {event.pid}"
-            self._log = Path(event.log) if event.log else None
+            self._log = event.log
         if event.kind in {EventKind.DIED, EventKind.STOPPED}:
-            self._end = _how(event)
+            self._end = ending(event)
 
     def spans(self, now: float, widest: int) -> tuple[Span, ...]:
         """Return the line at `now` (monotonic seconds); the name takes `widest` cells."""
         name = pad(clip(self.name, widest), widest)
         gap = " " * (len(_STARTING) - len(self._state))
-        last = self._end or (_last_line(self._log) if self._log else "")
-        rest = f"{gap}  {self._seconds(now):>8}  {self._pid:<11}  {last}"
+        rest = f"{gap}  {self._seconds(now):>8}  {self._pid:<11}  {self._last()}"
         return Span(f"{name}  "), Span(self._state, self._colour), Span(rest)
+
+    def _last(self) -> str:
+        """What was heard of it last: how it ended is more than what it wrote before that."""
+        if self._end or self._log is None:
+            return self._end
+        return _last_line(Path(self._log))
 
     def _seconds(self, now: float) -> str:
         """How long it took to become what it is, or has been starting."""
@@ -67,14 +73,6 @@ class ServiceRow:
         if self._started_at is None or self._state != _STARTING:
             return ""
         return f"{now - self._started_at:.1f} s"
-
-
-def _how(event: ServiceEvent) -> str:
-    if event.signal:
-        return f"by {event.signal}"
-    if event.exit_code is None:
-        return ""
-    return f"with exit code {event.exit_code}"
 
 
 def _last_line(log: Path) -> str:

@@ -25,7 +25,8 @@ class ServiceSource:
         """A terminal shows the event in its service's line."""
         if event.service in self._rows:
             self._rows[event.service].take(event)
-        yield Line(f"{event.at - self._began:7.1f} s  {event_line(event)}", LineKind.LOG)
+        seconds = event.at - self._began
+        yield Line(f"{seconds:7.1f} s  {event_line(event)}", LineKind.LOG)
 
     def live(self, now: float, columns: int) -> Sequence[Sequence[Span]]:
         """One line for each service."""

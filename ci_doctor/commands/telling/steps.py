@@ -23,6 +23,8 @@ class StepSource:
         self._step = event
         yield Line(event, self._kind)
 
-    def live(self, now: float, columns: int) -> Sequence[Sequence[Span]]:  # noqa: ARG002
+    def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
         """The step that is under way, if it is not kept."""
-        return [[Span(self._step)]] if self._step and self._kind is LineKind.STATUS else []
+        if not self._step or self._kind is not LineKind.STATUS:
+            return []
+        return [[Span(self._step)]]

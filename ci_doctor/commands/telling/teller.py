@@ -70,7 +70,10 @@ class Teller(Generic[EventT]):
     def say(self, *lines: str) -> None:
         """Show sentences of our own; they stay. A terminal breaks them between words, a log never."""
         self._status_due = max(self._status_due, clock.now() + _QUIET_S)
-        self._keep([row for line in lines for row in self._rows(line)])
+        rows: list[str] = []
+        for line in lines:
+            rows += self._rows(line)
+        self._keep(rows)
 
     def warn(self, text: str) -> None:
         """Show a warning; it stays."""
@@ -138,6 +141,7 @@ class Teller(Generic[EventT]):
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return False
+        # One timer at a time; after its tick it is made anew, so that it dies with its loop.
         if self._timer is None:
             self._timer = loop.call_later(_TICK_S, self._tick)
         return True
@@ -149,14 +153,22 @@ class Teller(Generic[EventT]):
             self._start_to_tick()
 
     def _draw(self, kept: Sequence[str]) -> None:
-        live = []
+        live: list[str] = []
         if self._screen.is_live:
             self._screen.measure()
-            self._last_draw = clock.now()
-            for spans in self._source.live(self._last_draw, self._screen.columns - 1):
-                safe = [Span(self._one_safe_line(span.text), span.colour) for span in spans]
-                live.append(self._screen.paint(safe))
+            now = clock.now()
+            self._last_draw = now
+            rows = self._source.live(now, self._screen.columns - 1)
+            live = [self._painted(row) for row in rows]
         self._screen.put(kept, live)
+
+    def _painted(self, row: Sequence[Span]) -> str:
+        # Secrets first: the part of one that is left of the terminal's edge would not be recognised.
+        safe = []
+        for span in row:
+            text = self._one_safe_line(span.text)
+            safe.append(Span(text, span.colour))
+        return self._screen.paint(safe)
 
 
 def _safe(text: str, hide: Callable[[str], str]) -> str:

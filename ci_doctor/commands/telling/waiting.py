@@ -29,6 +29,8 @@ class WaitSource:
             self._status += f": {event.seen}"
         yield Line(self._status, LineKind.STATUS)
 
-    def live(self, now: float, columns: int) -> Sequence[Sequence[Span]]:  # noqa: ARG002
+    def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
         """The status."""
-        return [[Span(self._status)]] if self._status else []
+        if not self._status:
+            return []
+        return [[Span(self._status)]]
