@@ -41,13 +41,12 @@ def imports_of(name: str) -> frozenset[str]:
     """
     imported: set[str] = set()
     for node in _running(tree_of(name).body):
-        match node:
-            case ast.Import(names=aliases):
-                for alias in aliases:
-                    imported |= _resolved(alias.name)
-            case ast.ImportFrom(module=str(module), names=aliases, level=0):
-                for alias in aliases:
-                    imported |= _resolved(f"{module}.{alias.name}", module)
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                imported |= _resolved(alias.name)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                imported |= _resolved(f"{node.module}.{alias.name}", node.module)
     return frozenset(imported - {name})
 
 
