@@ -13,9 +13,9 @@ from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.options import config_option, output_options
-from ci_doctor.config import loading as configuration
+from ci_doctor.config.decoding import DEFAULT, decode_section
 from ci_doctor.config.exit_codes import read_exit_codes
-from ci_doctor.config.loading import Config
+from ci_doctor.config.loading import Config, load_config
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.model.report import Section
@@ -50,7 +50,7 @@ def show(
 ) -> int:
     """Every value and its origin: default, file and line, or environment."""
     claim(invocation.report_directory)
-    loaded = configuration.load(config_path, Path.cwd())
+    loaded = load_config(config_path, Path.cwd())
     values = {**_typed(loaded), **_services(loaded), "exit-codes": _exit_codes(loaded)}
     source = os.path.relpath(loaded.path) if loaded.path else "no file; defaults and environment"
     report = invocation.report(
@@ -70,9 +70,7 @@ def show(
 def _typed(loaded: Config) -> dict[str, Rows]:
     found = {}
     for section, into in TYPED.items():
-        settings, origins = configuration.decode(
-            loaded, section, into, environ=os.environ, flags={}
-        )
+        settings, origins = decode_section(loaded, section, into, environ=os.environ, flags={})
         found[section] = {
             name: (getattr(settings, name), origin) for name, origin in origins.items()
         }
@@ -86,7 +84,7 @@ def _services(loaded: Config) -> dict[str, Rows]:
         found[f"services.{name}"] = {
             key: (
                 value,
-                loaded.where("services", name, key) if key in written else configuration.DEFAULT,
+                loaded.where("services", name, key) if key in written else DEFAULT,
             )
             for key, value in to_builtins(spec).items()
         }

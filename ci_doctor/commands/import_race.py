@@ -87,19 +87,20 @@ def import_race(
     claim(directory)
 
     from ci_doctor.commands.import_race_output import Job, perform, refused
-    from ci_doctor.config import loading as config
+    from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.loading import load_config
     from ci_doctor.imports.investigate import Plan
     from ci_doctor.services.launch.client import problem
 
-    codes, _ = read_exit_codes(config.load(config_path, Path.cwd()), os.environ)
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     if found := problem(words[0], os.environ, Path.cwd()):
         return deliver(refused(invocation, *found), as_json=as_json, directory=directory)
     plan = Plan(
         command=words,
         environ=dict(os.environ),
         output=2 if as_json else 1,
-        timeout_s=None if timeout is None else config.seconds_above_zero(timeout, "--timeout"),
+        timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
         confirming=confirm,
         candidates=candidates,
     )

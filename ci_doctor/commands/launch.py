@@ -22,8 +22,9 @@ from ci_doctor.commands.launch_output import (
 from ci_doctor.commands.live import LiveLines
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.warm_up import WarmUp
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
@@ -138,14 +139,14 @@ def _prepare(
     as_json: bool,
 ) -> Job:
     """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = config.load(config_path, Path.cwd())
+    loaded = load_config(config_path, Path.cwd())
     specs, names = choose(service_specs(loaded), *services)
     environment = dict(os.environ)
     context = LaunchContext(
         environment=environment,
         directory=loaded.directory.absolute(),
         log_directory=directory.absolute() / "logs",
-        limit_s=None if timeout is None else config.seconds_above_zero(timeout, "--timeout"),
+        limit_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
     )
     order = check_services(specs, names, context)
     check_words(client, order)
