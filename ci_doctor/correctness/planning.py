@@ -28,7 +28,7 @@ from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
-from ci_doctor.system.gpu_memory import gpus_are_told
+from ci_doctor.system.gpu_memory import can_read_gpu_memory
 
 # Of a budget, what is kept for stopping the last start and writing the report, and for ending the process.
 LONGEST_RESERVE_S = 12.0
@@ -206,7 +206,7 @@ def _over(
         changes["start_timeout"] = settings.start_timeout
     if settings.ready is not None and last:
         changes["ready"] = settings.ready
-    if "gpu-memory" not in spec.released and gpus_are_told():
+    if "gpu-memory" not in spec.released and can_read_gpu_memory():
         changes["released"] = [*spec.released, "gpu-memory"]
     return structs.replace(spec, **changes)
 

@@ -15,7 +15,7 @@ CONTENT_TYPE = "text/event-stream"
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class StreamEvent(Struct, frozen=True, kw_only=True):
     """`name` is "message" where the stream gives none; `data` has no line end at its end."""
 
     name: str
@@ -27,7 +27,7 @@ def is_event_stream(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == CONTENT_TYPE
 
 
-def events(body: bytes) -> Iterator[Event]:
+def events(body: bytes) -> Iterator[StreamEvent]:
     """The events of a whole stream in order. One that no blank line ends is none: the stream broke off in it.
 
     Comments, `id`, `retry` and unknown fields say nothing about an answer and are left out. Raises ValueError where
@@ -39,7 +39,7 @@ def events(body: bytes) -> Iterator[Event]:
     for line in lines:
         if not line:
             if data and (joined := "\n".join(data)):
-                yield Event(name=name or "message", data=joined)
+                yield StreamEvent(name=name or "message", data=joined)
             name, data = "", []
             continue
         field, _, value = line.partition(":")

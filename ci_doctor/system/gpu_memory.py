@@ -63,7 +63,7 @@ def read_gpu_memory() -> tuple[GpuMemory, ...]:
 
 
 @functools.cache
-def gpus_are_told() -> bool:
+def can_read_gpu_memory() -> bool:
     """Whether there is a GPU whose memory can be read: the library, a driver that answers, and a device.
 
     Asked once: waking the driver may take a second.

@@ -27,7 +27,7 @@ def _fallocate() -> "ctypes._NamedFuncPointer":
     return function
 
 
-def punch_hole(descriptor: int, start: int, end: int) -> bool:
+def free_range(descriptor: int, start: int, end: int) -> bool:
     """Free the bytes from `start` to `end` (multiples of BLOCK_BYTES): they read as zeros, and all offsets stay.
 
     False where the file system cannot (fallocate(2): NFS before 4.2, some FUSE). Raises OSError as fallocate does.
@@ -42,7 +42,7 @@ def punch_hole(descriptor: int, start: int, end: int) -> bool:
     raise OSError(number, os.strerror(number))
 
 
-def has_hole(descriptor: int) -> bool:
+def is_sparse(descriptor: int) -> bool:
     """Whether some of the file was freed or never written. The position in it is changed."""
     try:
         return os.lseek(descriptor, 0, os.SEEK_HOLE) < os.fstat(descriptor).st_size

@@ -22,7 +22,7 @@ from ci_doctor.system.guardian.wire import Wire
 from ci_doctor.system.processes.children import children_of
 from ci_doctor.system.processes.process import (
     Child,
-    Ending,
+    ProcessEnding,
     adopted_ending,
     describe_exit,
     observed_ending,
@@ -51,7 +51,7 @@ class Guardian:
         self._gone = False
         self._last_token = 0
         self._answers: dict[int, tuple[tuple[Any, ...], list[int]]] = {}
-        self._endings: dict[int, Ending] = {}
+        self._endings: dict[int, ProcessEnding] = {}
         self._living: dict[int, Child] = {}
         kin = look_up(self.pid)
         self.identity = (self.pid, kin.started if kin else 0)
@@ -199,7 +199,7 @@ class Guardian:
         kind, *said = message
         if kind == "exited":
             token, returncode, peak_rss = said
-            self._endings[token] = Ending(returncode=returncode, peak_rss=peak_rss)
+            self._endings[token] = ProcessEnding(returncode=returncode, peak_rss=peak_rss)
         elif kind == "ready":
             self._answers[0] = (message, descriptors)
         else:
@@ -209,7 +209,7 @@ class Guardian:
                     os.close(descriptor)
             self._answers = {token: ((kind, *rest), descriptors)}
 
-    def _ending(self, token: int, pid: int, pidfd: int) -> Ending | None:
+    def _ending(self, token: int, pid: int, pidfd: int) -> ProcessEnding | None:
         """How a child ended: the guardian is told of it at the same moment as we are, and says so at once."""
         deadline = clock.now() + (_STATUS_S if pidfd >= 0 else 0.0)
         self._exchange_until(token, deadline)

@@ -19,7 +19,7 @@ _STOP_COMMANDS_S = 3.0
 _LIMIT_S = 10.0  # only the kernel holds a process back that long after SIGKILL
 
 
-class Row:
+class ProcessRow:
     """A living process: `pid` and `started` (clock ticks) name it for good."""
 
     __slots__ = ("parent", "pid", "started", "state")
@@ -61,13 +61,13 @@ def end_all(stop_programs: Iterable[Program], wakeup: int) -> None:
         _wait(wakeup, 0.002 if quiet else 0.02 if age >= _GRACE_S else min(0.1, _GRACE_S - age))
 
 
-def below(root: int, spared: Collection[int] = ()) -> list[Row]:
+def below(root: int, spared: Collection[int] = ()) -> list[ProcessRow]:
     """What lives below `root`, without `spared` and what is below them. A zombie that left threads running lives."""
-    children: dict[int, list[Row]] = {}
+    children: dict[int, list[ProcessRow]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is not loaded here
         if name.isdigit() and (row := _look_up(int(name))):
             children.setdefault(row.parent, []).append(row)
-    found: list[Row] = []
+    found: list[ProcessRow] = []
     parents = [root]
     while parents:
         rows = [row for row in children.get(parents.pop(), ()) if row.pid not in spared]
@@ -76,7 +76,7 @@ def below(root: int, spared: Collection[int] = ()) -> list[Row]:
     return found
 
 
-def _look_up(pid: int) -> Row | None:
+def _look_up(pid: int) -> ProcessRow | None:
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
@@ -88,7 +88,7 @@ def _look_up(pid: int) -> Row | None:
     finally:
         os.close(descriptor)
     state = fields[0] if int(fields[17]) <= 1 else b"S"
-    return Row(pid, int(fields[1]), int(fields[19]), state)
+    return ProcessRow(pid, int(fields[1]), int(fields[19]), state)
 
 
 def _started(programs: Iterable[Program]) -> Iterable[int]:
@@ -99,7 +99,7 @@ def _started(programs: Iterable[Program]) -> Iterable[int]:
             yield pid
 
 
-def _ask_to_end(row: Row) -> None:
+def _ask_to_end(row: ProcessRow) -> None:
     ignored = _ignored(row.pid)
     heard = next(
         (number for number in (signal.SIGTERM, signal.SIGINT) if not ignored >> (number - 1) & 1),
@@ -117,7 +117,7 @@ def _ignored(pid: int) -> int:
     return 0
 
 
-def _send(row: Row, number: int) -> None:
+def _send(row: ProcessRow, number: int) -> None:
     """By a pidfd that is certainly of this process, not of a later one with its pid; gone or another user's is fine."""
     with contextlib.suppress(OSError):
         descriptor = os.pidfd_open(row.pid)

@@ -11,7 +11,7 @@ from ci_doctor.system.processes.process import has_ended
 from ci_doctor.system.processes.process_table import Kin, look_up
 
 
-class Stranger:
+class ExternalProcess:
     """A process that somebody else has started; `pidfd` becomes readable when it has ended, reaped or not.
 
     `kin` is None where /proc hides it. `started_at` is monotonic seconds, to a hundredth or so.

@@ -51,7 +51,7 @@ class Interruption:
             self._cancel()
 
 
-def deaf() -> contextlib.AbstractContextManager[None]:
+def signals_ignored() -> contextlib.AbstractContextManager[None]:
     """No signal is heard here: for the report of a run that one has ended, which is short work and must be whole."""
     return _handled_by(signal.SIG_IGN)
 

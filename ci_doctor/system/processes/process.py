@@ -12,7 +12,7 @@ from ci_doctor.system.processes.exit_status import exit_status
 from ci_doctor.system.processes.process_table import look_up
 
 
-class Ending(Struct, frozen=True, kw_only=True):
+class ProcessEnding(Struct, frozen=True, kw_only=True):
     """How a process ended: its exit code or negative signal number, and its peak memory in bytes.
 
     None where nobody can say any more: the guardian was killed after it had waited for the process, and before it told.
@@ -30,13 +30,18 @@ class Child:
     """
 
     def __init__(
-        self, *, pid: int, pidfd: int, started_at: float, ending: Callable[[int], Ending | None]
+        self,
+        *,
+        pid: int,
+        pidfd: int,
+        started_at: float,
+        ending: Callable[[int], ProcessEnding | None],
     ) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.started_at = started_at
         self._ask = ending
-        self._ending: Ending | None = None
+        self._ending: ProcessEnding | None = None
 
     @property
     def peak_rss(self) -> int | None:
@@ -72,7 +77,7 @@ def has_ended(pidfd: int, limit_s: float | None = 0.0) -> bool:
     return bool(poll.poll(None if limit_s is None else max(0.0, limit_s) * 1000))
 
 
-def adopted_ending(pid: int, pidfd: int) -> Ending | None:
+def adopted_ending(pid: int, pidfd: int) -> ProcessEnding | None:
     """How a process ended that has become our child, and was waited for now; None where it is not, or lives.
 
     `pidfd` (-1 where it is closed) makes sure that the child with this pid is the one that is meant.
@@ -85,16 +90,18 @@ def adopted_ending(pid: int, pidfd: int) -> Ending | None:
             return None
         found, status, used = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
-        return None if pidfd >= 0 else Ending()
+        return None if pidfd >= 0 else ProcessEnding()
     if found == 0:
         return None
-    return Ending(returncode=os.waitstatus_to_exitcode(status), peak_rss=used.ru_maxrss * 1024)
+    return ProcessEnding(
+        returncode=os.waitstatus_to_exitcode(status), peak_rss=used.ru_maxrss * 1024
+    )
 
 
-def observed_ending(pid: int, pidfd: int) -> Ending:
+def observed_ending(pid: int, pidfd: int) -> ProcessEnding:
     """How a process ended whose parent does not say; nothing is known of its memory."""
     kin = look_up(pid)
-    return Ending(
+    return ProcessEnding(
         returncode=exit_status(
             pidfd, pid, kin.started if kin is not None and _is_still_there(pidfd) else -1
         )
