@@ -40,7 +40,7 @@ def open_client(base_url: str) -> httpx.AsyncClient:
         headers={"connection": "close"},
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         trust_env=False,
-        timeout=None,  # noqa: S113 - the caller's deadline is for the whole answer, not for each read
+        timeout=None,  # noqa: S113 - the caller has a deadline for the whole answer
     )
 
 

@@ -23,7 +23,7 @@ _PATH = re.compile(r"/(?!/)[!-~]*")
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One request. `id` is the client's own and aligns the answers; `line` is its line in the file."""
+    """One request. `id` is the client's own and aligns the answers; `line` is that of the file."""
 
     id: str
     path: str
@@ -139,7 +139,8 @@ def _check_unique(requests: Sequence[Request], path: Path) -> None:
     for request in requests:
         if request.id in first:
             raise ConfigError(
-                f"{path}:{request.line}: id `{request.id}` is already used in line {first[request.id]}",
+                f"{path}:{request.line}: id `{request.id}` "
+                f"is already used in line {first[request.id]}",
                 hint="answers are matched by id; give each request its own",
             )
         first[request.id] = request.line

@@ -37,7 +37,9 @@ _SHOWN_OF_A_BODY = 300
 
 
 class Sender(Struct, frozen=True, kw_only=True):
-    """How requests are sent: `concurrency` at a time, in the order of the file, each in `timeout_s`.
+    """How requests are sent: `concurrency` at a time, in the order of the file.
+
+    Each has `timeout_s` seconds.
 
     With `comes_again` a request is sent again if the server answers "later" (429, or 503 with a
     time). Not if it is measured how fast a server refuses.

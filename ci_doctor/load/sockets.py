@@ -25,7 +25,7 @@ class SocketBackend(httpcore.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ARG002, ASYNC109 - httpcore's own signature; the caller's deadline holds
+        timeout: float | None = None,  # noqa: ARG002, ASYNC109 - httpcore's signature
         local_address: str | None = None,  # noqa: ARG002
         socket_options: Iterable[Any] | None = None,  # noqa: ARG002
     ) -> httpcore.AsyncNetworkStream:
@@ -33,8 +33,8 @@ class SocketBackend(httpcore.AsyncNetworkBackend):
         try:
             return _SocketStream(await _connect_any(await _addresses(host, port)))
         except OSError as error:
-            # The OSError stays as its cause: by it a lack of file descriptors of our own is told
-            # from a server that does not answer.
+            # The OSError stays as its cause: it distinguishes a lack of file descriptors of our
+            # own from a server that does not answer.
             raise httpcore.ConnectError(str(error)) from error
 
 

@@ -74,7 +74,7 @@ def fold(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _keep(whole: dict[str, Any], chunk: dict[str, Any]) -> None:
-    """Keep the first value of each key beside the choices, and the last usage, which is the total."""
+    """Keep the first value of each key beside the choices, and the last usage (the total)."""
     for key, value in chunk.items():
         if value is None or key == "choices":
             continue

@@ -106,7 +106,7 @@ class Wire:
         self._queue.clear()
 
     def _next(self) -> "tuple[tuple[Any, ...], list[int]] | None":
-        """The first complete message of what has arrived, which it leaves; None if there is none."""
+        """Take the first complete message of what has arrived; None if there is none."""
         size = int.from_bytes(self._arrived[:4], "big") + _HEADER_BYTES
         if len(self._arrived) < size:
             return None

@@ -43,7 +43,7 @@ class ChildrenLook:
 
 
 def children_of(pid: int) -> list[int]:
-    """The same by the kernel's own lists: one for each thread, since a thread has its own children."""
+    """The same by the kernel's lists: one for each thread, since a thread has its own children."""
     children: list[int] = []
     # A process or a thread that ends meanwhile has no children any more: they have another parent.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):

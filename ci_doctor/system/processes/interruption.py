@@ -11,7 +11,7 @@ from ci_doctor.system import clock
 if TYPE_CHECKING:
     import asyncio
 
-# SIGHUP: the terminal or the agent that gave us one is gone, and nobody else would stop the servers.
+# SIGHUP: the terminal or the agent is gone, and nobody else would stop the servers.
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # timeout(1) signals its child, and then the process group of this child: one request, sent twice.
 _ECHO_S = 0.005

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads cgroups and /proc/vmstat: whether the kernel has killed for lack of memory, and whose it was."""
+"""Reads cgroups and /proc/vmstat: whether the kernel killed for lack of memory, and whose."""
 
 import os
 import re
@@ -109,9 +109,9 @@ def _limit_that_was_hit(before: Sequence[Level], after: Sequence[Level]) -> int 
 
 
 def own_cgroup(lines: Iterable[str]) -> tuple[str, Version]:
-    """The path of the cgroup that counts memory, and its version, from /proc/PID/cgroup (cgroups(7)).
+    """The path of the cgroup that counts memory, and its version.
 
-    Raises OSError if there is none.
+    `lines` are those of /proc/PID/cgroup (cgroups(7)). Raises OSError if there is none.
     """
     unified = None
     for line in lines:
@@ -162,7 +162,7 @@ def _unescaped(field: str) -> str:
 
 
 def _is_root(mount: Path) -> bool:
-    """Whether this is the root of all cgroups (v2), which alone lacks this file and has no limit."""
+    """Whether this is the root of all cgroups (v2), which has no limit and lacks this file."""
     # Path.exists would raise PermissionError (Python 3.11).
     return not os.path.exists(mount / "cgroup.events")  # noqa: PTH110
 

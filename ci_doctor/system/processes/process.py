@@ -48,7 +48,7 @@ class Child:
 
     @property
     def peak_rss(self) -> int | None:
-        """Bytes, after the end: of the largest process of its family that it waited for (getrusage(2)).
+        """Bytes, after the end: its own, or those of the largest process it waited for (getrusage(2)).
 
         A few MiB at least: those of the guardian, from which it was forked. None if unknown.
         """
@@ -78,7 +78,7 @@ class Child:
 
 
 def has_ended(pidfd: int, limit_s: float | None = 0.0) -> bool:
-    """Whether the process of `pidfd` ends within `limit_s` seconds (None: however long it takes)."""
+    """Whether the process of `pidfd` ends within `limit_s` seconds (None: without a limit)."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     limit_ms = None if limit_s is None else max(0.0, limit_s) * 1000

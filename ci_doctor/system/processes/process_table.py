@@ -35,7 +35,7 @@ class Kin(Struct, frozen=True, kw_only=True):
 
 
 def parse_stat(text: str) -> Kin:
-    """A line of /proc/PID/stat (proc_pid_stat(5)); the name may itself hold spaces and parentheses."""
+    """Parse /proc/PID/stat (proc_pid_stat(5)); the name may itself hold spaces and parentheses."""
     head, _, tail = text.rpartition(")")
     pid, _, name = head.partition(" (")
     fields = tail.split()
@@ -83,7 +83,7 @@ def ignored_signals(pid: int) -> frozenset[signal.Signals]:
 
 def read_table() -> Iterator[Kin]:
     """Every process in /proc; one that comes or goes meanwhile may be missing."""
-    for name in os.listdir("/proc"):  # noqa: PTH208 - a thousand Path objects cost more than the look
+    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of Path objects
         if not name.isdigit():
             continue
         kin = look_up(int(name))
@@ -94,7 +94,7 @@ def read_table() -> Iterator[Kin]:
 def descendants(
     table: Iterable[Kin], root: int, bystanders: frozenset[tuple[int, int]]
 ) -> tuple[Kin, ...]:
-    """Everything below `root` in `table`, parents first, without `bystanders` and what is below them."""
+    """Everything below `root` in `table`, parents first, without the families of `bystanders`."""
     children: dict[int, list[Kin]] = {}
     for kin in table:
         children.setdefault(kin.parent, []).append(kin)

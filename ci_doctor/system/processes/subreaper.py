@@ -13,7 +13,7 @@ def become_subreaper() -> None:
     """From now on orphans below us become our children. Raises InfraError if the system refuses."""
     import ctypes
 
-    # A parent may have left SIGCHLD ignored, and then the kernel discards exit codes (waitpid(2), Notes).
+    # A parent may have left SIGCHLD ignored; then the kernel discards exit codes (waitpid(2)).
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -73,7 +73,7 @@ class OwnTree:
         return tuple(living)
 
     def below(self, pid: int) -> tuple[Kin, ...]:
-        """What lives of `pid` and its descendants; those its death has orphaned are not included."""
+        """What lives of `pid` and its descendants, without those that its death has orphaned."""
         table = tuple(read_table())
         own = [kin for kin in table if kin.pid == pid]
         family = (*own, *descendants(table, pid, self._bystanders))
