@@ -13,6 +13,7 @@ from msgspec import to_builtins
 
 from ci_doctor.commands.delivery import claim, deliver, write
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import output_options
 from ci_doctor.correctness.report.alignment import rows_around, visible
 from ci_doctor.correctness.report.differences import Pair
@@ -32,7 +33,8 @@ from ci_doctor.correctness.report.replay_lines import (
 )
 from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.errors import UsageError
-from ci_doctor.model.report import Report, Section
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.layout import wrap
 from ci_doctor.system.secrets.redaction import Redactor
@@ -50,14 +52,14 @@ _STYLES: dict[Mark, dict[str, Any]] = {
 @click.option(
     "--run", "run_directory", metavar="DIR", required=True, help="The report directory of a run."
 )
-@click.option("--request", metavar="ID", required=True, help="The request to show.")
+@click.option("--request", metavar="ID", required=True, help="The request to print.")
 @click.option(
     "--starts",
     metavar="A1,B1",
-    help="Two starts, or one to compare its passes. [default: what tells most]",
+    help="Two starts, or one to compare its passes. [default: the most informative pair]",
 )
 @output_options
-@click.pass_obj
+@legacy
 def replay(
     invocation: Invocation,
     run_directory: str,
@@ -66,9 +68,9 @@ def replay(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Show one request of a run: what every start answered, and where two of the answers part. Starts no server.
+    """Print one request of a run: the answer of every start, and the difference. Starts no server.
 
-    Ends with 0 once it is shown, whatever it shows.
+    Exits with 0 once the request is printed.
     """
     names = _names(starts)
     recorded = read_request(Path(run_directory), request)
@@ -142,8 +144,8 @@ def _report(
         verdict=Verdict.PASS,
         exit_code=0,
         summary=f"request {visible(recorded.request)}: {recorded.kind}: {explain(recorded.kind)}{told}",
-        sections=tuple(
-            Section(title=block.title, lines=tuple(plain(line) for line in block.lines))
+        tables=tuple(
+            text_table(title=block.title, lines=tuple(plain(line) for line in block.lines))
             for block in blocks
         ),
         facts=facts,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `ci-doctor restart-check` tells: lines on stderr as it goes, and its report."""
 
-import contextlib
 import os
 import shlex
 import sys
@@ -9,16 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 from msgspec import structs
 
 from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.live import event_line
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import exit_code
-from ci_doctor.restart.notes import Progress
 from ci_doctor.restart.observed import Ending, Observation
 from ci_doctor.restart.settings import Plan
 from ci_doctor.restart.starts import StartRun
@@ -29,20 +26,6 @@ if TYPE_CHECKING:
     from ci_doctor.model.report import Report
 
 _INTERRUPTIONS = {Ending.SIGINT, Ending.SIGTERM, Ending.SIGHUP, Ending.SIGQUIT}
-
-
-class PhaseLines:
-    """Give it the progress of a check: a plain line for each event."""
-
-    def __call__(self, progress: Progress) -> None:
-        """Tell of it."""
-        text = progress.text if progress.event is None else event_line(progress.event)
-        self.say(f"{progress.phase:<9} {text}")
-
-    def say(self, text: str) -> None:
-        """Talk is not evidence: where nobody listens any more, the check goes on."""
-        with contextlib.suppress(OSError):
-            click.echo(text, err=True)
 
 
 def take_secrets_out(starts: Sequence[StartRun], redactor: Redactor) -> Iterator[str]:
@@ -115,7 +98,7 @@ def _shown(seen: Observation) -> Observation:
 
 def _interrupted(seen: Observation, invocation: Invocation, fields: dict[str, Any]) -> "Report":
     """The report of a check that a signal ended: what was seen, and no verdict."""
-    from ci_doctor.model.report import Failure
+    from ci_doctor.model.outcome import Failure
 
     left = seen.stopped.survivors if seen.stopped is not None else ()
     stopped = (
@@ -144,7 +127,7 @@ def hand_over(report: "Report", redactor: Redactor, directory: Path, *, as_json:
 
 def would_do(plan: Plan, invocation: Invocation) -> "Report":
     """What would be started and killed, and nothing done."""
-    from ci_doctor.model.report import Failure, Section
+    from ci_doctor.model.outcome import Failure
 
     lines = [f"{name}: {shlex.join(plan.specs[name].words())}" for name in plan.order]
     return invocation.report(
@@ -155,5 +138,5 @@ def would_do(plan: Plan, invocation: Invocation) -> "Report":
         exit_code=ExitCode.PASS,
         summary=f"would send {plan.signal.name} to {plan.kill} when {plan.kill_when_done} of {len(plan.requests)} "
         f"requests to {plan.names[-1]} are done, and start it again {plan.outage_s:g} s after its end",
-        sections=(Section(title="Services", lines=tuple(lines)),),
+        tables=(text_table(title="Services", lines=tuple(lines)),),
     )
