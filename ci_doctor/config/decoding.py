@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads one section into a struct: defaults < file < environment < flags, and where each came from."""
+"""Reads one section into a struct: defaults < file < environment < flags, each with its origin."""
 
 import re
 from collections.abc import Callable, Mapping

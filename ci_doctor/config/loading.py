@@ -25,7 +25,7 @@ _OUR_TABLE = re.compile(
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """A loaded file: its tables, its text (for line numbers), and the keys that lead to our tables."""
+    """A loaded file: its tables, its text (for line numbers), and the keys above our tables."""
 
     path: Path | None
     tables: dict[str, Any]
@@ -107,7 +107,7 @@ def _our_tables(path: Path, document: dict[str, Any], text: str) -> Config:
 def _table(
     tables: Mapping[str, Any], name: str, config: Config, keys: tuple[str, ...]
 ) -> dict[str, Any]:
-    """`tables[name]`, whose full path in the file is `keys`. Raises ConfigError if it is no table."""
+    """`tables[name]`, at `keys` of the whole file. Raises ConfigError if it is no table."""
     table: Any = tables.get(name, {})
     if not isinstance(table, dict):
         where = config.where(*keys[len(config.prefix) :])
