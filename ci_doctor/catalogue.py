@@ -4,6 +4,8 @@
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.rules import RULES as NOT_YET_MOVED
+from ci_doctor.restart import rules as restart
+from ci_doctor.services import rules as services
 
 
 def all_rules() -> dict[str, Rule]:
@@ -21,4 +23,4 @@ def _rooms() -> tuple[tuple[Rule, ...], ...]:
         Rule(id=name, severity=Severity.ERROR, meaning=text.meaning, remedy=text.remedy)
         for name, text in NOT_YET_MOVED.items()
     ]
-    return (tuple(old),)
+    return (tuple(old), services.RULES, restart.RULES)

@@ -13,7 +13,6 @@ from msgspec import Struct
 from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.import_race_timeline import check_timeline, write_timeline
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.launch_output import take_secrets_out
 from ci_doctor.commands.telling.line import LineKind
 from ci_doctor.commands.telling.steps import StepSource
 from ci_doctor.commands.telling.teller import Teller
@@ -23,6 +22,7 @@ from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import exit_code
 from ci_doctor.system.files.streams import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def perform(job: Job, invocation: Invocation) -> int:
             with Teller(StepSource(LineKind.KEPT), redactor) as tell:
                 found = investigate(job.plan, scratch, logs, interruption, tell)
                 outputs = [path for run in found.runs for path in (run.output, run.error)]
-                for warning in take_secrets_out(outputs, redactor):
+                for warning in redact_files(outputs, redactor):
                     tell.warn(warning)
         except OSError as error:
             if error.errno is None or error.filename != job.plan.command[0]:

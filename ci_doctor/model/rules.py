@@ -4,8 +4,6 @@
 from ci_doctor.model.import_rules import IMPORT_RULES
 from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.preload_rules import PRELOAD_RULES
-from ci_doctor.model.restart_rules import RESTART_RULES
-from ci_doctor.model.service_rules import SERVICE_RULES
 
 RULES: dict[str, Meaning] = {
     "correctness/regression": Meaning(
@@ -188,8 +186,6 @@ RULES: dict[str, Meaning] = {
         "The backend makes a version that is not valid PEP 440.",
         "Correct version_scheme and local_scheme.",
     ),
-    **SERVICE_RULES,
-    **RESTART_RULES,
     **PRELOAD_RULES,
     **IMPORT_RULES,
 }

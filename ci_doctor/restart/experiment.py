@@ -19,12 +19,13 @@ from ci_doctor.system.processes.interruption import Interruption
 _CLOSE_S = 0.5
 
 
-def run(
+def observe(
     plan: RestartPlan, interruption: Interruption, on_progress: Callable[[RestartProgress], None]
 ) -> Observation:
-    """Make the check. Ends by itself at the deadline and on a signal, with no process left; what was seen is returned.
+    """Make the check, and return what was observed.
 
-    `interruption` is handling signals. Raises UsageError and InfraError as `start_group` and `ask` do.
+    Ends by itself at the deadline and on a signal, with no process left. `interruption` is handling
+    signals. Raises UsageError and InfraError as `start_group` and `ask` do.
     """
     with asyncio.Runner() as runner:
         return runner.run(_to_the_end(plan, interruption, on_progress))
@@ -52,18 +53,18 @@ async def _to_the_end(
 
 
 async def _with_services(plan: RestartPlan, notes: Notes) -> None:
-    limit_s = plan.deadline - clock.now()
     context = LaunchContext(
         environment=plan.environment,
         directory=plan.services_directory,
         log_directory=plan.directory / "logs",
-        limit_s=limit_s,
+        limit_s=plan.deadline - clock.now(),
     )
     if plan.gpu_memory:
         notes.gpu_before = read_gpu_memory()
     launched = await start_group(plan.specs, plan.names, context, notes.event)
     if isinstance(launched, ServiceFailure):
-        if launched.kind is FailureKind.NOT_READY and clock.now() >= plan.deadline - _CLOSE_S:
+        is_late = clock.now() >= plan.deadline - _CLOSE_S
+        if launched.kind is FailureKind.NOT_READY and is_late:
             raise TimeoutError
         notes.note(failures=(launched,), failed_in=Phase.BASELINE)
         return

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from ci_doctor.diagnosis.log_end import read_root_lines
 from ci_doctor.diagnosis.outside_cause import OutsideCause, outside_cause
+from ci_doctor.render.figures import duration
 from ci_doctor.services.logs.files import is_out_of_space
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
@@ -28,7 +29,7 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     root = _root_of(subject)
     outside, reason = _reason(root["tail"], subject, tree)
     when = "while it was in use" if subject.was_ready else "before it was ready"
-    when = subject.when or f"{_seconds(subject.duration_s)} after its start, {when}"
+    when = subject.when or f"{duration(subject.duration_s)} after its start, {when}"
     clause = _oom(death) or reason or _meaning(death.returncode)
     return ServiceFailure(
         kind=FailureKind.OUTSIDE if outside or death.host_oom else FailureKind.DIED,
@@ -40,7 +41,7 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
 
 def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> ServiceFailure:
     """A process below the service was ended, and the service lives on without it."""
-    age = _seconds(subject.duration_s)
+    age = duration(subject.duration_s)
     return ServiceFailure(
         kind=FailureKind.OUTSIDE if death.host_oom else FailureKind.DIED,
         message=(
@@ -56,7 +57,7 @@ def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> Se
 
 def wrote_fatal_line(subject: Subject, line: str) -> ServiceFailure:
     """The log holds a line that the service's `fatal` names, and the process did not end soon."""
-    age = _seconds(subject.duration_s)
+    age = duration(subject.duration_s)
     return ServiceFailure(
         kind=FailureKind.DIED,
         message=f"{subject.name} wrote a fatal line {age} after its start, and lived on: {line}",
@@ -67,7 +68,7 @@ def wrote_fatal_line(subject: Subject, line: str) -> ServiceFailure:
 
 def went_to_background(subject: Subject, pids: tuple[int, ...]) -> ServiceFailure:
     """The process ended with 0 and left others running, and nothing tells which one to watch."""
-    age = _seconds(subject.duration_s)
+    age = duration(subject.duration_s)
     left = ", ".join(map(str, pids[:5]))
     return ServiceFailure(
         kind=FailureKind.DIED,
@@ -88,7 +89,7 @@ def not_ready(subject: Subject, answer: str) -> ServiceFailure:
         answer += "; its process is stopped (SIGSTOP)"
     if is_full:
         answer += _FULL
-    age = _seconds(subject.duration_s)
+    age = duration(subject.duration_s)
     return ServiceFailure(
         kind=FailureKind.OUTSIDE if is_full else FailureKind.NOT_READY,
         message=f"{subject.name} was not ready within {age}: {answer}",
@@ -142,6 +143,7 @@ def _end_of(death: Death) -> dict[str, Any]:
     return {
         "exit_code": death.exit_code,
         "signal": death.signal,
+        "exit_unknown": death.returncode is None,
         "peak_rss": death.peak_rss,
         "oom": death.oom,
     }
@@ -204,9 +206,3 @@ def _meaning(returncode: int | None) -> str:
             return "; ci-doctor did not send that, the kernel does when memory runs out"
         case _:
             return ""
-
-
-def _seconds(duration_s: float) -> str:
-    if duration_s >= 0.1:
-        return f"{duration_s:.1f} s"
-    return f"{duration_s * 1000:.0f} ms"

@@ -5,7 +5,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from ci_doctor.diagnosis.root_lines import marked
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.rule import Rule
+from ci_doctor.render.figures import size
+from ci_doctor.services import rules
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 
 # As many lines as every renderer shows of one excerpt.
@@ -13,29 +16,36 @@ _SHOWN = 10
 _NAMED = 3
 
 
-def finding_of(failure: ServiceFailure, severity: Severity = Severity.ERROR) -> Finding:
+def finding_of(failure: ServiceFailure) -> Finding:
     """The failure of one service: its log's root lines (`> ` before the root), what followed."""
-    return Finding(
-        rule=f"services/{_what(failure)}",
-        severity=severity,
-        summary=failure.message,
-        evidence=tuple(_evidence(failure)),
-        remedy=_remedy(failure),
+    rule = _rule_of(failure)
+    return rule.finding(
+        failure.message, evidence=evidence_of(failure), remedy=_remedy(rule, failure)
     )
 
 
-def _what(failure: ServiceFailure) -> str:
+def late_finding(failure: ServiceFailure) -> Finding:
+    """A service that ended in the moment in which its client ended well."""
+    return rules.ENDED_WITH_CLIENT.finding(failure.message, evidence=evidence_of(failure))
+
+
+def _rule_of(failure: ServiceFailure) -> Rule:
     if failure.oom:
-        return "oom-killed"
+        return rules.OOM_KILLED
     if failure.kind is FailureKind.OUTSIDE:
-        return "outside"
+        return rules.OUTSIDE
     if failure.kind is FailureKind.NOT_READY:
-        return "not-ready"
+        return rules.NOT_READY
     if failure.fatal is not None:
-        return "fatal-line"
+        return rules.FATAL_LINE
     if failure.descendant is not None:
-        return "descendant-died"
-    return "died"
+        return rules.DESCENDANT_DIED
+    return rules.DIED
+
+
+def evidence_of(failure: ServiceFailure) -> tuple[Evidence, ...]:
+    """The root lines of its log, its peak memory, and what followed from it."""
+    return tuple(_evidence(failure))
 
 
 def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
@@ -48,30 +58,19 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
             excerpt="\n".join(excerpt) or "(it wrote nothing)",
         )
     if failure.peak_rss is not None:
-        yield Evidence(excerpt=f"peak memory {memory(failure.peak_rss)}")
+        yield Evidence(excerpt=f"peak memory {size(failure.peak_rss)}")
     if failure.consequences:
         lines = [f"  {sentence}" for sentence in failure.consequences]
         yield Evidence(excerpt="\n".join(["then", *lines]))
 
 
-def memory(count: int) -> str:
-    """Bytes in the units of memory: `812 KiB`, `340 MiB`, `1.2 GiB`."""
-    if count < 1 << 20:
-        return f"{count / (1 << 10):.0f} KiB"
-    if count < 1 << 30:
-        return f"{count / (1 << 20):.0f} MiB"
-    return f"{count / (1 << 30):.1f} GiB"
-
-
-def _remedy(failure: ServiceFailure) -> str:
-    if failure.oom:
-        return "raise the memory limit of the step, or lower what the service takes"
-    if failure.kind is FailureKind.OUTSIDE:
-        return "free what is named, or retry on another machine"
+def _remedy(rule: Rule, failure: ServiceFailure) -> str | None:
+    if rule in {rules.OOM_KILLED, rules.OUTSIDE}:
+        return rule.remedy
     if failure.log is None:
         return "see why it could not be started"
     log = shlex.quote(failure.log)
-    if failure.kind is FailureKind.NOT_READY:
+    if rule is rules.NOT_READY:
         return (
             f"see whether it still made progress (`tail {log}`) before you raise `start_timeout` "
             "or `--timeout`"
@@ -85,40 +84,23 @@ def stop_findings(result: StopResult) -> Iterator[Finding]:
     """What stopping a group has brought to light; none of it changes a verdict."""
     if result.survivors:
         pids = ",".join(str(process.pid) for process in result.survivors)
-        yield Finding(
-            rule="services/survivor",
-            severity=Severity.WARNING,
-            summary=f"not even SIGKILL has ended {_named(result.survivors)}",
+        yield rules.SURVIVOR.finding(
+            f"not even SIGKILL has ended {_named(result.survivors)}",
             remedy=f"ps -o pid,user,stat,wchan,args -p {pids}",
         )
-    for sentence in result.not_released:
-        yield Finding(
-            rule="services/not-released",
-            severity=Severity.WARNING,
-            summary=sentence,
-            remedy="find who holds it, or raise `release_timeout`",
-        )
-    for sentence in result.problems:
-        yield Finding(
-            rule="services/stop-failed",
-            severity=Severity.WARNING,
-            summary=sentence,
-            remedy="see whether what should have stopped still runs",
-        )
+    yield from _sentences(rules.NOT_RELEASED, result.not_released)
+    yield from _sentences(rules.STOP_FAILED, result.problems)
     if result.killed:
-        yield Finding(
-            rule="services/killed",
-            severity=Severity.NOTE,
-            summary=f"{_named(result.killed)} ignored every request to end and needed SIGKILL",
-            remedy="let the server end on SIGTERM, or a real deployment will lose what it holds",
+        yield rules.KILLED.finding(
+            f"{_named(result.killed)} ignored every request to end and needed SIGKILL",
+            remedy=rules.KILLED.remedy,
         )
-    for sentence in result.cut_logs:
-        yield Finding(
-            rule="services/log-cut",
-            severity=Severity.NOTE,
-            summary=sentence,
-            remedy="raise `log_limit` for that service, or make it write less",
-        )
+    yield from _sentences(rules.LOG_CUT, result.cut_logs)
+
+
+def _sentences(rule: Rule, sentences: Sequence[str]) -> Iterator[Finding]:
+    for sentence in sentences:
+        yield rule.finding(sentence, remedy=rule.remedy)
 
 
 def _named(processes: Sequence[NamedProcess]) -> str:

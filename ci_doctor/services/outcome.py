@@ -51,7 +51,7 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     `message` is one sentence without a full stop; `at` is monotonic seconds. `exit_code` is set if
     the process ended by itself, `signal` ("SIGKILL") if a signal ended it, neither if it did not
     end. With `descendant` all three are about that process below the service, and the service
-    itself lived on. `log` is None if the process was never started. `tail` are the log's root lines,
+    itself lived on. `exit_unknown` tells that the process ended and nobody knows how. `log` is None if the process was never started. `tail` are the log's root lines,
     `tail_root` the index of the root line among them, `tail_line` and `tail_end_line` their 1-based
     place in the log (None if nobody counted). `duration_s` runs from the service's start to the
     failure. `peak_rss` is bytes. `oom` tells whose memory ran out, if the kernel killed for lack of
@@ -66,6 +66,7 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     pid: int | None = None
     exit_code: int | None = None
     signal: str | None = None
+    exit_unknown: bool = False
     descendant: NamedProcess | None = None
     peak_rss: int | None = None
     oom: str | None = None

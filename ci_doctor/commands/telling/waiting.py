@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ci_doctor.commands.telling.line import Line, LineKind, Span
 
 if TYPE_CHECKING:
-    from ci_doctor.services.wait.waiting import WaitProgress
+    from ci_doctor.services.wait.waited import WaitProgress
 
 _QUIET_S = 2.0  # a wait that ends sooner needs no word
 

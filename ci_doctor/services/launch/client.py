@@ -10,12 +10,12 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.command_check import is_executable
 from ci_doctor.services.instance import RunningService
+from ci_doctor.services.launch.conclude import NOT_EXECUTABLE, NOT_FOUND
 from ci_doctor.services.spec import fill
 
 # `{kv.port}`; a template of the command's own, `{{server.port}}`, stays as it is.
 _PORT = re.compile(r"(?<!\{)\{([A-Za-z0-9][A-Za-z0-9_.-]*)\.port\}(?!\})", re.ASCII)
 _NO_NAME = re.compile(r"[^A-Z0-9]", re.ASCII)
-NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has it
 
 
 def check_words(words: Sequence[str], names: Collection[str]) -> None:

@@ -3,20 +3,19 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ci_doctor.services.group import start_group
 from ci_doctor.services.launch.launched import ClientRun, Launched
+from ci_doctor.services.launch.plan import LaunchPlan
 from ci_doctor.services.launch.record import LaunchRecord
 from ci_doctor.services.launch.running_client import RunningClient
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.patience import Patience
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system import clock
 from ci_doctor.system.processes.exit_status import is_ending
 from ci_doctor.system.processes.interruption import Interruption
@@ -34,24 +33,7 @@ _GRACE_S = 5.0
 _STOP_S = 8.0
 
 
-class LaunchPlan(Struct, frozen=True, kw_only=True):
-    """What is started: `order` are all services, `names` those that were named.
-
-    `client` is empty for none. It runs in `directory` under `environment`, on our own stdin and
-    stderr and the file descriptor `client_output`.
-    """
-
-    specs: Mapping[str, ServiceSpec]
-    names: tuple[str, ...]
-    order: tuple[str, ...]
-    context: LaunchContext
-    client: tuple[str, ...] = ()
-    environment: Mapping[str, str] = {}
-    directory: Path = Path()
-    client_output: int = 1
-
-
-def run(
+def launch(
     plan: LaunchPlan,
     interruption: Interruption,
     on_event: Callable[[ServiceEvent], None],
@@ -77,6 +59,7 @@ class _Launch:
         on_ready: Callable[[RunningGroup], None],
     ) -> None:
         self.plan = plan
+        self.request = plan.request
         self.on_event = on_event
         self.on_ready = on_ready
         self.record = LaunchRecord(plan.order)
@@ -108,20 +91,20 @@ class _Launch:
 
     async def _run(self) -> None:
         launched = await start_group(
-            self.plan.specs, self.plan.names, self.plan.context, self._event
+            self.request.specs, self.request.names, self.plan.context, self._event
         )
         if isinstance(launched, ServiceFailure):
             self.failure, self.stopped, self.decided = launched, launched.stopped, True
             return
         self.group = launched
         self.on_ready(launched)
-        if self.plan.client:
+        if self.request.client:
             self.client = RunningClient(
-                self.plan.client,
+                self.request.client,
                 launched,
-                environment=self.plan.environment,
-                directory=self.plan.directory,
-                output=self.plan.client_output,
+                environment=self.request.environment,
+                directory=self.request.client_directory.absolute(),
+                output=self.request.client_output,
             )
         await self._to_the_first_end(launched)
         self.decided = True
@@ -174,8 +157,8 @@ class _Launch:
     def _launched(self, received: signal.Signals | None) -> Launched:
         client = self.client.result() if self.client is not None else None
         failure = self._with_consequences(client)
-        if client is None and self.plan.client:
-            client = ClientRun(words=self.plan.client)
+        if client is None and self.request.client:
+            client = ClientRun(words=self.request.client)
         return Launched(
             services=self.record.services,
             failure=failure,

@@ -30,6 +30,13 @@ class ServiceRun(Struct, frozen=True, kw_only=True):
     signal: str | None = None
     peak_rss: int | None = None
 
+    @property
+    def duration_s(self) -> float:
+        """From its start to its end; 0 if it was not started or has not ended."""
+        if self.started_at is None or self.ended_at is None:
+            return 0.0
+        return self.ended_at - self.started_at
+
 
 class LaunchRecord:
     """Takes every event of a group; `services` are in the order of `names`."""

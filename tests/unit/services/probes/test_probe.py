@@ -60,9 +60,7 @@ def ask(
         async with server:
             port = server.sockets[0].getsockname()[1]
             probe = parse_ready(ReadySpec(http="/health?x=1", **table), port, directory=Path())
-            seen = await wait_until_ready(
-                probe, limit, ProbeContext(environment=environment or {})
-            )
+            seen = await wait_until_ready(probe, limit, ProbeContext(environment=environment or {}))
             scene.done.set()
             return seen, scene
 
