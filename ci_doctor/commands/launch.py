@@ -97,6 +97,8 @@ def launch(
     cause lies outside the change. Without CLIENT the services run until a signal arrives or one of
     them dies.
     """
+    # First of all: a file that is opened takes the number of a closed stream, and the client gets it.
+    open_closed_streams()
     _check_separator(session, client)
     if not dry_run:
         session.claim(DEFAULT_DIRECTORY)
@@ -136,7 +138,6 @@ def _check_separator(session: Session, client: tuple[str, ...]) -> None:
 
 def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
     """Launch, and deliver the report."""
-    open_closed_streams()
     interruption, warm_up = Interruption(), WarmUp()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():

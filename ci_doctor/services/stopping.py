@@ -91,6 +91,8 @@ class Stopping:
             if instance.spec.released:
                 limit_s = parse_duration(instance.spec.release_timeout)
                 waits.append(wait_released(tuple(self._conditions(instance)), limit_s))
+        if not waits:
+            return result
         # Each sentence once: several services may wait for the same GPU.
         held: dict[str, None] = {}
         for sentences in await asyncio.gather(*waits):
