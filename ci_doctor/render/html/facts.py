@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page draws, read out of a report's facts part by part. Pure.
+"""Pure. What a page draws, read out of a report's facts part by part.
 
-Each part may be missing, or be of a form that this version does not know: then the page leaves that part out.
+Each part may be missing, or of a form unknown to this version: then the page leaves that part out.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,10 @@ Part = TypeVar("Part")
 
 
 class StartColumn(Struct, frozen=True, kw_only=True):
-    """One start of a service: `A1` of the baseline, `B2` of the candidate; `archived` is of an earlier build."""
+    """One start of a service: `A1` of the baseline, `B2` of the candidate.
+
+    `archived`: it is of an earlier build.
+    """
 
     name: str
     arm: str = ""
@@ -23,43 +26,51 @@ class StartColumn(Struct, frozen=True, kw_only=True):
 
 
 class RequestRow(Struct, frozen=True, kw_only=True):
-    """`classes` has one entry a start: which of this request's different answers it gave (from 0), None for no answer."""
+    """One request in all starts.
+
+    `classes` has one entry a start: which of this request's different answers it gave (from 0),
+    None for no answer.
+    """
 
     id: str
     kind: str = "unknown"
     classes: tuple[int | None, ...] = ()
 
 
-class Matrix(Struct, frozen=True, kw_only=True):
+class PageMatrix(Struct, frozen=True, kw_only=True):
     """Requests against starts."""
 
     starts: tuple[StartColumn, ...] = ()
     requests: tuple[RequestRow, ...] = ()
 
 
-class Divergence(Struct, frozen=True, kw_only=True):
-    """Where answers to the differing requests part, in `unit`s from the answer's beginning."""
+class PageDivergence(Struct, frozen=True, kw_only=True):
+    """The first difference of each differing request, in `unit`s from the answer's beginning."""
 
     positions: tuple[float | None, ...] = ()
     unit: str = "position"
 
 
-Choice = tuple[str, float | None]
+LikelyToken = tuple[str, float | None]
 
 
 class LogProbs(Struct, frozen=True, kw_only=True):
-    """Log-probabilities at one position: tokens with their value on each side, and their distance in float32 ULPs."""
+    """Log-probabilities at one position: tokens with their value on each side.
+
+    `ulp` is the distance of the two sides in float32 ULPs.
+    """
 
     at: int
-    left: tuple[Choice, ...] = ()
-    right: tuple[Choice, ...] = ()
+    left: tuple[LikelyToken, ...] = ()
+    right: tuple[LikelyToken, ...] = ()
     ulp: float | None = None
 
 
 class Aligned(Struct, frozen=True, kw_only=True):
-    """Two answers to one request: what both say `before` they part, and what each says from there.
+    """Two answers to one request: what is the same `before` the first difference, and both sides.
 
-    `field` is the part of the answer that differs, `gap` how far apart (in nat) the two tokens are that part them.
+    `field` is the part of the answer that differs. `gap` is the distance (in nat) of the two tokens
+    at the first difference.
     """
 
     request: str
@@ -77,8 +88,11 @@ class Aligned(Struct, frozen=True, kw_only=True):
     logprobs: tuple[LogProbs, ...] = ()
 
 
-class Test(Struct, frozen=True, kw_only=True):
-    """The exact test of the decision (correctness/verdict/decide.py); `level` is where it is told, `alpha` at most."""
+class PageTest(Struct, frozen=True, kw_only=True):
+    """The exact test of the decision (correctness/verdict/decide.py).
+
+    A regression is declared at `level` and below, which is at most `alpha`.
+    """
 
     p: float
     alpha: float
@@ -95,10 +109,10 @@ class IdentityDifference(Struct, frozen=True, kw_only=True):
     values: dict[str, Any] = {}
 
 
-class Identity(Struct, frozen=True, kw_only=True):
-    """What was installed, loaded and effective, what is not known of it, and what differs between starts.
+class PageIdentity(Struct, frozen=True, kw_only=True):
+    """What was installed, loaded and effective, what is unknown of it, and what differs.
 
-    `arms` leads from a fact to its value in the baseline and in the candidate, where these are not the same.
+    `arms` maps a fact to its values in the baseline and in the candidate, if they differ.
     """
 
     facts: dict[str, Any] = {}
@@ -108,11 +122,10 @@ class Identity(Struct, frozen=True, kw_only=True):
 
 
 def part(facts: Mapping[str, Any], name: str, form: type[Part]) -> Part | None:
-    """`facts[name]` as `form`; None where it is missing or anything else."""
+    """`facts[name]` as `form`; None if it is missing or anything else."""
+    if name not in facts:
+        return None
     try:
-        return convert(facts[name], form) if name in facts else None
-    except (
-        ValidationError,
-        UnicodeEncodeError,
-    ):  # the latter for a lone surrogate where a number is wanted
+        return convert(facts[name], form)
+    except (ValidationError, UnicodeEncodeError):  # the latter for a lone surrogate as a number
         return None
