@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Figures and places in words, the same in every form for people: the one place that formats them."""
+"""Pure. The one place that formats figures and places for people."""
 
 import re
 from pathlib import PurePosixPath
@@ -52,7 +52,7 @@ def probability(value: float) -> str:
 
 
 def number(value: float | None) -> str:
-    """A plain number: a whole one in full, another with six significant digits; `–` for an unknown one."""
+    """A plain number: a whole one in full, another with six digits; `–` for an unknown one."""
     if value is None:
         return UNKNOWN
     if isinstance(value, int) or (value.is_integer() and abs(value) < _MOST_WHOLE):
@@ -104,7 +104,7 @@ def place(evidence: Evidence) -> str | None:
 
 
 def is_plain_path(path: str) -> bool:
-    """True for a path inside a report's directory that stands in a URL as it is, without escapes."""
+    """True for a path inside a report's directory that needs no escapes in a URL."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts:
         return False

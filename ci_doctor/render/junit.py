@@ -171,7 +171,7 @@ def _classname(report: Report) -> str:
 
 
 def _kept(results: list[_Result], most: int) -> list[_Result]:
-    """At most `most` of `results`, in their order: failures before others, then the earlier ones."""
+    """At most `most` of `results`, in their order; failures are kept first, then the earlier ones."""
     room = most
     kept = set()
     for is_failure in (True, False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Text that others wrote, escaped for each place of a CommonMark page so that it stays text."""
+"""Pure. Text that others wrote, escaped for each place of a CommonMark page: it stays text."""
 
 import html
 import re

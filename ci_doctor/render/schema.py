@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The JSON Schema of a report, from its types; report.schema.json is the same text, shipped."""
+"""Pure. The JSON Schema of a report, from its types; report.schema.json is the shipped text."""
 
 import inspect
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Report -> one HTML file that loads nothing and may load nothing: see its Content-Security-Policy."""
+"""Pure. Report -> one HTML file, which its Content-Security-Policy lets load nothing."""
 
 from base64 import b64encode
 from functools import cache
@@ -65,7 +65,7 @@ def _environment() -> "Environment":
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Last, and for every value: what reaches the page is valid UTF-8 without control characters.
+        # Last, for every value: what reaches the page is valid UTF-8 without control characters.
         finalize=_harmless,
     )
     environment.filters |= {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The matrix of starts against requests: which rows are drawn, in which order, and the strips."""
+"""Pure. The matrix of starts against requests: its rows in their order, and the strips above."""
 
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
@@ -116,23 +116,25 @@ def view(matrix: PageMatrix, disputed: Collection[str] = ()) -> MatrixView | Non
         return None
     equal: list[str] = []
     differing: list[_Request] = []
+    marked = frozenset(disputed)
     for row in matrix.requests:
         if _is_equal_everywhere(row, len(order)):
             equal.append(row.id)
         else:
-            differing.append(_Request(row, order, is_disputed=row.id in disputed))
+            differing.append(_Request(row, order, is_disputed=row.id in marked))
     differing.sort(key=attrgetter("rank", "kind", "pattern"))
     drawn = differing[: MOST_CELLS // len(order)]
     columns = tuple(matrix.starts[index] for index in order)
+    strips = []
+    for column, start in enumerate(columns):
+        styles = [request.cells[column].style for request in drawn]
+        strips.append(_strip(start.name, styles, len(equal)))
     return MatrixView(
         columns=columns,
         baseline=sum(start.arm != "candidate" for start in columns),
         groups=tuple(_groups(drawn)),
         equal=tuple(equal),
-        strips=tuple(
-            _strip(start.name, [request.cells[column].style for request in drawn], len(equal))
-            for column, start in enumerate(columns)
-        ),
+        strips=tuple(strips),
         differing=len(differing),
         drawn=len(drawn),
         left_out=len(differing) - len(drawn),
@@ -155,7 +157,7 @@ class _Request:
 
 
 def _column_order(starts: Sequence[StartColumn]) -> list[int]:
-    """Indices: the baseline's before the candidate's, archived ones first, else as they were made."""
+    """Indices: the baseline's before the candidate's, archived ones first."""
 
     def rank(index: int) -> tuple[bool, bool]:
         start = starts[index]

@@ -71,7 +71,7 @@ def _mark(character: str, *, shown: bool) -> VisibleRun | None:
 
 
 def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, tuple[VisibleRun, ...]]]:
-    """Each segment of one side with whether it differs; if it does, all of its spaces are marked."""
+    """Each segment of one side, and whether it differs: then all of its spaces are marked."""
     loose = loose_spaces("".join(segment.text for segment in side))
     begin = 0
     for segment in side:
