@@ -11,7 +11,7 @@ from typing import NamedTuple, assert_never
 from xml.etree import ElementTree as ET
 
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Case, CaseOutcome
+from ci_doctor.model.outcome import Case, CaseOutcome, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.figures import amount, place
@@ -100,11 +100,7 @@ def _outcome(report: Report) -> CaseOutcome:
 def _explanation(report: Report) -> Iterator[str]:
     error = report.error
     if error is not None:
-        yield error.message
-        if error.hint:
-            yield f"hint: {error.hint}"
-        if error.detail:
-            yield error.detail
+        yield from _error(error)
     if report.summary and (error is None or report.summary != error.message):
         yield report.summary
     for table in report.tables:
@@ -112,6 +108,14 @@ def _explanation(report: Report) -> Iterator[str]:
         yield from table_lines(table, _TEXT_WIDTH)
     if report.reproduce:
         yield f"\nreproduce: {report.reproduce}"
+
+
+def _error(error: Failure) -> Iterator[str]:
+    yield error.message
+    if error.hint:
+        yield f"hint: {error.hint}"
+    if error.detail:
+        yield error.detail
 
 
 def _case(case: Case) -> _Result:

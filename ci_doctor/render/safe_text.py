@@ -72,6 +72,6 @@ def _change(value: Any, change: Callable[[str], str]) -> Any:
         case dict():
             return {_change(key, change): _change(field, change) for key, field in value.items()}
         case tuple() | list():
-            return type(value)(_change(item, change) for item in value)
+            return type(value)([_change(item, change) for item in value])
         case _:
             return value

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The matrix of starts against requests: its rows in their order, and the strips above."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from msgspec import Struct
@@ -125,16 +125,12 @@ def view(matrix: PageMatrix, disputed: Collection[str] = ()) -> MatrixView | Non
     differing.sort(key=attrgetter("rank", "kind", "pattern"))
     drawn = differing[: MOST_CELLS // len(order)]
     columns = tuple(matrix.starts[index] for index in order)
-    strips = []
-    for column, start in enumerate(columns):
-        styles = [request.cells[column].style for request in drawn]
-        strips.append(_strip(start.name, styles, len(equal)))
     return MatrixView(
         columns=columns,
         baseline=sum(start.arm != "candidate" for start in columns),
         groups=tuple(_groups(drawn)),
         equal=tuple(equal),
-        strips=tuple(strips),
+        strips=tuple(_strips(columns, drawn, len(equal))),
         differing=len(differing),
         drawn=len(drawn),
         left_out=len(differing) - len(drawn),
@@ -146,14 +142,21 @@ class _Request:
     """A request that is drawn in a row of its own, with what it is sorted by."""
 
     def __init__(self, row: RequestRow, order: Sequence[int], *, is_disputed: bool) -> None:
-        answers = [_answer(row, index) for index in order]
-        names = list(_KINDS)
         self.id = row.id
         self.kind = "disputed" if is_disputed else row.kind
-        # A kind unknown to this version may be the one that matters: it is read first.
-        self.rank = names.index(self.kind) if self.kind in names else 0
-        self.pattern = [-1 if answer is None else answer for answer in answers]
-        self.cells = tuple(_cell(answer) for answer in answers)
+        self.rank = _rank(self.kind)
+        self.pattern: list[int] = []
+        self.cells: list[MatrixCell] = []
+        for index in order:
+            answer = _answer(row, index)
+            self.pattern.append(-1 if answer is None else answer)
+            self.cells.append(_cell(answer))
+
+
+def _rank(kind: str) -> int:
+    names = list(_KINDS)
+    # A kind unknown to this version may be the one that matters: it is read first.
+    return names.index(kind) if kind in names else 0
 
 
 def _column_order(starts: Sequence[StartColumn]) -> list[int]:
@@ -178,7 +181,7 @@ def _answer(row: RequestRow, index: int) -> int | None:
 def _groups(requests: Iterable[_Request]) -> list[MatrixGroup]:
     by_kind: dict[str, list[MatrixRow]] = {}
     for request in requests:
-        by_kind.setdefault(request.kind, []).append(MatrixRow(request.id, request.cells))
+        by_kind.setdefault(request.kind, []).append(MatrixRow(request.id, tuple(request.cells)))
     groups = []
     for kind, rows in by_kind.items():
         title, note = _KINDS.get(kind, (kind.capitalize(), ""))
@@ -206,6 +209,14 @@ def _legend(requests: Iterable[RequestRow]) -> tuple[MatrixCell, ...]:
     if None in answers:
         cells.append(_cell(None))
     return tuple(cells)
+
+
+def _strips(
+    columns: Sequence[StartColumn], requests: Sequence[_Request], equal: int
+) -> Iterator[MatrixStrip]:
+    for column, start in enumerate(columns):
+        styles = [request.cells[column].style for request in requests]
+        yield _strip(start.name, styles, equal)
 
 
 def _strip(name: str, styles: Sequence[str], equal: int) -> MatrixStrip:
