@@ -89,13 +89,13 @@ def import_race(
     from ci_doctor.commands.import_race_output import Job, perform, refused
     from ci_doctor.config import loading as config
     from ci_doctor.config.exit_codes import read_exit_codes
-    from ci_doctor.imports.investigate import Plan
+    from ci_doctor.imports.investigate import InvestigationPlan
     from ci_doctor.services.launch.client import problem
 
     codes, _ = read_exit_codes(config.load(config_path, Path.cwd()), os.environ)
     if found := problem(words[0], os.environ, Path.cwd()):
         return deliver(refused(invocation, *found), as_json=as_json, directory=directory)
-    plan = Plan(
+    plan = InvestigationPlan(
         command=words,
         environ=dict(os.environ),
         output=2 if as_json else 1,

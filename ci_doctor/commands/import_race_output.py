@@ -15,7 +15,7 @@ from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.import_race_timeline import check_timeline, write_timeline
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.launch_output import take_secrets_out
-from ci_doctor.imports.investigate import Investigation, Plan, investigate
+from ci_doctor.imports.investigate import Investigation, InvestigationPlan, investigate
 from ci_doctor.imports.report import conclude, findings, report
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import exit_code
@@ -37,7 +37,7 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as a shell has it
 class Job(Struct, frozen=True, kw_only=True):
     """Everything that is known before the first start."""
 
-    plan: Plan
+    plan: InvestigationPlan
     codes: Mapping[str, int]
     directory: Path | None
     timeline: Path | None

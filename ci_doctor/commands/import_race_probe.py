@@ -14,7 +14,7 @@ from ci_doctor.commands.options import output_options
 from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
-    from ci_doctor.imports.probe import Probed
+    from ci_doctor.imports.probe import ProbeResult
     from ci_doctor.model.finding import Finding
     from ci_doctor.model.report import Report
 
@@ -59,7 +59,7 @@ def probe(
     )
 
 
-def describe(probed: "Probed", invocation: Invocation) -> "Report":
+def describe(probed: "ProbeResult", invocation: Invocation) -> "Report":
     """What the answer means."""
     from ci_doctor.model.report import Section
     from ci_doctor.model.verdict import Verdict, exit_code
@@ -82,7 +82,7 @@ def describe(probed: "Probed", invocation: Invocation) -> "Report":
     )
 
 
-def _facts(probed: "Probed") -> dict[str, object]:
+def _facts(probed: "ProbeResult") -> dict[str, object]:
     return {
         "module": probed.module,
         "attribute": probed.attribute or None,
@@ -96,15 +96,15 @@ def _facts(probed: "Probed") -> dict[str, object]:
     }
 
 
-def _name(probed: "Probed") -> str:
+def _name(probed: "ProbeResult") -> str:
     return f"{probed.module}:{probed.attribute}" if probed.attribute else probed.module
 
 
-def _rule(probed: "Probed") -> str:
+def _rule(probed: "ProbeResult") -> str:
     return f"TRIGGER={_name(probed)}"
 
 
-def _summary(probed: "Probed") -> str:
+def _summary(probed: "ProbeResult") -> str:
     name = _name(probed)
     if probed.exposed is None:
         return f"{name} cannot be imported, so nothing is known: {probed.error}"
@@ -113,7 +113,7 @@ def _summary(probed: "Probed") -> str:
     return f"{name} is not exposed: {_why_not(probed)}"
 
 
-def _why_not(probed: "Probed") -> str:
+def _why_not(probed: "ProbeResult") -> str:
     if probed.loaded_before:
         return f"{probed.module} is loaded at every start of this interpreter"
     if probed.module not in probed.replaced:
@@ -123,7 +123,7 @@ def _why_not(probed: "Probed") -> str:
     return f"{probed.module} replaces itself, and {probed.attribute or 'it'} is the same in what was there before"
 
 
-def _findings(probed: "Probed") -> "tuple[Finding, ...]":
+def _findings(probed: "ProbeResult") -> "tuple[Finding, ...]":
     from ci_doctor.model.finding import Evidence, Finding, Severity
 
     if probed.exposed:

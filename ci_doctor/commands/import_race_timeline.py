@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.record.trace import RecordedProcess
 from ci_doctor.imports.report.timeline import chrome_trace
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.system.files.atomic import write_atomically
@@ -41,7 +41,10 @@ def check_timeline(path: Path) -> None:
 
 
 def write_timeline(
-    processes: Sequence[Process], named: Path | None, directory: Path | None, redactor: Redactor
+    processes: Sequence[RecordedProcess],
+    named: Path | None,
+    directory: Path | None,
+    redactor: Redactor,
 ) -> "tuple[tuple[Attachment, ...], tuple[Finding, ...]]":
     """Write it where it belongs: the attachment of the report, or the finding that says why there is none."""
     from ci_doctor.model.report import Attachment

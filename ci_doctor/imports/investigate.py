@@ -10,12 +10,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.imports.analyse.hazard import Hazard, Kind
+from ci_doctor.imports.analyse.hazard import Hazard, HazardKind
 from ci_doctor.imports.analyse.hazards import find_hazards
 from ci_doctor.imports.confirm.delays import Hold, grouped
 from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
-from ci_doctor.imports.record.run import Recorded, Streams, record
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.record.run import RecordedRun, Streams, record
+from ci_doctor.imports.record.trace import RecordedProcess
 from ci_doctor.imports.report.conclude import Seen, judge
 from ci_doctor.preload.immunity import self_replacement_race
 from ci_doctor.preload.injection import isolation
@@ -25,7 +25,7 @@ CANDIDATES = 10
 _INTERPRETERS_ASKED = 8
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class InvestigationPlan(Struct, frozen=True, kw_only=True):
     """What is run and how: `output` is where the command's stdout goes, a file descriptor.
 
     At most `candidates` hazards are confirmed, each in at most `repeats` runs for each of its delays. `timeout_s` ends a
@@ -49,7 +49,11 @@ class Investigation(Struct, frozen=True, kw_only=True):
 
 
 def investigate(
-    plan: Plan, scratch: Path, logs: Path, interruption: Interruption, say: Callable[[str], None]
+    plan: InvestigationPlan,
+    scratch: Path,
+    logs: Path,
+    interruption: Interruption,
+    say: Callable[[str], None],
 ) -> Investigation:
     """Record, judge and confirm. Traces go into the folder `scratch`, what runs with a delay print into `logs`.
 
@@ -91,15 +95,15 @@ def investigate(
     return Investigation(seen=seen, runs=tuple(runs))
 
 
-class FoundInAll(Struct, frozen=True, kw_only=True):
-    """The hazards of all processes, and apart those that an immune interpreter does not have. `is_whole` as of `Found`."""
+class AllHazards(Struct, frozen=True, kw_only=True):
+    """The hazards of all processes, and apart those that an immune interpreter does not have. `is_whole` as of `ProcessHazards`."""
 
     hazards: tuple[Hazard, ...]
     spared: tuple[Hazard, ...]
     is_whole: bool
 
 
-def find(recorded: Recorded, interpreters: Mapping[str, bool | None]) -> FoundInAll:
+def find(recorded: RecordedRun, interpreters: Mapping[str, bool | None]) -> AllHazards:
     """What each process has, put together."""
     hazards: list[Hazard] = []
     spared: list[Hazard] = []
@@ -109,11 +113,11 @@ def find(recorded: Recorded, interpreters: Mapping[str, bool | None]) -> FoundIn
         found = find_hazards(process)
         is_whole = is_whole and found.is_whole
         for hazard in found.hazards:
-            (spared if immune and hazard.kind is Kind.REPLACED else hazards).append(hazard)
-    return FoundInAll(hazards=tuple(hazards), spared=tuple(spared), is_whole=is_whole)
+            (spared if immune and hazard.kind is HazardKind.REPLACED else hazards).append(hazard)
+    return AllHazards(hazards=tuple(hazards), spared=tuple(spared), is_whole=is_whole)
 
 
-def ask_interpreters(recorded: Recorded) -> dict[str, bool | None]:
+def ask_interpreters(recorded: RecordedRun) -> dict[str, bool | None]:
     """Whether each interpreter that was seen is exposed to the race of self-replacing modules; None where it cannot say."""
     executables = dict.fromkeys(
         process.executable for process in recorded.processes if _is_python(process)
@@ -124,7 +128,7 @@ def ask_interpreters(recorded: Recorded) -> dict[str, bool | None]:
     }
 
 
-def _is_python(process: Process) -> bool:
+def _is_python(process: RecordedProcess) -> bool:
     # A program that embeds Python names itself, and would be started with arguments that mean something else to it.
     return Path(process.executable).name.startswith("python")
 
@@ -137,8 +141,8 @@ def _exposed(python: Path) -> bool | None:
 
 
 def _held_run(
-    plan: Plan,
-    recorded: Recorded,
+    plan: InvestigationPlan,
+    recorded: RecordedRun,
     number: int,
     hold: Hold,
     folders: tuple[Path, Path],
@@ -173,7 +177,7 @@ def _for_all_users(folder: Path) -> Path:
     return folder
 
 
-def _end(recorded: Recorded) -> tuple[object, ...]:
+def _end(recorded: RecordedRun) -> tuple[object, ...]:
     return recorded.exit_code, recorded.signal, recorded.timed_out
 
 

@@ -85,7 +85,7 @@ os._exit(0)
 """
 
 
-class _Said(Struct, frozen=True, kw_only=True):
+class _ProbeAnswer(Struct, frozen=True, kw_only=True):
     """`failed`: the module cannot be imported at all; `absent`: it has no such attribute in the end either."""
 
     loaded_before: bool
@@ -95,7 +95,7 @@ class _Said(Struct, frozen=True, kw_only=True):
     absent: str
 
 
-class Probed(Struct, frozen=True, kw_only=True):
+class ProbeResult(Struct, frozen=True, kw_only=True):
     """What the main thread was given while another thread imported `module` in `python`.
 
     `exposed` is None where nothing can be said, because the import fails without any race: `error` says how. Otherwise
@@ -114,7 +114,7 @@ class Probed(Struct, frozen=True, kw_only=True):
     duration_s: float
 
 
-def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, str]) -> Probed:
+def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, str]) -> ProbeResult:
     """Let two threads of a child of `python` import `module` (and `attribute`, where it is not empty), one held for the other.
 
     The import happens once, in the working directory and under `environ`. Raises UsageError where `python` cannot be run,
@@ -142,7 +142,7 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
         )
     said = _said(answer)
     lost = bool(said.error) or said.stale
-    return Probed(
+    return ProbeResult(
         module=module,
         attribute=attribute,
         python=python,
@@ -165,9 +165,9 @@ def _plain(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _said(answer: Answer) -> _Said:
+def _said(answer: Answer) -> _ProbeAnswer:
     try:
-        return msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=_Said)
+        return msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=_ProbeAnswer)
     except (msgspec.DecodeError, IndexError):
         pass
     if answer.exit_code is None:
@@ -176,7 +176,7 @@ def _said(answer: Answer) -> _Said:
         failed = (
             f"the interpreter ended with exit code {answer.exit_code}: {answer.last_error_line}"
         )
-    return _Said(loaded_before=False, failed=failed, error="", stale=False, absent="")
+    return _ProbeAnswer(loaded_before=False, failed=failed, error="", stale=False, absent="")
 
 
 def parse_target(text: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ci_doctor.imports.analyse.evidence import how_close, margin, of_ask, of_taken
 from ci_doctor.imports.analyse.graph import Graph
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, Import
 from ci_doctor.imports.analyse.history import History, Load
 from ci_doctor.imports.analyse.locks import Crossing
 from ci_doctor.imports.record.events import Deadlock
@@ -80,7 +80,9 @@ def _hazard(
     first, second = imports
     pair = first.name, second.name
     kind = (
-        Kind.SUBMODULE if is_below(pair[0], pair[1]) or is_below(pair[1], pair[0]) else Kind.CYCLE
+        HazardKind.SUBMODULE
+        if is_below(pair[0], pair[1]) or is_below(pair[1], pair[0])
+        else HazardKind.CYCLE
     )
     modules = tuple(sorted(dict.fromkeys(pair), key=lambda name: (name.count("."), name)))
     return Hazard(

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ci_doctor.imports.analyse.forest import Taken
+from ci_doctor.imports.analyse.forest import LockNode
 from ci_doctor.imports.analyse.hazard import Closeness, Import
 from ci_doctor.imports.analyse.history import History, Load
 from ci_doctor.imports.record.events import Ask, Site
@@ -14,7 +14,7 @@ def of_ask(history: History, ask: Ask) -> Import:
     return _import(history, ask.n, ask.name, ask, history.chain(ask), ask.t)
 
 
-def of_taken(history: History, n: int, node: Taken) -> Import:
+def of_taken(history: History, n: int, node: LockNode) -> Import:
     """The import by which thread `n` would take `node` if it came first; its time is that of what it did ask for."""
     asks = node.asks()
     made = asks[-1] if asks[-1].n == n else node.entry

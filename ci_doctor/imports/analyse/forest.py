@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from ci_doctor.imports.analyse.graph import Graph, Need
 from ci_doctor.imports.analyse.history import History
-from ci_doctor.imports.analyse.settled import Progress
+from ci_doctor.imports.analyse.settled import ThreadProgress
 from ci_doctor.imports.record.events import Ask
 
 
-class Taken:
+class LockNode:
     """One module in a tree: taken at `at` by `ask` (None: a submodule's need of its package), released at `done`.
 
     waits: another thread, which has begun before in every run, executes it; this one takes it after that.
@@ -22,22 +22,22 @@ class Taken:
 
     __slots__ = ("ask", "at", "done", "entry", "holder", "name", "outermost", "waits")
 
-    def __init__(self, need: Need, holder: "Taken | None", entry: Ask, at: int) -> None:
+    def __init__(self, need: Need, holder: "LockNode | None", entry: Ask, at: int) -> None:
         self.name, self.ask = need
         self.holder = holder
-        self.outermost: Taken = holder.outermost if holder is not None else self
+        self.outermost: LockNode = holder.outermost if holder is not None else self
         self.entry = entry
         self.at = self.done = at
         self.waits = False
 
-    def held(self) -> Iterator["Taken"]:
+    def held(self) -> Iterator["LockNode"]:
         """What the thread holds when it takes this one, innermost first."""
         holder = self.holder
         while holder is not None:
             yield holder
             holder = holder.holder
 
-    def holds(self, other: "Taken") -> bool:
+    def holds(self, other: "LockNode") -> bool:
         """Whether this one is held when `other`, of the same thread, is taken."""
         return self.at < other.at <= self.done
 
@@ -57,19 +57,19 @@ class Forest:
     def __init__(self, n: int, *, skipping: bool) -> None:
         self.n = n
         self.skipping = skipping
-        self.taken: dict[str, Taken] = {}
+        self.taken: dict[str, LockNode] = {}
         self.skipped: set[str] = set()
 
 
-_Work = list[tuple[Taken, Iterator[Need]]]
+_Work = list[tuple[LockNode, Iterator[Need]]]
 
 
-class Grower:
+class ForestBuilder:
     """Grows the forests of a process, as far as they reach a module of `wanted` (bits), within `budget` steps in all."""
 
     def __init__(self, history: History, graph: Graph, wanted: int, budget: int) -> None:
         self.graph = graph
-        self.progress = Progress(history, graph)
+        self.progress = ThreadProgress(history, graph)
         self.history = history
         self.wanted = wanted
         self.left = budget
@@ -113,7 +113,7 @@ class Grower:
             if not is_begun:
                 forest.skipped.add(name)
             return False
-        node = Taken(need, work[-1][0] if work else None, entry, len(forest.taken) + 1)
+        node = LockNode(need, work[-1][0] if work else None, entry, len(forest.taken) + 1)
         node.waits = is_begun
         forest.taken[name] = node
         work.append((node, iter(() if is_begun else self.graph.needs[number])))

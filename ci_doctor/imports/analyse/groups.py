@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 def groups(targets: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """The groups of the nodes 0, 1, …, of which `targets` has the edges; a group comes after all that it leads to."""
-    search = _Search(targets)
+    search = _TarjanSearch(targets)
     for start in range(len(targets)):
         if start not in search.index:
             yield from search.from_node(start)
 
 
-class _Search:
+class _TarjanSearch:
     def __init__(self, targets: Sequence[Sequence[int]]) -> None:
         self.targets = targets
         self.index: dict[int, int] = {}

@@ -9,7 +9,7 @@ from ci_doctor.imports.record.events import Site
 from ci_doctor.imports.report.remedy import Remedy
 
 
-class Kind(StrEnum):
+class HazardKind(StrEnum):
     """Why two threads' imports of it can go wrong. All others are made safe by CPython's module locks.
 
     REPLACED: the module puts another object into `sys.modules` while its code runs; who waits gets the discarded one.
@@ -57,7 +57,7 @@ class Hazard(Struct, frozen=True, kw_only=True):
     first's and the second's; None where there is one module only. detail: how close it was, in a sentence.
     """
 
-    kind: Kind
+    kind: HazardKind
     closeness: Closeness
     pid: int
     modules: tuple[str, ...]

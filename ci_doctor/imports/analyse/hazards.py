@@ -8,20 +8,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.imports.analyse.crossed import avoided, crossed
-from ci_doctor.imports.analyse.forest import Forest, Grower
+from ci_doctor.imports.analyse.forest import Forest, ForestBuilder
 from ci_doctor.imports.analyse.graph import Graph
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, Import
 from ci_doctor.imports.analyse.history import History
-from ci_doctor.imports.analyse.locks import Steps, crossings
+from ci_doctor.imports.analyse.locks import ComparisonBudget, crossings
 from ci_doctor.imports.analyse.replaced import (
     failed_hazards,
     handed_out,
     replaced_hazards,
     replaced_modules,
 )
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.record.trace import RecordedProcess
 
-__all__ = ["Closeness", "Found", "Hazard", "Import", "Kind", "find_hazards"]
+__all__ = ["Closeness", "Hazard", "HazardKind", "Import", "ProcessHazards", "find_hazards"]
 
 # About half a second each; a program reaches them only with thousands of modules in dozens of threads.
 _VISITS = 400_000
@@ -31,14 +31,14 @@ _ALIKE = 3
 _RANKS = {closeness: rank for rank, closeness in enumerate(Closeness)}
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ProcessHazards(Struct, frozen=True, kw_only=True):
     """The hazards of a process; `is_whole` is False where not all that could meet was compared, so that there may be more."""
 
     hazards: tuple[Hazard, ...] = ()
     is_whole: bool = True
 
 
-def find_hazards(process: Process) -> Found:
+def find_hazards(process: RecordedProcess) -> ProcessHazards:
     """The hazards of `process`, FIRED first, then NEAR, then LATENT, the closest first.
 
     Of one module that replaces itself, one hazard is told for each two places; of one group of modules that need each
@@ -46,11 +46,11 @@ def find_hazards(process: Process) -> Found:
     """
     history = History(process)
     if len(history.entries) < 2:
-        return Found()
+        return ProcessHazards()
     graph = Graph(history)
     wanted = graph.grouped | graph.bits(replaced_modules(history))
-    grower = Grower(history, graph, wanted, _VISITS)
-    replacing, crossing = Steps(_COMPARISONS), Steps(_COMPARISONS)
+    grower = ForestBuilder(history, graph, wanted, _VISITS)
+    replacing, crossing = ComparisonBudget(_COMPARISONS), ComparisonBudget(_COMPARISONS)
     forests = _forests(history, grower)
     found = [
         *handed_out(history),
@@ -64,15 +64,15 @@ def find_hazards(process: Process) -> Found:
     )
     if grower.is_cut or replacing.are_short or crossing.are_short:
         told = tuple(replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in closest)
-        return Found(hazards=told, is_whole=False)
-    return Found(hazards=tuple(closest))
+        return ProcessHazards(hazards=told, is_whole=False)
+    return ProcessHazards(hazards=tuple(closest))
 
 
 def _bound() -> str:
     return f"there may be more: not all of what could meet was compared ({_VISITS} imports, {_COMPARISONS} pairs)"
 
 
-def _forests(history: History, grower: Grower) -> list[Forest]:
+def _forests(history: History, grower: ForestBuilder) -> list[Forest]:
     """What each thread would take; of threads that do the same, a few."""
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for n, entries in history.entries.items():
@@ -93,7 +93,7 @@ def _forests(history: History, grower: Grower) -> list[Forest]:
     return forests
 
 
-def _grown(grower: Grower, n: int) -> Iterator[Forest]:
+def _grown(grower: ForestBuilder, n: int) -> Iterator[Forest]:
     yield grower.grow(n)
     skipping = grower.grow(n, skipping=True)
     if skipping.skipped:
@@ -101,7 +101,7 @@ def _grown(grower: Grower, n: int) -> Iterator[Forest]:
 
 
 def _crossed(
-    history: History, forests: list[Forest], graph: Graph, steps: Steps
+    history: History, forests: list[Forest], graph: Graph, steps: ComparisonBudget
 ) -> Iterator[Hazard]:
     for index, one in enumerate(forests):
         for two in forests[index + 1 :]:

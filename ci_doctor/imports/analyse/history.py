@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ci_doctor.imports.analyse.order import Orders
-from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, Event, Site, Wait
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, ImportEvent, Site, Wait
+from ci_doctor.imports.record.trace import RecordedProcess
 
 
 class Load(Struct, frozen=True, kw_only=True):
@@ -24,10 +24,10 @@ class Load(Struct, frozen=True, kw_only=True):
 class History:
     """Indexes over the events of `process`; lists are in the order of the events."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: RecordedProcess) -> None:
         self.process = process
         self.orders = Orders(process.orders)
-        self.events: dict[int, list[Event]] = defaultdict(list)
+        self.events: dict[int, list[ImportEvent]] = defaultdict(list)
         self.entries: dict[int, list[Ask]] = defaultdict(
             list
         )  # asked for while the thread loads nothing
@@ -48,7 +48,7 @@ class History:
             name: found for name in self.loads if (found := [*filter(_executed, self.loads[name])])
         }
 
-    def _take(self, events: list[Event]) -> None:
+    def _take(self, events: list[ImportEvent]) -> None:
         for event in _lock_order(sorted(events, key=lambda event: event.k)):
             if isinstance(event, Ask):
                 self.asked[event.n, event.name].append(event)
@@ -100,7 +100,7 @@ def _executed(load: Load) -> bool:
     return load.end is None or load.end.status in {"loaded", "failed"}
 
 
-def _lock_order(events: list[Event]) -> Iterator[Event]:
+def _lock_order(events: list[ImportEvent]) -> Iterator[ImportEvent]:
     """`import a.b` is written as asks for `a`, which it hands out, and for `a.b`; the lock of `a.b` is taken first."""
     held_back: Ask | None = None
     for event in events:

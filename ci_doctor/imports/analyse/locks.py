@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from ci_doctor.imports.analyse.forest import Forest, Taken
+from ci_doctor.imports.analyse.forest import Forest, LockNode
 from ci_doctor.imports.analyse.graph import Graph
 
 
@@ -23,14 +23,14 @@ class Crossing(Struct, frozen=True, kw_only=True):
 
     one: Forest
     two: Forest
-    has_one: Taken
-    needs_one: Taken
-    has_two: Taken
-    needs_two: Taken
+    has_one: LockNode
+    needs_one: LockNode
+    has_two: LockNode
+    needs_two: LockNode
     length: int
 
 
-class Steps:
+class ComparisonBudget:
     """How many comparisons may still be made in all; `are_short` once some were not made."""
 
     def __init__(self, left: int) -> None:
@@ -46,7 +46,9 @@ class Steps:
         return True
 
 
-def crossings(one: Forest, two: Forest, graph: Graph, steps: Steps) -> Iterator[Crossing]:
+def crossings(
+    one: Forest, two: Forest, graph: Graph, steps: ComparisonBudget
+) -> Iterator[Crossing]:
     """All that can meet; `one` waits for packages that it needs, `two` may skip them."""
     for needs_one in one.taken.values():
         has_two = two.taken.get(needs_one.name)
@@ -73,7 +75,7 @@ def crossings(one: Forest, two: Forest, graph: Graph, steps: Steps) -> Iterator[
                 )
 
 
-def same_gate(one: Taken, two: Taken) -> bool:
+def same_gate(one: LockNode, two: LockNode) -> bool:
     """Whether both are taken within the same outermost module: its lock keeps the two threads apart."""
     return (
         one.outermost is not one
@@ -82,7 +84,7 @@ def same_gate(one: Taken, two: Taken) -> bool:
     )
 
 
-def _meeting(needs_one: Taken, needs_two: Taken, one: Forest, two: Forest) -> int:
+def _meeting(needs_one: LockNode, needs_two: LockNode, one: Forest, two: Forest) -> int:
     """How many modules both threads hold when they meet; as a negative number where they cannot.
 
     They cannot where a lock that both hold keeps them apart, and where one has already loaded what the other holds.

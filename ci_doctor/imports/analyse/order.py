@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from ci_doctor.imports.record.events import Event, Order
+from ci_doctor.imports.record.events import ImportEvent, Order
 
 _NOTHING: Mapping[int, int] = MappingProxyType({})
 
@@ -30,7 +30,7 @@ class Orders:
         index = self.index(n, k)
         return self._seen[n][index] if index >= 0 else _NOTHING
 
-    def before(self, first: Event, second: Event) -> bool:
+    def before(self, first: ImportEvent, second: ImportEvent) -> bool:
         """Whether `first` comes before `second` in every run that keeps what orders the threads."""
         if first.n == second.n:
             return first.k < second.k

@@ -15,19 +15,19 @@ from ci_doctor.imports.analyse.evidence import (
     of_taken,
     overlap,
 )
-from ci_doctor.imports.analyse.forest import Forest, Taken
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
+from ci_doctor.imports.analyse.forest import Forest, LockNode
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, Import
 from ci_doctor.imports.analyse.history import History, Load
-from ci_doctor.imports.analyse.locks import Steps, skips_into
+from ci_doctor.imports.analyse.locks import ComparisonBudget, skips_into
 from ci_doctor.imports.record.events import Ask, Wait
 from ci_doctor.imports.report.remedy import remedy
 
-Held = frozenset[str]
+Names = frozenset[str]
 _HANDED = {
     "replaced": "the discarded object",
     "removed": "the unfinished module of an import that failed",
 }
-_KINDS = {"replaced": Kind.REPLACED, "removed": Kind.FAILED}
+_KINDS = {"replaced": HazardKind.REPLACED, "removed": HazardKind.FAILED}
 
 
 def replaced_modules(history: History) -> tuple[str, ...]:
@@ -88,7 +88,9 @@ def _loader(history: History, load: Load, other: Import) -> Import:
     )
 
 
-def replaced_hazards(history: History, forests: Sequence[Forest], steps: Steps) -> Iterator[Hazard]:
+def replaced_hazards(
+    history: History, forests: Sequence[Forest], steps: ComparisonBudget
+) -> Iterator[Hazard]:
     """Two threads may load one self-replacing module, and the later one may wait for it by a statement."""
     for name in replaced_modules(history):
         asking = [(forest, forest.taken[name]) for forest in forests if name in forest.taken]
@@ -109,7 +111,7 @@ def replaced_hazards(history: History, forests: Sequence[Forest], steps: Steps) 
 
 
 def _can_wait(
-    first: Taken, two: Forest, second: Taken, held_first: Held, held_second: Held
+    first: LockNode, two: Forest, second: LockNode, held_first: Names, held_second: Names
 ) -> bool:
     """Whether the thread of `second` can wait by a statement while the one of `first` loads the module."""
     if (
@@ -127,19 +129,19 @@ def _can_wait(
 
 
 def _replaced(
-    history: History, name: str, one: Forest, first: Taken, two: Forest, second: Taken
+    history: History, name: str, one: Forest, first: LockNode, two: Forest, second: LockNode
 ) -> Hazard:
     load = history.load_by(one.n, name)
     imports = of_taken(history, one.n, first), of_taken(history, two.n, second)
     if load is None:
         load = history.load_by(two.n, name)
         detail = "in this run the second import came first; nothing keeps this order"
-        return _hazard(history, Kind.REPLACED, Closeness.LATENT, imports, None, detail)
+        return _hazard(history, HazardKind.REPLACED, Closeness.LATENT, imports, None, detail)
     ask_ns = imports[1].began_ns
     waited = any(wait.owner == one.n for wait in history.waits.get((two.n, name), ()))
     closeness = Closeness.NEAR if waited else overlap(load, ask_ns)
     return _hazard(
-        history, Kind.REPLACED, closeness, imports, load, how_close(margin(load, ask_ns))
+        history, HazardKind.REPLACED, closeness, imports, load, how_close(margin(load, ask_ns))
     )
 
 
@@ -156,7 +158,7 @@ def failed_hazards(history: History) -> Iterator[Hazard]:
                         detail = how_close(margin(load, ask.t))
                         yield _hazard(
                             history,
-                            Kind.FAILED,
+                            HazardKind.FAILED,
                             overlap(load, ask.t),
                             (first, second),
                             load,
@@ -201,7 +203,7 @@ def _matters(history: History, ask: Ask, load: Load) -> bool:
 
 def _hazard(
     history: History,
-    kind: Kind,
+    kind: HazardKind,
     closeness: Closeness,
     imports: tuple[Import, Import],
     load: Load | None,
@@ -217,6 +219,6 @@ def _hazard(
         second=second,
         margin_ns=margin(load, second.began_ns),
         pair=None,
-        remedy=remedy(first, second, (second.name,), movable_only=kind is Kind.FAILED),
+        remedy=remedy(first, second, (second.name,), movable_only=kind is HazardKind.FAILED),
         detail=detail,
     )

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.imports.analyse.graph import Graph
 from ci_doctor.imports.analyse.history import History
-from ci_doctor.imports.record.events import Ask, Begin, End, Event
+from ci_doctor.imports.record.events import Ask, Begin, End, ImportEvent
 
 
 class Settled(Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class Settled(Struct, frozen=True, kw_only=True):
 NOTHING = Settled()
 
 
-class Progress:
+class ThreadProgress:
     """How far each thread had come after those of its events that come before another thread's."""
 
     def __init__(self, history: History, graph: Graph) -> None:
@@ -36,7 +36,7 @@ class Progress:
                 asked_for[n].add(k)
         for n, ks in asked_for.items():
             events = sorted(history.events.get(n, ()), key=lambda event: event.k)
-            self._after[n] = dict(_states(_Walk(graph), events, sorted(ks)))
+            self._after[n] = dict(_states(_EventReplay(graph), events, sorted(ks)))
 
     def before(self, ask: Ask) -> Settled:
         """What the other threads have settled before `ask` is made, in every run."""
@@ -52,7 +52,7 @@ class Progress:
 
 
 def _states(
-    walk: "_Walk", events: Sequence[Event], ks: Sequence[int]
+    walk: "_EventReplay", events: Sequence[ImportEvent], ks: Sequence[int]
 ) -> Iterator[tuple[int, Settled]]:
     """The state after each of the events `ks`, in their order."""
     at = 0
@@ -63,7 +63,7 @@ def _states(
         yield k, walk.state()
 
 
-class _Walk:
+class _EventReplay:
     """The events of one thread in their order, and what they settle.
 
     An import that is complete has loaded all that it reaches, whichever thread executed it. Of one in progress, only the
@@ -79,7 +79,7 @@ class _Walk:
         self.inner = 0
         self.begun = 0
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ImportEvent) -> None:
         """Take the next event."""
         match event:
             case Ask(within=None):

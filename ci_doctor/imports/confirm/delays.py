@@ -6,9 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Kind
-from ci_doctor.imports.record.events import Deadlock, Event, Held, Wait
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind
+from ci_doctor.imports.record.events import Deadlock, HeldImport, ImportEvent, Wait
+from ci_doctor.imports.record.trace import RecordedProcess
 
 # A second run is not as fast as the first, so twice the gap that was seen, and a second for a loaded machine.
 _FACTOR = 2.0
@@ -49,7 +49,7 @@ def limit_s(hazard: Hazard) -> float:
 def holds(hazard: Hazard) -> tuple[Hold, ...]:
     """The delays that can make it happen, in the order to try them."""
     limit = limit_s(hazard)
-    if hazard.kind in {Kind.REPLACED, Kind.FAILED}:
+    if hazard.kind in {HazardKind.REPLACED, HazardKind.FAILED}:
         return (Hold(mode="exec", x=hazard.modules[0], limit_s=limit),)
     x, y = hazard.pair or (hazard.modules[0], hazard.modules[-1])
     return (
@@ -59,17 +59,17 @@ def holds(hazard: Hazard) -> tuple[Hold, ...]:
     )
 
 
-def fired(hazard: Hazard, processes: Iterable[Process]) -> bool:
+def fired(hazard: Hazard, processes: Iterable[RecordedProcess]) -> bool:
     """Whether a run shows that it has happened: a thread was handed a module that is none, or went on without its lock."""
     return any(_shows(hazard, event) for process in processes for event in process.events)
 
 
-def _shows(hazard: Hazard, event: Event) -> bool:
+def _shows(hazard: Hazard, event: ImportEvent) -> bool:
     modules = set(hazard.modules)
     match hazard.kind:
-        case Kind.REPLACED:
+        case HazardKind.REPLACED:
             return isinstance(event, Wait) and event.outcome == "replaced" and event.name in modules
-        case Kind.FAILED:
+        case HazardKind.FAILED:
             return isinstance(event, Wait) and event.outcome == "removed" and event.name in modules
         case _:
             # Both sides are modules of this hazard: the lock that is wanted and one that is held.
@@ -80,15 +80,17 @@ def _shows(hazard: Hazard, event: Event) -> bool:
             )
 
 
-def was_held(processes: Iterable[Process]) -> bool:
+def was_held(processes: Iterable[RecordedProcess]) -> bool:
     """Whether the delay was made at all."""
-    return any(isinstance(event, Held) for process in processes for event in process.events)
+    return any(isinstance(event, HeldImport) for process in processes for event in process.events)
 
 
-def met(processes: Iterable[Process]) -> bool:
+def met(processes: Iterable[RecordedProcess]) -> bool:
     """Whether another thread came while one was held."""
     return any(
-        isinstance(event, Held) and event.met for process in processes for event in process.events
+        isinstance(event, HeldImport) and event.met
+        for process in processes
+        for event in process.events
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.imports.confirm.delays import Candidate, Hold, fired, holds, met, was_held
-from ci_doctor.imports.record.run import Recorded
+from ci_doctor.imports.record.run import RecordedRun
 
 REPEATS = 3  # the other thread can be past the moment already, and then the roles of another run are needed
 _LEAST_S = 60.0
@@ -22,7 +22,7 @@ class HeldRun(Struct, frozen=True, kw_only=True):
 
     number: int
     hold: Hold
-    recorded: Recorded
+    recorded: RecordedRun
     output: Path
     error: Path
     ended_as_recorded: bool = True
@@ -97,7 +97,7 @@ def _take(confirmations: dict[int, Confirmation], index: int, held: HeldRun) -> 
         )
 
 
-def time_limit_s(recorded: Recorded, hold: Hold, timeout_s: float | None) -> float:
+def time_limit_s(recorded: RecordedRun, hold: Hold, timeout_s: float | None) -> float:
     """How long a run with a delay may take, in seconds: it is only later than the first one, unless the race hangs it."""
     delays_s = 2 * hold.limit_s * max(1, len(recorded.processes))
     if timeout_s is not None:

@@ -22,7 +22,7 @@ class Site(Struct, frozen=True, kw_only=True):
     module: str
 
 
-class Thread(Struct, frozen=True, kw_only=True):
+class RecordedThread(Struct, frozen=True, kw_only=True):
     """One thread, by its number; `parent` started it at `started_at`. Both are None for the first, and where not known."""
 
     number: int
@@ -31,7 +31,7 @@ class Thread(Struct, frozen=True, kw_only=True):
     started_at: Site | None = None
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class ImportEvent(Struct, frozen=True, kw_only=True):
     """Event `k` of thread `n`, at `t` nanoseconds."""
 
     t: int
@@ -39,7 +39,7 @@ class Event(Struct, frozen=True, kw_only=True):
     k: int
 
 
-class Ask(Event, frozen=True, kw_only=True):
+class Ask(ImportEvent, frozen=True, kw_only=True):
     """The thread asks for module `name`, from `site`.
 
     how: "statement" where CPython's C code hands the module out, "importlib" where the import system's Python half does.
@@ -54,14 +54,14 @@ class Ask(Event, frozen=True, kw_only=True):
     within: str | None = None
 
 
-class Begin(Event, frozen=True, kw_only=True):
+class Begin(ImportEvent, frozen=True, kw_only=True):
     """`name` is not ready: the thread goes to load it, or to wait for who does."""
 
     name: str
     within: str | None = None
 
 
-class End(Event, frozen=True, kw_only=True):
+class End(ImportEvent, frozen=True, kw_only=True):
     """The end of the thread's `Begin` of `name`.
 
     status: "loaded" (this thread executed it), "failed" (its code raised), "missing" (not found), "found" (another thread
@@ -73,7 +73,7 @@ class End(Event, frozen=True, kw_only=True):
     replaced: bool
 
 
-class Wait(Event, frozen=True, kw_only=True):
+class Wait(ImportEvent, frozen=True, kw_only=True):
     """The thread waited `waited_ns` for `name`, which thread `owner` was loading; `t` is the time at the end.
 
     outcome: it was handed what `sys.modules` holds ("same"), the discarded object ("replaced"), or a module whose import
@@ -86,7 +86,7 @@ class Wait(Event, frozen=True, kw_only=True):
     outcome: Outcome
 
 
-class Deadlock(Event, frozen=True, kw_only=True):
+class Deadlock(ImportEvent, frozen=True, kw_only=True):
     """CPython let the thread go on without the lock of `name`, held by `owner`; the thread holds the locks of `held`."""
 
     name: str
@@ -94,7 +94,7 @@ class Deadlock(Event, frozen=True, kw_only=True):
     held: tuple[str, ...]
 
 
-class Held(Event, frozen=True, kw_only=True):
+class HeldImport(ImportEvent, frozen=True, kw_only=True):
     """The recorder held the thread at module `name`, at most `limit_ns`; `met`: another thread came."""
 
     name: str

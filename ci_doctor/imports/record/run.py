@@ -12,7 +12,7 @@ from msgspec import Struct
 from ci_doctor.errors import InfraError
 from ci_doctor.imports.confirm.delays import Hold
 from ci_doctor.imports.record.recording import recording
-from ci_doctor.imports.record.trace import Process, read_trace
+from ci_doctor.imports.record.trace import RecordedProcess, read_trace
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.interruption import Interruption
@@ -38,7 +38,7 @@ class Streams(Struct, frozen=True, kw_only=True):
     error: int = 2
 
 
-class Recorded(Struct, frozen=True, kw_only=True):
+class RecordedRun(Struct, frozen=True, kw_only=True):
     """A run that has ended, and what its Python processes told, the first one first.
 
     `exit_code` is None where `signal` (a name) ended it, both are None where nobody can say. `unreadable` says which traces
@@ -46,7 +46,7 @@ class Recorded(Struct, frozen=True, kw_only=True):
     `timed_out` says that the time was up, `received` which signal to ourselves ended it.
     """
 
-    processes: tuple[Process, ...]
+    processes: tuple[RecordedProcess, ...]
     exit_code: int | None
     signal: str | None
     duration_s: float
@@ -65,7 +65,7 @@ def record(  # noqa: PLR0913 - what a run has
     timeout_s: float | None = None,
     streams: Streams | None = None,
     interruption: Interruption | None = None,
-) -> Recorded:
+) -> RecordedRun:
     """Run `command` here, in the foreground, with its traces in the empty folder `directory`; no process is left after it.
 
     `timeout_s` ends one that never ends by itself. `interruption` is handling signals: the first stops the run in order, a
@@ -74,12 +74,12 @@ def record(  # noqa: PLR0913 - what a run has
     environment = recording(
         environ, directory.absolute(), hold.text() if hold is not None else None
     )
-    run = _Run(tuple(command), environment, streams or Streams(), timeout_s)
+    run = _ForegroundRun(tuple(command), environment, streams or Streams(), timeout_s)
     with asyncio.Runner() as runner:
         runner.run(run.to_the_end(interruption or Interruption()))
     processes, unreadable = read_traces(directory)
     returncode = run.returncode
-    return Recorded(
+    return RecordedRun(
         processes=processes,
         exit_code=returncode if returncode is not None and returncode >= 0 else None,
         signal=signal_name(-returncode) if returncode is not None and returncode < 0 else None,
@@ -91,7 +91,7 @@ def record(  # noqa: PLR0913 - what a run has
     )
 
 
-def read_traces(directory: Path) -> tuple[tuple[Process, ...], tuple[str, ...]]:
+def read_traces(directory: Path) -> tuple[tuple[RecordedProcess, ...], tuple[str, ...]]:
     """The processes that wrote traces into `directory`, in the order of their starts, and why others cannot be read.
 
     A process that was ended before its first line was whole had imported nothing yet, and is in neither.
@@ -107,7 +107,7 @@ def read_traces(directory: Path) -> tuple[tuple[Process, ...], tuple[str, ...]]:
     return tuple(sorted(found, key=lambda process: process.started_ns)), tuple(unreadable)
 
 
-class _Run:
+class _ForegroundRun:
     """One run under way."""
 
     def __init__(

@@ -17,23 +17,23 @@ from ci_doctor.imports.record.events import (
     Deadlock,
     End,
     Escape,
-    Event,
-    Held,
+    HeldImport,
+    ImportEvent,
     Order,
+    RecordedThread,
     Site,
-    Thread,
     Wait,
 )
 
-__all__ = ["Process", "Site", "Thread", "read_trace"]
+__all__ = ["RecordedProcess", "RecordedThread", "Site", "read_trace"]
 
-EVENTS: dict[str, tuple[type[Event], tuple[str, ...]]] = {
+EVENTS: dict[str, tuple[type[ImportEvent], tuple[str, ...]]] = {
     "ask": (Ask, ("name", "how", "file", "line", "module", "names", "within")),
     "begin": (Begin, ("name", "within")),
     "end": (End, ("name", "status", "replaced")),
     "wait": (Wait, ("name", "owner", "waited_ns", "outcome")),
     "deadlock": (Deadlock, ("name", "owner", "held")),
-    "held": (Held, ("name", "limit_ns", "met")),
+    "held": (HeldImport, ("name", "limit_ns", "met")),
 }
 FIELDS = {kind: ("t", "n", "k", *fields) for kind, (_, fields) in EVENTS.items()}
 OTHERS = {
@@ -48,7 +48,7 @@ TO_JSON = str.maketrans("()", "[]")
 decode = msgspec.json.Decoder(list[object]).decode
 
 
-class Process(Struct, frozen=True, kw_only=True):
+class RecordedProcess(Struct, frozen=True, kw_only=True):
     """One process. `events` are in the order of `t`, those of a thread in the order of `k`; `orders` in the order written.
 
     truncated: the last line was cut off. armed: the recorder watched imports, and did not fail before it could.
@@ -65,22 +65,22 @@ class Process(Struct, frozen=True, kw_only=True):
     threading: bool
     started_ns: int
     exited_ns: int | None = None
-    threads: dict[int, Thread]
-    events: tuple[Event, ...] = ()
+    threads: dict[int, RecordedThread]
+    events: tuple[ImportEvent, ...] = ()
     orders: tuple[Order, ...] = ()
     escapes: tuple[Escape, ...] = ()
     truncated: bool = False
     armed: bool = True
 
 
-def read_trace(text: str) -> Process | None:
+def read_trace(text: str) -> RecordedProcess | None:
     """The process that wrote `text`; None where it ended before its first line was complete.
 
     A last line that is cut off is dropped, and `truncated` says so. Raises InfraError for any other line that is no record.
     """
     lines = text.split("\n")
     cut_off = lines.pop() != ""
-    reader = _Reader()
+    reader = _TraceReader()
     for number, line in enumerate(lines, start=1):
         try:
             reader.read(_values(line))
@@ -128,13 +128,13 @@ def _as_json(outside: list[str]) -> Iterator[str]:
             yield text.replace("True", "true").replace("False", "false")
 
 
-class _Reader:
+class _TraceReader:
     """What has been read so far."""
 
     def __init__(self) -> None:
         self.facts: dict[str, object] = {}
-        self.threads: dict[int, Thread] = {}
-        self.events: list[Event] = []
+        self.threads: dict[int, RecordedThread] = {}
+        self.events: list[ImportEvent] = []
         self.orders: list[Order] = []
         self.escapes: list[Escape] = []
         self.sites: dict[tuple[object, ...], Site] = {}
@@ -178,7 +178,7 @@ class _Reader:
             case "thread":
                 site = self.site(fields) if fields["file"] else None
                 thread = msgspec.convert(
-                    {**fields, "number": fields["n"], "started_at": site}, Thread
+                    {**fields, "number": fields["n"], "started_at": site}, RecordedThread
                 )
                 self.threads[thread.number] = thread
             case "order":
@@ -190,15 +190,16 @@ class _Reader:
             case _:
                 self.facts["exited_ns"] = msgspec.convert(fields["t"], int)
 
-    def process(self, *, truncated: bool) -> Process | None:
+    def process(self, *, truncated: bool) -> RecordedProcess | None:
         """All of it as one value; None where the first record is not there."""
         if "pid" not in self.facts:
             return None
         unnamed = {
-            event.n: Thread(number=event.n, name=f"thread {event.n}") for event in self.events
+            event.n: RecordedThread(number=event.n, name=f"thread {event.n}")
+            for event in self.events
         }
         return msgspec.structs.replace(
-            msgspec.convert({"armed": False, **self.facts, "threads": {}}, Process),
+            msgspec.convert({"armed": False, **self.facts, "threads": {}}, RecordedProcess),
             threads=unnamed | self.threads,
             events=tuple(sorted(self.events, key=lambda event: event.t)),
             orders=tuple(self.orders),

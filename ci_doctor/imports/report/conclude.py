@@ -9,7 +9,7 @@ from msgspec import Struct
 from ci_doctor.imports.analyse.hazard import Hazard
 from ci_doctor.imports.confirm.delays import Candidate
 from ci_doctor.imports.confirm.run import Confirmation
-from ci_doctor.imports.record.run import Recorded
+from ci_doctor.imports.record.run import RecordedRun
 from ci_doctor.model.verdict import Verdict
 
 
@@ -23,7 +23,7 @@ class Standing(StrEnum):
     SAFE = "not confirmed"
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class JudgedHazard(Struct, frozen=True, kw_only=True):
     """A hazard, at all its places, with what is known of it; `confirmation` is None where no run was made for it."""
 
     candidate: Candidate
@@ -40,15 +40,15 @@ class Seen(Struct, frozen=True, kw_only=True):
     `is_whole` is False where a process asked for more than is compared, so that there may be more hazards than `judged`.
     """
 
-    recorded: Recorded
-    judged: tuple[Judged, ...] = ()
+    recorded: RecordedRun
+    judged: tuple[JudgedHazard, ...] = ()
     spared: tuple[Hazard, ...] = ()
     interpreters: Mapping[str, bool | None] = {}
     isolated: str | None = None
     confirming: bool = False
     is_whole: bool = True
 
-    def having(self, *standings: Standing) -> tuple[Judged, ...]:
+    def having(self, *standings: Standing) -> tuple[JudgedHazard, ...]:
         """Those hazards of which this is known."""
         return tuple(each for each in self.judged if each.standing in standings)
 
@@ -59,7 +59,7 @@ class Seen(Struct, frozen=True, kw_only=True):
         return not run.timed_out and run.exit_code != 0
 
 
-class Conclusion(Struct, frozen=True, kw_only=True):
+class RaceConclusion(Struct, frozen=True, kw_only=True):
     """The verdict, and one sentence that gives the reason."""
 
     verdict: Verdict
@@ -68,36 +68,38 @@ class Conclusion(Struct, frozen=True, kw_only=True):
 
 def judge(
     groups: tuple[Candidate, ...], confirmations: tuple[Confirmation, ...], *, confirming: bool
-) -> tuple[Judged, ...]:
+) -> tuple[JudgedHazard, ...]:
     """What is known of each of `groups`; those of `confirmations` are among them."""
     return tuple(_judge(group, confirmations, confirming=confirming) for group in groups)
 
 
 def _judge(
     group: Candidate, confirmations: tuple[Confirmation, ...], *, confirming: bool
-) -> Judged:
+) -> JudgedHazard:
     if group.has_fired:
-        return Judged(candidate=group, standing=Standing.FIRED)
+        return JudgedHazard(candidate=group, standing=Standing.FIRED)
     confirmation = next((each for each in confirmations if each.candidate is group), None)
     if confirmation is None:
-        return Judged(candidate=group, standing=Standing.OPEN if confirming else Standing.POSSIBLE)
+        return JudgedHazard(
+            candidate=group, standing=Standing.OPEN if confirming else Standing.POSSIBLE
+        )
     if confirmation.fired_in is not None:
         standing = Standing.CONFIRMED
     else:
         standing = Standing.SAFE if confirmation.is_settled else Standing.OPEN
-    return Judged(candidate=group, standing=standing, confirmation=confirmation)
+    return JudgedHazard(candidate=group, standing=standing, confirmation=confirmation)
 
 
-def conclude(seen: Seen) -> Conclusion:
+def conclude(seen: Seen) -> RaceConclusion:
     """The verdict: what has happened stands, whatever else is missing; what is missing is never a pass."""
     happened = seen.having(Standing.FIRED, Standing.CONFIRMED)
     if happened:
-        return Conclusion(verdict=Verdict.REGRESSION, summary=_happened(seen, len(happened)))
+        return RaceConclusion(verdict=Verdict.REGRESSION, summary=_happened(seen, len(happened)))
     if reason := _nothing_known(seen):
-        return Conclusion(verdict=Verdict.VOID, summary=reason)
+        return RaceConclusion(verdict=Verdict.VOID, summary=reason)
     if reason := _undecided(seen):
-        return Conclusion(verdict=Verdict.INCONCLUSIVE, summary=reason)
-    return Conclusion(verdict=Verdict.PASS, summary=_safe(seen))
+        return RaceConclusion(verdict=Verdict.INCONCLUSIVE, summary=reason)
+    return RaceConclusion(verdict=Verdict.PASS, summary=_safe(seen))
 
 
 def _undecided(seen: Seen) -> str | None:
@@ -113,7 +115,7 @@ def _undecided(seen: Seen) -> str | None:
     return None
 
 
-def how_it_ended(recorded: Recorded) -> str:
+def how_it_ended(recorded: RecordedRun) -> str:
     """`exit code 1`, `SIGSEGV`."""
     if recorded.signal is not None:
         return recorded.signal

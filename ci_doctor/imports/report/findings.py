@@ -5,23 +5,23 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ci_doctor.imports.analyse.hazard import Hazard, Import, Kind
+from ci_doctor.imports.analyse.hazard import Hazard, HazardKind, Import
 from ci_doctor.imports.confirm.run import Confirmation, HeldRun
 from ci_doctor.imports.record.events import Site
-from ci_doctor.imports.report.conclude import Judged, Seen, Standing, how_it_ended
+from ci_doctor.imports.report.conclude import JudgedHazard, Seen, Standing, how_it_ended
 from ci_doctor.model.finding import Evidence, Finding, Severity
 
 RULES: Final = {
-    Kind.REPLACED: "import-race/self-replacing",
-    Kind.CYCLE: "import-race/cycle",
-    Kind.SUBMODULE: "import-race/submodule-order",
-    Kind.FAILED: "import-race/failed-import",
+    HazardKind.REPLACED: "import-race/self-replacing",
+    HazardKind.CYCLE: "import-race/cycle",
+    HazardKind.SUBMODULE: "import-race/submodule-order",
+    HazardKind.FAILED: "import-race/failed-import",
 }
 _WHAT: Final = {
-    Kind.REPLACED: "{0} replaces itself in sys.modules",
-    Kind.CYCLE: "{all} import each other",
-    Kind.SUBMODULE: "{0} imports its submodule {last}",
-    Kind.FAILED: "the import of {0} fails",
+    HazardKind.REPLACED: "{0} replaces itself in sys.modules",
+    HazardKind.CYCLE: "{all} import each other",
+    HazardKind.SUBMODULE: "{0} imports its submodule {last}",
+    HazardKind.FAILED: "the import of {0} fails",
 }
 _SEVERITIES: Final = {
     Standing.FIRED: Severity.ERROR,
@@ -46,7 +46,7 @@ def findings(seen: Seen, excerpts: dict[int, str]) -> Iterator[Finding]:
         yield _command_failed(seen)
 
 
-def _of_hazard(judged: Judged, seen: Seen, excerpts: dict[int, str]) -> Finding:
+def _of_hazard(judged: JudgedHazard, seen: Seen, excerpts: dict[int, str]) -> Finding:
     hazard = judged.candidate.worst
     rule = RULES[hazard.kind]
     if judged.standing is Standing.SAFE:
@@ -72,12 +72,12 @@ def what(hazard: Hazard) -> str:
 def threads(hazard: Hazard) -> str:
     """Who imports it."""
     first, second = hazard.first, hazard.second
-    if hazard.kind is Kind.REPLACED or first.name == second.name:
+    if hazard.kind is HazardKind.REPLACED or first.name == second.name:
         return f"and threads {first.thread} and {second.thread} import it"
     return f"and thread {first.thread} imports {first.name}, thread {second.thread} {second.name}"
 
 
-def _standing(judged: Judged) -> str:
+def _standing(judged: JudgedHazard) -> str:
     confirmation = judged.confirmation
     match judged.standing:
         case Standing.FIRED:
@@ -112,7 +112,7 @@ def _not_made(confirmation: Confirmation | None) -> str:
     return f"no other thread came within {limit_s:g} s of a delay, so something orders the two"
 
 
-def _evidence(judged: Judged, seen: Seen, excerpts: dict[int, str]) -> Iterator[Evidence]:
+def _evidence(judged: JudgedHazard, seen: Seen, excerpts: dict[int, str]) -> Iterator[Evidence]:
     hazard = judged.candidate.worst
     yield _side(hazard.first)
     yield _side(hazard.second)
@@ -135,7 +135,7 @@ def _side(side: Import) -> Evidence:
     )
 
 
-def _elsewhere(judged: Judged, seen: Seen) -> str:
+def _elsewhere(judged: JudgedHazard, seen: Seen) -> str:
     hazards = judged.candidate.hazards
     parts = []
     sites = {(each.first.site, each.second.site) for each in hazards}
@@ -224,7 +224,7 @@ def shown(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def standings(judged: Iterable[Judged]) -> dict[str, int]:
+def standings(judged: Iterable[JudgedHazard]) -> dict[str, int]:
     """How many hazards there are of each standing."""
     counts = {str(standing): 0 for standing in Standing}
     for each in judged:

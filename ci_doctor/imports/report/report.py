@@ -10,9 +10,9 @@ import msgspec
 from ci_doctor.imports.analyse.hazard import Hazard
 from ci_doctor.imports.confirm.run import HeldRun
 from ci_doctor.imports.record.events import Deadlock, End, Wait
-from ci_doctor.imports.record.run import Recorded
-from ci_doctor.imports.record.trace import Process
-from ci_doctor.imports.report.conclude import Judged, Seen, Standing, how_it_ended
+from ci_doctor.imports.record.run import RecordedRun
+from ci_doctor.imports.record.trace import RecordedProcess
+from ci_doctor.imports.report.conclude import JudgedHazard, Seen, Standing, how_it_ended
 from ci_doctor.imports.report.findings import shown, standings, what
 from ci_doctor.model.report import Attempt, Case, Outcome, Section
 from ci_doctor.preload.rules import format_rule
@@ -57,7 +57,7 @@ def facts(seen: Seen) -> dict[str, Any]:
     }
 
 
-def _hazard_facts(judged: Judged, hazard: Hazard) -> dict[str, Any]:
+def _hazard_facts(judged: JudgedHazard, hazard: Hazard) -> dict[str, Any]:
     run = judged.confirmation.fired_in if judged.confirmation is not None else None
     return {
         **_plain(hazard),
@@ -75,7 +75,7 @@ def _plain(hazard: Hazard) -> dict[str, Any]:
     }
 
 
-def _process_facts(process: Process) -> dict[str, Any]:
+def _process_facts(process: RecordedProcess) -> dict[str, Any]:
     return {
         "pid": process.pid,
         "parent_pid": process.parent_pid,
@@ -93,11 +93,11 @@ def _process_facts(process: Process) -> dict[str, Any]:
     }
 
 
-def _loaded(process: Process) -> int:
+def _loaded(process: RecordedProcess) -> int:
     return sum(isinstance(event, End) and event.status == "loaded" for event in process.events)
 
 
-def _count(process: Process, kind: type) -> int:
+def _count(process: RecordedProcess, kind: type) -> int:
     return sum(isinstance(event, kind) for event in process.events)
 
 
@@ -116,7 +116,7 @@ def sections(seen: Seen) -> tuple[Section, ...]:
     return (*found, *([Section(title="Interpreter", lines=tuple(asked))] if asked else []))
 
 
-def _process_line(process: Process) -> str:
+def _process_line(process: RecordedProcess) -> str:
     words = shlex.join(process.argv) or shown(process.executable)
     short = words if len(words) <= 60 else f"{words[:59]}…"
     threads = len(process.threads)
@@ -167,7 +167,7 @@ def _attempt(run: HeldRun, seen: Seen, log: str | None) -> Attempt:
     )
 
 
-def _outcome(recorded: Recorded, said: str | None) -> str:
+def _outcome(recorded: RecordedRun, said: str | None) -> str:
     ended = "stopped when the time was up" if recorded.timed_out else how_it_ended(recorded)
     return f"{said}; {ended}" if said else ended
 

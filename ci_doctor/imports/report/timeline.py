@@ -3,13 +3,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, Event, Wait
-from ci_doctor.imports.record.trace import Process, Thread
+from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, ImportEvent, Wait
+from ci_doctor.imports.record.trace import RecordedProcess, RecordedThread
 
 Entry = dict[str, object]
 
 
-def chrome_trace(processes: Iterable[Process]) -> dict[str, object]:
+def chrome_trace(processes: Iterable[RecordedProcess]) -> dict[str, object]:
     """The JSON object of all `processes`; times are microseconds since the first of them started.
 
     An import is a complete event of category "import", a wait one of category "wait" with the thread that it waited for,
@@ -29,7 +29,7 @@ def chrome_trace(processes: Iterable[Process]) -> dict[str, object]:
 class _Drawing:
     """One process."""
 
-    def __init__(self, process: Process, origin: int) -> None:
+    def __init__(self, process: RecordedProcess, origin: int) -> None:
         self.process = process
         self.origin = origin
         last = max((event.t for event in process.events), default=process.started_ns)
@@ -41,20 +41,20 @@ class _Drawing:
         yield self.metadata("process_name", 0, "name", f"{words[:200]} (pid {self.process.pid})")
         for thread in self.process.threads.values():
             yield from self.named(thread)
-        by_thread: dict[int, list[Event]] = {}
+        by_thread: dict[int, list[ImportEvent]] = {}
         for event in self.process.events:
             by_thread.setdefault(event.n, []).append(event)
         for events in by_thread.values():
             yield from self.drawn(sorted(events, key=lambda event: event.k))
 
-    def named(self, thread: Thread) -> Iterator[Entry]:
+    def named(self, thread: RecordedThread) -> Iterator[Entry]:
         """The name and the place of a thread in the picture."""
         started = thread.started_at
         where = f", started at {started.file}:{started.line}" if started is not None else ""
         yield self.metadata("thread_name", thread.number, "name", thread.name + where)
         yield self.metadata("thread_sort_index", thread.number, "sort_index", thread.number)
 
-    def drawn(self, events: list[Event]) -> Iterator[Entry]:
+    def drawn(self, events: list[ImportEvent]) -> Iterator[Entry]:
         """The imports, waits and instants of one thread, in the order in which they begin."""
         asks: dict[str, Ask] = {}
         open_at: list[tuple[Begin, Ask | None]] = []
@@ -122,7 +122,7 @@ class _Drawing:
         }
 
     def complete(
-        self, event: Event, category: str, name: str, span: tuple[int, int], args: Entry
+        self, event: ImportEvent, category: str, name: str, span: tuple[int, int], args: Entry
     ) -> Entry:
         """A complete event ("X") from `span[0]` to `span[1]`."""
         began, ended = span

@@ -4,12 +4,12 @@
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, Import
 from ci_doctor.imports.confirm.delays import Hold
 from ci_doctor.imports.confirm.run import HeldRun
-from ci_doctor.imports.record.events import Event, Site
-from ci_doctor.imports.record.run import Recorded
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.record.events import ImportEvent, Site
+from ci_doctor.imports.record.run import RecordedRun
+from ci_doctor.imports.record.trace import RecordedProcess
 from ci_doctor.imports.report.remedy import Remedy
 
 
@@ -18,7 +18,7 @@ def an_import(thread: str, name: str, line: int) -> Import:
     return Import(thread=thread, name=name, site=site, chain=(site,), began_ns=0, ended_ns=1)
 
 
-def a_hazard(kind: Kind = Kind.REPLACED, *modules: str, **fields: Any) -> Hazard:
+def a_hazard(kind: HazardKind = HazardKind.REPLACED, *modules: str, **fields: Any) -> Hazard:
     names = modules or ("lazy",)
     known = {
         "closeness": Closeness.LATENT,
@@ -33,7 +33,7 @@ def a_hazard(kind: Kind = Kind.REPLACED, *modules: str, **fields: Any) -> Hazard
     return Hazard(kind=kind, modules=names, **{**known, **fields})
 
 
-def a_process(*events: Event, **fields: Any) -> Process:
+def a_process(*events: ImportEvent, **fields: Any) -> RecordedProcess:
     known = {
         "pid": 1,
         "parent_pid": 0,
@@ -45,16 +45,16 @@ def a_process(*events: Event, **fields: Any) -> Process:
         "started_ns": 0,
         "threads": {},
     }
-    return Process(events=events, **{**known, **fields})
+    return RecordedProcess(events=events, **{**known, **fields})
 
 
-def a_run(*processes: Process, **fields: Any) -> Recorded:
+def a_run(*processes: RecordedProcess, **fields: Any) -> RecordedRun:
     known = {"exit_code": 0, "signal": None, "duration_s": 1.0}
-    return Recorded(processes=processes, **{**known, **fields})
+    return RecordedRun(processes=processes, **{**known, **fields})
 
 
 def a_held_run(
-    *processes: Process, number: int = 1, limit_s: float = 2.0, **fields: Any
+    *processes: RecordedProcess, number: int = 1, limit_s: float = 2.0, **fields: Any
 ) -> HeldRun:
     return HeldRun(
         number=number,

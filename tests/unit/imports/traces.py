@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the text of a trace, an event at a time, as the recorder writes it."""
 
-from ci_doctor.imports.record.trace import Process, read_trace
+from ci_doctor.imports.record.trace import RecordedProcess, read_trace
 
 MS = 1_000_000
 
@@ -87,7 +87,7 @@ class Trace:
         lines = [*self.lines, repr(("exit", self.now + MS))] if exited else self.lines
         return "\n".join(lines) + "\n"
 
-    def process(self) -> Process:
+    def process(self) -> RecordedProcess:
         """As it is read."""
         process = read_trace(self.text())
         assert process is not None

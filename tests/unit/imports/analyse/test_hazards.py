@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.imports.analyse.hazards import Closeness, Hazard, Kind, find_hazards
+from ci_doctor.imports.analyse.hazards import Closeness, Hazard, HazardKind, find_hazards
 from tests.unit.imports.traces import MS, Trace
 
 
@@ -22,7 +22,7 @@ def replaced_then_asked(*names: str) -> Trace:
 def test_a_replaced_module_that_another_thread_asks_for_later_is_latent() -> None:
     hazard = only(replaced_then_asked("Thing"))
     assert (hazard.kind, hazard.closeness, hazard.modules) == (
-        Kind.REPLACED,
+        HazardKind.REPLACED,
         Closeness.LATENT,
         ("lazy",),
     )
@@ -188,7 +188,7 @@ def cycle(foreground: str, *, gate: bool = False) -> Trace:
 def test_two_ways_into_a_cycle_can_meet() -> None:
     hazard = only(cycle("b"))
     assert (hazard.kind, hazard.closeness, hazard.pair) == (
-        Kind.CYCLE,
+        HazardKind.CYCLE,
         Closeness.LATENT,
         ("a", "b"),
     )
@@ -201,7 +201,7 @@ def test_one_way_into_a_cycle_cannot_meet_itself() -> None:
 
 def test_a_module_that_both_go_through_keeps_them_apart() -> None:
     assert find_hazards(cycle("gate", gate=True).process()).hazards == ()
-    assert only(cycle("b", gate=True)).kind is Kind.CYCLE
+    assert only(cycle("b", gate=True)).kind is HazardKind.CYCLE
 
 
 def test_a_cycle_after_a_join_is_safe() -> None:
@@ -231,7 +231,7 @@ def test_a_package_and_its_submodule_imported_by_two_threads_can_meet() -> None:
     trace.ask(0, "pkg.sub", how="importlib", line=7)
     hazard = only(trace)
     assert (hazard.kind, hazard.modules, hazard.pair) == (
-        Kind.SUBMODULE,
+        HazardKind.SUBMODULE,
         ("pkg", "pkg.sub"),
         ("pkg", "pkg.sub"),
     )
@@ -270,7 +270,7 @@ def test_a_submodule_that_waits_for_the_package_which_started_its_thread_can_mee
     trace.end(1)
     trace.ask(0, "pkg.sub")
     trace.end(0)
-    assert only(trace).kind is Kind.SUBMODULE
+    assert only(trace).kind is HazardKind.SUBMODULE
 
 
 def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> None:
@@ -292,7 +292,7 @@ def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> N
     trace.ask(0, "c", "name")
     trace.end(0)
     hazard = only(trace)
-    assert (hazard.kind, hazard.pair) == (Kind.CYCLE, ("b", "c"))
+    assert (hazard.kind, hazard.pair) == (HazardKind.CYCLE, ("b", "c"))
 
 
 def test_a_deadlock_that_was_avoided_has_fired() -> None:
@@ -327,7 +327,7 @@ def failed(*names: str, again: str | None = "failed") -> Trace:
 def test_the_unfinished_module_of_a_failed_import_can_be_handed_out() -> None:
     hazard = only(failed())
     assert (hazard.kind, hazard.closeness, hazard.modules) == (
-        Kind.FAILED,
+        HazardKind.FAILED,
         Closeness.LATENT,
         ("broken",),
     )
@@ -338,7 +338,7 @@ def test_a_from_import_of_a_module_that_always_fails_raises_either_way() -> None
 
 
 def test_a_from_import_of_a_module_that_fails_only_once_is_told() -> None:
-    assert only(failed("Thing", again="loaded")).kind is Kind.FAILED
+    assert only(failed("Thing", again="loaded")).kind is HazardKind.FAILED
 
 
 def test_a_failed_import_before_the_thread_starts_is_safe() -> None:
@@ -391,7 +391,7 @@ def test_many_modules_and_threads_are_bounded_and_the_bound_is_told() -> None:
     for n in range(2, 13):
         trace.ask(n, names[100 * n])
     found = find_hazards(trace.process())
-    assert [hazard.kind for hazard in found.hazards] == [Kind.CYCLE]
+    assert [hazard.kind for hazard in found.hazards] == [HazardKind.CYCLE]
     assert "there may be more" in found.hazards[0].detail
     assert not found.is_whole
 
@@ -441,4 +441,4 @@ def test_an_import_that_failed_because_a_deadlock_was_avoided_is_told_once() -> 
     trace.event("wait", 0, "a", 1, MS, "removed")
     trace.end(0)
     hazard = only(trace)
-    assert (hazard.kind, hazard.closeness) == (Kind.CYCLE, Closeness.FIRED)
+    assert (hazard.kind, hazard.closeness) == (HazardKind.CYCLE, Closeness.FIRED)

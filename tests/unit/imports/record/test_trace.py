@@ -30,7 +30,7 @@ def test_all_kinds_of_records_are_read() -> None:
         "End",
         "Wait",
         "Deadlock",
-        "Held",
+        "HeldImport",
     ]
     ask, end = process.events[0], process.events[2]
     assert isinstance(ask, Ask)

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Kind
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind
 from ci_doctor.imports.confirm.delays import grouped
 from ci_doctor.imports.confirm.run import Confirmation
-from ci_doctor.imports.record.events import Escape, Held, Site
+from ci_doctor.imports.record.events import Escape, HeldImport, Site
 from ci_doctor.imports.report.conclude import Seen, Standing, conclude, judge
 from ci_doctor.imports.report.findings import findings
 from ci_doctor.imports.report.report import attempts, cases, facts, sections
@@ -19,8 +19,8 @@ from ci_doctor.model.rules import RULES
 from ci_doctor.model.verdict import Verdict
 from tests.unit.imports.hazards_of import a_hazard, a_held_run, a_process, a_run, an_import
 
-HELD = a_process(Held(t=1, n=0, k=1, name="lazy", limit_ns=2, met=False))
-MET = a_process(Held(t=1, n=0, k=1, name="lazy", limit_ns=2, met=True))
+HELD = a_process(HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=False))
+MET = a_process(HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=True))
 
 
 def seen(*hazards: Hazard, confirmed: tuple[Any, ...] | None = None, **fields: Any) -> Seen:
@@ -58,7 +58,7 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
             "which then ended with exit code 1",
         ),
         (
-            seen(FIRED, a_hazard(Kind.FAILED, "x")),
+            seen(FIRED, a_hazard(HazardKind.FAILED, "x")),
             Verdict.REGRESSION,
             "`--confirm` settles the others",
         ),
@@ -130,12 +130,12 @@ def of(what: Seen) -> list[tuple[str, Severity]]:
     ("what", "expected"),
     [
         (seen(FIRED), [("import-race/self-replacing", Severity.ERROR)]),
-        (seen(a_hazard(Kind.CYCLE, "a", "b")), [("import-race/cycle", Severity.WARNING)]),
+        (seen(a_hazard(HazardKind.CYCLE, "a", "b")), [("import-race/cycle", Severity.WARNING)]),
         (
-            seen(a_hazard(Kind.SUBMODULE, "a", "a.b")),
+            seen(a_hazard(HazardKind.SUBMODULE, "a", "a.b")),
             [("import-race/submodule-order", Severity.WARNING)],
         ),
-        (seen(a_hazard(Kind.FAILED)), [("import-race/failed-import", Severity.WARNING)]),
+        (seen(a_hazard(HazardKind.FAILED)), [("import-race/failed-import", Severity.WARNING)]),
         (
             seen(a_hazard(), confirmed=(((RUN,), RUN),)),
             [("import-race/self-replacing", Severity.ERROR)],
@@ -269,7 +269,7 @@ def test_every_run_is_an_attempt_that_says_whether_it_ended_as_the_recorded_one(
 
 
 def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
-    assert [case.outcome for case in cases(seen(FIRED, a_hazard(Kind.FAILED, "x")))] == [
+    assert [case.outcome for case in cases(seen(FIRED, a_hazard(HazardKind.FAILED, "x")))] == [
         Outcome.FAILED,
         Outcome.ERROR,
     ]
