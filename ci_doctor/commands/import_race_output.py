@@ -15,8 +15,9 @@ from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.import_race_timeline import check_timeline, write_timeline
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.launch_output import take_secrets_out
-from ci_doctor.imports.investigate import Investigation, InvestigationPlan, investigate
-from ci_doctor.imports.report import conclude, findings, report
+from ci_doctor.imports.investigate import InvestigationPlan, investigate
+from ci_doctor.imports.investigation import Investigation
+from ci_doctor.imports.report import conclude, facts, findings, runs
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import exit_code
 from ci_doctor.system.files.streams import open_closed_streams
@@ -98,22 +99,21 @@ def describe(
     redactor: Redactor,
 ) -> "Report":
     """What the investigation means; the timeline is written on the way."""
-    seen = found.seen
     excerpts = {run.number: _last_lines(run.error) for run in found.runs}
     attachments, warnings = write_timeline(
-        seen.recorded.processes, job.timeline, job.directory, redactor
+        found.recorded.processes, job.timeline, job.directory, redactor
     )
     fields: dict[str, Any] = {
-        "findings": (*findings.findings(seen, excerpts), *warnings),
-        "sections": report.sections(seen),
-        "facts": report.facts(seen),
-        "cases": report.cases(seen),
-        "attempts": report.attempts(seen, found.runs, _kept_logs(job, found)),
+        "findings": (*findings.findings(found, excerpts), *warnings),
+        "sections": runs.sections(found),
+        "facts": facts.facts(found),
+        "cases": runs.cases(found),
+        "attempts": runs.attempts(found, _kept_logs(job, found)),
         "attachments": attachments,
     }
     if received is not None:
         return _interrupted(received, invocation, fields)
-    conclusion = conclude.conclude(seen)
+    conclusion = conclude.conclude(found)
     own = exit_code(conclusion.verdict)
     return invocation.report(
         verdict=conclusion.verdict,

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.imports.record.trace import RecordedProcess
+from ci_doctor.imports.record.recorded import RecordedProcess
 from ci_doctor.imports.report.timeline import chrome_trace
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.system.files.atomic import write_atomically

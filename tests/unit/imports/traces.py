@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the text of a trace, an event at a time, as the recorder writes it."""
 
-from ci_doctor.imports.record.trace import RecordedProcess, read_trace
+from ci_doctor.imports.record.recorded import RecordedProcess
+from ci_doctor.imports.record.trace import read_trace
 
 MS = 1_000_000
 

@@ -12,7 +12,7 @@ from time import monotonic_ns
 
 import _ci_doctor_hold as hold  # type: ignore[import-not-found]
 import _ci_doctor_order as order  # type: ignore[import-not-found]
-from _ci_doctor_trace import (
+from _ci_doctor_trace import (  # type: ignore[import-not-found]
     SKIPPED,
     arm,
     event,
@@ -22,7 +22,7 @@ from _ci_doctor_trace import (
     thread,
     unframed,
     when_threaded,
-)  # type: ignore[import-not-found]
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

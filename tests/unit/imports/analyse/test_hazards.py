@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.imports.analyse.hazards import Closeness, Hazard, HazardKind, find_hazards
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind
+from ci_doctor.imports.analyse.hazards import find_hazards
 from tests.unit.imports.traces import MS, Trace
 
 

@@ -4,10 +4,9 @@
 import pytest
 
 from ci_doctor.imports.analyse.hazard import Closeness, HazardKind
-from ci_doctor.imports.confirm.delays import Candidate, Hold, fired, grouped, holds, met, was_held
-from ci_doctor.imports.confirm.run import Confirmation, HeldRun, confirm, time_limit_s
+from ci_doctor.imports.confirm.delays import fired, grouped, holds, met, was_held
 from ci_doctor.imports.record.events import Deadlock, HeldImport, ImportEvent, Wait
-from tests.unit.imports.hazards_of import a_hazard, a_held_run, a_process, a_run
+from tests.unit.imports.hazards_of import a_hazard, a_process
 
 
 def wait(name: str, outcome: str = "replaced") -> Wait:
@@ -111,65 +110,3 @@ def test_hazards_that_the_same_delays_decide_are_one_candidate_with_the_worst_fi
     assert groups[0].hazards == (near, hazards[0])
     assert not any(group.has_fired for group in groups)
     assert grouped([a_hazard(closeness=Closeness.FIRED)])[0].has_fired
-
-
-def candidates(*names: str) -> list[Candidate]:
-    return [Candidate(hazards=(a_hazard(HazardKind.REPLACED, name),)) for name in names]
-
-
-def test_a_candidate_is_tried_until_it_fires() -> None:
-    said: list[str] = []
-
-    def run(number: int, hold: Hold) -> HeldRun:
-        return a_held_run(
-            a_process(wait("lazy")) if number == 2 else a_process(held(came=False)), number=number
-        )
-
-    (confirmation,) = confirm(candidates("lazy"), run, said.append)
-
-    assert [each.number for each in confirmation.runs] == [1, 2]
-    assert confirmation.fired_in is confirmation.runs[1]
-    assert said == ["confirming 1/1: holding lazy until another thread asks for it…"] * 2
-
-
-def test_what_fired_in_anothers_run_needs_none_of_its_own() -> None:
-    def run(number: int, hold: Hold) -> HeldRun:
-        return a_held_run(a_process(wait("lazy"), wait("other")), number=number)
-
-    first, second = confirm(candidates("lazy", "other"), run, lambda _: None)
-
-    assert (len(first.runs), len(second.runs)) == (1, 0)
-    assert second.fired_in is first.fired_in
-
-
-def test_no_run_is_made_after_a_signal() -> None:
-    import signal
-
-    def run(number: int, hold: Hold) -> HeldRun:
-        return a_held_run(number=number, received=signal.SIGTERM)
-
-    first, second = confirm(candidates("lazy", "other"), run, lambda _: None)
-
-    assert (len(first.runs), len(second.runs)) == (1, 0)
-    assert not first.is_settled
-
-
-@pytest.mark.parametrize(
-    ("run", "settled"),
-    [
-        (a_held_run(a_process(held(came=False))), True),
-        (a_held_run(a_process()), False),
-        (a_held_run(a_process(held(came=True)), timed_out=True), False),
-    ],
-)
-def test_a_run_settles_a_candidate_only_where_it_was_held_and_came_to_its_end(
-    run: HeldRun, settled: bool
-) -> None:
-    assert Confirmation(candidate=candidates("lazy")[0], runs=(run,)).is_settled is settled
-
-
-def test_a_run_with_a_delay_has_the_time_of_its_delays_in_every_process() -> None:
-    hold = Hold(mode="exec", x="lazy", limit_s=3.0)
-
-    assert time_limit_s(a_run(a_process(), a_process(), duration_s=4.0), hold, None) == 60 + 20 + 12
-    assert time_limit_s(a_run(a_process()), hold, 10.0) == 10 + 6

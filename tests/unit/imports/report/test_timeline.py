@@ -7,8 +7,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from ci_doctor.imports.record.recorded import RecordedProcess
 from ci_doctor.imports.record.recording import recording
-from ci_doctor.imports.record.trace import RecordedProcess, read_trace
+from ci_doctor.imports.record.trace import read_trace
 from ci_doctor.imports.report.timeline import chrome_trace
 from tests.unit.imports.traces import MS, Trace
 

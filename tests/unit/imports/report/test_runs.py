@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes, runs and cases, as the report has them."""
+
+import msgspec
+
+from ci_doctor.imports.analyse.hazard import HazardKind
+from ci_doctor.imports.report.runs import attempts, cases, sections
+from ci_doctor.model.report import Outcome
+from tests.unit.imports.hazards_of import (
+    FIRED,
+    NOT_MET,
+    a_hazard,
+    a_held_run,
+    a_process,
+    a_run,
+    an_investigation,
+)
+
+
+def test_every_run_is_an_attempt_that_says_whether_it_ended_as_the_recorded_one() -> None:
+    run = msgspec.structs.replace(a_held_run(NOT_MET, exit_code=1), ended_as_recorded=False)
+
+    recorded, held = attempts(
+        an_investigation(a_hazard(), confirmed=(((run,), run),), runs=(run,)),
+        {1: "held-1.stderr"},
+    )
+
+    assert (recorded.name, recorded.ok) == ("recorded", True)
+    assert (held.ok, held.log, held.facts["same_end_as_recorded"]) == (
+        False,
+        "held-1.stderr",
+        False,
+    )
+    assert held.facts["fired"] is True
+
+
+def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
+    assert [
+        case.outcome for case in cases(an_investigation(FIRED, a_hazard(HazardKind.FAILED, "x")))
+    ] == [
+        Outcome.FAILED,
+        Outcome.ERROR,
+    ]
+    assert [case.outcome for case in cases(an_investigation())] == [Outcome.PASSED]
+    assert cases(an_investigation(recorded=a_run())) == ()
+
+
+def test_processes_are_listed_and_cut_short() -> None:
+    processes = [a_process(pid=number) for number in range(9)]
+
+    (recorded,) = sections(an_investigation(recorded=a_run(*processes)))
+
+    assert recorded.lines[-1] == "… and 3 more"
