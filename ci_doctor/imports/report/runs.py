@@ -10,21 +10,22 @@ from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.report.describe import shown, what
 from ci_doctor.imports.report.facts import count_loaded
-from ci_doctor.model.report import Attempt, Case, Outcome, Section
+from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
+from ci_doctor.model.table import Table, text_table
 
 _PROCESSES_SHOWN = 6
 _COMMAND_SHOWN = 60
 _EXPOSURES = {True: "is exposed to", False: "is immune to", None: "could not be asked about"}
 _OUTCOMES = {
-    Standing.FIRED: Outcome.FAILED,
-    Standing.CONFIRMED: Outcome.FAILED,
-    Standing.POSSIBLE: Outcome.ERROR,
-    Standing.OPEN: Outcome.ERROR,
-    Standing.SAFE: Outcome.PASSED,
+    Standing.FIRED: CaseOutcome.FAILED,
+    Standing.CONFIRMED: CaseOutcome.FAILED,
+    Standing.POSSIBLE: CaseOutcome.ERROR,
+    Standing.OPEN: CaseOutcome.ERROR,
+    Standing.SAFE: CaseOutcome.PASSED,
 }
 
 
-def sections(investigation: Investigation) -> tuple[Section, ...]:
+def sections(investigation: Investigation) -> tuple[Table, ...]:
     """Which processes were recorded, and whether their interpreters are exposed."""
     processes = investigation.recorded.processes
     recorded = [_process_line(process) for process in processes[:_PROCESSES_SHOWN]]
@@ -37,9 +38,9 @@ def sections(investigation: Investigation) -> tuple[Section, ...]:
         )
     made = []
     if recorded:
-        made.append(Section(title="Recorded", lines=tuple(recorded)))
+        made.append(text_table(title="Recorded", lines=tuple(recorded)))
     if answers:
-        made.append(Section(title="Interpreter", lines=tuple(answers)))
+        made.append(text_table(title="Interpreter", lines=tuple(answers)))
     return tuple(made)
 
 
@@ -132,10 +133,12 @@ def cases(investigation: Investigation) -> tuple[Case, ...]:
     if not investigation.is_whole:
         message = "not all of what could meet was compared"
         made.append(
-            Case(group="import-race", name="all imports", outcome=Outcome.ERROR, message=message)
+            Case(
+                group="import-race", name="all imports", outcome=CaseOutcome.ERROR, message=message
+            )
         )
     elif not made:
         made.append(
-            Case(group="import-race", name="imports across threads", outcome=Outcome.PASSED)
+            Case(group="import-race", name="imports across threads", outcome=CaseOutcome.PASSED)
         )
     return tuple(made)

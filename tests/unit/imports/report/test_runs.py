@@ -5,7 +5,8 @@ import msgspec
 
 from ci_doctor.imports.analyse.hazard import HazardKind
 from ci_doctor.imports.report.runs import attempts, cases, sections
-from ci_doctor.model.report import Outcome
+from ci_doctor.model.outcome import CaseOutcome
+from tests.support.tables import lines_of
 from tests.unit.imports.hazards_of import (
     FIRED,
     NOT_MET,
@@ -38,10 +39,10 @@ def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
     assert [
         case.outcome for case in cases(an_investigation(FIRED, a_hazard(HazardKind.FAILED, "x")))
     ] == [
-        Outcome.FAILED,
-        Outcome.ERROR,
+        CaseOutcome.FAILED,
+        CaseOutcome.ERROR,
     ]
-    assert [case.outcome for case in cases(an_investigation())] == [Outcome.PASSED]
+    assert [case.outcome for case in cases(an_investigation())] == [CaseOutcome.PASSED]
     assert cases(an_investigation(recorded=a_run())) == ()
 
 
@@ -50,4 +51,4 @@ def test_processes_are_listed_and_cut_short() -> None:
 
     (recorded,) = sections(an_investigation(recorded=a_run(*processes)))
 
-    assert recorded.lines[-1] == "… and 3 more"
+    assert lines_of(recorded)[-1] == "… and 3 more"
