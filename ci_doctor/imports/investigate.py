@@ -23,7 +23,7 @@ from ci_doctor.system.processes.interruption import Interruption
 CANDIDATES = 10
 
 
-class InvestigationPlan(Struct, frozen=True, kw_only=True):
+class RaceRequest(Struct, frozen=True, kw_only=True):
     """What is run and how.
 
     output: the file descriptor that gets the command's stdout. timeout_s: ends a command that does
@@ -41,7 +41,7 @@ class InvestigationPlan(Struct, frozen=True, kw_only=True):
 
 
 def investigate(
-    plan: InvestigationPlan,
+    plan: RaceRequest,
     scratch: Path,
     logs: Path,
     interruption: Interruption,
@@ -95,7 +95,7 @@ class _HeldRuns:
 
     def __init__(
         self,
-        plan: InvestigationPlan,
+        plan: RaceRequest,
         recorded: RecordedRun,
         folders: tuple[Path, Path],
         interruption: Interruption,

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.imports.confirm.delays import Hold
+from ci_doctor.imports.probe_result import ProbeResult
 from ci_doctor.imports.record.events import End
 from ci_doctor.imports.record.recorded import RecordedProcess
 from ci_doctor.imports.record.recording import FOLDER, recording
@@ -44,26 +45,6 @@ class _ProbeAnswer(Struct, frozen=True, kw_only=True):
     error: str
     stale: bool
     absent: str
-
-
-class ProbeResult(Struct, frozen=True, kw_only=True):
-    """What the main thread received while another thread imported `module` in `python`.
-
-    exposed: None if nothing is known, because the import fails without any race; `error` has the
-    reason. Otherwise `error` is that of the lost race, empty if the main thread merely received
-    another object. replaced: all modules that replaced themselves meanwhile. immune: this
-    interpreter does not lose such a race.
-    """
-
-    module: str
-    attribute: str
-    python: Path
-    exposed: bool | None
-    error: str
-    loaded_before: bool
-    replaced: tuple[str, ...]
-    immune: bool
-    duration_s: float
 
 
 def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, str]) -> ProbeResult:

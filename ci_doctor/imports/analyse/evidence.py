@@ -7,6 +7,7 @@ from ci_doctor.imports.analyse.forest import LockNode
 from ci_doctor.imports.analyse.hazard import Closeness, Import
 from ci_doctor.imports.analyse.history import History, Load
 from ci_doctor.imports.record.events import Ask, Site
+from ci_doctor.render.figures import duration
 
 
 def import_of_ask(history: History, ask: Ask) -> Import:
@@ -71,15 +72,5 @@ def how_close(margin_ns: int | None) -> str:
     if margin_ns is None:
         return "it is not recorded when the first import ended"
     if margin_ns < 0:
-        return f"the second import came {duration(-margin_ns)} before the first had ended"
-    return f"the second import came {duration(margin_ns)} after the first had ended"
-
-
-def duration(nanoseconds: int) -> str:
-    """Nanoseconds for a person: two significant digits below 1 ms, else whole ms, or tenths of s."""
-    milliseconds = nanoseconds / 1e6
-    if milliseconds < 1:
-        return f"{milliseconds:.2g} ms"
-    if milliseconds < 1000:
-        return f"{milliseconds:.0f} ms"
-    return f"{milliseconds / 1000:.1f} s"
+        return f"the second import came {duration(-margin_ns / 1e9)} before the first had ended"
+    return f"the second import came {duration(margin_ns / 1e9)} after the first had ended"

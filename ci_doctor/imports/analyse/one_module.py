@@ -3,10 +3,11 @@
 
 from collections.abc import Iterator
 
-from ci_doctor.imports.analyse.evidence import duration, how_close, import_of_ask, margin, overlap
+from ci_doctor.imports.analyse.evidence import how_close, import_of_ask, margin, overlap
 from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, Import
 from ci_doctor.imports.analyse.history import History, Load
 from ci_doctor.imports.record.events import Ask, Wait
+from ci_doctor.render.figures import duration
 
 _RECEIVED = {
     "replaced": "the discarded object",
@@ -30,7 +31,7 @@ def wrong_objects(history: History) -> Iterator[Hazard]:
             second = import_of_ask(history, asks[-1])
             first = _loading_import(history, load, second)
             detail = (
-                f"the second import waited {duration(wait.waited_ns)} "
+                f"the second import waited {duration(wait.waited_ns / 1e9)} "
                 f"and was handed {_RECEIVED[wait.outcome]}"
             )
             yield one_module_hazard(

@@ -69,11 +69,3 @@ def _standing(
     if confirmation.fired_in is not None:
         return Standing.CONFIRMED
     return Standing.SAFE if confirmation.is_settled else Standing.OPEN
-
-
-def count_standings(judged: Sequence[JudgedHazard]) -> dict[str, int]:
-    """How many hazards there are of each standing."""
-    counts = dict.fromkeys(map(str, Standing), 0)
-    for hazard in judged:
-        counts[hazard.standing] += 1
-    return counts

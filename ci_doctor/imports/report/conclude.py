@@ -6,6 +6,7 @@ from msgspec import Struct
 from ci_doctor.imports.confirm.standing import Standing
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.figures import amount
 
 
 class RaceConclusion(Struct, frozen=True, kw_only=True):
@@ -18,7 +19,8 @@ class RaceConclusion(Struct, frozen=True, kw_only=True):
 def conclude(investigation: Investigation) -> RaceConclusion:
     """The verdict. What happened counts, whatever else is missing; what is missing never passes."""
     if investigation.having(Standing.FIRED, Standing.CONFIRMED):
-        return RaceConclusion(verdict=Verdict.REGRESSION, summary=_happened(investigation))
+        # Not a regression: nothing was compared with a run before the change.
+        return RaceConclusion(verdict=Verdict.FAILED, summary=_happened(investigation))
     if reason := _nothing_known(investigation):
         return RaceConclusion(verdict=Verdict.VOID, summary=reason)
     if reason := _undecided(investigation):
@@ -63,7 +65,7 @@ def _nothing_known(investigation: Investigation) -> str | None:
                 "its import system is not one that is known"
             )
     if run.unreadable:
-        traces = _counted(len(run.unreadable), "trace", "traces")
+        traces = amount(len(run.unreadable), "trace")
         return f"{traces} cannot be read, so that what is known is not whole"
     return None
 
@@ -97,7 +99,8 @@ def _safe(investigation: Investigation) -> str:
         what = "it" if safe == 1 else "one"
         runs = _runs(investigation)
         return f"no import race: {safe} seemed possible, and {runs} did not make {what} fire"
-    where = _counted(len(investigation.recorded.processes), "process", "processes")
+    processes = len(investigation.recorded.processes)
+    where = "1 process" if processes == 1 else f"{processes} processes"
     spared = len(investigation.spared)
     if spared:
         return (
@@ -112,12 +115,8 @@ def _runs(investigation: Investigation) -> str:
     for judged in investigation.judged:
         if judged.confirmation is not None:
             numbers.update(run.number for run in judged.confirmation.runs)
-    return _counted(len(numbers), "run with a delay", "runs with a delay")
+    return f"{amount(len(numbers), 'run')} with a delay"
 
 
 def _races(count: int) -> str:
-    return _counted(count, "import race", "import races")
-
-
-def _counted(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
+    return amount(count, "import race")

@@ -1,91 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of an investigation, as JSON values. Pure."""
+"""The facts of an investigation. Pure."""
 
-from typing import Any
+from typing import Final, Literal
 
 import msgspec
 
 from ci_doctor.imports.analyse.hazard import Hazard
-from ci_doctor.imports.confirm.standing import JudgedHazard, count_standings
+from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.investigation import Investigation
-from ci_doctor.imports.record.events import Deadlock, End, Wait
-from ci_doctor.imports.record.recorded import RecordedProcess
+from ci_doctor.imports.record.events import Deadlock, End, ImportEvent, Wait
+from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.report.remedy import remedy
+from ci_doctor.model.facts.import_race import (
+    AnalysisFacts,
+    EscapeFacts,
+    HazardFacts,
+    ImportRaceFacts,
+    JudgedHazardFacts,
+    RaceCounts,
+    RecordedCommandFacts,
+    RecordedProcessFacts,
+    RemedyFacts,
+)
 from ci_doctor.preload.rules import format_rule
 
-_EXPOSURES = {True: "exposed", False: "immune", None: "unknown"}
+_EXPOSURES: Final[dict[bool | None, Literal["exposed", "immune", "unknown"]]] = {
+    True: "exposed",
+    False: "immune",
+    None: "unknown",
+}
 
 
-def facts(investigation: Investigation) -> dict[str, Any]:
-    """What was recorded, as JSON values."""
-    run = investigation.recorded
-    hazards: list[dict[str, Any]] = []
+def facts(investigation: Investigation) -> ImportRaceFacts:
+    """What was recorded, as plain values."""
+    hazards: list[JudgedHazardFacts] = []
     for judged in investigation.judged:
         hazards += [_judged_facts(judged, hazard) for hazard in judged.candidate.hazards]
     interpreters = {}
     for executable, exposed in investigation.interpreters.items():
         interpreters[executable] = _EXPOSURES[exposed]
-    return {
-        "hazards": hazards,
-        "immune_to": list(map(_hazard_facts, investigation.spared)),
-        "counts": _counts(investigation),
-        "interpreters": interpreters,
-        "processes": list(map(_process_facts, run.processes)),
-        "command": {
-            "exit_code": run.exit_code,
-            "signal": run.signal,
-            "duration_s": round(run.duration_s, 3),
-            "timed_out": run.timed_out,
-            "outlived": list(run.outlived),
-            "isolated": investigation.isolated,
-        },
-        "analysis": {"is_whole": investigation.is_whole},
-    }
+    processes = tuple(map(_process_facts, investigation.recorded.processes))
+    return ImportRaceFacts(
+        hazards=tuple(hazards),
+        immune_to=tuple(map(_hazard_facts, investigation.spared)),
+        counts=_counts(investigation, processes),
+        interpreters=interpreters,
+        processes=processes,
+        command=_command_facts(investigation.recorded, investigation.isolated),
+        analysis=AnalysisFacts(is_whole=investigation.is_whole),
+    )
 
 
-def _counts(investigation: Investigation) -> dict[str, int]:
-    processes = investigation.recorded.processes
-    counts = count_standings(investigation.judged)
-    counts |= {"processes": len(processes), "threads": 0, "loaded": 0, "waits": 0, "deadlocks": 0}
-    for process in processes:
-        counts["threads"] += len(process.threads)
-        counts["loaded"] += count_loaded(process)
-        counts["waits"] += _count(process, Wait)
-        counts["deadlocks"] += _count(process, Deadlock)
-    return counts
-
-
-def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> dict[str, Any]:
+def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> JudgedHazardFacts:
     hold = None
     if judged.confirmation is not None and judged.confirmation.fired_in is not None:
         hold = judged.confirmation.fired_in.hold.text()
-    return {**_hazard_facts(hazard), "standing": str(judged.standing), "hold": hold}
+    plain = msgspec.structs.asdict(_hazard_facts(hazard))
+    return JudgedHazardFacts(standing=str(judged.standing), hold=hold, **plain)
 
 
-def _hazard_facts(hazard: Hazard) -> dict[str, Any]:
+def _hazard_facts(hazard: Hazard) -> HazardFacts:
     advice = remedy(hazard)
     rule = format_rule(advice.rule) if advice.rule is not None else None
-    plain: dict[str, Any] = msgspec.to_builtins(hazard)
-    plain["remedy"] = {"rule": rule, "move": advice.move, "text": advice.text}
-    return plain
+    plain = msgspec.to_builtins(hazard)
+    plain["remedy"] = RemedyFacts(rule=rule, move=advice.move, text=advice.text)
+    return msgspec.convert(plain, HazardFacts)
 
 
-def _process_facts(process: RecordedProcess) -> dict[str, Any]:
-    return {
-        "pid": process.pid,
-        "parent_pid": process.parent_pid,
-        "executable": process.executable,
-        "version": process.version,
-        "argv": list(process.argv),
-        "forked": process.forked,
-        "threads": [thread.name for thread in process.threads.values()],
-        "loaded": count_loaded(process),
-        "waits": _count(process, Wait),
-        "deadlocks": _count(process, Deadlock),
-        "escapes": [{"argv": list(escape.argv), "why": escape.why} for escape in process.escapes],
-        "ended_by_itself": process.exited_ns is not None,
-        "truncated": process.truncated,
-    }
+def _counts(
+    investigation: Investigation, processes: tuple[RecordedProcessFacts, ...]
+) -> RaceCounts:
+    return RaceCounts(
+        fired=len(investigation.having(Standing.FIRED)),
+        confirmed=len(investigation.having(Standing.CONFIRMED)),
+        possible=len(investigation.having(Standing.POSSIBLE)),
+        open=len(investigation.having(Standing.OPEN)),
+        not_confirmed=len(investigation.having(Standing.SAFE)),
+        processes=len(processes),
+        threads=sum(len(process.threads) for process in processes),
+        loaded=sum(process.loaded for process in processes),
+        waits=sum(process.waits for process in processes),
+        deadlocks=sum(process.deadlocks for process in processes),
+    )
+
+
+def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
+    escapes = [EscapeFacts(argv=escape.argv, why=escape.why) for escape in process.escapes]
+    return RecordedProcessFacts(
+        pid=process.pid,
+        parent_pid=process.parent_pid,
+        executable=process.executable,
+        version=process.version,
+        argv=process.argv,
+        forked=process.forked,
+        threads=tuple(thread.name for thread in process.threads.values()),
+        loaded=count_loaded(process),
+        waits=_count(process, Wait),
+        deadlocks=_count(process, Deadlock),
+        escapes=tuple(escapes),
+        ended_by_itself=process.exited_ns is not None,
+        truncated=process.truncated,
+    )
+
+
+def _command_facts(run: RecordedRun, isolated: str | None) -> RecordedCommandFacts:
+    return RecordedCommandFacts(
+        exit_code=run.exit_code,
+        signal=run.signal,
+        duration_s=round(run.duration_s, 3),
+        timed_out=run.timed_out,
+        outlived=run.outlived,
+        isolated=isolated,
+    )
 
 
 def count_loaded(process: RecordedProcess) -> int:
@@ -97,5 +123,5 @@ def count_loaded(process: RecordedProcess) -> int:
     return count
 
 
-def _count(process: RecordedProcess, kind: type) -> int:
+def _count(process: RecordedProcess, kind: type[ImportEvent]) -> int:
     return sum(isinstance(event, kind) for event in process.events)

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from ci_doctor.imports import rules
 from ci_doctor.imports.analyse.hazard import HazardKind
 from ci_doctor.imports.confirm.run import Confirmation, HeldRun
 from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
@@ -11,12 +12,13 @@ from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.report.describe import describe_import, shown, threads, what
 from ci_doctor.imports.report.remedy import remedy
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.render.figures import duration
 
-_RULES: Final = {
-    HazardKind.REPLACED: "import-race/self-replacing",
-    HazardKind.CYCLE: "import-race/cycle",
-    HazardKind.SUBMODULE: "import-race/submodule-order",
-    HazardKind.FAILED: "import-race/failed-import",
+_BY_KIND: Final = {
+    HazardKind.REPLACED: rules.SELF_REPLACING,
+    HazardKind.CYCLE: rules.CYCLE,
+    HazardKind.SUBMODULE: rules.SUBMODULE_ORDER,
+    HazardKind.FAILED: rules.FAILED_IMPORT,
 }
 _SEVERITIES: Final = {
     Standing.FIRED: Severity.ERROR,
@@ -46,19 +48,18 @@ def _of_hazard(
     judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
 ) -> Finding:
     hazard = judged.candidate.worst
-    rule = _RULES[hazard.kind]
+    rule = _BY_KIND[hazard.kind]
     advice: str | None = remedy(hazard).text
     if judged.standing is Standing.SAFE:
-        rule = "import-race/not-confirmed"
+        rule = rules.NOT_CONFIRMED
         advice = None
     elif judged.standing is Standing.OPEN:
-        rule = "import-race/not-settled"
-    return Finding(
-        rule=rule,
-        severity=_SEVERITIES[judged.standing],
-        summary=f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
+        rule = rules.NOT_SETTLED
+    return rule.finding(
+        f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
         evidence=tuple(_evidence(judged, investigation, excerpts)),
         remedy=advice,
+        severity=_SEVERITIES[judged.standing],
     )
 
 
@@ -85,7 +86,7 @@ def _not_fired(confirmation: Confirmation) -> str:
     if any(run.met for run in confirmation.runs):
         return "a delay brought the two together, and nothing happened"
     limit_s = max(run.hold.limit_s for run in confirmation.runs)
-    return f"no other thread came within {limit_s:g} s of a delay, so something orders the two"
+    return f"no other thread came within {duration(limit_s)} of a delay, so something orders the two"
 
 
 def _evidence(
@@ -132,12 +133,11 @@ def _not_followed(investigation: Investigation) -> Iterator[Finding]:
     # With a hazard the result is not a pass anyway; without one, the child may be what raced.
     severity = Severity.NOTE if investigation.judged else Severity.WARNING
     for why, argvs in by_reason.items():
-        yield Finding(
-            rule="import-race/not-followed",
-            severity=severity,
-            summary=f"{len(argvs)} of the Pythons that were started could not be followed: {why}",
+        yield rules.NOT_FOLLOWED.finding(
+            f"{len(argvs)} of the Pythons that were started could not be followed: {why}",
             evidence=tuple(Evidence(excerpt=" ".join(argv)) for argv in argvs[:3]),
-            remedy="start them without it while you look for import races: their imports are not known",
+            remedy=rules.NOT_FOLLOWED.remedy,
+            severity=severity,
         )
 
 
@@ -147,10 +147,8 @@ def _immune(investigation: Investigation) -> Finding:
     for executable, exposed in investigation.interpreters.items():
         if exposed is False:
             evidence.append(Evidence(file=shown(executable)))
-    return Finding(
-        rule="import-race/interpreter-immune",
-        severity=Severity.NOTE,
-        summary=f"{', '.join(names)} replace themselves and are imported by two threads, "
+    return rules.INTERPRETER_IMMUNE.finding(
+        f"{', '.join(names)} replace themselves and are imported by two threads, "
         "which this interpreter survives",
         evidence=tuple(evidence),
         remedy=remedy(investigation.spared[0]).text,
@@ -161,20 +159,16 @@ def _not_recorded(investigation: Investigation) -> Finding:
     summary = "imports were not recorded, or cannot be read"
     if investigation.isolated:
         summary = f"not followed: {investigation.isolated}"
-    return Finding(
-        rule="import-race/not-recorded",
-        severity=Severity.WARNING,
-        summary=summary,
+    return rules.NOT_RECORDED.finding(
+        summary,
         evidence=tuple(Evidence(excerpt=text) for text in investigation.recorded.unreadable),
-        remedy="give a command that starts a Python without `-I`, `-E` and `-S`",
+        remedy=rules.NOT_RECORDED.remedy,
     )
 
 
 def _command_failed(investigation: Investigation) -> Finding:
     ending = investigation.recorded.describe_end()
-    return Finding(
-        rule="import-race/command-failed",
-        severity=Severity.WARNING,
-        summary=f"the command ended with {ending}, so it may have ended before some of its imports",
-        remedy="give a command that succeeds, and record again",
+    return rules.COMMAND_FAILED.finding(
+        f"the command ended with {ending}, so it may have ended before some of its imports",
+        remedy=rules.COMMAND_FAILED.remedy,
     )

@@ -11,11 +11,12 @@ from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.report.describe import shown, what
 from ci_doctor.imports.report.facts import count_loaded
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
-from ci_doctor.model.table import Table, text_table
+from ci_doctor.model.table import Row, Table, row
 
 _PROCESSES_SHOWN = 6
 _COMMAND_SHOWN = 60
-_EXPOSURES = {True: "is exposed to", False: "is immune to", None: "could not be asked about"}
+_PROCESS_COLUMNS = ("pid", "Python", "modules loaded", "threads")
+_EXPOSURES = {True: "exposed", False: "immune", None: "unknown: the check failed"}
 _OUTCOMES = {
     Standing.FIRED: CaseOutcome.FAILED,
     Standing.CONFIRMED: CaseOutcome.FAILED,
@@ -25,34 +26,29 @@ _OUTCOMES = {
 }
 
 
-def sections(investigation: Investigation) -> tuple[Table, ...]:
+def tables(investigation: Investigation) -> tuple[Table, ...]:
     """Which processes were recorded, and whether their interpreters are exposed."""
     processes = investigation.recorded.processes
-    recorded = [_process_line(process) for process in processes[:_PROCESSES_SHOWN]]
+    recorded = [_process_row(process) for process in processes[:_PROCESSES_SHOWN]]
     if len(processes) > _PROCESSES_SHOWN:
-        recorded.append(f"… and {len(processes) - _PROCESSES_SHOWN} more")
-    answers = []
+        recorded.append(row(f"… and {len(processes) - _PROCESSES_SHOWN} more"))
+    interpreters = []
     for executable, exposed in investigation.interpreters.items():
-        answers.append(
-            f"{shown(executable)} {_EXPOSURES[exposed]} the race of self-replacing modules"
-        )
+        interpreters.append(row(shown(executable), _EXPOSURES[exposed]))
     made = []
     if recorded:
-        made.append(text_table(title="Recorded", lines=tuple(recorded)))
-    if answers:
-        made.append(text_table(title="Interpreter", lines=tuple(answers)))
+        made.append(Table(title="Recorded", columns=_PROCESS_COLUMNS, rows=tuple(recorded)))
+    if interpreters:
+        made.append(Table(title="Race of self-replacing modules", rows=tuple(interpreters)))
     return tuple(made)
 
 
-def _process_line(process: RecordedProcess) -> str:
+def _process_row(process: RecordedProcess) -> Row:
     command = shlex.join(process.argv) or shown(process.executable)
     if len(command) > _COMMAND_SHOWN:
         command = f"{command[: _COMMAND_SHOWN - 1]}…"
-    threads = len(process.threads)
-    return (
-        f"{process.pid}  {command}  Python {process.version}, "
-        f"{count_loaded(process)} modules loaded, "
-        f"{threads} {'thread' if threads == 1 else 'threads'}"
+    return row(
+        command, process.pid, process.version, count_loaded(process), len(process.threads)
     )
 
 

@@ -8,6 +8,7 @@ from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, ImportEve
 from ci_doctor.imports.record.recorded import RecordedProcess, RecordedThread
 
 Entry = dict[str, object]
+TOOL = "ci-doctor"  # by which `check_timeline` recognises a file of ours
 _ARGV_SHOWN = 200
 
 
@@ -26,7 +27,7 @@ def chrome_trace(processes: Iterable[RecordedProcess]) -> dict[str, object]:
     return {
         "traceEvents": entries,
         "displayTimeUnit": "ms",
-        "otherData": {"version": "1", "clock": "monotonic", "origin_ns": origin},
+        "otherData": {"version": "1", "clock": "monotonic", "origin_ns": origin, "tool": TOOL},
     }
 
 
