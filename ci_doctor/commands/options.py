@@ -33,7 +33,7 @@ def output_options(function: F) -> F:
             expose_value=False,
             is_eager=True,
             callback=_keep_json,
-            help="Print the report as JSON on stdout.",
+            help="Print the report as JSON on stdout; all other output goes to stderr.",
         ),
     ):
         function = option(function)
@@ -41,11 +41,14 @@ def output_options(function: F) -> F:
 
 
 def _keep_directory(context: click.Context, _option: click.Parameter, value: Path | None) -> None:
-    _session(context).named_directory = value
+    # Not if it is absent: it may stand before the word of a command within a command.
+    if value is not None:
+        _session(context).named_directory = value
 
 
 def _keep_json(context: click.Context, _option: click.Parameter, value: bool) -> None:
-    _session(context).as_json = bool(value)
+    if value:
+        _session(context).as_json = True
 
 
 def _session(context: click.Context) -> Session:
@@ -87,9 +90,9 @@ def config_option(function: F) -> F:
 
 def dry_run_option(function: F) -> F:
     """`--dry-run`."""
-    return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(
-        function
-    )
+    return click.option(
+        "--dry-run", is_flag=True, help="Print the planned actions; change nothing."
+    )(function)
 
 
 def environment_options(function: F) -> F:
@@ -99,14 +102,14 @@ def environment_options(function: F) -> F:
             "--allow-fallback",
             is_flag=True,
             default=None,
-            help="Pin even where a shallow clone hides the real version.",
+            help="Pin even if a shallow clone hides the real version.",
         ),
         click.option(
             "--preload",
             multiple=True,
             metavar="RULE",
-            help="Import a module before a trigger, by TRIGGER=MODULE[:ATTR,ATTR] or the name of a preset (vllm): by a shim that "
-            "is installed, or with `run` for CMD alone. Repeatable.",
+            help="Import a module before a trigger: TRIGGER=MODULE[:ATTR,ATTR], or the name of "
+            "a preset (vllm). Installs a shim; with `run` it applies to CMD alone. Repeatable.",
         ),
         click.option(
             "--determinism",

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ci_doctor.imports.analyse.all_processes import find_in_all
 from ci_doctor.imports.confirm.delays import Candidate, Hold, grouped
@@ -26,13 +26,13 @@ CANDIDATES = 10
 class RaceRequest(Struct, frozen=True, kw_only=True):
     """What is run and how.
 
-    output: the file descriptor that gets the command's stdout. timeout_s: ends a command that does
-    not end by itself. confirming: at most `candidates` hazards are confirmed, each in at most
+    environ: by default that of this process. output: the file descriptor that gets the command's
+    stdout. timeout_s: ends a command that does not end by itself. confirming: at most `candidates` hazards are confirmed, each in at most
     `repeats` runs for each of its delays.
     """
 
     command: tuple[str, ...]
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     output: int = 1
     timeout_s: float | None = None
     confirming: bool = False
@@ -41,13 +41,13 @@ class RaceRequest(Struct, frozen=True, kw_only=True):
 
 
 def investigate(
-    plan: RaceRequest,
+    request: RaceRequest,
     scratch: Path,
     logs: Path,
     interruption: Interruption,
     say: Callable[[str], None],
 ) -> Investigation:
-    """Record the command, judge its imports, and confirm hazards if the plan says so.
+    """Record the command, judge its imports, and confirm hazards if the request says so.
 
     Traces go into the folder `scratch`, the output of runs with a delay into `logs`; `say` prints
     progress. `interruption` must be handling signals: the first one ends the current run, and no
@@ -56,10 +56,10 @@ def investigate(
     stdin = _Stdin()
     recorded = record(
         RecordingPlan(
-            command=plan.command,
-            environ=plan.environ,
-            timeout_s=plan.timeout_s,
-            streams=Streams(output=plan.output),
+            command=request.command,
+            environ=request.environ,
+            timeout_s=request.timeout_s,
+            streams=Streams(output=request.output),
         ),
         _for_all_users(scratch / "recorded"),
         interruption,
@@ -67,20 +67,20 @@ def investigate(
     interpreters = check_interpreters(recorded)
     hazards = find_in_all(recorded, interpreters)
     candidates = grouped(hazards.hazards)
-    runs = _HeldRuns(plan, recorded, (scratch, logs), interruption, stdin)
+    runs = _HeldRuns(request, recorded, (scratch, logs), interruption, stdin)
     confirmations: tuple[Confirmation, ...] = ()
-    if plan.confirming and interruption.received is None:
-        chosen = _chosen(candidates, plan.candidates)
-        confirmations = confirm(chosen, runs.make, say, repeats=plan.repeats)
+    if request.confirming and interruption.received is None:
+        chosen = _chosen(candidates, request.candidates)
+        confirmations = confirm(chosen, runs.make, say, repeats=request.repeats)
     return Investigation(
         recorded=recorded,
-        judged=judge(candidates, confirmations, confirming=plan.confirming),
+        judged=judge(candidates, confirmations, confirming=request.confirming),
         runs=tuple(runs.made),
         spared=hazards.spared,
         is_whole=hazards.is_whole,
         interpreters=interpreters,
-        isolated=isolation(plan.command, plan.environ),
-        confirming=plan.confirming,
+        isolated=isolation(request.command, request.environ),
+        confirming=request.confirming,
     )
 
 
@@ -95,13 +95,13 @@ class _HeldRuns:
 
     def __init__(
         self,
-        plan: RaceRequest,
+        request: RaceRequest,
         recorded: RecordedRun,
         folders: tuple[Path, Path],
         interruption: Interruption,
         stdin: "_Stdin",
     ) -> None:
-        self.plan = plan
+        self.request = request
         self.recorded = recorded
         self.scratch, self.logs = folders
         self.interruption = interruption
@@ -117,10 +117,10 @@ class _HeldRuns:
         error = self.logs / f"held-{number}.stderr"
         with output.open("wb") as stdout, error.open("wb") as stderr:
             plan = RecordingPlan(
-                command=self.plan.command,
-                environ=self.plan.environ,
+                command=self.request.command,
+                environ=self.request.environ,
                 hold=hold.text(),
-                timeout_s=time_limit_s(self.recorded, hold, self.plan.timeout_s),
+                timeout_s=time_limit_s(self.recorded, hold, self.request.timeout_s),
                 streams=Streams(output=stdout.fileno(), error=stderr.fileno()),
             )
             held = record(plan, traces, self.interruption)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: whether one interpreter can lose an import of a module to another thread's."""
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from ci_doctor.imports.record.events import End
 from ci_doctor.imports.record.recorded import RecordedProcess
 from ci_doctor.imports.record.recording import FOLDER, recording
 from ci_doctor.imports.record.run import read_traces
+from ci_doctor.imports.report.probe import probe_outcome
+from ci_doctor.model.outcome import Outcome
 from ci_doctor.preload.immunity import self_replacement_race
 from ci_doctor.preload.interpreter import Answer, ask
 from ci_doctor.system import clock
@@ -45,6 +48,13 @@ class _ProbeAnswer(Struct, frozen=True, kw_only=True):
     error: str
     stale: bool
     absent: str
+
+
+def run(
+    python: Path, module: str, attribute: str = "", *, environ: Mapping[str, str] = os.environ
+) -> Outcome:
+    """Probe, and conclude; parameters and errors are those of `probe`."""
+    return probe_outcome(probe(python, module, attribute, environ=environ))
 
 
 def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, str]) -> ProbeResult:

@@ -79,9 +79,7 @@ def not_run(status: int, message: str) -> Outcome:
     return Outcome(verdict=None, summary=message, error=error, command_status=status)
 
 
-def _redact(
-    runs: tuple[HeldRun, ...], redactor: Redactor, on_event: Callable[[str], None]
-) -> None:
+def _redact(runs: tuple[HeldRun, ...], redactor: Redactor, on_event: Callable[[str], None]) -> None:
     """Take secrets out of what the runs printed, before anything is quoted or uploaded."""
     files: list[Path] = []
     for held in runs:

@@ -86,7 +86,9 @@ def _not_fired(confirmation: Confirmation) -> str:
     if any(run.met for run in confirmation.runs):
         return "a delay brought the two together, and nothing happened"
     limit_s = max(run.hold.limit_s for run in confirmation.runs)
-    return f"no other thread came within {duration(limit_s)} of a delay, so something orders the two"
+    return (
+        f"no other thread came within {duration(limit_s)} of a delay, so something orders the two"
+    )
 
 
 def _evidence(

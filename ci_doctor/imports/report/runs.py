@@ -47,9 +47,7 @@ def _process_row(process: RecordedProcess) -> Row:
     command = shlex.join(process.argv) or shown(process.executable)
     if len(command) > _COMMAND_SHOWN:
         command = f"{command[: _COMMAND_SHOWN - 1]}…"
-    return row(
-        command, process.pid, process.version, count_loaded(process), len(process.threads)
-    )
+    return row(command, process.pid, process.version, count_loaded(process), len(process.threads))
 
 
 def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attempt, ...]:
