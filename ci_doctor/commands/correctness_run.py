@@ -25,7 +25,7 @@ from ci_doctor.correctness.results import Experiment
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Report
-from ci_doctor.system.processes.interruption import deaf
+from ci_doctor.system.processes.interruption import signals_ignored
 from ci_doctor.system.secrets.redaction import Redactor
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
@@ -62,7 +62,7 @@ def run_experiment(
         for note in job.notes:
             tell.say(note)
         experiment = _run(job, finished, tell)
-    with deaf() if experiment.ending in INTERRUPTIONS else contextlib.nullcontext():
+    with signals_ignored() if experiment.ending in INTERRUPTIONS else contextlib.nullcontext():
         report = report_of(job, experiment, invocation)
         return _hand_over(report, job.redactor, as_json=as_json, directory=directory)
 

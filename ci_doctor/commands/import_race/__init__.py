@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--confirm",
     is_flag=True,
-    help="Run CMD again for each hazard, with a delay that could make it fire.",
+    help="Run CMD again for each hazard, with a delay to make it fire.",
 )
 @click.option(
     "--timeout", metavar="S", help="End a command that does not end by itself. [default: none]"
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--timeline",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The file for the imports by thread, for Perfetto. "
+    help="Write the imports by thread to this file, for Perfetto. "
     "[default: imports.json in --report-dir, or here]",
 )
 @config_option
@@ -63,11 +63,11 @@ def import_race(
     timeline: Path | None,
     config_path: Path | None,
 ) -> int:
-    """Run CMD, record its imports by thread, and report which of them can race.
+    """Run CMD, record its imports across threads, and report possible races.
 
-    It follows all Python processes that CMD starts, except those that ignore PYTHONPATH. Exit
-    codes: 0 no race, 1 a race fired (in this run, or with --confirm in one with a delay), 86 races
-    can happen and none fired, or nothing is known.
+    Reports races even if nothing went wrong. Follows all Python processes of CMD, except if they
+    ignore PYTHONPATH. Exit codes: 0 no race, 1 a race fired (in this run, or with --confirm in a
+    run with a delay), 86 races are possible and none fired, or nothing is known.
     """
     session: Session = context.obj
     invocation = session.invocation
@@ -83,22 +83,23 @@ def import_race(
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
-    from ci_doctor.config import loading
+    from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.loading import load_config
     from ci_doctor.imports.investigate import RaceRequest
     from ci_doctor.imports.run import not_run, run
     from ci_doctor.services.launch.client import problem
     from ci_doctor.session.exit_policy import ExitPolicy
     from ci_doctor.system.processes.interruption import Interruption
 
-    codes, _ = read_exit_codes(loading.load(config_path, Path.cwd()), os.environ)
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     session.policy = ExitPolicy(codes=codes)
     if reason := problem(words[0], os.environ, Path.cwd()):
         return session.finish(not_run(*reason))
     request = RaceRequest(
         command=words,
         output=2 if session.as_json else 1,
-        timeout_s=None if timeout is None else loading.seconds_above_zero(timeout, "--timeout"),
+        timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
         confirming=confirm,
         candidates=candidates,
     )

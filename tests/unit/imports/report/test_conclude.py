@@ -32,23 +32,23 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
         (an_investigation(), Verdict.PASS, "no import race in 1 process"),
         (
             an_investigation(FIRED),
-            Verdict.REGRESSION,
+            Verdict.FAILED,
             "1 import race can happen here; 1 fired in the recorded run",
         ),
         (
             an_investigation(FIRED, recorded=a_run(a_process(), exit_code=1)),
-            Verdict.REGRESSION,
+            Verdict.FAILED,
             "which then ended with exit code 1",
         ),
         (
             an_investigation(FIRED, a_hazard(HazardKind.FAILED, "x")),
-            Verdict.REGRESSION,
+            Verdict.FAILED,
             "`--confirm` settles the others",
         ),
         (an_investigation(a_hazard()), Verdict.INCONCLUSIVE, "`--confirm` settles it"),
         (
             an_investigation(a_hazard(), confirmed=(((RUN,), RUN),)),
-            Verdict.REGRESSION,
+            Verdict.FAILED,
             "1 fired once the right import was delayed",
         ),
         (
@@ -80,7 +80,7 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
         ),
         (
             an_investigation(FIRED, is_whole=False),
-            Verdict.REGRESSION,
+            Verdict.FAILED,
             "1 fired in the recorded run",
         ),
         (an_investigation(recorded=a_run()), Verdict.VOID, "nothing was recorded"),

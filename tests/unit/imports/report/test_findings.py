@@ -11,8 +11,8 @@ from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.events import Site
 from ci_doctor.imports.record.recorded import Escape
 from ci_doctor.imports.report.findings import findings
+from ci_doctor.imports.rules import RULES
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.rules import RULES
 from tests.unit.imports.hazards_of import (
     FIRED,
     MET,
@@ -78,7 +78,7 @@ def test_each_standing_has_its_rule_and_severity(
     what: Investigation, expected: list[tuple[str, Severity]]
 ) -> None:
     assert of(what) == expected
-    assert all(rule in RULES for rule, _ in expected)
+    assert {rule for rule, _ in expected} <= {rule.id for rule in RULES}
 
 
 def only(what: Investigation, excerpts: dict[int, str] | None = None) -> Finding:
@@ -134,7 +134,7 @@ def test_a_run_that_ended_well_is_not_quoted() -> None:
 
 @pytest.mark.parametrize(
     ("run", "said"),
-    [(RUN, "no other thread came within 2 s"), (a_held_run(MET), "brought the two together")],
+    [(RUN, "no other thread came within 2.0 s"), (a_held_run(MET), "brought the two together")],
 )
 def test_a_hazard_that_did_not_fire_says_what_was_tried(run: Any, said: str) -> None:
     assert said in only(an_investigation(a_hazard(), confirmed=(((run,), None),))).summary

@@ -4,7 +4,7 @@
 import msgspec
 
 from ci_doctor.imports.analyse.hazard import HazardKind
-from ci_doctor.imports.report.runs import attempts, cases, sections
+from ci_doctor.imports.report.runs import attempts, cases, tables
 from ci_doctor.model.outcome import CaseOutcome
 from tests.support.tables import lines_of
 from tests.unit.imports.hazards_of import (
@@ -46,9 +46,24 @@ def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
     assert cases(an_investigation(recorded=a_run())) == ()
 
 
-def test_processes_are_listed_and_cut_short() -> None:
+def test_processes_are_listed_with_their_command_and_figures_and_cut_short() -> None:
     processes = [a_process(pid=number) for number in range(9)]
 
-    (recorded,) = sections(an_investigation(recorded=a_run(*processes)))
+    (recorded,) = tables(an_investigation(recorded=a_run(*processes)))
 
-    assert lines_of(recorded)[-1] == "… and 3 more"
+    lines = lines_of(recorded)
+    assert lines[0].split() == ["pid", "Python", "modules", "loaded", "threads"]
+    assert lines[1].split() == ["python3", "app.py", "0", "3.11.7", "0", "0"]
+    assert lines[-1] == "… and 3 more"
+
+
+def test_each_interpreter_has_its_answer() -> None:
+    answers = {"/a/python3": True, "/b/python3": False, "/c/python3": None}
+
+    _, interpreters = tables(an_investigation(interpreters=answers))
+
+    assert [line.split()[1].rstrip(":") for line in lines_of(interpreters)] == [
+        "exposed",
+        "immune",
+        "unknown",
+    ]
