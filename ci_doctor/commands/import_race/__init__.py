@@ -12,6 +12,7 @@ from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
+    from ci_doctor.imports.investigate import RaceRequest
     from ci_doctor.session.session import Session
 
 
@@ -78,19 +79,15 @@ def import_race(
         line = shlex.join(["ci-doctor", *invocation.argv[: -len(words)], "--", *words])
         raise UsageError("`--` is missing before the command", hint=f"write: {line}")
     # Before anything else: no report of an earlier attempt may outlive this one, however it ends.
-    directory = session.claim()
+    session.claim()
 
-    from ci_doctor.commands.telling.line import LineKind
-    from ci_doctor.commands.telling.steps import StepSource
-    from ci_doctor.commands.telling.teller import Teller
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.imports.investigate import RaceRequest
-    from ci_doctor.imports.run import not_run, run
+    from ci_doctor.imports.run import not_run
     from ci_doctor.services.launch.client import problem
     from ci_doctor.session.exit_policy import ExitPolicy
-    from ci_doctor.system.processes.interruption import Interruption
 
     codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     session.policy = ExitPolicy(codes=codes)
@@ -103,13 +100,23 @@ def import_race(
         confirming=confirm,
         candidates=candidates,
     )
+    return _investigate(session, request, timeline)
+
+
+def _investigate(session: "Session", request: "RaceRequest", timeline: Path | None) -> int:
+    from ci_doctor.commands.telling.line import LineKind
+    from ci_doctor.commands.telling.steps import StepSource
+    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.imports.run import run
+    from ci_doctor.system.processes.interruption import Interruption
+
     redactor = session.redactor
     interruption = Interruption()
     with interruption.handling():
         with Teller(StepSource(LineKind.KEPT), redactor) as teller:
             outcome = run(
                 request,
-                directory=directory,
+                directory=session.directory,
                 redactor=redactor,
                 interruption=interruption,
                 timeline=timeline,

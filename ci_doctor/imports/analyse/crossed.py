@@ -42,6 +42,7 @@ def avoided_deadlocks(history: History, graph: Graph) -> Iterator[Hazard]:
         second = _import(history, deadlock.n, held, deadlock)
         if second is None:
             continue
+        # Without a known owner both sides show the place of the thread that gave up its wait.
         first = second
         margin_ns = None
         if deadlock.owner is not None:

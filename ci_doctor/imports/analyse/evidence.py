@@ -38,16 +38,14 @@ def _import(
 ) -> Import:
     thread = history.process.threads[n]
     load = history.load_by(n, name)
-    ended_ns = None
-    if load is not None and load.end is not None:
-        ended_ns = load.end.t
+    # The from-list is of what the statement requests, which may be an outer module.
     return Import(
         thread=thread.name,
         name=name,
         site=ask.site,
         chain=chain,
         began_ns=began_ns,
-        ended_ns=ended_ns,
+        ended_ns=load.ended_ns if load is not None else None,
         names=ask.names if ask.name == name else (),
         thread_started_at=thread.started_at,
     )
@@ -55,9 +53,9 @@ def _import(
 
 def margin(load: Load | None, ask_ns: int) -> int | None:
     """Nanoseconds from the end of `load` to the request; None if the end is not known."""
-    if load is None or load.end is None:
+    if load is None or load.ended_ns is None:
         return None
-    return ask_ns - load.end.t
+    return ask_ns - load.ended_ns
 
 
 def overlap(load: Load | None, ask_ns: int) -> Closeness:

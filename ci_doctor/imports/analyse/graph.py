@@ -74,6 +74,7 @@ class Graph:
 
     def _add_group(self, members: list[int], targets: Sequence[Sequence[int]]) -> None:
         """Add one group; `groups` yields those that it needs before it."""
+        # The modules of a group need each other, so all of them reach the same.
         reach = 0
         for member in members:
             reach |= 1 << member

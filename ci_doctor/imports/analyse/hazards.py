@@ -41,6 +41,7 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     that need each other, the closest one. If a bound was reached, the `detail` of each says so.
     """
     history = History(process)
+    # One importing thread races with nobody. Most processes end here.
     if len(history.entries) < 2:
         return ProcessHazards()
     graph = Graph(history)
@@ -55,6 +56,7 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
         *avoided_deadlocks(history, graph),
         *_crossed(history, forests, graph, crossing),
     ]
+    # The worst first, so that it is the one that stands for its places and for its group.
     hazards.sort(key=_badness)
     hazards = _first_of_each(hazards, _places)
     hazards = _first_of_each(hazards, lambda hazard: _group(hazard, graph))
@@ -75,7 +77,7 @@ def _forests(history: History, builder: ForestBuilder) -> list[Forest]:
     """What each thread would take; of threads that behave alike, a few."""
     active = {n for n, _ in history.waits}
     for loads in history.executed.values():
-        active.update(load.begin.n for load in loads)
+        active.update(load.n for load in loads)
     forests: list[Forest] = []
     for threads in _alike(history, builder):
         # A thread that loaded something, or waited, shows more than one that found all of it done.
@@ -101,6 +103,8 @@ def _of_thread(builder: ForestBuilder, n: int) -> Iterator[Forest]:
     waiting = builder.build(n)
     if waiting.taken:
         yield waiting
+    # The same thread if another one has begun the packages: then it takes fewer locks, and can
+    # meet the other one at places where it would have waited.
     skipping = builder.build(n, skipping=True)
     if skipping.skipped and skipping.taken:
         yield skipping
@@ -141,6 +145,7 @@ def _badness(hazard: Hazard) -> tuple[tuple[int, bool, int], int]:
 
 def _places(hazard: Hazard) -> Hashable:
     """What is the same for two hazards of the same modules at the same places."""
+    # Sets: which of the two threads comes first differs from one pair of threads to another.
     if hazard.pair is None:
         return hazard.kind, hazard.modules, frozenset({hazard.first.site, hazard.second.site})
     return hazard.kind, frozenset(hazard.pair), hazard.first.chain[0], hazard.second.chain[0]

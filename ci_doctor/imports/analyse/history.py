@@ -20,6 +20,21 @@ class Load(Struct, frozen=True, kw_only=True):
     begin: Begin
     end: End | None
 
+    @property
+    def n(self) -> int:
+        """The thread."""
+        return self.begin.n
+
+    @property
+    def name(self) -> str:
+        """The module."""
+        return self.begin.name
+
+    @property
+    def ended_ns(self) -> int | None:
+        """When it ended; None if that is not recorded."""
+        return None if self.end is None else self.end.t
+
     def __contains__(self, t: int) -> bool:
         """Whether time `t` lies within it."""
         return self.begin.t <= t and (self.end is None or t <= self.end.t)
@@ -77,7 +92,7 @@ class History:
     def _index_loads(self, loads: list[Load]) -> None:
         by_name: dict[str, list[Load]] = defaultdict(list)
         for load in sorted(loads, key=lambda load: load.begin.t):
-            by_name[load.begin.name].append(load)
+            by_name[load.name].append(load)
         for name, attempts in by_name.items():
             executions = [load for load in attempts if load.is_execution]
             if executions:
@@ -86,7 +101,7 @@ class History:
     def load_by(self, n: int, name: str) -> Load | None:
         """How thread `n` executed module `name`, if it did."""
         for load in self.executed.get(name, ()):
-            if load.begin.n == n:
+            if load.n == n:
                 return load
         return None
 
@@ -114,6 +129,7 @@ class History:
 
 def _loads(events: list[ImportEvent]) -> Iterator[Load]:
     """The begins of one thread with their ends."""
+    # A stack for each module: its code may reload it, or a failed import may be tried again.
     begun: dict[str, list[Begin]] = defaultdict(list)
     for event in events:
         if isinstance(event, Begin):

@@ -58,9 +58,11 @@ def crossings(
             if not budget.take(1):
                 return
             needs_two = two.taken.get(has_one.name)
+            # The other way round: `two` must take it while it holds what `one` needs.
             if needs_two is None or not has_two.holds(needs_two):
                 continue
             length, can_meet = _meeting(needs_one, needs_two, one, two)
+            # Counted after the fact: the depth is not known before.
             budget.take(length)
             if can_meet:
                 yield Crossing(

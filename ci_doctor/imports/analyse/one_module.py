@@ -24,6 +24,7 @@ def wrong_objects(history: History) -> Iterator[Hazard]:
                 continue
             asks = history.asks_before(wait.n, wait.name, wait.k)
             load = _awaited_load(history, wait)
+            # The request may have come before the recorder watched statements.
             if not asks or load is None:
                 continue
             if wait.outcome == "removed" and _is_consequence(history, load):
@@ -43,8 +44,8 @@ def _awaited_load(history: History, wait: Wait) -> Load | None:
     """The newest load of the owner before the wait's end, or of any other thread if unknown."""
     newest = None
     for load in history.executed.get(wait.name, ()):
-        is_owner = wait.owner is None or wait.owner == load.begin.n
-        if is_owner and load.begin.n != wait.n and load.begin.t <= wait.t:
+        is_owner = wait.owner is None or wait.owner == load.n
+        if is_owner and load.n != wait.n and load.begin.t <= wait.t:
             newest = load
     return newest
 
@@ -62,7 +63,7 @@ def _loading_import(history: History, load: Load, other: Import) -> Import:
         site=other.site,
         chain=other.chain,
         began_ns=begin.t,
-        ended_ns=load.end.t if load.end is not None else None,
+        ended_ns=load.ended_ns,
         thread_started_at=thread.started_at,
     )
 
@@ -92,10 +93,10 @@ def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
 
     None if that is not a statement, or if something orders it after the load.
     """
-    if n == load.begin.n or load.end is None:
+    if n == load.n or load.end is None:
         return None
     orders = history.orders
-    asks = history.asks.get((n, load.begin.name), ())
+    asks = history.asks.get((n, load.name), ())
     unordered = [ask for ask in asks if not orders.before(ask, load.begin)]
     if not unordered or unordered[0].how != "statement" or orders.before(load.end, unordered[0]):
         return None
@@ -109,7 +110,7 @@ def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
 def _is_consequence(history: History, load: Load) -> bool:
     """Whether it failed because CPython avoided a deadlock, which is a hazard of its own."""
     for deadlock in history.deadlocks:
-        if load.begin.n in {deadlock.n, deadlock.owner} and deadlock.t in load:
+        if load.n in {deadlock.n, deadlock.owner} and deadlock.t in load:
             return True
     return False
 
@@ -117,7 +118,7 @@ def _is_consequence(history: History, load: Load) -> bool:
 def _is_harmed(history: History, ask: Ask, load: Load) -> bool:
     """Whether the second import would go wrong because of the meeting."""
     for own in history.executed.get(ask.name, ()):
-        if own.begin.n != ask.n or own.begin.k < ask.k:
+        if own.n != ask.n or own.begin.k < ask.k:
             continue
         if own.begin.t < load.begin.t:
             return False  # it came first, and has executed the module itself

@@ -41,6 +41,7 @@ def replaced_hazards(
     """Two threads may load one self-replacing module, and the later may wait by a statement."""
     for name in replaced_modules(history):
         requests = list(_requests(name, forests))
+        # The cost of the sets above and of comparing each two of the requests.
         depth = sum(len(request.held) for request in requests)
         if not budget.take(depth + len(requests) ** 2):
             continue

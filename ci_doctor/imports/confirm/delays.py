@@ -54,9 +54,12 @@ def limit_s(hazard: Hazard) -> float:
 def holds(hazard: Hazard) -> tuple[Hold, ...]:
     """The delays that can make it happen, in the order in which to try them."""
     limit = limit_s(hazard)
+    # One module: it is enough that the other thread requests it while its code runs.
     if hazard.kind in {HazardKind.REPLACED, HazardKind.FAILED}:
         return (Hold(mode="exec", x=hazard.modules[0], limit_s=limit),)
     x, y = hazard.pair or (hazard.modules[0], hazard.modules[-1])
+    # `late` decides which thread gives up its wait: CPython lets the later one continue, and only
+    # one of the two may be harmed by that.
     return (
         Hold(mode="together", x=x, y=y, limit_s=limit),
         Hold(mode="late", x=x, y=y, limit_s=limit),

@@ -115,6 +115,7 @@ def time_limit_s(recorded: RecordedRun, hold: Hold, timeout_s: float | None) -> 
 
     It takes as long as the recorded run and the delays, unless the race makes it hang.
     """
+    # In each process both threads of the pair may be delayed, one after the other.
     delays_s = 2 * hold.limit_s * max(1, len(recorded.processes))
     if timeout_s is not None:
         return timeout_s + delays_s

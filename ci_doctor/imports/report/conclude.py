@@ -41,6 +41,7 @@ def _happened(investigation: Investigation) -> str:
         parts.append(f"{fired} fired in the recorded run{ending}")
     if confirmed:
         parts.append(f"{confirmed} fired once the right import was delayed")
+    # Without --confirm there is no SAFE one, but others that it could settle.
     if investigation.confirming and safe:
         parts.append(f"{safe} could not be made to fire")
     elif others and not investigation.confirming:

@@ -18,11 +18,12 @@ _CHAIN_SHOWN = 4
 
 def what(hazard: Hazard) -> str:
     """What is special about its modules."""
-    names = hazard.modules
-    together = names[0]
-    if len(names) > 1:
-        together = f"{', '.join(names[:-1])} and {names[-1]}"
-    return _WHAT[hazard.kind].format(names[0], all=together, last=names[-1])
+    first = hazard.modules[0]
+    *others, last = hazard.modules
+    together = last
+    if others:
+        together = f"{', '.join(others)} and {last}"
+    return _WHAT[hazard.kind].format(first, all=together, last=last)
 
 
 def threads(hazard: Hazard) -> str:
@@ -35,14 +36,18 @@ def threads(hazard: Hazard) -> str:
 
 def describe_import(side: Import) -> str:
     """One side of a hazard, with the chain of modules that led to it, innermost first."""
-    names = f" ({', '.join(side.names)})" if side.names else ""
-    lines = [f"thread {side.thread} imports {side.name}{names}"]
+    statement = f"thread {side.thread} imports {side.name}"
+    if side.names:
+        statement += f" ({', '.join(side.names)})"
+    lines = [statement]
     if side.thread_started_at is not None:
         lines.append(f"started at {place(side.thread_started_at)}")
     outer = [site for site in side.chain if site != side.site]
-    if len(outer) > _CHAIN_SHOWN:
-        lines.append(f"… {len(outer) - _CHAIN_SHOWN} more")
-    lines += [f"while {site.module} runs {place(site)}" for site in reversed(outer[:_CHAIN_SHOWN])]
+    hidden = len(outer) - _CHAIN_SHOWN
+    if hidden > 0:
+        lines.append(f"… {hidden} more")
+    outermost = outer[:_CHAIN_SHOWN]
+    lines += [f"while {site.module} runs {place(site)}" for site in reversed(outermost)]
     return "\n".join(lines)
 
 

@@ -62,6 +62,7 @@ def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> JudgedHazardFacts:
 def _hazard_facts(hazard: Hazard) -> HazardFacts:
     advice = remedy(hazard)
     rule = format_rule(advice.rule) if advice.rule is not None else None
+    # By builtins: the room's structs have the same fields, and must not appear in the facts.
     plain = msgspec.to_builtins(hazard)
     plain["remedy"] = RemedyFacts(rule=rule, move=advice.move, text=advice.text)
     return msgspec.convert(plain, HazardFacts)

@@ -20,6 +20,7 @@ _BY_KIND: Final = {
     HazardKind.SUBMODULE: rules.SUBMODULE_ORDER,
     HazardKind.FAILED: rules.FAILED_IMPORT,
 }
+# What fired is an error even if the program ignored it: another run may not be able to.
 _SEVERITIES: Final = {
     Standing.FIRED: Severity.ERROR,
     Standing.CONFIRMED: Severity.ERROR,
@@ -50,6 +51,7 @@ def _of_hazard(
     hazard = judged.candidate.worst
     rule = _BY_KIND[hazard.kind]
     advice: str | None = remedy(hazard).text
+    # What the runs with a delay show is the finding then, and no longer the kind of the hazard.
     if judged.standing is Standing.SAFE:
         rule = rules.NOT_CONFIRMED
         advice = None
@@ -121,6 +123,7 @@ def _of_run(run: HeldRun, excerpts: dict[int, str]) -> Evidence:
     if recorded.timed_out:
         ending = "was stopped, it did not end"
     lines = [f"the run with the delay {ending}"]
+    # A program that ends well may still write warnings, which would look like evidence.
     excerpt = excerpts.get(run.number)
     if excerpt and (recorded.timed_out or recorded.exit_code != 0):
         lines.append(excerpt)

@@ -15,7 +15,7 @@ from ci_doctor.model.table import Row, Table, row
 
 _PROCESSES_SHOWN = 6
 _COMMAND_SHOWN = 60
-_PROCESS_COLUMNS = ("pid", "Python", "modules loaded", "threads")
+_PROCESS_COLUMNS = ("Python", "modules", "threads", "command")
 _EXPOSURES = {True: "exposed", False: "immune", None: "unknown: the check failed"}
 _OUTCOMES = {
     Standing.FIRED: CaseOutcome.FAILED,
@@ -47,7 +47,10 @@ def _process_row(process: RecordedProcess) -> Row:
     command = shlex.join(process.argv) or shown(process.executable)
     if len(command) > _COMMAND_SHOWN:
         command = f"{command[: _COMMAND_SHOWN - 1]}…"
-    return row(command, process.pid, process.version, count_loaded(process), len(process.threads))
+    loaded = count_loaded(process)
+    threads = len(process.threads)
+    # The command comes last: only the last column is broken between words.
+    return row(str(process.pid), process.version, loaded, threads, command)
 
 
 def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attempt, ...]:

@@ -3,6 +3,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, ImportEvent, Wait
 from ci_doctor.imports.record.recorded import RecordedProcess, RecordedThread
@@ -29,6 +30,14 @@ def chrome_trace(processes: Iterable[RecordedProcess]) -> dict[str, object]:
         "displayTimeUnit": "ms",
         "otherData": {"version": "1", "clock": "monotonic", "origin_ns": origin, "tool": TOOL},
     }
+
+
+class _Span(NamedTuple):
+    """One entry of a thread's row, and when it begins and ends."""
+
+    began_ns: int
+    ended_ns: int
+    entry: Entry
 
 
 class _ProcessTimeline:
@@ -64,39 +73,39 @@ class _ProcessTimeline:
 
     def _spans(self, events: list[ImportEvent]) -> list[Entry]:
         """The imports, waits and instants of one thread, in the order in which they begin."""
-        spans: list[tuple[int, int, Entry]] = []
-        for begin, ask, end in _imports(events):
-            ended_ns = self.end if end is None else end.t
-            spans.append((begin.t, ended_ns, self._import(begin, ask, end)))
+        spans = [self._import(*parts) for parts in _imports(events)]
         for event in events:
             if isinstance(event, Wait):
-                spans.append((event.t - event.waited_ns, event.t, self._wait(event)))
+                spans.append(self._wait(event))
             elif isinstance(event, Deadlock):
-                spans.append((event.t, event.t, self._deadlock(event)))
+                spans.append(self._deadlock(event))
         # Of two that begin together the longer one is outside: viewers need it first to nest them.
-        spans.sort(key=lambda span: (span[0], -span[1]))
-        return [entry for _, _, entry in spans]
+        spans.sort(key=lambda span: (span.began_ns, -span.ended_ns))
+        return [span.entry for span in spans]
 
-    def _import(self, begin: Begin, ask: Ask | None, end: End | None) -> Entry:
+    def _import(self, begin: Begin, ask: Ask | None, end: End | None) -> "_Span":
         args: Entry = {"within": begin.within}
         if ask is not None:
             args["file"] = ask.site.file
             args["line"] = ask.site.line
         if end is None:
             args["unfinished"] = True
-            return self._complete(begin, "import", begin.name, (begin.t, self.end), args)
-        args["status"] = end.status
-        args["replaced"] = end.replaced
-        return self._complete(begin, "import", begin.name, (begin.t, end.t), args)
+            ended_ns = self.end
+        else:
+            args["status"] = end.status
+            args["replaced"] = end.replaced
+            ended_ns = end.t
+        entry = {"name": begin.name, "cat": "import", "tid": begin.n, "args": args}
+        return self._complete(begin.t, ended_ns, entry)
 
-    def _wait(self, wait: Wait) -> Entry:
+    def _wait(self, wait: Wait) -> "_Span":
         args: Entry = {"outcome": wait.outcome, "owner": self._thread_name(wait.owner)}
-        span = wait.t - wait.waited_ns, wait.t
-        return self._complete(wait, "wait", f"wait for {wait.name}", span, args)
+        entry = {"name": f"wait for {wait.name}", "cat": "wait", "tid": wait.n, "args": args}
+        return self._complete(wait.t - wait.waited_ns, wait.t, entry)
 
-    def _deadlock(self, deadlock: Deadlock) -> Entry:
+    def _deadlock(self, deadlock: Deadlock) -> "_Span":
         """An instant ("i") across the whole process ("p")."""
-        return {
+        entry: Entry = {
             "name": f"deadlock avoided at {deadlock.name}",
             "cat": "deadlock",
             "ph": "i",
@@ -106,23 +115,16 @@ class _ProcessTimeline:
             "tid": deadlock.n,
             "args": {"held": list(deadlock.held), "owner": self._thread_name(deadlock.owner)},
         }
+        return _Span(deadlock.t, deadlock.t, entry)
 
-    def _complete(
-        self, event: ImportEvent, category: str, name: str, span: tuple[int, int], args: Entry
-    ) -> Entry:
-        """A complete event ("X") from `span[0]` to `span[1]`."""
-        began, ended = span
-        ts = self._microseconds(began)
-        return {
-            "name": name,
-            "cat": category,
-            "ph": "X",
-            "ts": ts,
-            "dur": round(self._microseconds(ended) - ts, 3),
-            "pid": self.process.pid,
-            "tid": event.n,
-            "args": args,
-        }
+    def _complete(self, began_ns: int, ended_ns: int, entry: Entry) -> "_Span":
+        """A complete event ("X") with the fields of `entry`."""
+        ts = self._microseconds(began_ns)
+        entry["ph"] = "X"
+        entry["ts"] = ts
+        entry["dur"] = round(self._microseconds(ended_ns) - ts, 3)
+        entry["pid"] = self.process.pid
+        return _Span(began_ns, ended_ns, entry)
 
     def _metadata(self, kind: str, tid: int, key: str, value: object) -> Entry:
         """A metadata event ("M")."""

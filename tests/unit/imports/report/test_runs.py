@@ -52,8 +52,8 @@ def test_processes_are_listed_with_their_command_and_figures_and_cut_short() -> 
     (recorded,) = tables(an_investigation(recorded=a_run(*processes)))
 
     lines = lines_of(recorded)
-    assert lines[0].split() == ["pid", "Python", "modules", "loaded", "threads"]
-    assert lines[1].split() == ["python3", "app.py", "0", "3.11.7", "0", "0"]
+    assert lines[0].split() == ["Python", "modules", "threads", "command"]
+    assert lines[1].split() == ["0", "3.11.7", "0", "0", "python3", "app.py"]
     assert lines[-1] == "… and 3 more"
 
 
