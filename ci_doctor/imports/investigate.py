@@ -27,8 +27,8 @@ class RaceRequest(Struct, frozen=True, kw_only=True):
     """What is run and how.
 
     environ: by default that of this process. output: the file descriptor that gets the command's
-    stdout. timeout_s: ends a command that does not end by itself. confirming: at most `candidates` hazards are confirmed, each in at most
-    `repeats` runs for each of its delays.
+    stdout. timeout_s: ends a command that does not end by itself. confirming: at most `candidates`
+    hazards are confirmed, each in at most `repeats` runs for each of its delays.
     """
 
     command: tuple[str, ...]

@@ -58,7 +58,7 @@ def run(
 
 
 def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, str]) -> ProbeResult:
-    """Let two threads of a child of `python` import `module` (or `attribute` from it, if not empty).
+    """Let two threads of a child of `python` import `module`, or `attribute` from it if not empty.
 
     The recorder holds one of them for the other. The import happens once, in the working directory
     and under `environ`. Raises UsageError if `python` cannot be run, InfraError if it cannot be

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes and files: an investigation of import races, from the command to the outcome."""
+"""Acts on processes and files: investigates import races, from the command to the outcome."""
 
 import contextlib
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which module needs which, over all modules loaded in a process, and what each one reaches. Pure."""
+"""Which module needs which, over all modules loaded in a process, and what each reaches. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -17,10 +17,10 @@ from ci_doctor.imports.analyse.one_module import failed_hazards, wrong_objects
 from ci_doctor.imports.analyse.replaced import replaced_hazards, replaced_modules
 from ci_doctor.imports.record.recorded import RecordedProcess
 
-# About half a second each. Only a program with thousands of modules in dozens of threads gets there.
+# About half a second each. Only programs with thousands of modules in dozens of threads get there.
 _VISITS = 400_000
 _COMPARISONS = 600_000
-# Of threads that request the same modules at the same lines, in the same order, a few stand for all.
+# Of threads that make the same requests at the same lines, in the same order, a few are enough.
 _ALIKE = 3
 
 

@@ -35,8 +35,8 @@ class Ask(ImportEvent, frozen=True, kw_only=True):
     """The thread requests module `name` at `site`.
 
     how: "statement" if CPython's C code hands the module out, "importlib" if the Python half of the
-    import system does. names: the from-list. within: the innermost module that the thread is loading
-    at that time. The recorder writes one record per (n, within, name, how): later requests of the
+    import system does. names: the from-list. within: the innermost module that the thread then is
+    loading. The recorder writes one record per (n, within, name, how): later requests of the
     same kind are not recorded.
     """
 
@@ -48,7 +48,7 @@ class Ask(ImportEvent, frozen=True, kw_only=True):
 
 
 class Begin(ImportEvent, frozen=True, kw_only=True):
-    """`name` is not loaded yet: the thread starts to load it, or to wait for the thread that does."""
+    """`name` is not loaded yet: the thread starts to load it, or to wait for another that does."""
 
     name: str
     within: str | None = None

@@ -61,7 +61,7 @@ class RecordedRun(Struct, frozen=True, kw_only=True):
     """A run that has ended, and its recorded Python processes in the order of their starts.
 
     exit_code: None if a signal ended the command. signal: the name of that signal. Both are None if
-    the status is not known. unreadable: for each trace that cannot be read, its name and the reason.
+    the status is not known. unreadable: the name of each trace that cannot be read, and the reason.
     outlived: names of processes that outlived the command and were stopped. timed_out: the time
     limit ended the command. received: the signal to ci-doctor itself that ended the command.
     """

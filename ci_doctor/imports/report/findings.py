@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings of a recording: each hazard with its two imports, and what was not recorded. Pure."""
+"""The findings of a recording: each hazard with its imports, and what was not recorded. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -31,7 +31,7 @@ _SEVERITIES: Final = {
 
 
 def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator[Finding]:
-    """All of them; `excerpts` are the last lines that held runs wrote to stderr, by their number."""
+    """All of them; `excerpts` has the last lines that runs with a delay wrote to stderr."""
     run = investigation.recorded
     for judged in investigation.judged:
         yield _of_hazard(judged, investigation, excerpts)

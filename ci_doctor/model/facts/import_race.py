@@ -33,7 +33,7 @@ class ImportFacts(Struct, frozen=True, kw_only=True):
 
 
 class RemedyFacts(Struct, frozen=True, kw_only=True):
-    """What keeps the two imports apart: a preload rule, or an import to move; `text` is the advice."""
+    """What keeps the two imports apart: a preload rule, or an import to move; `text` advises."""
 
     rule: str | None
     move: str | None

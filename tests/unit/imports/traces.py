@@ -105,7 +105,7 @@ def only_hazard(trace: Trace) -> Hazard:
 
 
 def cycle(foreground: str, *, gate: bool = False) -> Trace:
-    """A thread imports a, which imports b, which imports a; then the main thread imports `foreground`."""
+    """A thread imports a, which imports b, which imports a; then the main one `foreground`."""
     trace = Trace()
     trace.background()
     if gate:

@@ -120,7 +120,7 @@ def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> N
 
 
 def _find_and_load(name: str, import_: "Any") -> "Any":
-    """Stands for importlib's, once there are threads. Its Python half requests without a statement."""
+    """Stands for importlib's, once there are threads. Its Python half makes no import statement."""
     if import_ is python_import or name not in modules:
         ask(name, "importlib", ())
     return original_find(name, import_)
@@ -197,7 +197,7 @@ def zip_exec(code: "Any", namespace: "Any") -> None:
 
 
 def _lock_unlock_module(name: str) -> None:
-    """Stands for importlib's, which C calls before it hands out a module that is being initialised."""
+    """Stands for importlib's, which C calls before it hands out a module not yet initialised."""
     # _find_and_load calls it too, but takes the module from sys.modules after the wait.
     if sys._getframe(1).f_code is not original_find.__code__:
         # First of all: the other thread may finish and replace the module at any moment.

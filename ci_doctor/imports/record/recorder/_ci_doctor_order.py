@@ -10,7 +10,14 @@ can take a plain lock in the opposite order in another run, so a lock orders not
 import sys
 from time import monotonic_ns
 
-from _ci_doctor_trace import STARTERS, place, process, record, thread, unframed  # type: ignore[import-not-found]
+from _ci_doctor_trace import (  # type: ignore[import-not-found]
+    STARTERS,
+    place,
+    process,
+    record,
+    thread,
+    unframed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -259,5 +266,5 @@ def watch(name: str) -> None:
     prepare = WATCHED.pop(name)
     try:
         prepare(module)
-    except Exception:  # noqa: BLE001 - another Python may define it otherwise: fewer orders are known
+    except Exception:  # noqa: BLE001 - in another Python: fewer orders are known
         pass
