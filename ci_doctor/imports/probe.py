@@ -15,7 +15,7 @@ from ci_doctor.imports.probe_result import ProbeResult
 from ci_doctor.imports.record.events import End
 from ci_doctor.imports.record.recorded import RecordedProcess
 from ci_doctor.imports.record.recording import FOLDER, recording
-from ci_doctor.imports.record.run import read_traces
+from ci_doctor.imports.record.trace_files import read_traces
 from ci_doctor.imports.report.probe import probe_outcome
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.preload.immunity import self_replacement_race

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.errors import InfraError
-from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
+from ci_doctor.imports.record.recorded import RecordedRun
 from ci_doctor.imports.record.recording import recording
-from ci_doctor.imports.record.trace import read_trace
+from ci_doctor.imports.record.trace_files import read_traces
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.interruption import Interruption
@@ -80,25 +79,6 @@ def record(plan: RecordingPlan, directory: Path, interruption: Interruption) -> 
         timed_out=run.timed_out,
         received=run.received,
     )
-
-
-def read_traces(directory: Path) -> tuple[tuple[RecordedProcess, ...], tuple[str, ...]]:
-    """The processes that wrote traces into `directory`, and why other traces cannot be read.
-
-    The processes are in the order of their starts. A process that ended before its first line was
-    complete had not imported anything yet, and is in neither.
-    """
-    processes, unreadable = [], []
-    for path in sorted(directory.glob("*.trace")):
-        try:
-            process = read_trace(path.read_text(encoding="ascii", errors="replace"))
-        except (InfraError, OSError) as error:
-            unreadable.append(f"{path.name}: {error}")
-            continue
-        if process is not None:
-            processes.append(process)
-    processes.sort(key=lambda process: process.started_ns)
-    return tuple(processes), tuple(unreadable)
 
 
 class _ForegroundRun:
