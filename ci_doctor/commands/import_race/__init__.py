@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor import-race`."""
+"""Reads the options of `ci-doctor import-race` and calls the room imports/."""
 
 import os
 import shlex
@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.delivery import claim, deliver
-from ci_doctor.commands.import_race_probe import probe
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
-    from ci_doctor.commands.invocation import Invocation
+    from ci_doctor.imports.investigate import RaceRequest
+    from ci_doctor.session.session import Session
 
 
 @click.command(
     "import-race",
     context_settings={"allow_interspersed_args": False},
-    epilog="`ci-doctor import-race probe MODULE[:ATTR]` asks of one module whether its import can be lost in this way.",
+    epilog="`ci-doctor import-race probe MODULE[:ATTR]` checks one module in one interpreter.",
 )
 @click.option(
     "--confirm",
@@ -64,8 +63,6 @@ def import_race(
     candidates: int,
     timeline: Path | None,
     config_path: Path | None,
-    as_json: bool,
-    report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
     """Run CMD, record its imports across threads, and report possible races.
 
@@ -73,38 +70,68 @@ def import_race(
     ignore PYTHONPATH. Exit codes: 0 no race, 1 a race fired (in this run, or with --confirm in a
     run with a delay), 86 races are possible and none fired, or nothing is known.
     """
-    invocation: Invocation = context.obj
+    session: Session = context.obj
+    invocation = session.invocation
     if words != invocation.argv[len(invocation.own_argv) + 1 :]:
         if words[0] == "probe":
-            name, names = "ci-doctor import-race probe", context.help_option_names
-            with probe.make_context(
-                name, list(words[1:]), obj=invocation, help_option_names=names
-            ) as inner:
-                return int(probe.invoke(inner) or 0)
-        # Without it a reader could not tell whose option `--json` is.
+            return _probe(context, words[1:])
+        # Without the dashes it is not clear to which command an option such as `--json` belongs.
         line = shlex.join(["ci-doctor", *invocation.argv[: -len(words)], "--", *words])
         raise UsageError("`--` is missing before the command", hint=f"write: {line}")
-    directory = invocation.report_directory
-    # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
-    claim(directory)
+    # Before anything else: no report of an earlier attempt may outlive this one, however it ends.
+    session.claim()
 
-    from ci_doctor.commands.import_race_output import Job, perform, refused
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
-    from ci_doctor.imports.investigate import Plan
+    from ci_doctor.imports.investigate import RaceRequest
+    from ci_doctor.imports.run import not_run
     from ci_doctor.services.launch.client import problem
+    from ci_doctor.session.exit_policy import ExitPolicy
 
     codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
-    if found := problem(words[0], os.environ, Path.cwd()):
-        return deliver(refused(invocation, *found), as_json=as_json, directory=directory)
-    plan = Plan(
+    session.policy = ExitPolicy(codes=codes)
+    if reason := problem(words[0], os.environ, Path.cwd()):
+        return session.finish(not_run(*reason))
+    request = RaceRequest(
         command=words,
-        environ=dict(os.environ),
-        output=2 if as_json else 1,
+        output=2 if session.as_json else 1,
         timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
         confirming=confirm,
         candidates=candidates,
     )
-    job = Job(plan=plan, codes=codes, directory=directory, timeline=timeline, as_json=as_json)
-    return perform(job, invocation)
+    return _investigate(session, request, timeline)
+
+
+def _investigate(session: "Session", request: "RaceRequest", timeline: Path | None) -> int:
+    from ci_doctor.commands.telling.line import LineKind
+    from ci_doctor.commands.telling.steps import StepSource
+    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.imports.run import run
+    from ci_doctor.system.processes.interruption import Interruption
+
+    redactor = session.redactor
+    interruption = Interruption()
+    with interruption.handling():
+        with Teller(StepSource(LineKind.KEPT), redactor) as teller:
+            outcome = run(
+                request,
+                directory=session.directory,
+                redactor=redactor,
+                interruption=interruption,
+                timeline=timeline,
+                on_event=teller,
+            )
+        return session.finish(outcome)
+
+
+def _probe(context: click.Context, words: tuple[str, ...]) -> int:
+    from ci_doctor.commands.import_race.probe import probe
+
+    with probe.make_context(
+        "ci-doctor import-race probe",
+        list(words),
+        obj=context.obj,
+        help_option_names=context.help_option_names,
+    ) as inner:
+        return int(probe.invoke(inner) or 0)
