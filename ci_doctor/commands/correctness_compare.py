@@ -87,9 +87,12 @@ def _report(
     kept: bool,
 ) -> "Report":
     """What the two sides say of each other; `kept` asks for what only files and programs read."""
-    from ci_doctor.correctness.collected import describe
-    from ci_doctor.correctness.collected.divergences import partings
+    from ci_doctor.correctness.collected.cases import cases
+    from ci_doctor.correctness.collected.differences import collected_differences
+    from ci_doctor.correctness.collected.figures import facts
+    from ci_doctor.correctness.collected.findings import findings, void_finding
     from ci_doctor.correctness.collected.judge import judge
+    from ci_doctor.correctness.collected.sections import sections
     from ci_doctor.correctness.collected.settle import settle
     from ci_doctor.correctness.collected.sources import NoEvidenceError
     from ci_doctor.correctness.collected.survey import survey
@@ -106,18 +109,18 @@ def _report(
             verdict=Verdict.VOID,
             exit_code=code(Verdict.VOID),
             summary=str(error),
-            findings=_void(str(error)),
+            findings=(void_finding(str(error)),),
         )
     decision = judge(collected, Rules(alpha=alpha))
-    found = partings(collected, decision)
+    differences = collected_differences(collected, decision)
     return invocation.report(
         verdict=decision.verdict,
         exit_code=code(decision.verdict),
         summary=decision.reason,
-        findings=tuple(describe.findings(collected, decision, found)),
-        sections=describe.sections(collected, decision),
-        facts=describe.facts(collected, decision, found) if kept else {},
-        cases=describe.cases(collected, decision) if kept else (),
+        findings=tuple(findings(collected, decision, differences)),
+        sections=sections(collected, decision),
+        facts=facts(collected, decision, differences) if kept else {},
+        cases=cases(collected, decision) if kept else (),
     )
 
 
@@ -133,17 +136,3 @@ def _sides(paths: tuple[str, str], form: str | None) -> "tuple[list[Source], lis
     baseline, candidate = (sources(arm, path, known) for arm, path in zip(Arm, paths, strict=True))
     check(baseline, candidate)
     return baseline, candidate
-
-
-def _void(reason: str) -> tuple[object, ...]:
-    from ci_doctor.correctness.collected.describe import REMEDIES
-    from ci_doctor.model.finding import Finding, Severity
-
-    return (
-        Finding(
-            rule="correctness/void",
-            severity=Severity.WARNING,
-            summary=reason,
-            remedy=REMEDIES[Verdict.VOID],
-        ),
-    )
