@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LMCache's text format: `{id}:`, then the answer in as many lines as it has, block after block. Pure.
+"""LMCache's text format: `{id}:`, then the lines of the answer, block after block. Pure.
 
-The format is ambiguous: an answer may hold a line that looks like the beginning of a block. The rule:
-`{id}:` begins a block if the id has the same shape as the id in the first line of the file. The shape of
-`chatcmpl-WJidmXp_0` is `chatcmpl-`, seven letters or digits, `_`, digits. Two kinds of file are refused:
-one that does not begin with an id, and one in which an id begins two blocks.
+The format is ambiguous: an answer may hold a line that looks like the beginning of a block. The
+rule: `{id}:` begins a block if the id has the same shape as the id in the first line of the file.
+The shape of `chatcmpl-WJidmXp_0` is `chatcmpl-`, seven letters or digits, `_`, digits. Two kinds of
+file are refused: one that does not begin with an id, and one in which an id begins two blocks.
 """
 
 import re

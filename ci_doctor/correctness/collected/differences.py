@@ -40,7 +40,7 @@ class CollectedDifference(Struct, frozen=True, kw_only=True):
 def collected_differences(
     collected: Collected, decision: Decision
 ) -> tuple[CollectedDifference, ...]:
-    """The differing requests, at most EXAMINED of them, the most telling first. Raises InfraError."""
+    """At most EXAMINED differing requests, the most telling first. Raises InfraError."""
     differences = []
     for request, kind in _differing(collected, decision)[:EXAMINED]:
         difference = _difference(collected, request, kind)

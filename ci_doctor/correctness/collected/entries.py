@@ -17,8 +17,9 @@ _MOST_ERROR = 200  # characters; a server may answer with a page of HTML
 class Entry(Struct, frozen=True, kw_only=True):
     """One answer, or why there is none: `output` with its `digest`, or `error`.
 
-    `group` is (arm, start) if the line names them; `pass_` counts from 1; `id` is None if the line has
-    none. `asked` is what the server reports of the request, `empty` whether the answer holds no text.
+    `group` is (arm, start) if the line names them; `pass_` counts from 1; `id` is None if the line
+    has none. `asked` is what the server reports of the request, `empty` whether the answer holds no
+    text.
     """
 
     id: str | None = None
@@ -128,7 +129,7 @@ def _response(value: dict[str, Any], content: bytes) -> Entry:
 
 
 def _batch(value: dict[str, Any], _content: bytes) -> Entry:
-    """OpenAI's batch output: https://platform.openai.com/docs/api-reference/batch/request-output."""
+    """A line of OpenAI's batch output (API reference, "The request output object")."""
     identity = value.get("custom_id")
     name = identity if isinstance(identity, str) else None
     response = value.get("response")
@@ -173,7 +174,7 @@ def _row(value: dict[str, Any], _content: bytes) -> Entry:
 
 
 def _texts(value: Any) -> list[str]:
-    """The strings of a string or of nested lists (lm-eval's `resps`); none if anything else is there."""
+    """The strings of a string or of nested lists (lm-eval's `resps`); none if one is no string."""
     leaves = list(_leaves(value))
     return leaves if all(isinstance(leaf, str) for leaf in leaves) else []
 

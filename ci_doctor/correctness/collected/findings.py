@@ -64,7 +64,7 @@ def findings(
 
 
 def _which(collected: Collected, decision: Decision) -> str | None:
-    """The requests that differ, of the most telling kind; None if the verdict has another reason."""
+    """The requests of the most telling kind; None if the verdict has another reason."""
     if decision.verdict not in _ABOUT_ANSWERS:
         return None
     counts = kind_counts(collected, decision)

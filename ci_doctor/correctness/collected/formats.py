@@ -8,10 +8,11 @@ from enum import StrEnum
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 
-# The keys under which a row names its request. The first key that is there counts. `doc_id` is lm-eval's.
+# The keys under which a row names its request. The first key that is there counts. `doc_id` is
+# lm-eval's.
 ID_KEYS = ("id", "request_id", "custom_id", "prompt_id", "doc_id", "index", "idx")
-# The keys under which a row holds the generated text. `resps` is lm-eval's, `generated_text` is vLLM's,
-# `output` SGLang's and many others'.
+# The keys under which a row holds the generated text. `resps` is lm-eval's, `generated_text` is
+# vLLM's, `output` SGLang's and many others'.
 TEXT_KEYS = (
     "generated_text",
     "output_text",
@@ -42,7 +43,7 @@ class SampleFormat(StrEnum):
 
     @property
     def is_api(self) -> bool:
-        """Whether it holds whole answers of an API, comparable with those of another such format."""
+        """Whether it holds whole answers of an API, which compare across such formats."""
         return self in {SampleFormat.OURS, SampleFormat.RESPONSES, SampleFormat.BATCH}
 
     @property
@@ -83,8 +84,8 @@ def recognise(line: bytes) -> SampleFormat | None:
 
 
 def _of_object(value: dict[str, object]) -> SampleFormat | None:
-    # From the most particular to the most general: a batch line holds a response, and a row may hold
-    # any key.
+    # From the most particular to the most general: a batch line holds a response, and a row may
+    # hold any key.
     if {"arm", "start", "pass", "id"} <= value.keys():
         return SampleFormat.OURS
     if "custom_id" in value and not value.keys().isdisjoint({"response", "error"}):

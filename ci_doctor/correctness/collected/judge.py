@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an answer to prove the comparison, and decides on collected samples as on any experiment."""
+"""Reads an answer to prove the comparison, and decides as on any experiment."""
 
 import re
 
@@ -55,8 +55,8 @@ def _decide(collected: Collected, rules: Rules) -> Decision:
     starts = collected.starts
     if collected.survey.odd or not requests:
         return decide(starts, requests, rules, complete=True)
-    # All requests have the same answer everywhere, so one stands for all: a hundred thousand of them
-    # need not be decided one by one.
+    # All requests have the same answer everywhere, so one stands for all: a hundred thousand of
+    # them need not be decided one by one.
     decision = decide(_restricted(starts, requests[:1]), requests[:1], rules, complete=True)
     reason = decision.reason
     if decision.verdict is Verdict.PASS:

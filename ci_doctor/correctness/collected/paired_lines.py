@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads two files side by side, line against line: the fast way, for one start a side in one order."""
+"""Reads two files line against line: the fast way, for one start a side in the same order."""
 
 import re
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ _Pair = tuple[SourcePosition, SourcePosition]
 class PairedLines(Struct, frozen=True, kw_only=True):
     """Two files with the same requests in the same lines.
 
-    `ids` are in the order of the lines. `odd` leads from the 0-based index of each line that is not known
-    to be the same answer to its two positions. If `by_line`, the files have no id in common, and `ids`
-    are the left one's.
+    `ids` are in the order of the lines. `odd` leads from the 0-based index of each line that is not
+    known to be the same answer to its two positions. If `by_line`, the files have no id in common,
+    and `ids` are the left one's.
     """
 
     ids: list[str]
@@ -31,8 +31,8 @@ class PairedLines(Struct, frozen=True, kw_only=True):
 def pair_lines(left: Source, right: Source) -> PairedLines | None:
     """The two files as pairs of lines; None if they must be read one after the other.
 
-    Every line must begin as expected. Every sample of ours must be of one start and one pass a side, and
-    have the id of the one beside it. No id may come twice.
+    Every line must begin as expected. Every sample of ours must be of one start and one pass a
+    side, and have the id of the one beside it. No id may come twice.
     """
     if left.form is not right.form or left.form not in HEADS:
         return None
@@ -62,7 +62,8 @@ def _compare(left: Source, right: Source) -> _LineComparison | None:
     names: list[bytes] = []
     others: list[bytes] = []
     differing: set[int] = set()
-    # A hundred thousand lines a second go through here: no call that can be avoided, and no attribute.
+    # A hundred thousand lines a second go through here: no call that can be avoided, and no
+    # attribute.
     for one, other in zip_longest(lines(left.path), lines(right.path), fillvalue=b""):
         mine = match(one)
         theirs = match(other)

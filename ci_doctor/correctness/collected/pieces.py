@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells by bytes alone that two lines hold the same answer: the fast way. Pure.
 
-It may answer "unknown" at any time, and the slow way (`entries.read`) then decides. It answers "the same"
-only if the lines are equal byte for byte, except for whole values of top-level keys that are never
-compared. Nothing inside an answer is masked: a token's text, such as `"id"`, may be a key there (legacy
-`top_logprobs`).
+It may answer "unknown" at any time, and the slow way (`entries.read`) then decides. It answers "the
+same" only if the lines are equal byte for byte, except for whole values of top-level keys that are
+never compared. Nothing inside an answer is masked: a token's text, such as `"id"`, may be a key
+there (legacy `top_logprobs`).
 
-Two things it does not notice, which the slow way refuses: a number beyond all doubles (1e999), and a
-duplicate key. Both are then the same on both sides.
+Two things it does not notice, which the slow way refuses: a number beyond all doubles (1e999), and
+a duplicate key. Both are then the same on both sides.
 """
 
 import re
@@ -22,7 +22,8 @@ from ci_doctor.load.canonical import BROKEN_OFF
 _PLAIN = rb'[^"\\\x00-\x1f\x7f-\xff]*'  # a string that needs no decoding
 # As our own SampleWriter writes it: the top-level keys in this order, with these spaces.
 _OURS_HEAD = re.compile(
-    rb'\{"arm": "(baseline|candidate)", "start": ([1-9][0-9]{0,8}), "pass": (?P<pass>[1-9][0-9]{0,8}), "id": "(?P<id>'
+    rb'\{"arm": "(baseline|candidate)", "start": ([1-9][0-9]{0,8}), '
+    rb'"pass": (?P<pass>[1-9][0-9]{0,8}), "id": "(?P<id>'
     + _PLAIN
     + rb')", "status": 200, "error": null, "output": (?=\{)'
 )
@@ -34,14 +35,15 @@ _OURS_TAIL = re.compile(
 _RESPONSE_HEAD = re.compile(
     rb'\{"id": ?"(?P<id>'
     + _PLAIN
-    + rb')", ?(?:"object": ?"(?:chat\.completion|text_completion)", ?)?"created": ?(?:0|[1-9][0-9]{0,15}), ?(?=")'
+    + rb')", ?(?:"object": ?"(?:chat\.completion|text_completion)", ?)?'
+    rb'"created": ?(?:0|[1-9][0-9]{0,15}), ?(?=")'
 )
 HEADS = {SampleFormat.OURS: _OURS_HEAD, SampleFormat.RESPONSES: _RESPONSE_HEAD}
 ID = "id"  # the group of a head that holds the id
 
 
-# msgspec checks the whole line as JSON and makes values only of the fields below. gc=False: the values
-# hold no cycles, and a hundred thousand of them would wake the collector again and again.
+# msgspec checks the whole line as JSON and makes values only of the fields below. gc=False: the
+# values hold no cycles, and a hundred thousand of them would wake the collector again and again.
 class _AnswerMessage(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
@@ -77,7 +79,7 @@ _object = msgspec.json.Decoder(_Object).decode
 
 
 class LineHead(NamedTuple):
-    """What a line is about. `group` is (arm, start) as in the line; the answer begins at byte `at`."""
+    """What a line is about: `group` is (arm, start); the answer begins at byte `at`."""
 
     group: tuple[bytes, bytes]
     pass_: bytes
@@ -99,8 +101,9 @@ def head(form: SampleFormat, line: bytes) -> LineHead | None:
 def body_end(form: SampleFormat, line: bytes, at: int) -> int | None:
     """Where the compared part that begins at `at` ends; None if the rest is not as expected.
 
-    In our own samples it ends where the value of `meta` begins. That must be the last thing in the line:
-    the brace after it then closes the line's own object, so that no second `output` can follow.
+    In our own samples it ends where the value of `meta` begins. That must be the last thing in the
+    line: the brace after it then closes the line's own object, so that no second `output` can
+    follow.
     """
     if form is SampleFormat.RESPONSES:
         return len(line)
@@ -109,7 +112,7 @@ def body_end(form: SampleFormat, line: bytes, at: int) -> int | None:
 
 
 def _end_with_objects(*rests: bytes) -> bool:
-    """Whether each rest of a line is one object, the brace that closes the line, and its newline."""
+    """Whether each rest is one object, the brace that closes the line, and its newline."""
     try:
         for rest in rests:
             if not rest.endswith(b"}}\n") or not rest.isascii():
@@ -121,7 +124,7 @@ def _end_with_objects(*rests: bytes) -> bool:
 
 
 def is_answer(form: SampleFormat, line: bytes) -> bool:
-    """Whether a line is JSON throughout and holds a whole answer with text. False also means "unknown"."""
+    """Whether a line is JSON throughout and holds a whole answer; False also means "unknown"."""
     try:
         # msgspec checks the UTF-8 of the strings that it decodes, and skips the others unchecked.
         if not line.isascii():
@@ -149,7 +152,7 @@ def _is_whole(choice: _AnswerChoice) -> bool:
 
 
 def alike(form: SampleFormat, left: bytes, at_left: int, right: bytes, at_right: int) -> bool:
-    """Whether `right` holds the same answer as `left`, which holds one; they begin at these bytes."""
+    """Whether `right` holds the same answer as `left`, which holds one; they begin at `at`."""
     if form is SampleFormat.RESPONSES:
         return left[at_left:] == right[at_right:]
     tail = _OURS_TAIL.match(left, left.rfind(_DIGEST, at_left))

@@ -24,8 +24,8 @@ _Table = dict[str, _Records]
 class AlignedRecords(Struct, frozen=True, kw_only=True):
     """All requests, and by `odd` request the positions of each start's answers.
 
-    A request is odd if its answers are not known to be the same everywhere. `passes` is how often each
-    start got it.
+    A request is odd if its answers are not known to be the same everywhere. `passes` is how often
+    each start got it.
     """
 
     requests: list[str]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads again, the slow and complete way, what the survey could not match, and makes starts of it."""
+"""Reads again, the slow and complete way, what the survey could not match."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,8 +24,8 @@ TWICE = "its id is in the file more than once"
 class Collected(Struct, frozen=True, kw_only=True):
     """Both sides.
 
-    `starts` are in the order of the survey's. `errors` holds by start's name the first error of each
-    request without an answer. `within` counts by start the requests whose passes differ.
+    `starts` are in the order of the survey's. `errors` holds by start's name the first error of
+    each request without an answer. `within` counts by start the requests whose passes differ.
     """
 
     survey: Survey
@@ -112,7 +112,8 @@ def settle(survey: Survey) -> Collected:
     same: dict[str, Answer] = dict.fromkeys(survey.requests, SAME)
     settling: dict[str, _Settling] = {}
     for start in survey.starts:
-        # If nothing is odd, no answer will change: all starts share one dict, however many requests.
+        # If nothing is odd, no answer will change: all starts share one dict, however many
+        # requests.
         answers = dict(same) if survey.odd else same
         settling[start.name] = _Settling(start, answers, survey.passes)
     for request, columns in survey.odd.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads files of collected samples: the files of a path, their format, and the bytes at a position."""
+"""Reads files of samples: the files of a path, their format, and the bytes at a position."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -57,8 +57,8 @@ def read_starts(source: Source) -> list[FileStart]:
             starts[key] = FileStart(source=source, arm=key[0] if key else None)
         starts[key].records.append(record)
     if None in starts and len(starts) > 1:
-        # An unreadable line belongs to some start of the file: to the first, rather than to none, or
-        # the answer that it held would not be missed.
+        # An unreadable line belongs to some start of the file: to the first, rather than to none,
+        # or the answer that it held would not be missed.
         nameless = starts.pop(None)
         first = next(iter(starts.values()))
         first.records.extend(nameless.records)

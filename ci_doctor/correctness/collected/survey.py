@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads files of samples once: which starts and requests they hold, and where answers may differ.
 
-No answer is kept, only the SHA-256 of its bytes and its position. Two answers with the same bytes are the
-same. The others are read again, the slow way (`settle`).
+No answer is kept, only the SHA-256 of its bytes and its position. Two answers with the same bytes
+are the same. The others are read again, the slow way (`settle`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,9 +24,10 @@ from ci_doctor.errors import UsageError
 class Survey(Struct, frozen=True, kw_only=True):
     """What is where.
 
-    `requests` are all, in order of first appearance. `odd` leads from those that are not known to be the
-    same everywhere to the positions of each start's answers, by pass, in the order of `starts`. `passes`
-    is how often each start got a request. `aligned` is what matches the answers: `id` or `line`.
+    `requests` are all, in order of first appearance. `odd` leads from those that are not known to
+    be the same everywhere to the positions of each start's answers, by pass, in the order of
+    `starts`. `passes` is how often each start got a request. `aligned` is what matches the answers:
+    `id` or `line`.
     """
 
     starts: tuple[CollectedStart, ...]

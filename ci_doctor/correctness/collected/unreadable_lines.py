@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a process: a child finds the lines that hold no whole answer, while we compare bytes.
 
-Two equal lines may both be no answer. Checking that takes as long as all the rest of the comparison.
-The child needs only this file and `is_answer`. If it fails, its work is done in this process.
+Two equal lines may both be no answer. Checking that takes as long as all the rest of the
+comparison. The child needs only this file and `is_answer`. If it fails, its work is done in this
+process.
 """
 
 import contextlib
@@ -68,7 +69,7 @@ def _unreadable(source: Source) -> Iterator[int]:
 
 
 def _begin(source: Source) -> tuple[int, int]:
-    """The id of a child that writes indexes, eight bytes each, and the end of the pipe to read from.
+    """The id of a child that writes indexes, eight bytes each, and the pipe's end to read from.
 
     Raises OSError.
     """
@@ -90,5 +91,6 @@ def _begin(source: Source) -> tuple[int, int]:
             pipe.write(array("Q", _unreadable(source)).tobytes())
         status = 0
     finally:
-        # Nothing of the parent's may be done twice: no report, no `finally`, no flush of its output.
+        # Nothing of the parent's may be done twice: no report, no `finally`, no flush of its
+        # output.
         os._exit(status)

@@ -72,7 +72,7 @@ def ranked(token: Step | None, most: int) -> tuple[Alternative, ...]:
 
 
 def place(at: Divergence) -> str:
-    """Where two answers diverge: `token 37 of content`, `character 4 of text`, `completion_tokens`."""
+    """Where two answers diverge: `token 37 of content`, `character 4 of text`, `logprobs`."""
     if at.position is None:
         return at.field
     unit = f"{at.unit} {at.position}"
@@ -96,8 +96,8 @@ def manner(at: Divergence) -> str:
 def visible(text: str, *, spaces: bool = False) -> str:
     """`text` on one line, every character visible.
 
-    Line ends and tabs become signs, unprintable characters escapes. With `spaces` each space becomes a
-    dot.
+    Line ends and tabs become signs, unprintable characters escapes. With `spaces` each space
+    becomes a dot.
     """
     return "".join(_visible(character, spaces=spaces) for character in text)
 

@@ -79,8 +79,8 @@ def lines_up(groups: Groups, values: Mapping[str, str]) -> bool:
         return False
     if any(len(set(column)) > 1 for column in columns):
         return False
-    # If every start is a group of its own, any fact that differs would line up. That proves nothing.
-    # With two starts there is nothing else to report, so it is.
+    # If every start is a group of its own, any fact that differs would line up. That proves
+    # nothing. With two starts there is nothing else to report, so it is.
     if len(columns) > 2 and all(len(column) == 1 for column in columns):
         return False
     return len({column[0] for column in columns}) > 1

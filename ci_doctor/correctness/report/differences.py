@@ -25,8 +25,8 @@ from ci_doctor.errors import InfraError
 # The order in which differing requests are shown: what tells most comes first.
 TELLING = (Kind.CHANGED, Kind.OWN, Kind.SOMETIMES, Kind.FLAKY)
 _HARDEST = tuple(Hardness)
-# An archived answer is read through gzip, and gzip has no index: each lookup decompresses everything
-# before the answer.
+# An archived answer is read through gzip, and gzip has no index: each lookup decompresses
+# everything before the answer.
 _ARCHIVED_LOOKUPS = 40
 
 _Outputs = Mapping[str, Mapping[str, Any]]

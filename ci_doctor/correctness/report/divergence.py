@@ -41,10 +41,11 @@ class Divergence(Struct, frozen=True, kw_only=True):
     """Where two outputs diverge: in `field` of choice number `choice` at `position`.
 
     `field` is `text`, `content` …, `logprobs` if only numbers differ, or a path
-    (`choices[0].finish_reason`). `position` is None if no position can be named. `before` is the text
-    that both share, `left` and `right` what follows in each, all three cut short. `gap` is how far
-    apart both sides' tokens are, in nat, or at least, if a token is not listed. `ulp` is the greatest
-    distance of the log-probabilities of the last tokens before, in units in the last place of float32.
+    (`choices[0].finish_reason`). `position` is None if no position can be named. `before` is the
+    text that both share, `left` and `right` what follows in each, all three cut short. `gap` is how
+    far apart both sides' tokens are, in nat, or at least, if a token is not listed. `ulp` is the
+    greatest distance of the log-probabilities of the last tokens before, in units in the last place
+    of float32.
     """
 
     field: str
@@ -144,8 +145,8 @@ def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> D
         hardness, gap = compare_steps(one, other)
     excerpt = around(whole_text(left), whole_text(right), width)
     if not excerpt.left and not excerpt.right:
-        # Tokens differ and the text does not: the same words, cut in another way. The tokens are then
-        # all there is to show.
+        # Tokens differ and the text does not: the same words, cut in another way. The tokens are
+        # then all there is to show.
         excerpt = Excerpt(
             before=excerpt.before,
             left=one.token if one else "",

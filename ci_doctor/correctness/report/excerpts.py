@@ -11,7 +11,7 @@ _MESSAGE_PARTS = ("reasoning_content", "reasoning", "content", "refusal")
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
-    """`before` is the text that both sides share; `left` and `right` follow it. All are cut short."""
+    """`before` is the text that both sides share, `left` and `right` follow it; all are cut."""
 
     before: str
     left: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the outputs of three pairs, and makes the figures of an experiment for programs and its page."""
+"""Reads the outputs of three pairs, and makes the figures of an experiment for programs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,8 @@ def facts(
 ) -> dict[str, Any]:
     """What the evidence shows, as JSON values; `differences` are all, hardest first.
 
-    `identity` holds what is the same in every start, and what is not. A caller that knows more adds it.
+    `identity` holds what is the same in every start, and what is not. A caller that knows more adds
+    it.
     """
     aligned = []
     for difference in differences[:_ALIGNED]:

@@ -26,9 +26,9 @@ REMEDIES = {
         "starts of the baseline differ less"
     ),
     Verdict.NONDETERMINISTIC: (
-        "make the baseline steadier with `ci-doctor setup-env --determinism strict`; if that is not "
-        "possible, let the step pass with `soft_fail: [{exit_status: 85}]`: only the requests that "
-        "repeat themselves are tested"
+        "make the baseline steadier with `ci-doctor setup-env --determinism strict`; if that is "
+        "not possible, let the step pass with `soft_fail: [{exit_status: 85}]`: only the requests "
+        "that repeat themselves are tested"
     ),
     Verdict.INCONCLUSIVE: "make more starts: raise `--retries` (and `--budget`)",
     Verdict.VOID: "this proves nothing either way: fix the named cause, then run it again",
@@ -75,7 +75,7 @@ def findings(
     differences: Sequence[AnswerDifference],
     context: Context,
 ) -> Iterator[Finding]:
-    """The verdict's own finding first, then failures, then notes; `differences` are hardest first."""
+    """The verdict's own finding, then failures, then notes; `differences` are hardest first."""
     if decision.verdict is not Verdict.PASS:
         yield _verdict_finding(decision, differences, context)
     lines = {request.id: request.line for request in context.requests}

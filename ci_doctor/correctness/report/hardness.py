@@ -7,9 +7,9 @@ from typing import NamedTuple
 from ci_doctor.correctness.report.tokens import Step
 from ci_doctor.load.float32 import ulp_distance
 
-# Two tokens whose log-probabilities are closer than this (in nat) can change places by rounding alone:
-# in bfloat16, with 8 bits of precision, a logit of 16 to 32 moves in steps of 0.125 (IEEE 754
-# arithmetic, not a measurement).
+# Two tokens whose log-probabilities are closer than this (in nat) can change places by rounding
+# alone: in bfloat16, with 8 bits of precision, a logit of 16 to 32 moves in steps of 0.125 (IEEE
+# 754 arithmetic, not a measurement).
 NEAR_NAT = 0.1
 
 
@@ -63,7 +63,7 @@ def compare_steps(left: Step, right: Step) -> tuple[Hardness, float | None]:
 
 
 def _gap(step: Step, other: object) -> _Gap | None:
-    """How far the token named `other` is from the one generated; None if only that one is listed."""
+    """How far the token named `other` is from the generated one; None if no other is listed."""
     alternatives = {each.name: each.logprob for each in step.top}
     own = step.logprob
     if own is None:

@@ -13,9 +13,9 @@ _SHOWN_BEFORE = 20
 class NumberDifference(Struct, frozen=True, kw_only=True):
     """The first token whose log-probabilities differ.
 
-    `position` counts tokens from 0. `gap` is the greatest difference there in nat, `ulp` that of the
-    generated tokens' own numbers in units in the last place of float32. `before` is the text of the
-    tokens before it, `left` and `right` the tokens.
+    `position` counts tokens from 0. `gap` is the greatest difference there in nat, `ulp` that of
+    the generated tokens' own numbers in units in the last place of float32. `before` is the text of
+    the tokens before it, `left` and `right` the tokens.
     """
 
     position: int

@@ -40,8 +40,8 @@ _Starts = Iterable[tuple[StartDigests, StartDigests]]
 def telling_pairs(kind: Kind, starts: Sequence[StartDigests]) -> tuple[AnswerPair, ...]:
     """The pair of answers that shows most, or two pairs that differ in the baseline's answer only.
 
-    If only the baseline varies: two baseline starts. Else: a baseline and a candidate start. A missing
-    answer is shown only if no two answers differ.
+    If only the baseline varies: two baseline starts. Else: a baseline and a candidate start. A
+    missing answer is shown only if no two answers differ.
     """
     baseline = [start for start in starts if start.arm is Arm.BASELINE]
     if kind is Kind.FLAKY:

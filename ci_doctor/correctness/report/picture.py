@@ -12,8 +12,8 @@ from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.report import Section
 
-# A terminal shows 24 lines of 80 cells, and a Buildkite annotation about as much before it scrolls. With
-# its title and the headline the picture must fit.
+# A terminal shows 24 lines of 80 cells, and a Buildkite annotation about as much before it scrolls.
+# With its title and the headline the picture must fit.
 _ROWS = 19
 _WIDTH = 80
 _SUSPECTS = 3

@@ -16,8 +16,8 @@ from ci_doctor.correctness.verdict.compare import Kind, Start, classify
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import nearest
 
-# So many ids are compared with a mistyped one. The comparison is quadratic in their length: a larger
-# file would keep a person waiting for a hint.
+# So many ids are compared with a mistyped one. The comparison is quadratic in their length: a
+# larger file would keep a person waiting for a hint.
 _MOST_IDS = 20_000
 _MANY_IDS = 10
 
@@ -87,8 +87,8 @@ _ID_DECODER = msgspec.json.Decoder(_IdOfLine)
 def read_request(directory: Path, identity: str) -> RecordedRequest:
     """Every sample of the request `identity` below `directory`.
 
-    One line is in memory at a time, beside the samples of the request. Raises UsageError if there are
-    no samples, or none of that request.
+    One line is in memory at a time, beside the samples of the request. Raises UsageError if there
+    are no samples, or none of that request.
     """
     path = directory / SAMPLES
     starts: dict[tuple[Arm, int], dict[int, Sample]] = {}

@@ -14,7 +14,7 @@ from ci_doctor.model.suggestion import did_you_mean
 
 
 def choose_pair(recorded: RecordedRequest, names: Sequence[str] = ()) -> AnswerPair | None:
-    """Two answers to show: of the named starts (one: two of its passes), else the most telling pair.
+    """Two answers to show: of the named starts (of one: two passes), else the most telling pair.
 
     None if all answers are the same and nothing is named. Raises UsageError for an unknown start.
     """
@@ -47,8 +47,8 @@ def _unknown(name: str, recorded: RecordedRequest, names: Sequence[str]) -> Usag
 def _pair(first: StartSamples, second: StartSamples) -> AnswerPair | None:
     """The first pass in which two starts differ, or their first pass.
 
-    Of one start: its first pass and the first pass that differs from it, or its second pass. None if
-    it has a single pass.
+    Of one start: its first pass and the first pass that differs from it, or its second pass. None
+    if it has a single pass.
     """
     numbers = sorted({*first.samples, *second.samples})
     passes = [(number, number) for number in numbers]

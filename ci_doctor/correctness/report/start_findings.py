@@ -46,7 +46,7 @@ def start_notes(experiment: Experiment) -> Iterator[Finding]:
 
 
 def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
-    """The services that failed: the first of each kind in each arm, and the starts it happened in."""
+    """The services that failed: the first failure of each kind and arm, with all its starts."""
     names: dict[_FailureGroup, list[str]] = {}
     first: dict[_FailureGroup, ServiceFailure] = {}
     for result in experiment.results:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generated tokens of a choice, with their log-probabilities if the server reports them. Pure.
 
-Three forms are read: `token_ids`, a chat's `logprobs.content[]`, and a completion's `logprobs.tokens`
-with its parallel lists (OpenAI's API reference). Servers write anything into these fields. A value of
-any other form counts as absent.
+Three forms are read: `token_ids`, a chat's `logprobs.content[]`, and a completion's
+`logprobs.tokens` with its parallel lists (OpenAI's API reference). Servers write anything into
+these fields. A value of any other form counts as absent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +33,8 @@ class Alternative(Struct, frozen=True, kw_only=True):
 class Step(Struct, frozen=True, kw_only=True):
     """One generated token and its alternatives.
 
-    `top` are the most probable tokens at this position, the best first. The token itself may be one of
-    them. `logprob` is in nat, None if the server does not report it.
+    `top` are the most probable tokens at this position, the best first. The token itself may be one
+    of them. `logprob` is in nat, None if the server does not report it.
     """
 
     token: str
