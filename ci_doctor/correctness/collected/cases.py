@@ -4,7 +4,7 @@
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.verdict.compare import Kind, explain
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.model.report import Case, Outcome
+from ci_doctor.model.outcome import Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict
 
 MOST_CASES = 5000
@@ -26,12 +26,12 @@ def _case(request: str, decision: Decision, reason: str | None) -> Case:
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
-        outcome = Outcome.ERROR
+        outcome = CaseOutcome.ERROR
         message = decision.reason
     elif kind in {Kind.EQUAL, Kind.FLAKY}:
-        outcome = Outcome.PASSED
+        outcome = CaseOutcome.PASSED
     elif decision.verdict is Verdict.REGRESSION:
-        outcome = Outcome.FAILED
+        outcome = CaseOutcome.FAILED
     else:
-        outcome = Outcome.ERROR
+        outcome = CaseOutcome.ERROR
     return Case(group="requests", name=request, outcome=outcome, message=message, detail=reason)

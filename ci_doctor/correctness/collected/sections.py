@@ -7,14 +7,14 @@ from ci_doctor.correctness.collected.counts import cluster_names, kind_counts
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision, of_arm
-from ci_doctor.model.report import Section
-from ci_doctor.render.phrases import amount
+from ci_doctor.model.table import Table, text_table
+from ci_doctor.render.figures import amount
 
 
-def sections(collected: Collected, decision: Decision) -> tuple[Section, ...]:
+def sections(collected: Collected, decision: Decision) -> tuple[Table, ...]:
     """The evidence, a labelled line each."""
     lines = [f"{label:<10} {text}" for label, text in _rows(collected, decision)]
-    return (Section(title="Evidence", lines=tuple(lines)),)
+    return (text_table("Evidence", tuple(lines)),)
 
 
 def _rows(collected: Collected, decision: Decision) -> Iterator[tuple[str, str]]:

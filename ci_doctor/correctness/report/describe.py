@@ -8,7 +8,7 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.verdict.compare import Kind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
-from ci_doctor.model.report import Attachment, Attempt, Case, Outcome
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict
 
 
@@ -24,17 +24,17 @@ def _case(request: Request, decision: Decision, reason: str | None) -> Case:
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
-        outcome = Outcome.ERROR
+        outcome = CaseOutcome.ERROR
         message = decision.reason
     elif kind in {Kind.EQUAL, Kind.FLAKY}:
-        outcome = Outcome.PASSED
+        outcome = CaseOutcome.PASSED
     elif decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not Kind.UNANSWERED:
         # The difference is noise to the test, or the policy accepts it.
-        outcome = Outcome.PASSED
+        outcome = CaseOutcome.PASSED
     elif decision.verdict is Verdict.REGRESSION:
-        outcome = Outcome.FAILED
+        outcome = CaseOutcome.FAILED
     else:
-        outcome = Outcome.ERROR
+        outcome = CaseOutcome.ERROR
     return Case(group="requests", name=request.id, outcome=outcome, message=message, detail=reason)
 
 

@@ -10,7 +10,7 @@ from ci_doctor.correctness.report.picture_starts import request_rows, start_rows
 from ci_doctor.correctness.report.suspects import suspects
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.model.report import Section
+from ci_doctor.model.table import Table, text_table
 
 # A terminal shows 24 lines of 80 cells, and a Buildkite annotation about as much before it scrolls.
 # With its title and the headline the picture must fit.
@@ -25,7 +25,7 @@ def sections(
     decision: Decision,
     differences: Sequence[AnswerDifference],
     context: Context,
-) -> tuple[Section, ...]:
+) -> tuple[Table, ...]:
     """The evidence: who answered, what differs, of what kind, how sure it is, what to do next.
 
     At most 20 lines of 80 cells with its title. If there is more, suspects are left out first.
@@ -49,7 +49,7 @@ def sections(
         if room < 0:
             break
         lines.append(line)
-    return (Section(title="Evidence", lines=(*lines, *after)),)
+    return (text_table("Evidence", (*lines, *after)),)
 
 
 def _labelled(label: str, text: str) -> str:
