@@ -13,16 +13,16 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.correctness.archive.evict import IDENTITY, Kept, evict, kept_files, stamp
-from ci_doctor.correctness.archive.file import (
+from ci_doctor.correctness.archive.evict import IDENTITY, ArchivedFile, evict, kept_files, stamp
+from ci_doctor.correctness.archive.near_misses import NearMiss
+from ci_doctor.correctness.archive.start_file import (
     FORMAT,
     ArchivedStart,
-    Head,
-    NotOursError,
+    ArchiveHeader,
+    NotAnArchiveError,
     read_start,
     write_start,
 )
-from ci_doctor.correctness.archive.near import NearMiss
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
@@ -37,7 +37,7 @@ _SEARCHED = 500
 _ATTEMPTS = 3
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ArchiveMatches(Struct, frozen=True, kw_only=True):
     """`starts` match, newest first; without any, `near` holds the nearest misses.
 
     `unknown` names the facts that neither side knows, so that their agreement is assumed. `skipped` says which files were
@@ -60,7 +60,7 @@ class Archive:
 
     def find(
         self, identity: Identity, requests: Sequence[str], passes: int, newest: int = NEWEST
-    ) -> Found:
+    ) -> ArchiveMatches:
         """The archived starts that were made under `identity`, for these request ids and so many passes.
 
         Raises nothing: a directory that is not there or cannot be read holds no starts, and `skipped` says so.
@@ -73,14 +73,14 @@ class Archive:
                 break
             try:
                 starts.append(_checked(kept.path, len(starts) + 1, identity, requests, passes))
-            except NotOursError as error:
+            except NotAnArchiveError as error:
                 skipped.append(f"{kept.path}: {error}")
             except FileNotFoundError:  # evicted meanwhile
                 continue
             except OSError as error:
                 skipped.append(f"{kept.path}: {error.strerror}")
         near = () if starts else self._near(identity, place.name, skipped)
-        return Found(
+        return ArchiveMatches(
             starts=tuple(starts),
             near=near,
             unknown=tuple(identity.unknown) if starts else (),
@@ -129,7 +129,7 @@ class Archive:
     def _place(self, identity: Identity) -> Path:
         return self.directory / f"identity-{identity.digest()}"
 
-    def _listed(self, place: Path, skipped: list[str]) -> list[Kept]:
+    def _listed(self, place: Path, skipped: list[str]) -> list[ArchivedFile]:
         """What lies there and has not expired, newest first."""
         try:
             kept = kept_files(place)
@@ -185,11 +185,11 @@ def _checked(
 ) -> ArchivedStart:
     own, start = read_start(path, number)
     if own.digest() != identity.digest():
-        raise NotOursError("it was made under another identity than that of its directory")
+        raise NotAnArchiveError("it was made under another identity than that of its directory")
     if set(start.answers) != set(requests) or {len(each) for each in start.digests.values()} != {
         passes
     }:
-        raise NotOursError("it answers other requests, or in other passes")
+        raise NotAnArchiveError("it answers other requests, or in other passes")
     return start
 
 
@@ -224,8 +224,8 @@ def _described(place: Path) -> Identity | None:
     return Identity.of(told.facts, told.unknown, told.noted)
 
 
-def _head(identity: Identity, result: StartResult, when: str, build: str) -> Head:
-    return Head(
+def _head(identity: Identity, result: StartResult, when: str, build: str) -> ArchiveHeader:
+    return ArchiveHeader(
         format=FORMAT,
         identity=identity,
         recorded_at=when,
@@ -239,5 +239,5 @@ def _head(identity: Identity, result: StartResult, when: str, build: str) -> Hea
         places={},
         bytes=0,
         crc=0,
-        said=dict(result.start.said),
+        said=dict(result.start.words),
     )

@@ -19,7 +19,7 @@ _TORN = re.compile(r"\.(?:start-|identity\.json\.)[A-Za-z0-9_]{8}(?:\.tmp)?")
 _TORN_S = 3600.0
 
 
-class Kept(Struct, frozen=True, kw_only=True, order=True):
+class ArchivedFile(Struct, frozen=True, kw_only=True, order=True):
     """One archived start by its file; in the order of age, oldest first."""
 
     recorded_at: str
@@ -37,7 +37,7 @@ def stamp(recorded_at: str) -> str:
     return f"{when:%Y%m%dT%H%M%S}{when.microsecond // 1000:03}Z"
 
 
-def kept_files(place: Path) -> list[Kept]:
+def kept_files(place: Path) -> list[ArchivedFile]:
     """The archived starts in one identity's directory, oldest first. Raises OSError where it cannot be listed."""
     found = []
     for path in place.iterdir():
@@ -47,13 +47,15 @@ def kept_files(place: Path) -> list[Kept]:
             continue
         with contextlib.suppress(OSError):  # gone meanwhile
             if path.is_file() and not path.is_symlink():
-                found.append(Kept(recorded_at=recorded_at, path=path, size=path.stat().st_size))
+                found.append(
+                    ArchivedFile(recorded_at=recorded_at, path=path, size=path.stat().st_size)
+                )
     return sorted(found)
 
 
 def evict(directory: Path, *, days: float, limit: int) -> tuple[Path, ...]:
     """What is older than `days` goes, then the oldest until at most `limit` bytes are left; gives back what went."""
-    kept: list[Kept] = []
+    kept: list[ArchivedFile] = []
     gone: list[Path] = []
     total = 0
     for place in _places(directory):

@@ -19,7 +19,7 @@ from ci_doctor.correctness.collected.divergences import (
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, clusters, explain
+from ci_doctor.correctness.verdict.compare import DifferenceKind, clusters, explain
 from ci_doctor.correctness.verdict.decision import Decision, of_arm
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.report import Case, Outcome, Section
@@ -56,12 +56,12 @@ def sections(collected: Collected, decision: Decision) -> tuple[Section, ...]:
     return (Section(title="Evidence", lines=lines),)
 
 
-def _kinds(collected: Collected, decision: Decision) -> dict[Kind, int]:
+def _kinds(collected: Collected, decision: Decision) -> dict[DifferenceKind, int]:
     """How many requests are of each kind; what was not read again is equal."""
     odd = collected.survey.odd
-    counts = Counter(decision.kinds.get(request, Kind.UNANSWERED) for request in odd)
-    counts[Kind.EQUAL] += len(collected.survey.requests) - len(odd)
-    return {kind: counts[kind] for kind in Kind}
+    counts = Counter(decision.kinds.get(request, DifferenceKind.UNANSWERED) for request in odd)
+    counts[DifferenceKind.EQUAL] += len(collected.survey.requests) - len(odd)
+    return {kind: counts[kind] for kind in DifferenceKind}
 
 
 def _side(collected: Collected, arm: Arm) -> Iterator[str]:
@@ -175,19 +175,19 @@ def cases(collected: Collected, decision: Decision) -> tuple[Case, ...]:
     """One case a request, at most MOST_CASES: those that differ first."""
     errors = {request: text for each in collected.errors.values() for request, text in each.items()}
     kinds = decision.kinds
-    ordered = sorted(collected.survey.requests, key=lambda name: kinds.get(name) is Kind.EQUAL)[
-        :MOST_CASES
-    ]
+    ordered = sorted(
+        collected.survey.requests, key=lambda name: kinds.get(name) is DifferenceKind.EQUAL
+    )[:MOST_CASES]
     return tuple(_case(name, decision, errors.get(name)) for name in ordered)
 
 
 def _case(request: str, decision: Decision, reason: str | None) -> Case:
-    kind = decision.kinds.get(request, Kind.UNANSWERED)
+    kind = decision.kinds.get(request, DifferenceKind.UNANSWERED)
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
         outcome, message = Outcome.ERROR, decision.reason
-    elif kind in {Kind.EQUAL, Kind.FLAKY}:
+    elif kind in {DifferenceKind.EQUAL, DifferenceKind.FLAKY}:
         outcome = Outcome.PASSED
     else:
         outcome = Outcome.FAILED if decision.verdict is Verdict.REGRESSION else Outcome.ERROR
@@ -234,7 +234,7 @@ def _matrix(collected: Collected, decision: Decision) -> dict[str, Any]:
         rows.append(
             {
                 "id": request,
-                "kind": str(decision.kinds.get(request, Kind.UNANSWERED)),
+                "kind": str(decision.kinds.get(request, DifferenceKind.UNANSWERED)),
                 "classes": [
                     None if each is None else classes.setdefault(each, len(classes))
                     for each in answers

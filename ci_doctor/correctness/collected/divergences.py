@@ -11,11 +11,16 @@ from ci_doctor.correctness.collected.sources import Place
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind
 from ci_doctor.correctness.verdict.decision import Decision, of_arm
 
 # What tells most comes first.
-TELLING = (Kind.CHANGED, Kind.OWN, Kind.SOMETIMES, Kind.FLAKY)
+TELLING = (
+    DifferenceKind.CHANGED,
+    DifferenceKind.OWN,
+    DifferenceKind.SOMETIMES,
+    DifferenceKind.FLAKY,
+)
 EXAMINED = 200  # differing requests that are read again to see where their answers part
 SHOWN = 3
 WIDEST = 30
@@ -25,7 +30,7 @@ class Parting(Struct, frozen=True, kw_only=True):
     """Two starts' answers to one request that differ; `place` is where the second stands, if it does."""
 
     request: str
-    kind: Kind
+    kind: DifferenceKind
     first: str
     second: str
     divergence: Divergence
@@ -50,11 +55,13 @@ def partings(collected: Collected, decision: Decision) -> tuple[Parting, ...]:
     )
 
 
-def _parting(collected: Collected, request: str, kind: Kind) -> Parting | None:
+def _parting(collected: Collected, request: str, kind: DifferenceKind) -> Parting | None:
     """Of the first pair of starts that differ: baseline against candidate, unless only the baseline differs."""
     baseline, candidate = (of_arm(collected.starts, arm) for arm in Arm)
     shown = {start.answers.get(request) for start in baseline}
-    pairs = list(combinations(baseline, 2) if kind is Kind.FLAKY else product(baseline, candidate))
+    pairs = list(
+        combinations(baseline, 2) if kind is DifferenceKind.FLAKY else product(baseline, candidate)
+    )
     differing = [
         pair for pair in pairs if pair[0].answers.get(request) != pair[1].answers.get(request)
     ]
@@ -68,7 +75,7 @@ def _parting(collected: Collected, request: str, kind: Kind) -> Parting | None:
 
 
 def _of_pair(
-    collected: Collected, request: str, kind: Kind, first: Start, second: Start
+    collected: Collected, request: str, kind: DifferenceKind, first: ArmStart, second: ArmStart
 ) -> Parting:
     for number in range(1, collected.survey.passes + 1):
         left, right = (collected.output(start.name, request, number) for start in (first, second))

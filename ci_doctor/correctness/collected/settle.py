@@ -9,8 +9,8 @@ from msgspec import Struct
 from ci_doctor.correctness.collected.entries import Entry
 from ci_doctor.correctness.collected.sources import Place, entry
 from ci_doctor.correctness.collected.survey import Heard, Survey
-from ci_doctor.correctness.tally import hear
-from ci_doctor.correctness.verdict.compare import Answer, Start
+from ci_doctor.correctness.tally import add_prompt_facts
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.load.canonical import digest
 
 # The outcome of a request whose answers are the same bytes in every start and pass: no digest, which is longer.
@@ -25,11 +25,11 @@ class Collected(Struct, frozen=True, kw_only=True):
     """
 
     survey: Survey
-    starts: tuple[Start, ...]
+    starts: tuple[ArmStart, ...]
     errors: Mapping[str, Mapping[str, str]]
     within: Mapping[str, int]
 
-    def answered(self, start: Start) -> int:
+    def answered(self, start: ArmStart) -> int:
         """How many requests a start answered: what was not read again was answered everywhere."""
         return len(self.survey.requests) - sum(
             start.answers.get(request) is None for request in self.survey.odd
@@ -71,7 +71,7 @@ class _Start:
                 self.errors.setdefault(request, read.error or "no answer")
             else:
                 digests.append(read.digest)
-                hear(self.prompts.setdefault(request, {}), read.asked)
+                add_prompt_facts(self.prompts.setdefault(request, {}), read.asked)
                 self.empty += read.empty and number == 1
         self.within += len(set(digests)) > 1
         self.answers[request] = self._outcome(digests)
@@ -81,9 +81,9 @@ class _Start:
             return None
         return digests[0] if self._passes == 1 else digest(digests)
 
-    def start(self) -> Start:
+    def start(self) -> ArmStart:
         """As the decision wants it."""
-        return Start(
+        return ArmStart(
             arm=self.heard.arm,
             number=self.heard.number,
             answers=self.answers,

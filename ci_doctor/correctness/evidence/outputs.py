@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.evidence.samples import Place, read_line
+from ci_doctor.correctness.evidence.samples import SamplePosition, read_line
 from ci_doctor.errors import InfraError
 
 
@@ -26,7 +26,7 @@ class Outputs(Mapping[str, dict[str, Any]]):
         self._files = array("H")
         self._paths: list[Path] = []
 
-    def note(self, digest: str, path: Path, place: Place) -> None:
+    def note(self, digest: str, path: Path, place: SamplePosition) -> None:
         """The sample at `place` of `path` has the output of `digest`; the first place of each is kept."""
         key = bytes.fromhex(digest)
         if key in self._rows:

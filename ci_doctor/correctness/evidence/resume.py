@@ -8,14 +8,20 @@ from typing import BinaryIO
 from msgspec import Struct, structs
 
 from ci_doctor.correctness.evidence.files import PARTIAL, SAMPLES, clear_unfinished
+from ci_doctor.correctness.evidence.finished_starts import StartRecord, read_starts, write_starts
 from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.record import StartRecord, read_starts, write_starts
-from ci_doctor.correctness.evidence.runs import Identity, differences, read_run
-from ci_doctor.correctness.evidence.samples import Place, Sample, is_sound, read_line, read_places
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, differences, read_run
+from ci_doctor.correctness.evidence.samples import (
+    Sample,
+    SamplePosition,
+    is_valid,
+    read_line,
+    read_lines,
+)
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.version import tool_version
 
@@ -33,13 +39,13 @@ class Resumed(Struct, frozen=True, kw_only=True):
     again: tuple[str, ...] = ()
 
 
-def free_number(arm: Arm, starts: Iterable[Start]) -> int:
+def free_number(arm: Arm, starts: Iterable[ArmStart]) -> int:
     """The number of the arm's next start: the lowest that none of `starts` has. Pure."""
     taken = {start.number for start in starts if start.arm is arm and not start.archived}
     return next(number for number in range(1, len(taken) + 2) if number not in taken)
 
 
-def resume(directory: Path, identity: Identity, *, ids: Sequence[str], passes: int) -> Resumed:
+def resume(directory: Path, identity: RunIdentity, *, ids: Sequence[str], passes: int) -> Resumed:
     """Take up the run in `directory`, of the requests `ids`, and leave only its finished starts there.
 
     A finished start whose samples are not all there, or not sound, is not trusted; one that failed for a reason outside
@@ -68,7 +74,7 @@ def _take_up(directory: Path, ids: Sequence[str], passes: int) -> Resumed:
     gathered = _Gathered(read_starts(directory), ids, passes)
     path = directory / SAMPLES
     if path.exists():
-        for place, line in read_places(path):
+        for place, line in read_lines(path):
             gathered.add(place, line)
     kept, again = gathered.trusted()
     # The starts first: whoever is killed in between has samples without a start, which go the next time.
@@ -89,7 +95,7 @@ class _Line(Struct, frozen=True):
 
     start: str
     digest: str | None
-    place: Place
+    place: SamplePosition
 
 
 class _Recorded:
@@ -106,7 +112,7 @@ class _Recorded:
         """One more of its samples."""
         if (sample.id, sample.pass_) not in self._open:
             self._unsound = f"the answer to {sample.id} in pass {sample.pass_} stands twice, or was never asked for"
-        elif not is_sound(sample):
+        elif not is_valid(sample):
             self._unsound = f"the answer to {sample.id} in pass {sample.pass_} is not what it was"
         self._open.discard((sample.id, sample.pass_))
         self.tally.add(sample)
@@ -142,7 +148,7 @@ class _Recorded:
             digests=self.tally.digests,
             errors=self.tally.errors,
             killed=record.killed,
-            held=record.held,
+            not_released=record.held,
             throttled=len(self.tally.throttled),
             facts=record.facts,
             cached=record.cached,
@@ -158,7 +164,7 @@ class _Gathered:
         }
         self.lines: list[_Line | None] = []
 
-    def add(self, place: Place, line: bytes) -> None:
+    def add(self, place: SamplePosition, line: bytes) -> None:
         """One line of the samples file; None stands for one that belongs to no finished start."""
         try:
             sample = read_line(line)
@@ -184,7 +190,7 @@ class _Gathered:
 
 def _keep_only(
     path: Path, lines: Sequence[_Line | None], names: Collection[str]
-) -> list[tuple[str | None, Place]]:
+) -> list[tuple[str | None, SamplePosition]]:
     """Leave the lines of the starts in `names` alone in the file, replaced at once; their digests, and where each now is."""
     kept = [line for line in lines if line is not None and line.start in names]
     if len(kept) == len(lines):
@@ -195,7 +201,7 @@ def _keep_only(
         for line in kept:
             source.seek(line.place.offset)
             _copy(source, target, line.place.length)
-            places.append((line.digest, Place(offset=end, length=line.place.length)))
+            places.append((line.digest, SamplePosition(offset=end, length=line.place.length)))
             end += line.place.length
     partial.replace(path)
     return places

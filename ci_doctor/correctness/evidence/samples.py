@@ -43,7 +43,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class SamplePosition(Struct, frozen=True, kw_only=True):
     """Where a line stands in its file: bytes, its newline included."""
 
     offset: int
@@ -89,7 +89,7 @@ class SampleWriter:
             ):  # some file systems tell of a full disk only now, and `write` has too
                 self._file.close()
 
-    def write(self, sample: Sample) -> Place:
+    def write(self, sample: Sample) -> SamplePosition:
         """One line, and where it stands. Raises InfraError where the disk does not take it; then none of it is left."""
         assert self._file is not None  # noqa: S101 - used outside `with` is a programming error
         line = json.dumps(msgspec.to_builtins(sample))  # ASCII: a model may say a lone surrogate
@@ -103,7 +103,7 @@ class SampleWriter:
             raise InfraError(
                 f"cannot write {self.path}: {error.strerror}", hint="free some disk space"
             ) from error
-        place = Place(offset=self._end, length=len(content))
+        place = SamplePosition(offset=self._end, length=len(content))
         self._end += len(content)
         return place
 
@@ -131,7 +131,7 @@ def read_line(line: bytes) -> Sample:
         raise ValueError(str(error)) from error
 
 
-def is_sound(sample: Sample) -> bool:
+def is_valid(sample: Sample) -> bool:
     """Whether its digest is that of its output, or may have been before a secret was taken out. Pure.
 
     An error is sound as it is; an answer without a digest is none.
@@ -146,10 +146,10 @@ def is_sound(sample: Sample) -> bool:
         return False
 
 
-def read_places(path: Path) -> Iterator[tuple[Place, bytes]]:
+def read_lines(path: Path) -> Iterator[tuple[SamplePosition, bytes]]:
     """Every line of a samples file, with its newline (but for a torn last one), and where it stands. Raises OSError."""
     offset = 0
     with path.open("rb") as file:
         for line in file:
-            yield Place(offset=offset, length=len(line)), line
+            yield SamplePosition(offset=offset, length=len(line)), line
             offset += len(line)

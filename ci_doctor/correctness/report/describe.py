@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import Kind, explain
+from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.report import Attachment, Attempt, Case, Outcome
@@ -20,14 +20,16 @@ def cases(
 
 
 def _case(request: Request, decision: Decision, reason: str | None) -> Case:
-    kind = decision.kinds.get(request.id, Kind.UNANSWERED)
+    kind = decision.kinds.get(request.id, DifferenceKind.UNANSWERED)
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
         outcome, message = Outcome.ERROR, decision.reason
-    elif kind in {Kind.EQUAL, Kind.FLAKY}:
+    elif kind in {DifferenceKind.EQUAL, DifferenceKind.FLAKY}:
         outcome = Outcome.PASSED
-    elif decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not Kind.UNANSWERED:
+    elif (
+        decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not DifferenceKind.UNANSWERED
+    ):
         outcome = Outcome.PASSED  # it differs as noise does, or the policy lets it
     else:
         outcome = Outcome.FAILED if decision.verdict is Verdict.REGRESSION else Outcome.ERROR

@@ -19,12 +19,17 @@ from ci_doctor.correctness.report.divergence import Divergence, first_divergence
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, counted
+from ci_doctor.correctness.verdict.compare import DifferenceKind, counted
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.errors import InfraError
 
 # The order in which differing requests are shown: what tells most comes first.
-TELLING = (Kind.CHANGED, Kind.OWN, Kind.SOMETIMES, Kind.FLAKY)
+TELLING = (
+    DifferenceKind.CHANGED,
+    DifferenceKind.OWN,
+    DifferenceKind.SOMETIMES,
+    DifferenceKind.FLAKY,
+)
 _HARDEST = tuple(Hardness)
 # An archived answer is read through gzip, which costs a pass over all that stands before it.
 _ARCHIVED_LOOKUPS = 40
@@ -58,7 +63,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     """A request whose answers differ, the pair that tells most of it, and where that parts."""
 
     request: str
-    kind: Kind
+    kind: DifferenceKind
     pair: Pair
     divergence: Divergence
 
@@ -104,20 +109,20 @@ def differences(
 
 def _order(difference: Difference) -> tuple[bool, int, int]:
     return (
-        difference.kind is Kind.FLAKY,
+        difference.kind is DifferenceKind.FLAKY,
         _HARDEST.index(difference.divergence.hardness),
         TELLING.index(difference.kind),
     )
 
 
-def telling_pairs(kind: Kind, said: Sequence[Said]) -> tuple[Pair, ...]:
+def telling_pairs(kind: DifferenceKind, said: Sequence[Said]) -> tuple[Pair, ...]:
     """The pair of answers that tells most, or two of them that differ in the baseline's answer only.
 
     Two baseline starts where only the baseline varies; else a baseline against a candidate start, and there an answer
     that no baseline start gave before one that merely differs. A missing answer is shown only where no two differ.
     """
     baseline = [each for each in said if each.arm is Arm.BASELINE]
-    if kind is Kind.FLAKY:
+    if kind is DifferenceKind.FLAKY:
         return tuple(_differing(combinations(baseline, 2)))[:1] or _one_missing(
             combinations(baseline, 2)
         )

@@ -17,7 +17,7 @@ from ci_doctor.correctness.report.suspects import fact_differences, groups_of, s
 from ci_doctor.correctness.report.tokens import Step
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start, counted, spoken
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, answering, counted
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.risk import rare_bug_bound
 from ci_doctor.model.verdict import Verdict
@@ -37,11 +37,11 @@ def facts(
     return {
         "requests": len(decision.kinds),
         "starts": {str(arm): sum(start.arm is arm for start in starts) for arm in Arm},
-        "kinds": {str(kind): decision.count(kind) for kind in Kind},
+        "kinds": {str(kind): decision.count(kind) for kind in DifferenceKind},
         "clusters": [list(names) for names in groups_of(experiment)],
         "differing": {
             f"{one.name}/{other.name}": differing(one, other)
-            for one, other in combinations(spoken(starts), 2)
+            for one, other in combinations(answering(starts), 2)
         },
         "matrix": _matrix(starts, decision),
         "within": within(experiment),
@@ -63,7 +63,7 @@ def facts(
     }
 
 
-def _matrix(starts: Sequence[Start], decision: Decision) -> dict[str, Any]:
+def _matrix(starts: Sequence[ArmStart], decision: Decision) -> dict[str, Any]:
     """Who answered what: each answer as its number in order of first appearance over the starts."""
     return {
         "starts": [

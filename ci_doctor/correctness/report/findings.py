@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.correctness.report.differences import TELLING, Difference, divergence_lines
 from ci_doctor.correctness.report.hardness import Hardness
-from ci_doctor.correctness.results import Ending, Experiment
+from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision
@@ -77,7 +77,7 @@ def findings(
         yield _verdict_finding(decision, found, context)
     yield from _failures(experiment, decision)
     yield from _errors(experiment, context)
-    if experiment.ending is Ending.BUDGET:
+    if experiment.ending is ExperimentEnding.BUDGET:
         yield _note(
             "budget-spent",
             "the budget ended before every start was made",

@@ -12,7 +12,7 @@ from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.suspects import groups_of, suspects, within
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start, counted, spoken
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, answering, counted
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.report import Section
 
@@ -22,8 +22,8 @@ _WIDTH = 80
 _SUSPECTS = 3
 _LABEL = 11
 _MANY = 4
-_STABLE = (Kind.EQUAL, Kind.CHANGED, Kind.SOMETIMES)
-_VARYING = (Kind.FLAKY, Kind.OWN)
+_STABLE = (DifferenceKind.EQUAL, DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
+_VARYING = (DifferenceKind.FLAKY, DifferenceKind.OWN)
 
 
 def sections(
@@ -102,10 +102,10 @@ def _fitting(groups: Sequence[str], cells: int = 50) -> int:
     return len(groups)
 
 
-def _which(starts: Sequence[Start], decision: Decision) -> Iterator[tuple[str, str]]:
+def _which(starts: Sequence[ArmStart], decision: Decision) -> Iterator[tuple[str, str]]:
     """How many requests differ, between which starts, and of what kind they are."""
-    baseline = [start for start in spoken(starts) if start.arm is Arm.BASELINE]
-    candidate = [start for start in spoken(starts) if start.arm is Arm.CANDIDATE]
+    baseline = [start for start in answering(starts) if start.arm is Arm.BASELINE]
+    candidate = [start for start in answering(starts) if start.arm is Arm.CANDIDATE]
     kinds = {
         "A/A": combinations(baseline, 2),
         "A/B": product(baseline, candidate),
@@ -127,14 +127,16 @@ def _which(starts: Sequence[Start], decision: Decision) -> Iterator[tuple[str, s
         if decision.count(*kinds)
     ]
     parts += (
-        [f"{decision.count(Kind.UNANSWERED)} unanswered"] if decision.count(Kind.UNANSWERED) else []
+        [f"{decision.count(DifferenceKind.UNANSWERED)} unanswered"]
+        if decision.count(DifferenceKind.UNANSWERED)
+        else []
     )
     parts += [f"{len(decision.test.disputed)} disputed"] if decision.test else []
     if parts:
         yield "requests", ", ".join(parts)
 
 
-def differing(one: Start, other: Start) -> int:
+def differing(one: ArmStart, other: ArmStart) -> int:
     """How many requests two starts answered differently."""
     return sum(one.answers[request] != other.answers.get(request) for request in one.answers)
 

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.correctness.evidence.files import SAMPLES
-from ci_doctor.correctness.evidence.samples import Sample, read_line, read_places
+from ci_doctor.correctness.evidence.samples import Sample, read_line, read_lines
 from ci_doctor.correctness.report.differences import Pair, Said, telling_pairs
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start, classify
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, classify
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 
@@ -59,10 +59,12 @@ class Recorded(Struct, frozen=True, kw_only=True):
         return max(number for start in self.starts for number in start.samples)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DifferenceKind:
         """How the arms stand to each other on it."""
         starts = [
-            Start(arm=start.arm, number=start.number, answers={self.request: self._outcome(start)})
+            ArmStart(
+                arm=start.arm, number=start.number, answers={self.request: self._outcome(start)}
+            )
             for start in self.starts
         ]
         return classify([self.request], starts)[self.request]
@@ -109,7 +111,7 @@ def read_request(directory: Path, identity: str) -> Recorded:
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        for _, line in read_places(path):
+        for _, line in read_lines(path):
             yield line
     except OSError as error:
         raise UsageError(

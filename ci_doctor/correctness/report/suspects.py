@@ -9,7 +9,7 @@ from ci_doctor.correctness.report.divergence import Unit
 from ci_doctor.correctness.report.hardness import NEAR_NAT, Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, clusters, spoken
+from ci_doctor.correctness.verdict.compare import DifferenceKind, answering, clusters
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.render.phrases import amount
 
@@ -49,7 +49,7 @@ class _Case:
 
 def groups_of(experiment: Experiment) -> Groups:
     """The names of the starts that answered everything alike, group by group."""
-    return [sorted(names, key=_by_arm) for names in clusters(spoken(experiment.starts))]
+    return [sorted(names, key=_by_arm) for names in clusters(answering(experiment.starts))]
 
 
 def _by_arm(name: str) -> tuple[str, bool, int]:
@@ -120,7 +120,9 @@ def _hard_ones(case: _Case) -> Iterator[str]:
     """Whether the candidate's own differences are harder than those that the baseline has with itself."""
     counts = {
         own: Counter(
-            each.divergence.hardness for each in case.found if (each.kind is not Kind.FLAKY) is own
+            each.divergence.hardness
+            for each in case.found
+            if (each.kind is not DifferenceKind.FLAKY) is own
         )
         for own in (True, False)
     }

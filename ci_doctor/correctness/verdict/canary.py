@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.tally import outcome
-from ci_doctor.correctness.verdict.compare import Answer, Kind, Start, classify
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart, DifferenceKind, classify
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import digest
@@ -48,15 +48,15 @@ def canary_found(experiment: Experiment, requests: Sequence[str]) -> bool:
     )
 
 
-def _is_answered(start: Start) -> bool:
+def _is_answered(start: ArmStart) -> bool:
     return start.arm is Arm.CANDIDATE and not start.outside and start.answered > 0
 
 
 def canary(  # noqa: PLR0913, PLR0917 - what a start said, and beside what
-    starts: Sequence[Start],
+    starts: Sequence[ArmStart],
     requests: Sequence[str],
     rules: Rules,
-    start: Start,
+    start: ArmStart,
     request: str,
     output: Mapping[str, Any],
     over_passes: Callable[[str], Answer] = str,
@@ -75,7 +75,7 @@ def canary(  # noqa: PLR0913, PLR0917 - what a start said, and beside what
     shown = [flipped if each is start else each for each in starts]
     kind = classify([request], shown)[request]
     verdict = decide(shown, requests, replace(rules, policy=Policy.CONTROL), complete=True).verdict
-    return kind is not Kind.EQUAL and verdict is not Verdict.PASS
+    return kind is not DifferenceKind.EQUAL and verdict is not Verdict.PASS
 
 
 def _changed(value: Any, mark: str) -> Any:

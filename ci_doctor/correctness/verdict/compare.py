@@ -13,10 +13,10 @@ from ci_doctor.correctness.settings import Arm
 Answer = str | None
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class ArmStart(Struct, frozen=True, kw_only=True):
     """What one start of an arm answered; an `archived` one was made by an earlier build.
 
-    `answers` maps every request id to its outcome, and `said` to the outcome of its words alone where answers hold
+    `answers` maps every request id to its outcome, and `words` to the outcome of its words alone where answers hold
     log-probabilities too. `failed` says that a service was of no use (died, never ready),
     `outside` that the cause lies outside the change, and `claimed` that only its own log says so. `prompts` holds what the server says of a request's prompt, by the
     name of the fact (`prompt_tokens`: "7"); facts that it does not tell are not there. `empty` counts answers without
@@ -26,7 +26,7 @@ class Start(Struct, frozen=True, kw_only=True):
     arm: Arm
     number: int
     answers: Mapping[str, Answer] = {}
-    said: Mapping[str, Answer] = {}
+    words: Mapping[str, Answer] = {}
     failed: bool = False
     outside: bool = False
     claimed: bool = False
@@ -47,7 +47,7 @@ class Start(Struct, frozen=True, kw_only=True):
         return sum(answer is not None for answer in self.answers.values())
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """How the arms stand to each other on one request."""
 
     EQUAL = "equal"
@@ -62,7 +62,7 @@ class Kind(StrEnum):
     CHANGED = "changed"  # the baseline is always the same, the candidate never the same as it
 
 
-def classify(requests: Sequence[str], starts: Sequence[Start]) -> dict[str, Kind]:
+def classify(requests: Sequence[str], starts: Sequence[ArmStart]) -> dict[str, DifferenceKind]:
     """The kind of every request over the starts that gave evidence (see `counted`)."""
     baseline = [start for start in counted(starts) if start.arm is Arm.BASELINE]
     candidate = [start for start in counted(starts) if start.arm is Arm.CANDIDATE]
@@ -79,7 +79,7 @@ def classify(requests: Sequence[str], starts: Sequence[Start]) -> dict[str, Kind
 _FEWEST_TODAY = 2
 
 
-def counted(starts: Iterable[Start]) -> list[Start]:
+def counted(starts: Iterable[ArmStart]) -> list[ArmStart]:
     """The starts whose answers count.
 
     Not those that never came to be for a reason outside the change. Not archived ones where two baseline starts of today
@@ -101,7 +101,7 @@ def counted(starts: Iterable[Start]) -> list[Start]:
     return usable
 
 
-def _some_request_apart(archived: Sequence[Start], today: Sequence[Start]) -> bool:
+def _some_request_apart(archived: Sequence[ArmStart], today: Sequence[ArmStart]) -> bool:
     for request in today[0].answers:
         before = [start.answers.get(request) for start in archived]
         now = {start.answers.get(request) for start in today} - {None}
@@ -110,24 +110,24 @@ def _some_request_apart(archived: Sequence[Start], today: Sequence[Start]) -> bo
     return False
 
 
-def _kind(baseline: set[Answer], candidate: set[Answer]) -> Kind:
+def _kind(baseline: set[Answer], candidate: set[Answer]) -> DifferenceKind:
     """`None` (no answer) is an outcome like any other, but one that a baseline without an answer never excuses."""
     answers = baseline - {None}
     if not answers or not candidate:
-        return Kind.UNANSWERED
+        return DifferenceKind.UNANSWERED
     if len(baseline) > 1:
-        return Kind.FLAKY if candidate <= answers else Kind.OWN
+        return DifferenceKind.FLAKY if candidate <= answers else DifferenceKind.OWN
     if candidate <= baseline:
-        return Kind.EQUAL
-    return Kind.SOMETIMES if candidate & baseline else Kind.CHANGED
+        return DifferenceKind.EQUAL
+    return DifferenceKind.SOMETIMES if candidate & baseline else DifferenceKind.CHANGED
 
 
-def spoken(starts: Iterable[Start]) -> list[Start]:
+def answering(starts: Iterable[ArmStart]) -> list[ArmStart]:
     """The starts worth telling of: of two that answered nothing neither agreement nor difference can be said."""
     return [start for start in counted(starts) if start.answered]
 
 
-def clusters(starts: Sequence[Start]) -> tuple[tuple[str, ...], ...]:
+def clusters(starts: Sequence[ArmStart]) -> tuple[tuple[str, ...], ...]:
     """The names of the starts that answered everything alike, grouped; in order of first appearance."""
     groups: dict[tuple[tuple[str, Answer], ...], list[str]] = {}
     for start in counted(starts):
@@ -135,20 +135,20 @@ def clusters(starts: Sequence[Start]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(names) for names in groups.values())
 
 
-def explain(kind: Kind) -> str:
+def explain(kind: DifferenceKind) -> str:
     """A kind in words."""
     match kind:
-        case Kind.EQUAL:
+        case DifferenceKind.EQUAL:
             return "the same in every start of both arms"
-        case Kind.UNANSWERED:
+        case DifferenceKind.UNANSWERED:
             return "answered by no baseline start, or never asked of the candidate"
-        case Kind.FLAKY:
+        case DifferenceKind.FLAKY:
             return "the baseline differs from itself; the candidate shows nothing of its own"
-        case Kind.OWN:
+        case DifferenceKind.OWN:
             return "the baseline differs from itself; the candidate shows an output of its own"
-        case Kind.SOMETIMES:
+        case DifferenceKind.SOMETIMES:
             return "the baseline is always the same; the candidate is only sometimes the same as it"
-        case Kind.CHANGED:
+        case DifferenceKind.CHANGED:
             return "the baseline is always the same; the candidate is never the same as it"
         case _ as never:
             assert_never(never)

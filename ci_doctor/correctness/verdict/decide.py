@@ -8,8 +8,14 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.compare import Kind, Start, classify, counted
-from ci_doctor.correctness.verdict.decision import FEWEST, Decision, Evidence, Test, of_arm
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, classify, counted
+from ci_doctor.correctness.verdict.decision import (
+    FEWEST,
+    Decision,
+    PermutationTest,
+    VerdictEvidence,
+    of_arm,
+)
 from ci_doctor.correctness.verdict.noise import explained_by_noise
 from ci_doctor.correctness.verdict.permutation import (
     Partition,
@@ -23,7 +29,7 @@ from ci_doctor.model.verdict import Verdict
 
 
 def decide(
-    starts: Sequence[Start], requests: Sequence[str], rules: Rules, *, complete: bool
+    starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules, *, complete: bool
 ) -> Decision:
     """The verdict over `starts`; `complete` says that every start of the schedule was made.
 
@@ -31,7 +37,7 @@ def decide(
     """
     usable = counted(starts)
     kinds = classify(requests, usable)
-    evidence = Evidence(
+    evidence = VerdictEvidence(
         baseline=of_arm(usable, Arm.BASELINE),
         candidate=of_arm(usable, Arm.CANDIDATE),
         requests=requests,
@@ -49,7 +55,7 @@ def decide(
     return replace(_compare(evidence, kinds, rules), kinds=kinds)
 
 
-def _claimed(starts: Sequence[Start]) -> int:
+def _claimed(starts: Sequence[ArmStart]) -> int:
     """Candidate starts that failed for a reason outside by their own word, where no baseline start says the like.
 
     A change that leaks memory or fills the disk says just that.
@@ -59,19 +65,21 @@ def _claimed(starts: Sequence[Start]) -> int:
     return sum(start.claimed for start in of_arm(starts, Arm.CANDIDATE))
 
 
-def _compare(evidence: Evidence, kinds: Mapping[str, Kind], rules: Rules) -> Decision:
+def _compare(
+    evidence: VerdictEvidence, kinds: Mapping[str, DifferenceKind], rules: Rules
+) -> Decision:
     number = Counter(kinds.values())
-    if number[Kind.UNANSWERED] and (evidence.complete or len(evidence.baseline) > FEWEST):
+    if number[DifferenceKind.UNANSWERED] and (evidence.complete or len(evidence.baseline) > FEWEST):
         return Decision(
             verdict=Verdict.VOID,
-            reason=f"{number[Kind.UNANSWERED]} of {evidence.total} requests were answered by no baseline start",
+            reason=f"{number[DifferenceKind.UNANSWERED]} of {evidence.total} requests were answered by no baseline start",
         )
-    if number[Kind.UNANSWERED]:
+    if number[DifferenceKind.UNANSWERED]:
         return Decision(
             verdict=Verdict.INCONCLUSIVE,
-            reason=f"{number[Kind.UNANSWERED]} of {evidence.total} requests were not yet answered by a baseline start",
+            reason=f"{number[DifferenceKind.UNANSWERED]} of {evidence.total} requests were not yet answered by a baseline start",
         )
-    if number[Kind.EQUAL] == evidence.total:
+    if number[DifferenceKind.EQUAL] == evidence.total:
         return _all_equal(evidence, rules)
     if rules.policy is Policy.ANY and (pair := _agreeing_pair(evidence)):
         return Decision(
@@ -80,11 +88,11 @@ def _compare(evidence: Evidence, kinds: Mapping[str, Kind], rules: Rules) -> Dec
             risk=any_pair_risk(rules.retries),
         )
     if disputed := _disputed(evidence, kinds):
-        return _disputed_verdict(evidence, disputed, number[Kind.SOMETIMES], rules)
+        return _disputed_verdict(evidence, disputed, number[DifferenceKind.SOMETIMES], rules)
     return _shared(evidence, kinds, rules)
 
 
-def _all_equal(evidence: Evidence, rules: Rules) -> Decision:
+def _all_equal(evidence: VerdictEvidence, rules: Rules) -> Decision:
     if any(start.failed for start in evidence.starts):
         return _failed_at_times(evidence, "", rules)
     return _green(
@@ -96,7 +104,7 @@ def _all_equal(evidence: Evidence, rules: Rules) -> Decision:
     )
 
 
-def _green(verdict: Verdict, reason: str, evidence: Evidence, rules: Rules) -> Decision:
+def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rules) -> Decision:
     """`pass` or `flaky`, once as many candidate starts were made as were asked for; with what that leaves open."""
     clean = len(evidence.candidate)
     if evidence.claimed:
@@ -113,44 +121,44 @@ def _green(verdict: Verdict, reason: str, evidence: Evidence, rules: Rules) -> D
     return Decision(verdict=verdict, reason=reason, risk=rare_bug_risk(clean, rules.alpha))
 
 
-def _disputed(evidence: Evidence, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+def _disputed(evidence: VerdictEvidence, kinds: Mapping[str, DifferenceKind]) -> tuple[str, ...]:
     """The requests where no candidate start shares its answer with a baseline start."""
     mask = _candidate_mask(evidence)
     return tuple(
         request
         for request, kind in kinds.items()
-        if kind is Kind.CHANGED
-        or (kind is Kind.OWN and disputes(_partition(evidence, request), mask))
+        if kind is DifferenceKind.CHANGED
+        or (kind is DifferenceKind.OWN and disputes(_partition(evidence, request), mask))
     )
 
 
-def _candidate_mask(evidence: Evidence) -> int:
+def _candidate_mask(evidence: VerdictEvidence) -> int:
     """The candidate's starts among `evidence.starts`, a bit each."""
     return (1 << len(evidence.candidate)) - 1 << len(evidence.baseline)
 
 
-def _partition(evidence: Evidence, request: str) -> Partition:
+def _partition(evidence: VerdictEvidence, request: str) -> Partition:
     return partition([start.answers.get(request) for start in evidence.starts])
 
 
-def _weighed(evidence: Evidence) -> Counter[Partition]:
+def _weighed(evidence: VerdictEvidence) -> Counter[Partition]:
     """The partitions of all requests. Words weigh more than all numbers together.
 
     Log-probabilities may differ from start to start on every request: by themselves they would hide what the candidate
     says from a test that counts them alike. A test may have any statistic, as long as no label goes into it.
     """
     weighed = Counter(_partition(evidence, request) for request in evidence.requests)
-    if any(start.said for start in evidence.starts):
+    if any(start.words for start in evidence.starts):
         for request in evidence.requests:
             words = [
-                start.said.get(request, start.answers.get(request)) for start in evidence.starts
+                start.words.get(request, start.answers.get(request)) for start in evidence.starts
             ]
             weighed[partition(words)] += evidence.total + 1
     return weighed
 
 
 def _disputed_verdict(
-    evidence: Evidence, disputed: tuple[str, ...], sometimes: int, rules: Rules
+    evidence: VerdictEvidence, disputed: tuple[str, ...], sometimes: int, rules: Rules
 ) -> Decision:
     """Regression where chance does not explain it; else why nothing is decided.
 
@@ -184,12 +192,12 @@ def _disputed_verdict(
     return Decision(verdict=verdict, reason=reason, test=test, risk=risk)
 
 
-def _test(evidence: Evidence, disputed: tuple[str, ...], rules: Rules) -> Test:
+def _test(evidence: VerdictEvidence, disputed: tuple[str, ...], rules: Rules) -> PermutationTest:
     starts = evidence.starts
     result = permutation_test(_weighed(evidence), _candidate_mask(evidence), len(starts))
     best = 2 if len(evidence.baseline) == len(evidence.candidate) else 1
     smallest = best / math.comb(len(starts), len(evidence.candidate))
-    return Test(
+    return PermutationTest(
         disputed=disputed,
         p=result.p,
         smallest_p=smallest,
@@ -204,13 +212,13 @@ def _share(value: float) -> str:
     return f"{value:.2g}" if value < 0.001 else f"{100 * value:.3g}%"
 
 
-def _repeats(baseline: Sequence[Start], request: str) -> bool:
+def _repeats(baseline: Sequence[ArmStart], request: str) -> bool:
     """Whether some answer was given by two starts."""
     answers = [start.answers.get(request) for start in baseline]
     return any(number > 1 for answer, number in Counter(answers).items() if answer is not None)
 
 
-def _varying(evidence: Evidence) -> list[str]:
+def _varying(evidence: VerdictEvidence) -> list[str]:
     return [
         request
         for request in evidence.requests
@@ -218,10 +226,12 @@ def _varying(evidence: Evidence) -> list[str]:
     ]
 
 
-def _shared(evidence: Evidence, kinds: Mapping[str, Kind], rules: Rules) -> Decision:
+def _shared(
+    evidence: VerdictEvidence, kinds: Mapping[str, DifferenceKind], rules: Rules
+) -> Decision:
     """On every request some candidate start gave an answer of the baseline."""
     varying = len(_varying(evidence))
-    own = sum(kind in {Kind.OWN, Kind.SOMETIMES} for kind in kinds.values())
+    own = sum(kind in {DifferenceKind.OWN, DifferenceKind.SOMETIMES} for kind in kinds.values())
     if not varying and not any(start.failed for start in evidence.baseline):
         return Decision(
             verdict=Verdict.INCONCLUSIVE,
@@ -242,7 +252,7 @@ def _shared(evidence: Evidence, kinds: Mapping[str, Kind], rules: Rules) -> Deci
     )
 
 
-def _failed_at_times(evidence: Evidence, varies: str, rules: Rules) -> Decision:
+def _failed_at_times(evidence: VerdictEvidence, varies: str, rules: Rules) -> Decision:
     """A service failed in some starts, and not in all of an arm."""
     failed = {
         arm: f"{sum(start.failed for start in starts)} of {len(starts)} starts"
@@ -255,7 +265,7 @@ def _failed_at_times(evidence: Evidence, varies: str, rules: Rules) -> Decision:
     return _green(Verdict.FLAKY, reason, evidence, rules)
 
 
-def _agreeing_pair(evidence: Evidence) -> tuple[str, str] | None:
+def _agreeing_pair(evidence: VerdictEvidence) -> tuple[str, str] | None:
     """A start of each arm that answered everything, and all alike."""
     for candidate in evidence.candidate:
         for baseline in evidence.baseline:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind
 from ci_doctor.model.verdict import Verdict
 
 # "Always the same" and "never the same" are words for two starts at least.
 FEWEST = 2
 
 
-class Test(Struct, frozen=True, kw_only=True):
+class PermutationTest(Struct, frozen=True, kw_only=True):
     """The permutation test: `disputed` requests are those where no candidate start shares its answer with a baseline start.
 
     `p` is the share of all `labelings` that dispute as many; `smallest_p` is what this many starts could reach at best.
@@ -36,25 +36,25 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     reason: str
-    kinds: Mapping[str, Kind] = {}
-    test: Test | None = None
+    kinds: Mapping[str, DifferenceKind] = {}
+    test: PermutationTest | None = None
     risk: str | None = None
     settle: str | None = None
 
-    def count(self, *kinds: Kind) -> int:
+    def count(self, *kinds: DifferenceKind) -> int:
         """How many requests are of one of these kinds."""
         return sum(kind in kinds for kind in self.kinds.values())
 
 
-class Evidence(Struct, frozen=True, kw_only=True):
+class VerdictEvidence(Struct, frozen=True, kw_only=True):
     """The starts that count, by arm, and what was asked of them.
 
     `complete` says that every start of the schedule was made, `lost` that some candidate starts do not count;
     `claimed` is how many of these have nothing but their own word for it.
     """
 
-    baseline: Sequence[Start]
-    candidate: Sequence[Start]
+    baseline: Sequence[ArmStart]
+    candidate: Sequence[ArmStart]
     requests: Sequence[str]
     complete: bool
     lost: bool
@@ -66,7 +66,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return len(self.requests)
 
     @property
-    def starts(self) -> tuple[Start, ...]:
+    def starts(self) -> tuple[ArmStart, ...]:
         """Both arms, the baseline first."""
         return (*self.baseline, *self.candidate)
 
@@ -77,6 +77,6 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return len(self.baseline) >= FEWEST and (len(self.candidate) >= FEWEST or wanted_one)
 
 
-def of_arm(starts: Sequence[Start], arm: Arm) -> list[Start]:
+def of_arm(starts: Sequence[ArmStart], arm: Arm) -> list[ArmStart]:
     """The starts of one arm."""
     return [start for start in starts if start.arm is arm]

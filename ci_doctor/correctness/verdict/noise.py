@@ -4,15 +4,15 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from ci_doctor.correctness.verdict.compare import Start
-from ci_doctor.correctness.verdict.decision import Evidence
+from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.decision import VerdictEvidence
 
 # Among fewer baseline starts what one shows alone says nothing of noise.
 _FEWEST = 3
 _TOLERANCE = 2.0
 
 
-def explained_by_noise(evidence: Evidence) -> bool:
+def explained_by_noise(evidence: VerdictEvidence) -> bool:
     """Whether outputs that only the candidate shows look like noise that falls on every start alike.
 
     They do where the candidate's starts show on average at most twice what a baseline start shows alone, and no such
@@ -42,7 +42,7 @@ def explained_by_noise(evidence: Evidence) -> bool:
     )
 
 
-def _alone(baseline: Sequence[Start], requests: Sequence[str]) -> list[int]:
+def _alone(baseline: Sequence[ArmStart], requests: Sequence[str]) -> list[int]:
     """For each start how many outputs no other baseline start shows; a missing answer is nobody else's."""
     alone = [0] * len(baseline)
     for request in requests:

@@ -21,7 +21,7 @@ _MOST_UNIONS = 3_000_000
 _DRAWS = 50_000
 
 
-class Permutation(Struct, frozen=True, kw_only=True):
+class PermutationCount(Struct, frozen=True, kw_only=True):
     """`extreme` of `labelings` dispute at least as many requests as the observed one, which is among them.
 
     `patterns` counts the different partitions that some labeling disputes, and others do not.
@@ -51,7 +51,9 @@ def disputes(classes: Partition, candidates: int) -> bool:
     return all(each & candidates in {0, each} for each in classes)
 
 
-def permutation_test(kinds: Mapping[Partition, int], candidates: int, starts: int) -> Permutation:
+def permutation_test(
+    kinds: Mapping[Partition, int], candidates: int, starts: int
+) -> PermutationCount:
     """The test over all labelings of `starts` starts with as many candidates as the mask `candidates` has bits.
 
     `kinds` holds the partitions of all requests, each with its weight: how many requests have it. Exact; only where that would take more than some seconds (dozens of
@@ -64,7 +66,7 @@ def permutation_test(kinds: Mapping[Partition, int], candidates: int, starts: in
     # Where all starts differ every labeling disputes, and where all agree none does.
     always = sum(count for classes, count in kinds.items() if len(classes) == starts)
     if always >= observed:
-        return Permutation(extreme=labelings, labelings=labelings)
+        return PermutationCount(extreme=labelings, labelings=labelings)
     telling = {classes: count for classes, count in kinds.items() if 1 < len(classes) < starts}
     if sum(min(2 ** len(classes), labelings) for classes in telling) > _MOST_UNIONS:
         return _estimate(telling, candidates, starts, observed - always)
@@ -76,7 +78,7 @@ def permutation_test(kinds: Mapping[Partition, int], candidates: int, starts: in
             disputed[labeling] += count
         patterns += disputed.total() > before
     extreme = sum(count >= observed - always for count in disputed.values())
-    return Permutation(extreme=extreme, labelings=labelings, patterns=patterns)
+    return PermutationCount(extreme=extreme, labelings=labelings, patterns=patterns)
 
 
 def _unions(classes: Partition, size: int) -> Iterator[int]:
@@ -95,7 +97,7 @@ def _unions(classes: Partition, size: int) -> Iterator[int]:
 
 def _estimate(
     telling: dict[Partition, int], candidates: int, starts: int, observed: int
-) -> Permutation:
+) -> PermutationCount:
     source = random.Random(0)  # noqa: S311 - the same evidence must give the same verdict
     size = candidates.bit_count()
     extreme = 1
@@ -105,4 +107,4 @@ def _estimate(
             sum(count for classes, count in telling.items() if disputes(classes, labeling))
             >= observed
         )
-    return Permutation(extreme=extreme, labelings=_DRAWS + 1, patterns=len(telling))
+    return PermutationCount(extreme=extreme, labelings=_DRAWS + 1, patterns=len(telling))

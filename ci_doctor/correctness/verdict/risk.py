@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a verdict does not exclude, in a sentence. Pure."""
 
-from ci_doctor.correctness.verdict.decision import Test
+from ci_doctor.correctness.verdict.decision import PermutationTest
 
 # Shares of alpha that are used. With one pattern the test is far from its level, and every further one fills it up:
 # benchmarks/verdicts.py shows 3 to 5 % of false alarms at alpha itself in worlds of many patterns, and some 2 % at most so.
@@ -43,6 +43,6 @@ def any_pair_risk(retries: int) -> str:
     return f"the policy `any` lets a bug that shows in half of all attempts pass {passed:.1%} of the time"
 
 
-def false_alarm_risk(test: Test) -> str:
+def false_alarm_risk(test: PermutationTest) -> str:
     """How a regression can be none."""
     return f"a candidate without any fault is called a regression in at most {test.alpha:.0%} of such experiments"

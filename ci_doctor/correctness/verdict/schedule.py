@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.compare import Start, counted
+from ci_doctor.correctness.verdict.compare import ArmStart, counted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import FEWEST, of_arm
 from ci_doctor.correctness.verdict.validity import is_no_chance
@@ -62,7 +62,7 @@ def pairs(retries: int) -> tuple[Arm, ...]:
     return (Arm.BASELINE, Arm.CANDIDATE) * retries
 
 
-def next_arm(starts: Sequence[Start], requests: Sequence[str], rules: Rules) -> Arm | None:
+def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) -> Arm | None:
     """The arm to start next, or None where the verdict stands or every start was made.
 
     `pass` and `flaky` end it early, and so does evidence that is void; a regression is decided in one look at the end.
@@ -91,7 +91,7 @@ def sequence(rules: Rules, archived: int) -> tuple[Arm, ...]:
     )
 
 
-def _enough_for_a_failure(usable: Sequence[Start], rules: Rules) -> bool:
+def _enough_for_a_failure(usable: Sequence[ArmStart], rules: Rules) -> bool:
     """Whether the baseline works often enough to blame a candidate that never does."""
     candidate = of_arm(usable, Arm.CANDIDATE)
     never = bool(candidate) and not any(start.answered and not start.failed for start in candidate)

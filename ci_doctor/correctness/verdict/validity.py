@@ -4,11 +4,11 @@
 import math
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.decision import Evidence
+from ci_doctor.correctness.verdict.decision import VerdictEvidence
 from ci_doctor.model.verdict import Verdict
 
 
-def missing(evidence: Evidence, tried: set[Arm]) -> tuple[Verdict, str] | None:
+def missing(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str] | None:
     """Evidence that could not be gathered; `tried` are the arms that were started at all."""
     if not evidence.total or Arm.BASELINE not in tried:
         return Verdict.VOID, "nothing was answered, so there is nothing to compare"
@@ -23,7 +23,7 @@ def missing(evidence: Evidence, tried: set[Arm]) -> tuple[Verdict, str] | None:
     return Verdict.VOID, "the baseline answered nothing, so the candidate was never started"
 
 
-def void(evidence: Evidence) -> tuple[Verdict, str] | None:
+def void(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
     """Evidence that proves nothing, whatever it looks like."""
     for start in evidence.baseline:
         # A candidate that alone falls silent has changed; only a silent baseline leaves nothing to compare with.
@@ -40,7 +40,7 @@ def void(evidence: Evidence) -> tuple[Verdict, str] | None:
     return _not_asked_the_same(evidence)
 
 
-def _not_asked_the_same(evidence: Evidence) -> tuple[Verdict, str] | None:
+def _not_asked_the_same(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
     """Servers that count different prompt tokens were not asked the same, and their answers cannot be compared."""
     if not any(start.prompts for start in evidence.starts):
         return None
@@ -57,7 +57,7 @@ def _not_asked_the_same(evidence: Evidence) -> tuple[Verdict, str] | None:
     return None
 
 
-def failing_candidate(evidence: Evidence, alpha: float) -> tuple[Verdict, str] | None:
+def failing_candidate(evidence: VerdictEvidence, alpha: float) -> tuple[Verdict, str] | None:
     """A candidate that dies, or answers nothing, in every start."""
     if any(start.answered and not start.failed for start in evidence.candidate):
         return None

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import PARTIAL
 from ci_doctor.correctness.evidence.resume import Resumed, free_number, resume
-from ci_doctor.correctness.evidence.runs import write_run
+from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
@@ -62,7 +62,7 @@ def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
         duration_s=2.0,
     )
     made = [
-        run.start("A1", facts={"gpu": "H100"}, cached=3, killed=("python (7)",), held=("8.0 GB",)),
+        run.start("A1", facts={"gpu": "H100"}, cached=3, killed=("python (7)",), not_released=("8.0 GB",)),
         run.start("B1", sample("B1", "r0", 1), sample("B1", "r1", 1, output=None, digest=None, error="HTTP 500"), failure=failure),
     ]  # fmt: skip
     before = (run.directory / "samples.jsonl").read_bytes()
@@ -251,10 +251,10 @@ def test_samples_that_cannot_be_read_are_a_mistake(run: Recording) -> None:
 
 def test_the_lowest_free_number_is_next() -> None:
     starts = [
-        Start(arm=Arm.BASELINE, number=1),
-        Start(arm=Arm.BASELINE, number=3),
-        Start(arm=Arm.CANDIDATE, number=2),
-        Start(arm=Arm.BASELINE, number=2, archived=True),
+        ArmStart(arm=Arm.BASELINE, number=1),
+        ArmStart(arm=Arm.BASELINE, number=3),
+        ArmStart(arm=Arm.CANDIDATE, number=2),
+        ArmStart(arm=Arm.BASELINE, number=2, archived=True),
     ]
     assert free_number(Arm.BASELINE, starts) == 2
     assert free_number(Arm.CANDIDATE, starts) == 1

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict import canary as canary_module
 from ci_doctor.correctness.verdict.canary import canary, canary_found
-from ci_doctor.correctness.verdict.compare import Kind
+from ci_doctor.correctness.verdict.compare import DifferenceKind
 from tests.unit.correctness.experiments import experiment, output, result
 
 
@@ -19,7 +19,7 @@ def test_a_comparison_that_calls_everything_equal_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        canary_module, "classify", lambda requests, _: dict.fromkeys(requests, Kind.EQUAL)
+        canary_module, "classify", lambda requests, _: dict.fromkeys(requests, DifferenceKind.EQUAL)
     )
     assert not canary_found(
         experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.correctness.archive.archive import Archive, Found, unfit
+from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches, unfit
 from ci_doctor.correctness.archive.facts import schedule_facts
-from ci_doctor.correctness.archive.near import explain_near_miss
+from ci_doctor.correctness.archive.near_misses import explain_near_miss
 from ci_doctor.correctness.archive.trust import build_of, trusted
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, Plan
+from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, ExperimentPlan
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
@@ -32,12 +32,12 @@ _SOUND = {
 }
 
 
-class Shelf(Struct, frozen=True, kw_only=True):
+class RunArchive(Struct, frozen=True, kw_only=True):
     """The archive as one run sees it: what was found there under its `identity`, and what it may write."""
 
     archive: Archive
     identity: Identity
-    found: Found
+    found: ArchiveMatches
     write: ArchiveWrite
 
     def results(self, outputs: Outputs) -> tuple[StartResult, ...]:
@@ -72,7 +72,9 @@ class Shelf(Struct, frozen=True, kw_only=True):
             )
 
 
-def identity_of(plan: Plan, arm: Arm, redactor: Redactor, ignore: Sequence[str]) -> Identity:
+def identity_of(
+    plan: ExperimentPlan, arm: Arm, redactor: Redactor, ignore: Sequence[str]
+) -> Identity:
     """What an arm's servers are, before they are started: machine, libraries, model, command line, schedule."""
     made = plan.arms[arm]
     models = {str(request.body["model"]) for request in plan.requests if "model" in request.body}
@@ -86,7 +88,7 @@ def identity_of(plan: Plan, arm: Arm, redactor: Redactor, ignore: Sequence[str])
     return read_identity(_served(plan, made), models, redactor, ignore).also(Identity.of(facts))
 
 
-def _served(plan: Plan, made: ArmPlan) -> list[Served]:
+def _served(plan: ExperimentPlan, made: ArmPlan) -> list[Served]:
     return [
         Served(
             name=name,
@@ -99,7 +101,7 @@ def _served(plan: Plan, made: ArmPlan) -> list[Served]:
 
 
 def keep_baseline(
-    shelf: Shelf,
+    shelf: RunArchive,
     experiment: Experiment,
     verdict: Verdict,
     samples: Path,

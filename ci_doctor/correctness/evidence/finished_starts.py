@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from ci_doctor.correctness.evidence.files import STARTS
-from ci_doctor.correctness.evidence.runs import Identity, Setting, read_run
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
 from ci_doctor.correctness.evidence.samples import append_whole
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
@@ -125,7 +125,7 @@ def _record(result: StartResult, samples: int, directory: Path) -> StartRecord:
         logs=tuple(_relative(log, directory) for log in result.logs),
         proof_missing=result.start.proof_missing,
         killed=result.killed,
-        held=result.held,
+        held=result.not_released,
         facts=dict(result.facts),
         cached=result.cached,
     )
@@ -161,7 +161,7 @@ def read_starts(directory: Path) -> list[StartRecord]:
     return records
 
 
-def earlier_durations(directory: Path, identity: Identity) -> tuple[tuple[Arm, float], ...]:
+def earlier_durations(directory: Path, identity: RunIdentity) -> tuple[tuple[Arm, float], ...]:
     """How long each start took (seconds) of an earlier run that was asked as much; empty where there is none.
 
     To be read before the directory is cleared.
@@ -179,7 +179,7 @@ def earlier_durations(directory: Path, identity: Identity) -> tuple[tuple[Arm, f
     return ()
 
 
-def _load(identity: Identity) -> tuple[Setting, ...]:
+def _load(identity: RunIdentity) -> tuple[Setting, ...]:
     return tuple(identity.settings.get(name) for name in ("passes", "concurrency", "caches"))
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ci_doctor.correctness.evidence.files import RUN, STARTS, is_ours
-from ci_doctor.correctness.settings import Arm, ArmPlan, Plan
+from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
@@ -27,7 +27,7 @@ Setting = str | int | float | bool | None
 _MARK_DIGITS = 4
 
 
-class Identity(Struct, frozen=True, kw_only=True):
+class RunIdentity(Struct, frozen=True, kw_only=True):
     """What makes two runs the same experiment.
 
     `requests` is their SHA-256. `marks` holds, for a thing in words ("the command of the candidate"), a few digits of the
@@ -39,16 +39,18 @@ class Identity(Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Setting]
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class RunDescription(Struct, frozen=True, kw_only=True):
     """`run.json`; `began` is RFC 3339."""
 
     schema: Annotated[str, Meta(pattern=f"^{SCHEMA}$")] = SCHEMA
     version: str
     began: str
-    identity: Identity
+    identity: RunIdentity
 
 
-def identify(plan: Plan, more: Mapping[str, Setting] = MappingProxyType({})) -> Identity:
+def identify(
+    plan: ExperimentPlan, more: Mapping[str, Setting] = MappingProxyType({})
+) -> RunIdentity:
     """The identity of `plan`; `more` are further settings that change what its evidence means, as the commit. Pure.
 
     Neither the budget nor any timeout is in it: a run may go on under others.
@@ -69,7 +71,7 @@ def identify(plan: Plan, more: Mapping[str, Setting] = MappingProxyType({})) -> 
         "caches": plan.caches.value,
         **more,
     }
-    return Identity(requests=digest(asked), marks=marks, settings=settings)
+    return RunIdentity(requests=digest(asked), marks=marks, settings=settings)
 
 
 def _marks(arm: Arm, made: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -91,7 +93,7 @@ def _mark(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode("ascii")).hexdigest()[:_MARK_DIGITS]
 
 
-def differences(before: Identity, now: Identity) -> tuple[str, ...]:
+def differences(before: RunIdentity, now: RunIdentity) -> tuple[str, ...]:
     """What differs between two runs, in words. Pure."""
     changed = ["the requests"] if before.requests != now.requests else []
     marks = {**before.marks, **now.marks}
@@ -116,9 +118,9 @@ def _in_words(settings: Mapping[str, Setting], name: str) -> str:
     )
 
 
-def write_run(directory: Path, identity: Identity) -> None:
+def write_run(directory: Path, identity: RunIdentity) -> None:
     """Say in `run.json` what is run, before its first start. Raises UsageError, also where that file is somebody else's."""
-    run = Run(version=tool_version(), began=clock.timestamp(), identity=identity)
+    run = RunDescription(version=tool_version(), began=clock.timestamp(), identity=identity)
     for path in (directory / RUN, directory / STARTS):
         if path.exists() and not is_ours(path):
             raise UsageError(
@@ -128,11 +130,11 @@ def write_run(directory: Path, identity: Identity) -> None:
     write_atomically(directory / RUN, json.dumps(msgspec.to_builtins(run)).encode("ascii") + b"\n")
 
 
-def read_run(directory: Path) -> Run:
+def read_run(directory: Path) -> RunDescription:
     """What was run there. Raises UsageError where nothing says so."""
     path = directory / RUN
     try:
-        return msgspec.convert(json.loads(path.read_bytes()), Run)
+        return msgspec.convert(json.loads(path.read_bytes()), RunDescription)
     except OSError as error:
         raise UsageError(
             f"no run to go on with in {directory}: {RUN}: {error.strerror}",

@@ -20,11 +20,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.samples import Place, is_sound, read_line
+from ci_doctor.correctness.evidence.samples import SamplePosition, is_valid, read_line
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import outcome
-from ci_doctor.correctness.verdict.compare import Answer, Start
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.identity.identity import Identity
 
 FORMAT = "ci-doctor archived start, 1"
@@ -36,11 +36,11 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 _HEAD_LIMIT = 256 << 20
 
 
-class NotOursError(ValueError):
+class NotAnArchiveError(ValueError):
     """A file is no archived start, or no longer whole; the text says why."""
 
 
-class Head(Struct, frozen=True, kw_only=True):
+class ArchiveHeader(Struct, frozen=True, kw_only=True):
     """The first line. `places` has offset and length of each output's sample behind this line; `bytes` and `crc` are of the second member."""
 
     format: str
@@ -77,15 +77,15 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, str]
     said: Mapping[str, Answer] = {}
     path: Path
-    places: Mapping[str, Place]
+    places: Mapping[str, SamplePosition]
 
     def result(self) -> StartResult:
         """The same as the start of an experiment, named `a1`."""
-        start = Start(
+        start = ArmStart(
             arm=Arm.BASELINE,
             number=self.number,
             answers=self.answers,
-            said=self.said,
+            words=self.said,
             prompts=self.prompts,
             empty=self.empty,
             archived=True,
@@ -101,7 +101,9 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
         )
 
 
-def write_start(directory: Path, head: Head, lines: Iterable[bytes], result: StartResult) -> Path:
+def write_start(
+    directory: Path, head: ArchiveHeader, lines: Iterable[bytes], result: StartResult
+) -> Path:
     """Write an archived start under a temporary name in `directory`, and give that back: its place is the caller's.
 
     `lines` are those of a samples file; those of other starts are passed over. Raises ValueError where a sample of this
@@ -146,7 +148,7 @@ def _pack(
             if (
                 sample.digest is None
                 or sample.digest != result.digests[sample.id][sample.pass_]
-                or not is_sound(sample)
+                or not is_valid(sample)
             ):
                 continue
             missing.discard(key)
@@ -173,33 +175,33 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
     with path.open("rb") as file:
         line, rest = _first_member(file)
         try:
-            head = msgspec.json.decode(line, type=Head)
+            head = msgspec.json.decode(line, type=ArchiveHeader)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise NotOursError(f"its first line is none of ours: {error}") from error
+            raise NotAnArchiveError(f"its first line is none of ours: {error}") from error
         if head.format != FORMAT:
-            raise NotOursError(f"its format is {head.format!r}, not {FORMAT!r}")
+            raise NotAnArchiveError(f"its format is {head.format!r}, not {FORMAT!r}")
         size, crc = len(rest), zlib.crc32(rest)
         while chunk := file.read(_CHUNK):
             size, crc = size + len(chunk), zlib.crc32(chunk, crc)
     if (size, crc) != (head.bytes, head.crc):
-        raise NotOursError(
+        raise NotAnArchiveError(
             "its samples are cut short" if size < head.bytes else "its samples were changed"
         )
     if not head.digests or any(
         set(told) != set(range(1, head.passes + 1)) for told in head.digests.values()
     ):
-        raise NotOursError("it does not hold an answer to every request in every pass")
+        raise NotAnArchiveError("it does not hold an answer to every request in every pass")
     named = {
         digest for told in head.digests.values() for digest in told.values()
     } | head.places.keys()
     if not all(_DIGEST.fullmatch(digest) for digest in named):
-        raise NotOursError("what names its answers is no digest")
+        raise NotAnArchiveError("what names its answers is no digest")
     return Identity.of(head.identity.facts, head.identity.unknown, head.identity.noted), _start(
         head, path, number, len(line)
     )
 
 
-def _start(head: Head, path: Path, number: int, shift: int) -> ArchivedStart:
+def _start(head: ArchiveHeader, path: Path, number: int, shift: int) -> ArchivedStart:
     return ArchivedStart(
         number=number,
         answers={
@@ -214,7 +216,7 @@ def _start(head: Head, path: Path, number: int, shift: int) -> ArchivedStart:
         facts=head.facts,
         path=path,
         places={
-            key: Place(offset=shift + offset, length=length)
+            key: SamplePosition(offset=shift + offset, length=length)
             for key, (offset, length) in head.places.items()
         },
     )
@@ -228,12 +230,12 @@ def _first_member(file: IO[bytes]) -> tuple[bytes, bytes]:
     while not unpack.eof:
         chunk = unpack.unconsumed_tail or file.read(_CHUNK)
         if not chunk:
-            raise NotOursError("it ends in the middle" if total else "it is empty")
+            raise NotAnArchiveError("it ends in the middle" if total else "it is empty")
         try:
             parts.append(unpack.decompress(chunk, _HEAD_LIMIT - total + 1))
         except zlib.error as error:
-            raise NotOursError(f"it is no whole gzip file: {error}") from error
+            raise NotAnArchiveError(f"it is no whole gzip file: {error}") from error
         total += len(parts[-1])
         if total > _HEAD_LIMIT:
-            raise NotOursError("its first line is larger than any of ours")
+            raise NotAnArchiveError("its first line is larger than any of ours")
     return b"".join(parts), unpack.unused_data
