@@ -62,8 +62,8 @@ class Tally:
             self.errors.setdefault(sample.id, sample.error or "no answer")
             return
         self.digests.setdefault(sample.id, {})[sample.pass_] = sample.digest
-        self._said.setdefault(sample.id, {})[sample.pass_] = sample.said or sample.digest
-        add_prompt_facts(self._prompts.setdefault(sample.id, {}), sample.asked)
+        self._said.setdefault(sample.id, {})[sample.pass_] = sample.words_digest or sample.digest
+        add_prompt_facts(self._prompts.setdefault(sample.id, {}), sample.prompt_facts)
         if sample.empty:
             self._empty.add(sample.id)
 

@@ -239,5 +239,5 @@ def _head(identity: Identity, result: StartResult, when: str, build: str) -> Arc
         places={},
         bytes=0,
         crc=0,
-        said=dict(result.start.words),
+        words=dict(result.start.words),
     )

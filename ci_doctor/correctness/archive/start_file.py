@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.correctness.evidence.former_keys import ARCHIVE_HEADER, current
 from ci_doctor.correctness.evidence.samples import SamplePosition, is_valid, read_line
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
@@ -56,7 +57,7 @@ class ArchiveHeader(Struct, frozen=True, kw_only=True):
     places: dict[str, tuple[int, int]]
     bytes: int
     crc: int
-    said: dict[str, Answer] = {}
+    words: dict[str, Answer] = {}
 
 
 class ArchivedStart(Struct, frozen=True, kw_only=True):
@@ -75,7 +76,7 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
     build: str
     duration_s: float
     facts: Mapping[str, str]
-    said: Mapping[str, Answer] = {}
+    words: Mapping[str, Answer] = {}
     path: Path
     places: Mapping[str, SamplePosition]
 
@@ -85,7 +86,7 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
             arm=Arm.BASELINE,
             number=self.number,
             answers=self.answers,
-            words=self.said,
+            words=self.words,
             prompts=self.prompts,
             empty=self.empty,
             archived=True,
@@ -175,7 +176,9 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
     with path.open("rb") as file:
         line, rest = _first_member(file)
         try:
-            head = msgspec.json.decode(line, type=ArchiveHeader)
+            head = msgspec.convert(
+                current(msgspec.json.decode(line), ARCHIVE_HEADER), ArchiveHeader, str_keys=True
+            )
         except (msgspec.DecodeError, RecursionError) as error:
             raise NotAnArchiveError(f"its first line is none of ours: {error}") from error
         if head.format != FORMAT:
@@ -209,6 +212,7 @@ def _start(head: ArchiveHeader, path: Path, number: int, shift: int) -> Archived
         },
         digests=head.digests,
         prompts=head.prompts,
+        words=head.words,
         empty=head.empty,
         recorded_at=head.recorded_at,
         build=head.build,

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, Format
+from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.load import strict_json
 from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise, digest, text_of
 
@@ -78,7 +79,7 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
         isinstance(each, dict) for each in output["choices"]
     ):
         return Entry(**known, error="no `choices` in the answer")
-    asked = value.get("asked")
+    asked = current(value, SAMPLE).get("prompt_facts")
     try:
         return Entry(
             **known,

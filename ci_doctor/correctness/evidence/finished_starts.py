@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from ci_doctor.correctness.evidence.files import STARTS
+from ci_doctor.correctness.evidence.former_keys import START, current
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
 from ci_doctor.correctness.evidence.samples import append_whole
 from ci_doctor.correctness.results import StartResult
@@ -26,7 +27,7 @@ from ci_doctor.services.outcome import ServiceFailure
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
-SCHEMA = "ci-doctor/start/1"
+SCHEMA = "ci-doctor/start/2"
 
 
 class StartRecord(Struct, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     Logs are relative to the report directory where they lie in it.
     """
 
-    schema: Annotated[str, Meta(pattern=f"^{SCHEMA}$")] = SCHEMA
+    schema: Annotated[str, Meta(pattern=r"^ci-doctor/start/[12]$")] = SCHEMA
     arm: Arm
     number: int
     samples: int
@@ -46,7 +47,7 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     logs: tuple[str, ...]
     proof_missing: tuple[str, ...]
     killed: tuple[str, ...]
-    held: tuple[str, ...]
+    not_released: tuple[str, ...]
     facts: dict[str, str]
     cached: int | None
 
@@ -97,7 +98,7 @@ class StartWriter:
         record = _record(result, samples, self._directory)
         shown = {
             name: getattr(record, name)
-            for name in ("failure", "proof_missing", "killed", "held", "facts")
+            for name in ("failure", "proof_missing", "killed", "not_released", "facts")
         }
         record = structs.replace(
             record, **{name: self._redactor.value(value) for name, value in shown.items()}
@@ -125,7 +126,7 @@ def _record(result: StartResult, samples: int, directory: Path) -> StartRecord:
         logs=tuple(_relative(log, directory) for log in result.logs),
         proof_missing=result.start.proof_missing,
         killed=result.killed,
-        held=result.not_released,
+        not_released=result.not_released,
         facts=dict(result.facts),
         cached=result.cached,
     )
@@ -157,7 +158,7 @@ def read_starts(directory: Path) -> list[StartRecord]:
     for line in lines:
         with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
             if line.endswith(b"\n"):
-                records.append(msgspec.convert(json.loads(line), StartRecord))
+                records.append(msgspec.convert(current(json.loads(line), START), StartRecord))
     return records
 
 

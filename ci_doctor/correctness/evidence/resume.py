@@ -148,7 +148,7 @@ class _Recorded:
             digests=self.tally.digests,
             errors=self.tally.errors,
             killed=record.killed,
-            not_released=record.held,
+            not_released=record.not_released,
             throttled=len(self.tally.throttled),
             facts=record.facts,
             cached=record.cached,

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from ci_doctor.correctness.evidence import former_keys
 from ci_doctor.correctness.evidence.files import RUN, STARTS, is_ours
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.environment.determinism_table import TABLE
@@ -21,7 +22,7 @@ from ci_doctor.system import clock
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.version import tool_version
 
-SCHEMA = "ci-doctor/run/1"
+SCHEMA = "ci-doctor/run/2"
 Setting = str | int | float | bool | None
 # Sixteen bits of a hash: enough to see a change, and too few to confirm a guess at a secret.
 _MARK_DIGITS = 4
@@ -30,21 +31,21 @@ _MARK_DIGITS = 4
 class RunIdentity(Struct, frozen=True, kw_only=True):
     """What makes two runs the same experiment.
 
-    `requests` is their SHA-256. `marks` holds, for a thing in words ("the command of the candidate"), a few digits of the
+    `requests` is their SHA-256. `hashes` holds, for a thing in words ("the command of the candidate"), a few digits of the
     hash of its value, which may hold a secret; `settings` are values by name, in clear.
     """
 
     requests: str
-    marks: Mapping[str, str]
+    hashes: Mapping[str, str]
     settings: Mapping[str, Setting]
 
 
 class RunDescription(Struct, frozen=True, kw_only=True):
-    """`run.json`; `began` is RFC 3339."""
+    """`run.json`; `started_at` is RFC 3339."""
 
-    schema: Annotated[str, Meta(pattern=f"^{SCHEMA}$")] = SCHEMA
+    schema: Annotated[str, Meta(pattern=r"^ci-doctor/run/[12]$")] = SCHEMA
     version: str
-    began: str
+    started_at: str
     identity: RunIdentity
 
 
@@ -71,7 +72,7 @@ def identify(
         "caches": plan.caches.value,
         **more,
     }
-    return RunIdentity(requests=digest(asked), marks=marks, settings=settings)
+    return RunIdentity(requests=digest(asked), hashes=marks, settings=settings)
 
 
 def _marks(arm: Arm, made: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -96,8 +97,8 @@ def _mark(value: object) -> str:
 def differences(before: RunIdentity, now: RunIdentity) -> tuple[str, ...]:
     """What differs between two runs, in words. Pure."""
     changed = ["the requests"] if before.requests != now.requests else []
-    marks = {**before.marks, **now.marks}
-    changed += [what for what in marks if before.marks.get(what) != now.marks.get(what)]
+    marks = {**before.hashes, **now.hashes}
+    changed += [what for what in marks if before.hashes.get(what) != now.hashes.get(what)]
     names = {**before.settings, **now.settings}
     told = [
         f"{name} {_in_words(before.settings, name)} -> {_in_words(now.settings, name)}"
@@ -120,7 +121,7 @@ def _in_words(settings: Mapping[str, Setting], name: str) -> str:
 
 def write_run(directory: Path, identity: RunIdentity) -> None:
     """Say in `run.json` what is run, before its first start. Raises UsageError, also where that file is somebody else's."""
-    run = RunDescription(version=tool_version(), began=clock.timestamp(), identity=identity)
+    run = RunDescription(version=tool_version(), started_at=clock.timestamp(), identity=identity)
     for path in (directory / RUN, directory / STARTS):
         if path.exists() and not is_ours(path):
             raise UsageError(
@@ -134,7 +135,10 @@ def read_run(directory: Path) -> RunDescription:
     """What was run there. Raises UsageError where nothing says so."""
     path = directory / RUN
     try:
-        return msgspec.convert(json.loads(path.read_bytes()), RunDescription)
+        value = former_keys.current(json.loads(path.read_bytes()), former_keys.RUN)
+        if isinstance(value, dict):
+            value["identity"] = former_keys.current(value.get("identity"), former_keys.RUN_IDENTITY)
+        return msgspec.convert(value, RunDescription)
     except OSError as error:
         raise UsageError(
             f"no run to go on with in {directory}: {RUN}: {error.strerror}",

@@ -14,6 +14,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import NotAnAnswerError, digest
 from ci_doctor.system.secrets.patterns import PLACEHOLDER
@@ -25,8 +26,9 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """`pass_` (`pass` in JSON) and `start` count from 1; `status` is HTTP's; exactly one of `error` and `output` is set.
 
-    `digest` is the SHA-256 of the canonical `output`, `said` that of its words without log-probabilities; `meta` holds what was left out of the comparison;
-    `asked` what the server says it was asked.
+    `digest` is the SHA-256 of the canonical `output`, `words_digest` that of its words, without log-probabilities.
+    `prompt_facts` holds what the server reports of the prompt (`model`, `prompt_tokens`), and `meta` what is left out of
+    the comparison.
     """
 
     arm: str
@@ -37,8 +39,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     output: dict[str, Any] | None = None
     digest: str | None = None
-    said: str | None = None
-    asked: dict[str, Any] = {}
+    words_digest: str | None = None
+    prompt_facts: dict[str, Any] = {}
     empty: bool = False
     meta: dict[str, Any] = {}
 
@@ -126,7 +128,7 @@ def read_line(line: bytes) -> Sample:
         raise ValueError("the line is torn")
     try:
         # Not msgspec's own decoder: a model may say a lone surrogate.
-        return msgspec.convert(json.loads(line), Sample)
+        return msgspec.convert(current(json.loads(line), SAMPLE), Sample)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ValueError(str(error)) from error
 

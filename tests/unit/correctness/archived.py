@@ -43,7 +43,7 @@ def made(
                     status=200,
                     output=said,
                     digest=digest(said),
-                    asked={"prompt_tokens": 7},
+                    prompt_facts={"prompt_tokens": 7},
                 )
                 writer.write(sample)
                 tally.add(sample)

@@ -25,7 +25,7 @@ PASSES = 2
 END = "end"
 ORDER = ("A1", "B1", "A2", "A3", "B2", "A4", "B3", "A5")
 IDENTITY = RunIdentity(
-    requests="1" * 64, marks={"the command of the candidate": "abcd"}, settings={"passes": PASSES}
+    requests="1" * 64, hashes={"the command of the candidate": "abcd"}, settings={"passes": PASSES}
 )
 
 
@@ -42,7 +42,7 @@ def sample(start: str, request: str, number: int, **changes: Any) -> Sample:
         "status": 200,
         "output": said,
         "digest": digest(said),
-        "asked": {"prompt_tokens": 3},
+        "prompt_facts": {"prompt_tokens": 3},
     }
     return Sample(
         arm=arm_of(start).value,

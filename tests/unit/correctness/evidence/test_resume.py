@@ -217,7 +217,7 @@ def test_another_run_is_not_taken_up_and_is_told_apart(run: Recording) -> None:
     run.start("A1", finished=False)
     before = (run.directory / "samples.jsonl").read_bytes()
     other = replace(
-        IDENTITY, requests="2" * 64, marks={"the command of the candidate": "ffff"}, settings={"passes": 3, "reset": "/r"}
+        IDENTITY, requests="2" * 64, hashes={"the command of the candidate": "ffff"}, settings={"passes": 3, "reset": "/r"}
     )  # fmt: skip
     with pytest.raises(UsageError) as caught:
         resume(run.directory, other, ids=IDS, passes=PASSES)
@@ -235,7 +235,7 @@ def test_another_version_of_ci_doctor_does_not_go_on(run: Recording) -> None:
         take_up(run.directory)
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", '{"schema": "ci-doctor/run/2"}'])
+@pytest.mark.parametrize("content", [None, "", "[]", '{"schema": "ci-doctor/run/3"}'])
 def test_a_directory_without_a_run_is_a_mistake(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "run.json").write_text(content)

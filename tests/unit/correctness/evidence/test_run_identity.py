@@ -111,7 +111,7 @@ def test_a_run_is_read_as_it_was_written_and_holds_no_secret(tmp_path: Path) -> 
     assert read_run(tmp_path).identity == identify(PLAN)
     text = (tmp_path / "run.json").read_text()
     assert SECRET not in text
-    assert all(len(mark) == 4 for mark in json.loads(text)["identity"]["marks"].values())
+    assert all(len(mark) == 4 for mark in json.loads(text)["identity"]["hashes"].values())
 
 
 @pytest.mark.parametrize("name", ["run.json", "starts.jsonl"])

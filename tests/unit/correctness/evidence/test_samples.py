@@ -112,7 +112,7 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
         status=200,
         output={"a": "\ud800", "b": [1e-310, 2**70, None]},
         digest="d",
-        asked={"prompt_tokens": 1},
+        prompt_facts={"prompt_tokens": 1},
     )
     written(path, said)
     ((_, line),) = read_lines(path)
