@@ -19,8 +19,8 @@ from ci_doctor.correctness.collected.divergences import (
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import DifferenceKind, clusters, explain
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.compare import DifferenceKind, clusters, explain, of_arm
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.report import Case, Outcome, Section
 from ci_doctor.model.verdict import Verdict

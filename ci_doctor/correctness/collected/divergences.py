@@ -11,8 +11,8 @@ from ci_doctor.correctness.collected.sources import Place
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.decision import Decision
 
 # What tells most comes first.
 TELLING = (

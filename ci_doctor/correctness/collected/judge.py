@@ -12,8 +12,9 @@ from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.collected.sources import content, places
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.canary import canary
+from ci_doctor.correctness.verdict.compare import of_arm
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import baseline_starts
 from ci_doctor.load.canonical import text_of
 from ci_doctor.model.verdict import Verdict
