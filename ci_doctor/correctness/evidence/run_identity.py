@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: `run.json`, which says what a run is, so that another process does not go on with another one."""
+"""Acts on files: `run.json`, which identifies a run, so that no process resumes another run."""
 
 import hashlib
 import json
@@ -25,14 +25,15 @@ from ci_doctor.version import tool_version
 SCHEMA = "ci-doctor/run/2"
 Setting = str | int | float | bool | None
 # Sixteen bits of a hash: enough to see a change, and too few to confirm a guess at a secret.
-_MARK_DIGITS = 4
+_HASH_DIGITS = 4
 
 
 class RunIdentity(Struct, frozen=True, kw_only=True):
     """What makes two runs the same experiment.
 
-    `requests` is their SHA-256. `hashes` holds, for a thing in words ("the command of the candidate"), a few digits of the
-    hash of its value, which may hold a secret; `settings` are values by name, in clear.
+    `requests` is their SHA-256. `hashes` maps a thing in words ("the command of the candidate") to a
+    few digits of the hash of its value, because the value may hold a secret. `settings` are values
+    by name, in clear.
     """
 
     requests: str
@@ -52,16 +53,15 @@ class RunDescription(Struct, frozen=True, kw_only=True):
 def identify(
     plan: ExperimentPlan, more: Mapping[str, Setting] = MappingProxyType({})
 ) -> RunIdentity:
-    """The identity of `plan`; `more` are further settings that change what its evidence means, as the commit. Pure.
+    """The identity of `plan`. Pure.
 
-    Neither the budget nor any timeout is in it: a run may go on under others.
+    `more` are further settings that change what the evidence means, such as the commit. Neither the
+    budget nor any timeout is part of it: a run may resume under others.
     """
-    asked = [[request.id, request.path, request.body] for request in plan.requests]
-    marks = {
-        what: mark
-        for arm, made in plan.arms.items()
-        for what, mark in _marks(arm, made, plan.environment)
-    }
+    requests = [[request.id, request.path, request.body] for request in plan.requests]
+    hashes: dict[str, str] = {}
+    for arm, arm_plan in plan.arms.items():
+        hashes.update(_hashes(arm, arm_plan, plan.environment))
     settings: dict[str, Setting] = {
         "retries": plan.rules.retries,
         "alpha": plan.rules.alpha,
@@ -72,55 +72,60 @@ def identify(
         "caches": plan.caches.value,
         **more,
     }
-    return RunIdentity(requests=digest(asked), hashes=marks, settings=settings)
+    return RunIdentity(requests=digest(requests), hashes=hashes, settings=settings)
 
 
-def _marks(arm: Arm, made: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    yield f"the services of the {arm}", _mark(made.names)
-    yield f"the proof of the {arm}", _mark(msgspec.to_builtins(made.proof))
-    yield f"the reset of the {arm}", _mark(made.reset)
-    for name in start_order(made.specs, made.names):
-        spec = made.specs[name]
+def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    yield f"the services of the {arm}", _hash(plan.names)
+    yield f"the proof of the {arm}", _hash(msgspec.to_builtins(plan.proof))
+    yield f"the reset of the {arm}", _hash(plan.reset)
+    for name in start_order(plan.specs, plan.names):
+        spec = plan.specs[name]
         whose = f"the {arm}" if name == arm.value else f"the {arm}'s {name}"
-        yield f"the command of {whose}", _mark(spec.words())
-        yield f"the directory of {whose}", _mark(spec.cwd)
-        # Of the environment that is merely inherited, only what is known to change answers.
-        inherited = {row.name: environment[row.name] for row in TABLE if row.name in environment}
-        for variable, value in sorted({**inherited, **spec.env}.items()):
-            yield f"the variable {variable} of {whose}", _mark(value)
+        yield f"the command of {whose}", _hash(spec.words())
+        yield f"the directory of {whose}", _hash(spec.cwd)
+        variables = {**_inherited(environment), **spec.env}
+        for variable, value in sorted(variables.items()):
+            yield f"the variable {variable} of {whose}", _hash(value)
 
 
-def _mark(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode("ascii")).hexdigest()[:_MARK_DIGITS]
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """The inherited variables that are known to change answers; all others may differ."""
+    return {row.name: environment[row.name] for row in TABLE if row.name in environment}
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode("ascii")).hexdigest()[:_HASH_DIGITS]
 
 
 def differences(before: RunIdentity, now: RunIdentity) -> tuple[str, ...]:
-    """What differs between two runs, in words. Pure."""
-    changed = ["the requests"] if before.requests != now.requests else []
-    marks = {**before.hashes, **now.hashes}
-    changed += [what for what in marks if before.hashes.get(what) != now.hashes.get(what)]
-    names = {**before.settings, **now.settings}
-    told = [
-        f"{name} {_in_words(before.settings, name)} -> {_in_words(now.settings, name)}"
-        for name in names
-        if before.settings.get(name) != now.settings.get(name)
-    ]
-    return (*(f"{what} changed" for what in changed), *told)
+    """What differs between two runs, a few words each. Pure."""
+    return tuple(_differences(before, now))
 
 
-def _in_words(settings: Mapping[str, Setting], name: str) -> str:
-    value = settings.get(name)
-    return (
-        str(value)
-        if isinstance(value, str)
-        else json.dumps(value)
-        if value is not None
-        else "unset"
-    )
+def _differences(before: RunIdentity, now: RunIdentity) -> Iterator[str]:
+    if before.requests != now.requests:
+        yield "the requests changed"
+    for what in {**before.hashes, **now.hashes}:
+        if before.hashes.get(what) != now.hashes.get(what):
+            yield f"{what} changed"
+    for name in {**before.settings, **now.settings}:
+        old, new = before.settings.get(name), now.settings.get(name)
+        if old != new:
+            yield f"{name} {_in_words(old)} -> {_in_words(new)}"
+
+
+def _in_words(value: Setting) -> str:
+    if value is None:
+        return "unset"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def write_run(directory: Path, identity: RunIdentity) -> None:
-    """Say in `run.json` what is run, before its first start. Raises UsageError, also where that file is somebody else's."""
+    """Describe the run in `run.json`, before its first start.
+
+    Raises UsageError, also if `run.json` or `starts.jsonl` belongs to somebody else.
+    """
     run = RunDescription(version=tool_version(), started_at=clock.timestamp(), identity=identity)
     for path in (directory / RUN, directory / STARTS):
         if path.exists() and not is_ours(path):
@@ -132,19 +137,24 @@ def write_run(directory: Path, identity: RunIdentity) -> None:
 
 
 def read_run(directory: Path) -> RunDescription:
-    """What was run there. Raises UsageError where nothing says so."""
+    """The run in `directory`. Raises UsageError if nothing there describes one."""
     path = directory / RUN
     try:
-        value = former_keys.current(json.loads(path.read_bytes()), former_keys.RUN)
-        if isinstance(value, dict):
-            value["identity"] = former_keys.current(value.get("identity"), former_keys.RUN_IDENTITY)
-        return msgspec.convert(value, RunDescription)
+        return _described(path.read_bytes())
     except OSError as error:
         raise UsageError(
-            f"no run to go on with in {directory}: {RUN}: {error.strerror}",
-            hint="name the report directory of the run that was interrupted, or leave --resume out",
+            f"no run to resume in {directory}: {RUN}: {error.strerror}",
+            hint="name the report directory of the interrupted run, or leave --resume out",
         ) from error
     except (ValueError, msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
             f"{path} is not a run of this ci-doctor: {error}", hint="leave --resume out"
         ) from error
+
+
+def _described(content: bytes) -> RunDescription:
+    value = former_keys.current(json.loads(content), former_keys.RUN)
+    if isinstance(value, dict):
+        identity = former_keys.current(value.get("identity"), former_keys.RUN_IDENTITY)
+        value = {**value, "identity": identity}
+    return msgspec.convert(value, RunDescription)

@@ -245,7 +245,7 @@ def test_a_directory_without_a_run_is_a_mistake(tmp_path: Path, content: str | N
 
 def test_samples_that_cannot_be_read_are_a_mistake(run: Recording) -> None:
     (run.directory / "samples.jsonl").mkdir()
-    with pytest.raises(UsageError, match="cannot go on"):
+    with pytest.raises(UsageError, match="cannot resume"):
         take_up(run.directory)
 
 
