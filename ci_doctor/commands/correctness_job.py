@@ -132,8 +132,10 @@ def _shelf(
     except ValueError as error:
         raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
     archive = Archive(directory, days=settings.archive_days, limit=limit)
-    found = archive.find(identity, [request.id for request in planned.requests], planned.passes)
-    return RunArchive(archive=archive, identity=identity, found=found, write=settings.archive_write)
+    matches = archive.find(identity, [request.id for request in planned.requests], planned.passes)
+    return RunArchive(
+        archive=archive, identity=identity, matches=matches, write=settings.archive_write
+    )
 
 
 def _pace(planned: ExperimentPlan, identity: RunIdentity, shelf: RunArchive | None) -> Pace:
@@ -141,7 +143,7 @@ def _pace(planned: ExperimentPlan, identity: RunIdentity, shelf: RunArchive | No
     return Pace(
         prior=prior or assumed(len(planned.requests), planned.passes, planned.concurrency),
         rules=planned.rules,
-        archived=len(shelf.found.starts) if shelf else 0,
+        archived=len(shelf.matches.starts) if shelf else 0,
         deadline=planned.deadline,
     )
 

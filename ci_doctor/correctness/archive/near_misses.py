@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says in words why no archived baseline matches. Pure."""
+"""Why no archived baseline matches, in words. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from ci_doctor.identity.identity import ABSENT, Difference
 
-_TOLD = 5
+_MOST_DIFFERENCES = 5
 _WIDTH = 60
-# In this order: what a person can do least about comes last.
+# In this order: what a person can change least comes first.
 _FIRST = (
     "gpu",
     "driver",
@@ -27,9 +27,10 @@ _FIRST = (
 
 
 class NearMiss(Struct, frozen=True, kw_only=True):
-    """Archived starts under another identity: how many, when the newest was made, `age_s` seconds ago.
+    """Archived starts under another identity: how many, and when the newest was made.
 
-    `differences` lead from that identity (left) to the one that was asked for (right).
+    `age_s` is the age of that one in seconds. `differences` lead from their identity (left) to the
+    requested one (right).
     """
 
     differences: tuple[Difference, ...]
@@ -39,50 +40,67 @@ class NearMiss(Struct, frozen=True, kw_only=True):
 
 
 def explain_near_miss(near: Sequence[NearMiss]) -> tuple[str, ...]:
-    """A line each, nearest first: `closest archived baseline (3 starts, 2 days old) differs in: driver 550 -> 560`."""
-    return tuple(
-        f"{'closest' if index == 0 else 'another'} archived baseline ({_count(miss.starts)}, {_age(miss.age_s)} old) "
-        f"differs in: {_listed(miss.differences)}"
-        for index, miss in enumerate(near)
-    )
+    """One line for each, nearest first.
+
+    `closest archived baseline (3 starts, 2 days old) differs in: driver 550 -> 560`.
+    """
+    lines = []
+    rank = "closest"
+    for miss in near:
+        count = "1 start" if miss.starts == 1 else f"{miss.starts} starts"
+        baseline = f"{rank} archived baseline ({count}, {_age(miss.age_s)} old)"
+        lines.append(f"{baseline} differs in: {_listed(miss.differences)}")
+        rank = "another"
+    return tuple(lines)
 
 
 def _listed(differences: Sequence[Difference]) -> str:
     ordered = sorted(differences, key=lambda each: (_rank(each.fact), each.fact))
-    told = "; ".join(_in_words(each) for each in ordered[:_TOLD])
-    more = len(ordered) - _TOLD
-    return f"{told}; and {more} more" if more > 0 else told
+    shown = "; ".join(_in_words(each) for each in ordered[:_MOST_DIFFERENCES])
+    more = len(ordered) - _MOST_DIFFERENCES
+    return f"{shown}; and {more} more" if more > 0 else shown
 
 
 def _rank(fact: str) -> int:
-    plain = fact.rpartition(": ")[2]
-    return next((index for index, name in enumerate(_FIRST) if plain.startswith(name)), len(_FIRST))
+    """The place of a fact in the list; the name of a service before it does not count."""
+    plain = _plain(fact)
+    for index, name in enumerate(_FIRST):
+        if plain.startswith(name):
+            return index
+    return len(_FIRST)
+
+
+def _plain(fact: str) -> str:
+    return fact.rpartition(": ")[2]
 
 
 def _in_words(each: Difference) -> str:
-    if each.fact.rpartition(": ")[2] == "argv" and each.left and each.right:
-        left, right = each.left.split(), each.right.split()
-        without, having = _missing(left, right), _missing(right, left)
-        parts = [f"without `{_short(without)}`"] if without else []
-        parts += [f"with `{_short(having)}`"] if having else []
-        return f"{each.fact} now {' and '.join(parts)}" if parts else f"the order of {each.fact}"
+    if _plain(each.fact) == "argv" and each.left and each.right:
+        return _changed_arguments(each.fact, each.left.split(), each.right.split())
     return f"{each.fact} {_short(each.left or ABSENT)} -> {_short(each.right or ABSENT)}"
 
 
-def _missing(words: Sequence[str], others: Sequence[str]) -> str:
-    return " ".join(word for word in words if word not in others)
+def _changed_arguments(fact: str, left: Sequence[str], right: Sequence[str]) -> str:
+    """`argv now without `--a` and with `--b``: two whole command lines are too long to read."""
+    removed = " ".join(word for word in left if word not in right)
+    added = " ".join(word for word in right if word not in left)
+    parts = []
+    if removed:
+        parts.append(f"without `{_short(removed)}`")
+    if added:
+        parts.append(f"with `{_short(added)}`")
+    return f"{fact} now {' and '.join(parts)}" if parts else f"the order of {fact}"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
 
 
-def _count(starts: int) -> str:
-    return "1 start" if starts == 1 else f"{starts} starts"
-
-
 def _age(seconds: float) -> str:
     for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if (count := int(seconds // size)) >= 1:
-            return f"{count} {name}{'' if count == 1 else 's'}"
+        count = int(seconds // size)
+        if count == 1:
+            return f"1 {name}"
+        if count > 1:
+            return f"{count} {name}s"
     return "less than a minute"
