@@ -14,11 +14,11 @@ from ci_doctor.config import loading as config
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.archive.archive import Archive
-from ci_doctor.correctness.archive.use import Shelf, identity_of
+from ci_doctor.correctness.archive.run_archive import RunArchive, identity_of
 from ci_doctor.correctness.estimate import assumed, earlier
+from ci_doctor.correctness.evidence.finished_starts import earlier_durations
 from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.record import earlier_durations
-from ci_doctor.correctness.evidence.runs import Identity, identify
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify
 from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.planning import (
     budget_of,
@@ -30,9 +30,9 @@ from ci_doctor.correctness.planning import (
 from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.sampling import sampling_findings
-from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Plan
+from ci_doctor.correctness.settings import Arm, CorrectnessSettings, ExperimentPlan
 from ci_doctor.errors import UsageError
-from ci_doctor.identity.identity import Identity as Machine
+from ci_doctor.identity.identity import Identity
 from ci_doctor.load.requests import read_requests
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.size import parse_size
@@ -43,16 +43,16 @@ from ci_doctor.system.secrets.redaction import Redactor
 class Job(Struct, frozen=True, kw_only=True):
     """What is to be done. `identities` are what each arm's servers are, `notes` what a person should know."""
 
-    plan: Plan
+    plan: ExperimentPlan
     settings: CorrectnessSettings
-    identity: Identity
+    identity: RunIdentity
     context: Context
     pace: Pace
     noticed: tuple[Finding, ...]
     codes: dict[str, int]
     redactor: Redactor
-    identities: Mapping[Arm, Machine]
-    shelf: Shelf | None
+    identities: Mapping[Arm, Identity]
+    shelf: RunArchive | None
     notes: tuple[str, ...]
 
     def archived(self, outputs: Outputs) -> tuple[StartResult, ...]:
@@ -121,9 +121,9 @@ def _shelf(
     settings: CorrectnessSettings,
     loaded: Config,
     origins: Mapping[str, str],
-    planned: Plan,
-    identity: Machine,
-) -> Shelf | None:
+    planned: ExperimentPlan,
+    identity: Identity,
+) -> RunArchive | None:
     if settings.archive is None:
         return None
     directory = config.path_in(loaded, origins["archive"], settings.archive)
@@ -132,16 +132,18 @@ def _shelf(
     except ValueError as error:
         raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
     archive = Archive(directory, days=settings.archive_days, limit=limit)
-    found = archive.find(identity, [request.id for request in planned.requests], planned.passes)
-    return Shelf(archive=archive, identity=identity, found=found, write=settings.archive_write)
+    matches = archive.find(identity, [request.id for request in planned.requests], planned.passes)
+    return RunArchive(
+        archive=archive, identity=identity, matches=matches, write=settings.archive_write
+    )
 
 
-def _pace(planned: Plan, identity: Identity, shelf: Shelf | None) -> Pace:
+def _pace(planned: ExperimentPlan, identity: RunIdentity, shelf: RunArchive | None) -> Pace:
     prior = earlier(earlier_durations(planned.directory, identity))
     return Pace(
         prior=prior or assumed(len(planned.requests), planned.passes, planned.concurrency),
         rules=planned.rules,
-        archived=len(shelf.found.starts) if shelf else 0,
+        archived=len(shelf.matches.starts) if shelf else 0,
         deadline=planned.deadline,
     )
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from ci_doctor.commands.correctness_job import Job
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.correctness.archive.use import keep_baseline
+from ci_doctor.correctness.archive.run_archive import keep_baseline
 from ci_doctor.correctness.conclude import judge, report_fields
 from ci_doctor.correctness.evidence.files import SAMPLES
-from ci_doctor.correctness.results import Ending, Experiment
+from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, OnInconclusive
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.identity.identity import differences
@@ -27,7 +27,12 @@ from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict, exit_code
 from ci_doctor.system.repository import checkout
 
-INTERRUPTIONS = {Ending.SIGINT, Ending.SIGTERM, Ending.SIGHUP, Ending.SIGQUIT}
+INTERRUPTIONS = {
+    ExperimentEnding.SIGINT,
+    ExperimentEnding.SIGTERM,
+    ExperimentEnding.SIGHUP,
+    ExperimentEnding.SIGQUIT,
+}
 # What a budget keeps back for stopping and for the report, where it is long enough.
 _RESERVE_S = 12.0
 
@@ -148,7 +153,7 @@ def _code(verdict: Verdict, codes: Mapping[str, int], settings: CorrectnessSetti
 
 def _interrupted(experiment: Experiment, invocation: Invocation, fields: dict[str, Any]) -> Report:
     """The report of an experiment that a signal ended: what was gathered, and no verdict."""
-    code = ExitCode.SIGINT if experiment.ending is Ending.SIGINT else ExitCode.SIGTERM
+    code = ExitCode.SIGINT if experiment.ending is ExperimentEnding.SIGINT else ExitCode.SIGTERM
     message = f"interrupted by {experiment.ending} after {len(experiment.starts)} starts; every process was stopped"
     return invocation.report(
         verdict=None,

@@ -13,15 +13,15 @@ from ci_doctor.commands.correctness_report import INTERRUPTIONS, dry_report, rep
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.progress import ProgressLines
-from ci_doctor.correctness.attempt import Progress
+from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.evidence.files import SAMPLES, clear, redact_logs
+from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.record import StartWriter
 from ci_doctor.correctness.evidence.resume import Resumed
 from ci_doctor.correctness.evidence.resume import resume as resume_run
-from ci_doctor.correctness.evidence.runs import write_run
+from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.evidence.samples import SampleWriter
-from ci_doctor.correctness.experiment import Records, run
+from ci_doctor.correctness.experiment import EvidenceFiles, run
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
@@ -61,7 +61,7 @@ def run_experiment(
     with ProgressLines() as progress:
         finished = _begin(job) if resume is None else _resume(job, progress)
         for note in job.notes:
-            progress(Progress(note=note))
+            progress(ExperimentProgress(note=note))
         experiment = _run(job, finished, progress)
     with deaf() if experiment.ending in INTERRUPTIONS else contextlib.nullcontext():
         report = report_of(job, experiment, invocation)
@@ -93,9 +93,9 @@ def _resume(job: Job, progress: ProgressLines) -> Resumed:
     finished = resume_run(plan.directory, job.identity, ids=ids, passes=plan.passes)
     claim(plan.directory)
     names = " ".join(result.start.name for result in finished.results) or "no finished start"
-    progress(Progress(note=f"going on with {names}"))
+    progress(ExperimentProgress(note=f"going on with {names}"))
     for sentence in finished.again:
-        progress(Progress(note=sentence))
+        progress(ExperimentProgress(note=sentence))
     return finished
 
 
@@ -107,7 +107,7 @@ def _run(job: Job, finished: Resumed, progress: ProgressLines) -> Experiment:
             SampleWriter(directory / SAMPLES, redactor, append=True) as samples,
             StartWriter(directory, redactor, append=True) as starts,
         ):
-            records = Records(
+            records = EvidenceFiles(
                 samples=samples,
                 starts=starts,
                 outputs=finished.outputs,

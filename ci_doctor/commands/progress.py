@@ -10,7 +10,7 @@ from typing import Self
 import click
 
 from ci_doctor.commands.live import event_line
-from ci_doctor.correctness.attempt import Progress
+from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.render.layout import wrap
 from ci_doctor.system import clock
 
@@ -39,7 +39,7 @@ class ProgressLines:
     ) -> None:
         self._wipe()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: ExperimentProgress) -> None:
         """Show what happened."""
         if progress.note:
             self._line(self._wrapped(progress.note), keep=True)
@@ -47,7 +47,7 @@ class ProgressLines:
             self._line(f"{progress.start}  {event_line(progress.event)}", keep=True)
         elif self._live or self._due(progress):
             self._line(
-                f"{progress.start}  {progress.answers}/{progress.asked} answers",
+                f"{progress.start}  {progress.answers}/{progress.requests} answers",
                 keep=not self._live,
             )
 
@@ -59,8 +59,8 @@ class ProgressLines:
             else note
         )
 
-    def _due(self, progress: Progress) -> bool:
-        return progress.answers == progress.asked or clock.now() - self._last > QUIET_S
+    def _due(self, progress: ExperimentProgress) -> bool:
+        return progress.answers == progress.requests or clock.now() - self._last > QUIET_S
 
     def _line(self, text: str, *, keep: bool) -> None:
         self._wipe()

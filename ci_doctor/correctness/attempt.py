@@ -12,9 +12,9 @@ from msgspec import Struct
 from ci_doctor.correctness.caches import added, count_files
 from ci_doctor.correctness.collect import collect
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.proof import Witness
+from ci_doctor.correctness.proof import ProofCheck
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Plan
+from ci_doctor.correctness.settings import ExperimentPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
@@ -37,29 +37,29 @@ _CLOSE_S = 0.5
 _STILL_READY_S = 5.0
 
 
-class Progress(Struct, frozen=True, kw_only=True):
-    """Something happened in a start: a service's event, or one more of `asked` answers. Or `note`: a sentence on the whole."""
+class ExperimentProgress(Struct, frozen=True, kw_only=True):
+    """Something happened in a start: a service's event, or one more of the answers to `requests`. Or `note`: a sentence on the whole."""
 
     start: str = ""
     event: ServiceEvent | None = None
     answers: int = 0
-    asked: int = 0
+    requests: int = 0
     note: str = ""
 
 
-class Tools(Struct, frozen=True, kw_only=True):
+class StartTools(Struct, frozen=True, kw_only=True):
     """What a start needs besides the plan: who keeps a sample, who is told, the compile caches by variable and place."""
 
     keep: Callable[[Sample], None]
-    tell: Callable[[Progress], None]
+    tell: Callable[[ExperimentProgress], None]
     caches: Mapping[str, str] = {}
     cache_places: tuple[Path, ...] = ()
 
 
-class Attempt:
+class StartAttempt:
     """A start under way. It is `whole` once its end is its own, and not that of the budget or of a signal."""
 
-    def __init__(self, plan: Plan, tally: Tally, tools: Tools) -> None:
+    def __init__(self, plan: ExperimentPlan, tally: Tally, tools: StartTools) -> None:
         self.plan = plan
         self.tally = tally
         self.tools = tools
@@ -105,7 +105,7 @@ class Attempt:
             killed=tuple(f"{process.name} ({process.pid})" for process in stopped.killed)
             if stopped
             else (),
-            held=self._stopped.not_released if self._stopped else (),
+            not_released=self._stopped.not_released if self._stopped else (),
             throttled=len(self.tally.throttled),
             facts=self.facts,
             cached=added(self._cached, count_files(*self.tools.cache_places)),
@@ -138,7 +138,7 @@ class Attempt:
         def on_event(event: ServiceEvent) -> None:
             if event.kind is EventKind.STARTED and event.log is not None:
                 self.logs.append(Path(event.log))
-            self.tools.tell(Progress(start=tally.name, event=event))
+            self.tools.tell(ExperimentProgress(start=tally.name, event=event))
 
         return await start_group(arm.specs, arm.names, context, on_event)
 
@@ -157,7 +157,7 @@ class Attempt:
     async def _ask(self, group: RunningGroup) -> ServiceFailure | None:
         arm, tally = self.plan.arms[self.tally.arm], self.tally
         service = group.services[arm.names[-1]]
-        witness = Witness(arm.proof, group, service.name)
+        witness = ProofCheck(arm.proof, group, service.name)
         tally.proof_missing = ("the start was cut short",) if arm.proof else ()
         await witness.begin()
         sender = Sender(
@@ -190,7 +190,9 @@ class Attempt:
         self.tools.keep(sample)
         self.tally.add(sample)
         asked = len(self.plan.requests) * self.plan.passes
-        self.tools.tell(Progress(start=self.tally.name, answers=self.tally.count, asked=asked))
+        self.tools.tell(
+            ExperimentProgress(start=self.tally.name, answers=self.tally.count, requests=asked)
+        )
 
 
 async def _reset(sender: Sender, path: str) -> tuple[str, ...]:

@@ -29,8 +29,10 @@ def _fields(reply: Reply) -> dict[str, object]:
         return {"status": reply.status, "error": reply.error}
     return {
         "status": reply.status,
-        **{
-            name: getattr(answer, name)
-            for name in ("output", "digest", "said", "asked", "empty", "meta")
-        },
+        "output": answer.output,
+        "digest": answer.digest,
+        "words_digest": answer.said,
+        "prompt_facts": answer.asked,
+        "empty": answer.empty,
+        "meta": answer.meta,
     }

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ci_doctor.correctness.report import describe, figures, picture
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import Context, findings
-from ci_doctor.correctness.results import Ending, Experiment
-from ci_doctor.correctness.verdict.canary import canary_found
+from ci_doctor.correctness.results import Experiment, ExperimentEnding
+from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.finding import Finding
@@ -21,9 +21,9 @@ from ci_doctor.model.verdict import Verdict
 def judge(experiment: Experiment, context: Context, settles: str) -> Decision:
     """The verdict over the starts that were made; where it is undecided it says what `settles` it."""
     identities = [request.id for request in context.requests]
-    complete = experiment.ending is Ending.COMPLETE
+    complete = experiment.ending is ExperimentEnding.COMPLETE
     decision = decide(experiment.starts, identities, experiment.rules, complete=complete)
-    if not canary_found(experiment, identities):
+    if not canary_detected(experiment, identities):
         reason = "the comparison is not proven: one answer changed in memory was not found, or could not be read again"
         return Decision(verdict=Verdict.VOID, reason=reason)
     return (

@@ -25,7 +25,7 @@ _SLACK_S = 30.0
 _REPLACED = {"--budget", "--resume", "--report-dir"}
 
 
-class Source(StrEnum):
+class EstimateSource(StrEnum):
     """Where an estimate comes from."""
 
     ASSUMED = "assumed"
@@ -37,7 +37,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     """Seconds that a start of each arm takes from its first process to its last, and in words where that is known from."""
 
     start_s: Mapping[Arm, float]
-    source: Source
+    source: EstimateSource
     basis: str
 
     def total(self, arms: Sequence[Arm]) -> float:
@@ -63,7 +63,7 @@ def assumed(requests: int, passes: int, concurrency: int) -> Estimate:
     seconds = READY_S + passes * math.ceil(requests / concurrency) * ANSWER_S
     return Estimate(
         start_s=dict.fromkeys(Arm, seconds),
-        source=Source.ASSUMED,
+        source=EstimateSource.ASSUMED,
         basis=f"assumed: {READY_S:.0f} s to be ready, {ANSWER_S:.0f} s an answer",
     )
 
@@ -71,7 +71,7 @@ def assumed(requests: int, passes: int, concurrency: int) -> Estimate:
 def earlier(durations: Sequence[tuple[Arm, float]]) -> Estimate | None:
     """From the seconds that the starts of an earlier run took (`record.earlier_durations`); None where there are none."""
     return (
-        _from(durations, Source.EARLIER, "as in the earlier run in this report directory")
+        _from(durations, EstimateSource.EARLIER, "as in the earlier run in this report directory")
         if durations
         else None
     )
@@ -85,11 +85,11 @@ def corrected(prior: Estimate, durations: Sequence[tuple[Arm, float]]) -> Estima
     if not durations:
         return prior
     return _from(
-        durations, Source.MEASURED, f"measured in {figures.amount(len(durations), 'start')}"
+        durations, EstimateSource.MEASURED, f"measured in {figures.amount(len(durations), 'start')}"
     )
 
 
-def _from(durations: Sequence[tuple[Arm, float]], source: Source, basis: str) -> Estimate:
+def _from(durations: Sequence[tuple[Arm, float]], source: EstimateSource, basis: str) -> Estimate:
     of_all = statistics.median(seconds for _, seconds in durations)
     own = {arm: [seconds for which, seconds in durations if which is arm] for arm in Arm}
     medians = {arm: statistics.median(own[arm]) if own[arm] else of_all for arm in Arm}
@@ -157,7 +157,7 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
         needs = str(fitting) if fewest == fitting else f"{fewest} to {fitting}"
         return f"{time}: about {room} of {estimate} fit ({estimate.basis}); the schedule needs {needs}{_more(schedule)}"
     fit = "fits" if fitting == 1 else "fit"
-    if estimate.source is Source.ASSUMED and not fitting:
+    if estimate.source is EstimateSource.ASSUMED and not fitting:
         return f"{time}: whether a start fits is not known before the first ({estimate.basis})"
     return (
         f"{time}: about {fitting} of {len(remaining)}{_more(schedule)} starts of {estimate} {fit} ({estimate.basis}): "

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.correctness.attempt import Attempt, Progress, Tools
+from ci_doctor.correctness.attempt import ExperimentProgress, StartAttempt, StartTools
 from ci_doctor.correctness.caches import cache_places, fresh_caches
+from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.record import StartWriter
 from ci_doctor.correctness.evidence.resume import free_number
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.pace import Pace
-from ci_doctor.correctness.results import Ending, Experiment, StartResult
-from ci_doctor.correctness.settings import Arm, Caches, Plan
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.errors import InfraError
@@ -25,7 +25,7 @@ from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 
 
-class Records(Struct, frozen=True, kw_only=True):
+class EvidenceFiles(Struct, frozen=True, kw_only=True):
     """Where evidence goes as it arrives, and what is there already: starts of a run that was cut off, archived ones."""
 
     samples: SampleWriter
@@ -36,7 +36,10 @@ class Records(Struct, frozen=True, kw_only=True):
 
 
 def run(
-    plan: Plan, records: Records, on_progress: Callable[[Progress], None], pace: Pace
+    plan: ExperimentPlan,
+    records: EvidenceFiles,
+    on_progress: Callable[[ExperimentProgress], None],
+    pace: Pace,
 ) -> Experiment:
     """Make the starts of `plan`. Ends by itself at the deadline and on a signal that asks to end, with no process left.
 
@@ -45,17 +48,19 @@ def run(
     """
     interruption = Interruption()
     with interruption.handling(), asyncio.Runner() as runner:
-        return runner.run(_Run(plan, records, on_progress, pace, interruption).to_the_end())
+        return runner.run(
+            _ExperimentRun(plan, records, on_progress, pace, interruption).to_the_end()
+        )
 
 
-class _Run:
+class _ExperimentRun:
     """An experiment under way."""
 
     def __init__(
         self,
-        plan: Plan,
-        records: Records,
-        on_progress: Callable[[Progress], None],
+        plan: ExperimentPlan,
+        records: EvidenceFiles,
+        on_progress: Callable[[ExperimentProgress], None],
         pace: Pace,
         interruption: Interruption,
     ) -> None:
@@ -84,7 +89,7 @@ class _Run:
             shutil.rmtree(self._caches, ignore_errors=True)
         return self._experiment(self._ending())
 
-    def _experiment(self, ending: Ending) -> Experiment:
+    def _experiment(self, ending: ExperimentEnding) -> Experiment:
         return Experiment(
             results=tuple(self.results),
             outputs=self.records.outputs,
@@ -93,10 +98,10 @@ class _Run:
             archived=self.records.archived,
         )
 
-    def _ending(self) -> Ending:
+    def _ending(self) -> ExperimentEnding:
         if self.interruption.received is not None:
-            return Ending(self.interruption.received.name)
-        return Ending.COMPLETE if self._next() is None else Ending.BUDGET
+            return ExperimentEnding(self.interruption.received.name)
+        return ExperimentEnding.COMPLETE if self._next() is None else ExperimentEnding.BUDGET
 
     async def _starts(self) -> None:
         self._tell_pace()
@@ -109,10 +114,10 @@ class _Run:
     def _tell_pace(self) -> None:
         """How many starts fit, by what is known now; nothing where no further start is needed."""
         if self._next():
-            self.on_progress(Progress(note=self.pace.outlook(self.results, clock.now())))
+            self.on_progress(ExperimentProgress(note=self.pace.outlook(self.results, clock.now())))
 
     def _next(self) -> Arm | None:
-        return next_arm(self._experiment(Ending.BUDGET).starts, self.ids, self.plan.rules)
+        return next_arm(self._experiment(ExperimentEnding.BUDGET).starts, self.ids, self.plan.rules)
 
     def _is_time_for(self, arm: Arm) -> bool:
         """A start that cannot end in time is not begun: it would only keep the report from being written calmly."""
@@ -123,7 +128,7 @@ class _Run:
 
     async def _warm_up(self) -> None:
         """A baseline start that fills the compile caches which all others share; its answers are no evidence."""
-        attempt = Attempt(
+        attempt = StartAttempt(
             self.plan, self._tally(Arm.BASELINE, 0), self._tools(lambda _: None, "shared")
         )
         try:
@@ -135,7 +140,7 @@ class _Run:
         """Make one start. However it ends, its processes are gone and its result is kept."""
         tally = self._tally(arm, free_number(arm, [result.start for result in self.results]))
         shared = self.plan.caches is Caches.WARM_UP
-        attempt = Attempt(
+        attempt = StartAttempt(
             self.plan, tally, self._tools(self._keep, "shared" if shared else tally.name)
         )
         try:
@@ -157,14 +162,18 @@ class _Run:
     def _caches(self) -> Path:
         return self.plan.directory / ".ci-doctor-caches"
 
-    def _tools(self, keep: Callable[[Sample], None], caches: str) -> Tools:
+    def _tools(self, keep: Callable[[Sample], None], caches: str) -> StartTools:
         environment = self.plan.environment
         if self.plan.caches is Caches.AS_IS:
-            return Tools(keep=keep, tell=self.on_progress, cache_places=cache_places(environment))
+            return StartTools(
+                keep=keep, tell=self.on_progress, cache_places=cache_places(environment)
+            )
         directory = self._caches / caches
         with _or_infra(directory):
             variables = fresh_caches(directory, environment)
-        return Tools(keep=keep, tell=self.on_progress, caches=variables, cache_places=(directory,))
+        return StartTools(
+            keep=keep, tell=self.on_progress, caches=variables, cache_places=(directory,)
+        )
 
     def _keep(self, sample: Sample) -> None:
         place = self.records.samples.write(sample)

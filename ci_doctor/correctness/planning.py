@@ -16,7 +16,7 @@ from ci_doctor.correctness.settings import (
     ArmPlan,
     ArmSettings,
     CorrectnessSettings,
-    Plan,
+    ExperimentPlan,
     Proof,
     Rules,
 )
@@ -61,11 +61,11 @@ def plan(
     budget: Budget,
     directory: Path,
     environment: Mapping[str, str],
-) -> Plan:
+) -> ExperimentPlan:
     """The plan of an experiment. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
     reserve = min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + 0.25 * budget.seconds)
-    made = Plan(
+    made = ExperimentPlan(
         arms={arm: _arm(arm, settings, specs, loaded) for arm in Arm},
         requests=requests,
         rules=rules(settings),
@@ -94,7 +94,7 @@ def rules(settings: CorrectnessSettings) -> Rules:
     )
 
 
-def _check(made: Plan) -> None:
+def _check(made: ExperimentPlan) -> None:
     """Raises UsageError for services that cannot work."""
     for arm, planned in made.arms.items():
         context = LaunchContext(
@@ -211,7 +211,7 @@ def _over(
     return structs.replace(spec, **changes)
 
 
-def determinism_findings(plan: Plan) -> tuple[Finding, ...]:
+def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
     """A warning where the arms run under different determinism variables: then these are part of what is compared."""
     environments = [{**plan.environment, **_environment(plan.arms[arm])} for arm in Arm]
     names = differing(*environments)

@@ -9,16 +9,16 @@ from ci_doctor.correctness.settings import Proof
 from ci_doctor.load.metrics import read_metrics
 from ci_doctor.services.running import RunningGroup
 
-Page = Mapping[str, float]
+Metrics = Mapping[str, float]
 
 
-class Witness:
+class ProofCheck:
     """Acts on the network and reads logs: gathers what the `proof` of an arm needs from a running group."""
 
     def __init__(self, proof: Sequence[Proof], group: RunningGroup, answering: str) -> None:
         self._proof = [(proof, proof.service or answering) for proof in proof]
         self._group = group
-        self._before: dict[str, Page | None] = {}
+        self._before: dict[str, Metrics | None] = {}
 
     async def begin(self) -> None:
         """Before the first request."""
@@ -36,7 +36,7 @@ class Witness:
             sentences += [f"nothing proves that its path ran: {told}"] if told else []
         return tuple(sentences)
 
-    async def _pages(self) -> dict[str, Page | None]:
+    async def _pages(self) -> dict[str, Metrics | None]:
         services = {service for condition, service in self._proof if condition.metric is not None}
         return {
             name: await read_metrics(self._group.services[name].base_url)
@@ -44,7 +44,7 @@ class Witness:
         }
 
 
-def not_risen(condition: Proof, before: Page | None, after: Page | None) -> str | None:
+def not_risen(condition: Proof, before: Metrics | None, after: Metrics | None) -> str | None:
     """Why a counter does not prove anything, in words; None where it does. Pure.
 
     A counter `x` may be exported as `x_total` (prometheus_client does). One with labels appears with its first count.

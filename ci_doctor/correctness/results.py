@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.services.outcome import ServiceFailure
 
 
-class Ending(StrEnum):
+class ExperimentEnding(StrEnum):
     """Why no further start was made."""
 
     COMPLETE = "complete"
@@ -28,20 +28,20 @@ class StartResult(Struct, frozen=True, kw_only=True):
     """One start: what it answered (`start`), what went wrong (`failure`), and how long it took in seconds.
 
     `digests` leads from a request to its outputs by pass, and `errors` to its first error; `throttled` counts requests
-    that were answered only after an HTTP 429. `killed` names the processes that needed SIGKILL, `held` what was not given
+    that were answered only after an HTTP 429. `killed` names the processes that needed SIGKILL, `not_released` what was not given
     back after the stop. `facts` are what was loaded and effective while it ran, and `cached` the number of files that it
     added to the compile caches (0: they were warm). One that was `cut_short` by the budget or a signal is no evidence,
     and the `warm_up` is none either.
     """
 
-    start: Start
+    start: ArmStart
     failure: ServiceFailure | None
     duration_s: float
     logs: tuple[Path, ...]
     digests: Mapping[str, Mapping[int, str]]
     errors: Mapping[str, str]
     killed: tuple[str, ...] = ()
-    held: tuple[str, ...] = ()
+    not_released: tuple[str, ...] = ()
     throttled: int = 0
     facts: Mapping[str, str] = {}
     cached: int | None = None
@@ -62,7 +62,7 @@ class Experiment(Struct, frozen=True, kw_only=True):
 
     results: tuple[StartResult, ...]
     outputs: Mapping[str, Mapping[str, Any]]
-    ending: Ending
+    ending: ExperimentEnding
     rules: Rules = Rules()
     archived: tuple[StartResult, ...] = ()
 
@@ -72,6 +72,6 @@ class Experiment(Struct, frozen=True, kw_only=True):
         return (*self.archived, *(result for result in self.results if result.counts))
 
     @property
-    def starts(self) -> tuple[Start, ...]:
+    def starts(self) -> tuple[ArmStart, ...]:
         """What each of them answered."""
         return tuple(result.start for result in self.compared)

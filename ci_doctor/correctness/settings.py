@@ -138,7 +138,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     least_candidates: int = 1
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class ExperimentPlan(Struct, frozen=True, kw_only=True):
     """Everything that an experiment needs; times in seconds.
 
     `started` and `deadline` are monotonic times, at which the run began and the last start is stopped; `grace_s` is what

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Answer, Start
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.load.canonical import digest
 
 
@@ -23,7 +23,7 @@ def outcome(digests: Mapping[int, str], passes: int) -> Answer:
     )
 
 
-def hear(told: dict[str, str], asked: Mapping[str, object]) -> None:
+def add_prompt_facts(told: dict[str, str], asked: Mapping[str, object]) -> None:
     """Add to `told` what the server says of a prompt; two passes that were not asked the same are no agreement."""
     for key, value in asked.items():
         said, before = _in_words(value), told.get(key)
@@ -62,8 +62,8 @@ class Tally:
             self.errors.setdefault(sample.id, sample.error or "no answer")
             return
         self.digests.setdefault(sample.id, {})[sample.pass_] = sample.digest
-        self._said.setdefault(sample.id, {})[sample.pass_] = sample.said or sample.digest
-        hear(self._prompts.setdefault(sample.id, {}), sample.asked)
+        self._said.setdefault(sample.id, {})[sample.pass_] = sample.words_digest or sample.digest
+        add_prompt_facts(self._prompts.setdefault(sample.id, {}), sample.prompt_facts)
         if sample.empty:
             self._empty.add(sample.id)
 
@@ -72,13 +72,13 @@ class Tally:
         """Whether any answer holds more than its words."""
         return self._said != self.digests
 
-    def start(self, *, failed: bool, outside: bool, claimed: bool = False) -> Start:
+    def start(self, *, failed: bool, outside: bool, claimed: bool = False) -> ArmStart:
         """What this start answered."""
-        return Start(
+        return ArmStart(
             arm=self.arm,
             number=self.number,
             answers={each: outcome(self.digests.get(each, {}), self._passes) for each in self._ids},
-            said={each: outcome(digests, self._passes) for each, digests in self._said.items()}
+            words={each: outcome(digests, self._passes) for each, digests in self._said.items()}
             if self._numbers
             else {},
             failed=failed,

@@ -2,7 +2,7 @@
 """Collected samples as test cases of a report. Pure."""
 
 from ci_doctor.correctness.collected.settle import Collected
-from ci_doctor.correctness.verdict.compare import Kind, explain
+from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.outcome import Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict
@@ -17,18 +17,20 @@ def cases(collected: Collected, decision: Decision) -> tuple[Case, ...]:
         errors.update(of_start)
     kinds = decision.kinds
     # The sort is stable: within both halves the requests keep the order of the files.
-    ordered = sorted(collected.survey.requests, key=lambda name: kinds.get(name) is Kind.EQUAL)
+    ordered = sorted(
+        collected.survey.requests, key=lambda name: kinds.get(name) is DifferenceKind.EQUAL
+    )
     return tuple(_case(name, decision, errors.get(name)) for name in ordered[:MOST_CASES])
 
 
 def _case(request: str, decision: Decision, reason: str | None) -> Case:
-    kind = decision.kinds.get(request, Kind.UNANSWERED)
+    kind = decision.kinds.get(request, DifferenceKind.UNANSWERED)
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
         outcome = CaseOutcome.ERROR
         message = decision.reason
-    elif kind in {Kind.EQUAL, Kind.FLAKY}:
+    elif kind in {DifferenceKind.EQUAL, DifferenceKind.FLAKY}:
         outcome = CaseOutcome.PASSED
     elif decision.verdict is Verdict.REGRESSION:
         outcome = CaseOutcome.FAILED

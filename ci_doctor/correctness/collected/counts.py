@@ -6,17 +6,17 @@ from collections import Counter
 from msgspec.structs import replace
 
 from ci_doctor.correctness.collected.settle import Collected
-from ci_doctor.correctness.verdict.compare import Kind, clusters
+from ci_doctor.correctness.verdict.compare import DifferenceKind, clusters
 from ci_doctor.correctness.verdict.decision import Decision
 
 
-def kind_counts(collected: Collected, decision: Decision) -> dict[Kind, int]:
+def kind_counts(collected: Collected, decision: Decision) -> dict[DifferenceKind, int]:
     """How many requests are of each kind."""
     odd = collected.survey.odd
-    counts = Counter(decision.kinds.get(request, Kind.UNANSWERED) for request in odd)
+    counts = Counter(decision.kinds.get(request, DifferenceKind.UNANSWERED) for request in odd)
     # What was not read again is equal.
-    counts[Kind.EQUAL] += len(collected.survey.requests) - len(odd)
-    return {kind: counts[kind] for kind in Kind}
+    counts[DifferenceKind.EQUAL] += len(collected.survey.requests) - len(odd)
+    return {kind: counts[kind] for kind in DifferenceKind}
 
 
 def cluster_names(collected: Collected) -> tuple[tuple[str, ...], ...]:

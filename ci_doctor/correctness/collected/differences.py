@@ -11,11 +11,16 @@ from ci_doctor.correctness.collected.sources import SourcePosition
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.decision import Decision
 
 # What tells most comes first.
-TELLING = (Kind.CHANGED, Kind.OWN, Kind.SOMETIMES, Kind.FLAKY)
+TELLING = (
+    DifferenceKind.CHANGED,
+    DifferenceKind.OWN,
+    DifferenceKind.SOMETIMES,
+    DifferenceKind.FLAKY,
+)
 EXAMINED = 200  # differing requests that are read again to find where their answers diverge
 SHOWN = 3
 WIDEST = 30
@@ -30,7 +35,7 @@ class CollectedDifference(Struct, frozen=True, kw_only=True):
     """
 
     request: str
-    kind: Kind
+    kind: DifferenceKind
     first: str
     second: str
     divergence: Divergence
@@ -49,8 +54,8 @@ def collected_differences(
     return tuple(sorted(differences, key=_order))
 
 
-def _differing(collected: Collected, decision: Decision) -> list[tuple[str, Kind]]:
-    by_kind: dict[Kind, list[tuple[str, Kind]]] = {kind: [] for kind in TELLING}
+def _differing(collected: Collected, decision: Decision) -> list[tuple[str, DifferenceKind]]:
+    by_kind: dict[DifferenceKind, list[tuple[str, DifferenceKind]]] = {kind: [] for kind in TELLING}
     for request in collected.survey.odd:
         kind = decision.kinds.get(request)
         if kind in by_kind:
@@ -66,19 +71,23 @@ def _order(difference: CollectedDifference) -> tuple[int, int]:
     return TELLING.index(difference.kind), hardness
 
 
-def _difference(collected: Collected, request: str, kind: Kind) -> CollectedDifference | None:
+def _difference(
+    collected: Collected, request: str, kind: DifferenceKind
+) -> CollectedDifference | None:
     """The difference of two starts: baseline and candidate, unless only the baseline differs."""
     baseline = of_arm(collected.starts, Arm.BASELINE)
     candidate = of_arm(collected.starts, Arm.CANDIDATE)
-    pairs = combinations(baseline, 2) if kind is Kind.FLAKY else product(baseline, candidate)
+    pairs = (
+        combinations(baseline, 2) if kind is DifferenceKind.FLAKY else product(baseline, candidate)
+    )
     of_baseline = {start.answers.get(request) for start in baseline}
     pair = _most_telling(request, pairs, of_baseline)
     return _of_pair(collected, request, kind, *pair) if pair else None
 
 
 def _most_telling(
-    request: str, pairs: Iterable[tuple[Start, Start]], of_baseline: set[str | None]
-) -> tuple[Start, Start] | None:
+    request: str, pairs: Iterable[tuple[ArmStart, ArmStart]], of_baseline: set[str | None]
+) -> tuple[ArmStart, ArmStart] | None:
     """The first pair that differs, if possible in an answer that no baseline start gave."""
     differing = None
     for first, second in pairs:
@@ -92,7 +101,7 @@ def _most_telling(
 
 
 def _of_pair(
-    collected: Collected, request: str, kind: Kind, first: Start, second: Start
+    collected: Collected, request: str, kind: DifferenceKind, first: ArmStart, second: ArmStart
 ) -> CollectedDifference:
     left = right = None
     number = 0

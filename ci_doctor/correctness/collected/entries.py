@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from msgspec import Struct
 
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
+from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.load import strict_json
 from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise, digest, text_of
 
@@ -18,7 +19,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     """One answer, or why there is none: `output` with its `digest`, or `error`.
 
     `group` is (arm, start) if the line names them; `pass_` counts from 1; `id` is None if the line
-    has none. `asked` is what the server reports of the request, `empty` whether the answer holds no
+    has none. `prompt_facts` is what the server reports of the prompt, `empty` whether the answer holds no
     text.
     """
 
@@ -28,7 +29,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     output: dict[str, Any] | None = None
     digest: str | None = None
     error: str | None = None
-    asked: dict[str, Any] = {}
+    prompt_facts: dict[str, Any] = {}
     empty: bool = False
 
 
@@ -85,7 +86,7 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
     if error is not None:
         return Entry(id=identity, group=group, pass_=number, error=error)
     output = value["output"]
-    asked = value.get("asked")
+    prompt_facts = current(value, SAMPLE).get("prompt_facts")
     try:
         return Entry(
             id=identity,
@@ -94,7 +95,7 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
             output=output,
             # Computed anew: the digest in the file may be wrong, and only the answer itself counts.
             digest=digest(output),
-            asked=asked if isinstance(asked, dict) else {},
+            prompt_facts=prompt_facts if isinstance(prompt_facts, dict) else {},
             empty=_is_empty(output),
         )
     except NotAnAnswerError as reason:
@@ -154,7 +155,7 @@ def _canonical_entry(identity: str | None, answer: Canonical) -> Entry:
         id=identity,
         output=answer.output,
         digest=answer.digest,
-        asked=answer.asked,
+        prompt_facts=answer.asked,
         empty=answer.empty,
     )
 

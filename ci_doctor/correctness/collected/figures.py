@@ -20,8 +20,8 @@ from ci_doctor.correctness.report.figures import answer_classes
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.start_findings import distinct_errors
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.compare import DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.decision import Decision
 
 MOST_ROWS = 1000
 _MOST_ERRORS = 20
@@ -70,7 +70,7 @@ def _matrix(collected: Collected, decision: Decision) -> dict[str, Any]:
     total = len(collected.survey.requests)
     rows = []
     for request in list(collected.survey.odd)[:MOST_ROWS]:
-        kind = decision.kinds.get(request, Kind.UNANSWERED)
+        kind = decision.kinds.get(request, DifferenceKind.UNANSWERED)
         classes = answer_classes([start.answers.get(request) for start in collected.starts])
         rows.append({"id": request, "kind": str(kind), "classes": classes})
     columns = []

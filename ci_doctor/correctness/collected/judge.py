@@ -13,9 +13,9 @@ from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.collected.sources import content, records
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.canary import canary
-from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import baseline_starts
 from ci_doctor.load.canonical import text_of
 from ci_doctor.model.verdict import Verdict
@@ -70,7 +70,7 @@ def _decide(collected: Collected, rules: Rules) -> Decision:
     return replace(decision, reason=reason, kinds=kinds)
 
 
-def _restricted(starts: tuple[Start, ...], requests: list[str]) -> list[Start]:
+def _restricted(starts: tuple[ArmStart, ...], requests: list[str]) -> list[ArmStart]:
     """The starts with their answers to these requests alone."""
     restricted = []
     for start in starts:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from ci_doctor.correctness.collected.counts import cluster_names, kind_counts
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.compare import of_arm
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.render.figures import amount
 

@@ -11,8 +11,8 @@ from ci_doctor.correctness.collected.record_tables import Positions
 from ci_doctor.correctness.collected.sources import SourcePosition, entry
 from ci_doctor.correctness.collected.start_records import CollectedStart
 from ci_doctor.correctness.collected.survey import Survey
-from ci_doctor.correctness.tally import hear
-from ci_doctor.correctness.verdict.compare import Answer, Start
+from ci_doctor.correctness.tally import add_prompt_facts
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.load.canonical import digest
 
 # The outcome of a request whose answers are the same bytes in every start and pass. A digest has 64
@@ -29,11 +29,11 @@ class Collected(Struct, frozen=True, kw_only=True):
     """
 
     survey: Survey
-    starts: tuple[Start, ...]
+    starts: tuple[ArmStart, ...]
     errors: Mapping[str, Mapping[str, str]]
     within: Mapping[str, int]
 
-    def answered(self, start: Start) -> int:
+    def answered(self, start: ArmStart) -> int:
         """How many requests a start answered."""
         # What was not read again was answered everywhere.
         missing = sum(start.answers.get(request) is None for request in self.survey.odd)
@@ -75,7 +75,7 @@ class _Settling:
                 self.errors.setdefault(request, answer.error or "no answer")
                 continue
             digests.append(answer.digest)
-            hear(self._prompts.setdefault(request, {}), answer.asked)
+            add_prompt_facts(self._prompts.setdefault(request, {}), answer.prompt_facts)
             # An empty answer is reported once, and not once for each pass.
             self._empty += answer.empty and number == 1
         self.within += len(set(digests)) > 1
@@ -86,10 +86,10 @@ class _Settling:
             return None
         return digests[0] if self._passes == 1 else digest(digests)
 
-    def start(self) -> Start:
+    def start(self) -> ArmStart:
         """As the decision needs it."""
         prompts = {request: asked for request, asked in self._prompts.items() if asked}
-        return Start(
+        return ArmStart(
             arm=self._start.arm,
             number=self._start.number,
             answers=self.answers,

@@ -107,6 +107,6 @@ def _key(form: SampleFormat, line_head: LineHead) -> _Key:
 
 def _digest(entry: Entry) -> bytes | None:
     """The canonical digest of an answer that was read whole, but for what needs a closer look."""
-    if entry.digest is None or entry.asked or entry.empty:
+    if entry.digest is None or entry.prompt_facts or entry.empty:
         return None
     return entry.digest.encode()

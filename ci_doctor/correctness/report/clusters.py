@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ci_doctor.correctness.report.differences import counted_results
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import clusters, spoken
+from ci_doctor.correctness.verdict.compare import answering, clusters
 
 NOT_THERE = "none"
 Groups = Sequence[Sequence[str]]
@@ -13,7 +13,7 @@ Groups = Sequence[Sequence[str]]
 
 def groups_of(experiment: Experiment) -> Groups:
     """The names of the starts that answered everything alike, group by group."""
-    return [sorted(names, key=_by_arm) for names in clusters(spoken(experiment.starts))]
+    return [sorted(names, key=_by_arm) for names in clusters(answering(experiment.starts))]
 
 
 def _by_arm(name: str) -> tuple[str, bool, int]:

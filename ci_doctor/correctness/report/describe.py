@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import Kind, explain
+from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
@@ -20,15 +20,17 @@ def cases(
 
 
 def _case(request: Request, decision: Decision, reason: str | None) -> Case:
-    kind = decision.kinds.get(request.id, Kind.UNANSWERED)
+    kind = decision.kinds.get(request.id, DifferenceKind.UNANSWERED)
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
         outcome = CaseOutcome.ERROR
         message = decision.reason
-    elif kind in {Kind.EQUAL, Kind.FLAKY}:
+    elif kind in {DifferenceKind.EQUAL, DifferenceKind.FLAKY}:
         outcome = CaseOutcome.PASSED
-    elif decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not Kind.UNANSWERED:
+    elif (
+        decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not DifferenceKind.UNANSWERED
+    ):
         # The difference is noise to the test, or the policy accepts it.
         outcome = CaseOutcome.PASSED
     elif decision.verdict is Verdict.REGRESSION:

@@ -18,12 +18,17 @@ from ci_doctor.correctness.report.divergence import Divergence, first_divergence
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.pairs import AnswerPair, StartDigests, telling_pairs
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import Kind, counted
+from ci_doctor.correctness.verdict.compare import DifferenceKind, counted
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.errors import InfraError
 
 # The order in which differing requests are shown: what tells most comes first.
-TELLING = (Kind.CHANGED, Kind.OWN, Kind.SOMETIMES, Kind.FLAKY)
+TELLING = (
+    DifferenceKind.CHANGED,
+    DifferenceKind.OWN,
+    DifferenceKind.SOMETIMES,
+    DifferenceKind.FLAKY,
+)
 _HARDEST = tuple(Hardness)
 # An archived answer is read through gzip, and gzip has no index: each lookup decompresses
 # everything before the answer.
@@ -36,7 +41,7 @@ class AnswerDifference(Struct, frozen=True, kw_only=True):
     """A request whose answers differ, the pair that shows most of it, and where that diverges."""
 
     request: str
-    kind: Kind
+    kind: DifferenceKind
     pair: AnswerPair
     divergence: Divergence
 
@@ -90,7 +95,7 @@ def _digests(results: Sequence[StartResult], request: str) -> list[StartDigests]
 
 def _order(difference: AnswerDifference) -> tuple[bool, int, int]:
     return (
-        difference.kind is Kind.FLAKY,
+        difference.kind is DifferenceKind.FLAKY,
         _HARDEST.index(difference.divergence.hardness),
         TELLING.index(difference.kind),
     )

@@ -23,8 +23,14 @@ from ci_doctor.correctness.report.suspects import suspects
 from ci_doctor.correctness.report.tokens import Step
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start, counted, spoken
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.compare import (
+    ArmStart,
+    DifferenceKind,
+    answering,
+    counted,
+    of_arm,
+)
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.risk import rare_bug_bound
 from ci_doctor.model.verdict import Verdict
 
@@ -47,7 +53,7 @@ def facts(
     return {
         "requests": len(decision.kinds),
         "starts": {str(arm): len(of_arm(experiment.starts, arm)) for arm in Arm},
-        "kinds": {str(kind): decision.count(kind) for kind in Kind},
+        "kinds": {str(kind): decision.count(kind) for kind in DifferenceKind},
         "clusters": [list(names) for names in groups_of(experiment)],
         "differing": _differing(experiment.starts),
         "matrix": _matrix(experiment.starts, decision),
@@ -65,15 +71,15 @@ def facts(
     }
 
 
-def _differing(starts: Sequence[Start]) -> dict[str, int]:
+def _differing(starts: Sequence[ArmStart]) -> dict[str, int]:
     """By pair of starts, how many requests they answered differently."""
     counts = {}
-    for one, other in combinations(spoken(starts), 2):
+    for one, other in combinations(answering(starts), 2):
         counts[f"{one.name}/{other.name}"] = differing(one, other)
     return counts
 
 
-def _matrix(starts: Sequence[Start], decision: Decision) -> dict[str, Any]:
+def _matrix(starts: Sequence[ArmStart], decision: Decision) -> dict[str, Any]:
     """Who answered what."""
     columns = []
     for start in starts:

@@ -13,7 +13,7 @@ from ci_doctor.correctness.report.differences import (
 )
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.start_findings import start_findings, start_notes
-from ci_doctor.correctness.results import Ending, Experiment
+from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
@@ -80,7 +80,7 @@ def findings(
         yield _verdict_finding(decision, differences, context)
     lines = {request.id: request.line for request in context.requests}
     yield from start_findings(experiment, decision, context.requests_file, lines)
-    if experiment.ending is Ending.BUDGET:
+    if experiment.ending is ExperimentEnding.BUDGET:
         yield Finding(
             rule="correctness/budget-spent",
             severity=Severity.NOTE,

@@ -7,7 +7,7 @@ from itertools import combinations, product
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind
+from ci_doctor.correctness.verdict.compare import DifferenceKind
 
 
 class StartDigests(Struct, frozen=True, kw_only=True):
@@ -37,14 +37,14 @@ class AnswerPair(Struct, frozen=True, kw_only=True):
 _Starts = Iterable[tuple[StartDigests, StartDigests]]
 
 
-def telling_pairs(kind: Kind, starts: Sequence[StartDigests]) -> tuple[AnswerPair, ...]:
+def telling_pairs(kind: DifferenceKind, starts: Sequence[StartDigests]) -> tuple[AnswerPair, ...]:
     """The pair of answers that shows most, or two pairs that differ in the baseline's answer only.
 
     If only the baseline varies: two baseline starts. Else: a baseline and a candidate start. A
     missing answer is shown only if no two answers differ.
     """
     baseline = [start for start in starts if start.arm is Arm.BASELINE]
-    if kind is Kind.FLAKY:
+    if kind is DifferenceKind.FLAKY:
         differing = list(_differing(combinations(baseline, 2)))
         return tuple(differing[:1]) or _one_missing(combinations(baseline, 2))
     candidate = [start for start in starts if start.arm is Arm.CANDIDATE]

@@ -7,13 +7,19 @@ from itertools import combinations, product
 from ci_doctor.correctness.report.clusters import groups_of
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start, counted, spoken
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.compare import (
+    ArmStart,
+    DifferenceKind,
+    answering,
+    counted,
+    of_arm,
+)
+from ci_doctor.correctness.verdict.decision import Decision
 
 Row = tuple[str, str]
 
-_STABLE = (Kind.EQUAL, Kind.CHANGED, Kind.SOMETIMES)
-_VARYING = (Kind.FLAKY, Kind.OWN)
+_STABLE = (DifferenceKind.EQUAL, DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
+_VARYING = (DifferenceKind.FLAKY, DifferenceKind.OWN)
 _NAMED = 4
 _GROUP_CELLS = 50
 
@@ -29,7 +35,7 @@ def start_rows(experiment: Experiment) -> Iterator[Row]:
         yield "clusters", "  ".join(groups[:fitting]) + more
 
 
-def _starts(starts: Sequence[Start]) -> str:
+def _starts(starts: Sequence[ArmStart]) -> str:
     today = [start for start in starts if not start.archived]
     archived = [start for start in starts if start.archived]
     arms = [_span(_names(of_arm(today, arm))) or "none" for arm in Arm]
@@ -42,11 +48,11 @@ def _starts(starts: Sequence[Start]) -> str:
     return words
 
 
-def _names(starts: Iterable[Start]) -> list[str]:
+def _names(starts: Iterable[ArmStart]) -> list[str]:
     return [start.name for start in starts]
 
 
-def _answered(starts: Sequence[Start]) -> str:
+def _answered(starts: Sequence[ArmStart]) -> str:
     total = max(len(start.answers) for start in starts)
     less = [start for start in starts if start.answered < total]
     if not less:
@@ -78,9 +84,9 @@ def _fitting(groups: Sequence[str]) -> int:
     return len(groups)
 
 
-def request_rows(starts: Sequence[Start], decision: Decision) -> Iterator[Row]:
+def request_rows(starts: Sequence[ArmStart], decision: Decision) -> Iterator[Row]:
     """How many requests differ, between which starts, and of what kind they are."""
-    counts = _differing_counts(spoken(starts))
+    counts = _differing_counts(answering(starts))
     if counts:
         total = len(decision.kinds) or len(starts[0].answers)
         yield "differing", f"{'   '.join(counts)}   of {total} requests"
@@ -89,11 +95,11 @@ def request_rows(starts: Sequence[Start], decision: Decision) -> Iterator[Row]:
         yield "requests", ", ".join(kinds)
 
 
-def _differing_counts(starts: Sequence[Start]) -> list[str]:
+def _differing_counts(starts: Sequence[ArmStart]) -> list[str]:
     """`A/A 1 to 3`: the least and the most requests that differ, between the starts of two arms."""
     baseline = of_arm(starts, Arm.BASELINE)
     candidate = of_arm(starts, Arm.CANDIDATE)
-    pairs_by_arms: dict[str, Iterable[tuple[Start, Start]]] = {
+    pairs_by_arms: dict[str, Iterable[tuple[ArmStart, ArmStart]]] = {
         "A/A": combinations(baseline, 2),
         "A/B": product(baseline, candidate),
         "B/B": combinations(candidate, 2),
@@ -108,7 +114,7 @@ def _differing_counts(starts: Sequence[Start]) -> list[str]:
     return words
 
 
-def differing(one: Start, other: Start) -> int:
+def differing(one: ArmStart, other: ArmStart) -> int:
     """How many requests two starts answered differently."""
     count = 0
     for request, answer in one.answers.items():
@@ -123,7 +129,7 @@ def _kind_counts(decision: Decision) -> list[str]:
         if total:
             parts = [f"{decision.count(kind)} {kind}" for kind in kinds if decision.count(kind)]
             words.append(f"{total} {word} ({', '.join(parts)})")
-    unanswered = decision.count(Kind.UNANSWERED)
+    unanswered = decision.count(DifferenceKind.UNANSWERED)
     if unanswered:
         words.append(f"{unanswered} unanswered")
     if decision.test:

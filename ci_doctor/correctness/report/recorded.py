@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.correctness.evidence.files import SAMPLES
-from ci_doctor.correctness.evidence.samples import Sample, read_line, read_places
+from ci_doctor.correctness.evidence.samples import Sample, read_line, read_lines
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start, classify
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, classify
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import nearest
 
@@ -60,12 +60,12 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
         return max(number for start in self.starts for number in start.samples)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DifferenceKind:
         """How the arms compare on it."""
         starts = []
         for start in self.starts:
             answers = {self.request: self._outcome(start)}
-            starts.append(Start(arm=start.arm, number=start.number, answers=answers))
+            starts.append(ArmStart(arm=start.arm, number=start.number, answers=answers))
         return classify([self.request], starts)[self.request]
 
     def _outcome(self, start: StartSamples) -> str | None:
@@ -115,7 +115,7 @@ def read_request(directory: Path, identity: str) -> RecordedRequest:
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        for _, line in read_places(path):
+        for _, line in read_lines(path):
             yield line
     except OSError as error:
         raise UsageError(

@@ -22,7 +22,7 @@ from ci_doctor.correctness.report.differences import AnswerDifference, counted_r
 from ci_doctor.correctness.report.hardness import NEAR_NAT, Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind
+from ci_doctor.correctness.verdict.compare import DifferenceKind
 from ci_doctor.render.figures import amount
 
 
@@ -89,7 +89,7 @@ def _owners(reference: StartResult) -> dict[str, str]:
 
 
 def _answers(results: Iterable[StartResult]) -> Iterator[tuple[str, str, str]]:
-    """Start, request and digest of every answer."""
+    """ArmStart, request and digest of every answer."""
     for result in results:
         for request, passes in result.digests.items():
             for digest in passes.values():
@@ -101,7 +101,7 @@ def _hard_ones(comparison: _Comparison) -> Iterator[str]:
     own: Counter[Hardness] = Counter()
     flaky: Counter[Hardness] = Counter()
     for difference in comparison.differences:
-        counts = flaky if difference.kind is Kind.FLAKY else own
+        counts = flaky if difference.kind is DifferenceKind.FLAKY else own
         counts[difference.divergence.hardness] += 1
     hard = own[Hardness.HARD]
     if not hard or not flaky:

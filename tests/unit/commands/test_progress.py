@@ -6,7 +6,7 @@ import pty
 import pytest
 
 from ci_doctor.commands.progress import ProgressLines
-from ci_doctor.correctness.attempt import Progress
+from ci_doctor.correctness.attempt import ExperimentProgress
 
 NOTE = "24 min 35 s left: about 124 starts of 11.8 s fit (measured in 1 start); the schedule needs 1 to 7 more"
 
@@ -17,7 +17,7 @@ def test_a_terminal_breaks_a_sentence_between_words(monkeypatch: pytest.MonkeyPa
     with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)
         with ProgressLines() as progress:
-            progress(Progress(note=NOTE))
+            progress(ExperimentProgress(note=NOTE))
         told = os.read(ours, 4096).decode().splitlines()
     os.close(ours)
     assert " ".join(line.strip() for line in told) == NOTE
@@ -28,5 +28,5 @@ def test_a_log_breaks_none(monkeypatch: pytest.MonkeyPatch) -> None:
     log = io.StringIO()
     monkeypatch.setattr("sys.stderr", log)
     with ProgressLines() as progress:
-        progress(Progress(note=NOTE))
+        progress(ExperimentProgress(note=NOTE))
     assert log.getvalue() == NOTE + "\n"

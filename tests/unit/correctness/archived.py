@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ci_doctor.correctness.evidence.samples import Sample, SampleWriter, read_places
+from ci_doctor.correctness.evidence.samples import Sample, SampleWriter, read_lines
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
@@ -43,7 +43,7 @@ def made(
                     status=200,
                     output=said,
                     digest=digest(said),
-                    asked={"prompt_tokens": 7},
+                    prompt_facts={"prompt_tokens": 7},
                 )
                 writer.write(sample)
                 tally.add(sample)
@@ -56,7 +56,7 @@ def made(
         errors={},
         facts={"libcublas.so.12": "12.4.5.8"},
     )
-    return result, [line for _, line in read_places(path)]
+    return result, [line for _, line in read_lines(path)]
 
 
 def texts_of(line: bytes) -> str:

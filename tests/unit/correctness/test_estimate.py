@@ -3,8 +3,8 @@ import pytest
 
 from ci_doctor.correctness.estimate import (
     Estimate,
+    EstimateSource,
     Schedule,
-    Source,
     assumed,
     corrected,
     default_budget,
@@ -27,14 +27,17 @@ def measured(seconds: float) -> Estimate:
 
 def test_nothing_known_is_said_to_be_assumed() -> None:
     assert SLOW.start_s == {A: 80.0, B: 80.0}
-    assert (SLOW.source, SLOW.basis) == (Source.ASSUMED, "assumed: 30 s to be ready, 1 s an answer")
+    assert (SLOW.source, SLOW.basis) == (
+        EstimateSource.ASSUMED,
+        "assumed: 30 s to be ready, 1 s an answer",
+    )
     assert assumed(requests=3, passes=2, concurrency=40).start_s[A] == 32.0
 
 
 def test_an_earlier_run_is_better_than_an_assumption() -> None:
     known = earlier([(A, 10.0), (B, 30.0)])
     assert known is not None
-    assert (known.start_s, known.source) == ({A: 10.0, B: 30.0}, Source.EARLIER)
+    assert (known.start_s, known.source) == ({A: 10.0, B: 30.0}, EstimateSource.EARLIER)
     assert earlier([]) is None
 
 
@@ -44,7 +47,7 @@ def test_each_arm_is_corrected_by_the_median_of_its_own_starts_or_else_of_the_ot
     both = corrected(SLOW, [(A, 10.0), (B, 50.0)])
     assert (both.start_s, both.source, str(both)) == (
         {A: 10.0, B: 50.0},
-        Source.MEASURED,
+        EstimateSource.MEASURED,
         "10.0 s (baseline) and 50.0 s (candidate)",
     )
 

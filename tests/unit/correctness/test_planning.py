@@ -13,7 +13,7 @@ from ci_doctor.correctness.planning import (
     plan,
     read_settings,
 )
-from ci_doctor.correctness.settings import Arm, Plan
+from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.load.requests import Request
 
@@ -39,7 +39,7 @@ def planned(
     variables: Mapping[Arm, Mapping[str, str]] = NOTHING,
     environment: Mapping[str, str] = ENVIRONMENT,
     **flags: object,
-) -> Plan:
+) -> ExperimentPlan:
     (directory / "ci-doctor.toml").write_text(text)
     loaded = config.load(directory / "ci-doctor.toml", directory)
     none: dict[Arm, str | None] = dict.fromkeys(Arm)

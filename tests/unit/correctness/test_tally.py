@@ -56,8 +56,10 @@ def test_passes_that_differ_make_another_outcome_whatever_their_order_of_arrival
 
 def test_what_the_server_says_of_the_prompt_is_kept_fact_by_fact() -> None:
     gathered = tally()
-    gathered.add(sample(asked={"model": "m", "prompt_tokens": 7, "prompt_token_ids": [1, 2]}))
-    gathered.add(sample("r1", asked={"model": "m"}))
+    gathered.add(
+        sample(prompt_facts={"model": "m", "prompt_tokens": 7, "prompt_token_ids": [1, 2]})
+    )
+    gathered.add(sample("r1", prompt_facts={"model": "m"}))
     prompts = gathered.start(failed=False, outside=False).prompts
     assert prompts["r0"]["prompt_tokens"] == "7"
     assert prompts["r0"]["prompt_token_ids"].startswith("sha256 ")
@@ -67,7 +69,7 @@ def test_what_the_server_says_of_the_prompt_is_kept_fact_by_fact() -> None:
 def test_what_two_passes_say_of_the_prompt_differently_is_kept() -> None:
     gathered = tally(passes=2)
     for number, count in ((1, 8), (2, 7)):
-        gathered.add(sample(number=number, asked={"prompt_tokens": count}))
+        gathered.add(sample(number=number, prompt_facts={"prompt_tokens": count}))
     assert gathered.start(failed=False, outside=False).prompts["r0"] == {
         "prompt_tokens": "8, then 7"
     }

@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.correctness.archive.archive import Archive, unfit
 from ci_doctor.correctness.archive.evict import stamp
-from ci_doctor.correctness.archive.near import explain_near_miss
+from ci_doctor.correctness.archive.near_misses import explain_near_miss
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally, outcome

@@ -13,7 +13,7 @@ from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.figures import answer_classes, facts
 from ci_doctor.correctness.report.picture import sections
-from ci_doctor.correctness.results import Ending, Experiment, StartResult
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
@@ -117,7 +117,7 @@ def test_a_log_probability_of_the_aligned_ones_is_told_token_by_token() -> None:
     made = Experiment(
         results=tuple(results),
         outputs={digest(each): each for each in outputs},
-        ending=Ending.COMPLETE,
+        ending=ExperimentEnding.COMPLETE,
     )
     decision = decided(made, 1)
     (told,) = facts(made, decision, differences(made, decision, ["r0"]))["aligned"]
@@ -170,7 +170,7 @@ def thousand(path: Path) -> Experiment:
                 digests=tally.digests, errors={},
             )  # fmt: skip
             results.append(made)
-    return Experiment(results=tuple(results), outputs=outputs, ending=Ending.COMPLETE)
+    return Experiment(results=tuple(results), outputs=outputs, ending=ExperimentEnding.COMPLETE)
 
 
 def test_a_thousand_requests_are_described_in_three_seconds_and_little_memory(

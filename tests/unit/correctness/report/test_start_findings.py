@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from msgspec.structs import replace
 
-from ci_doctor.correctness.results import Ending
+from ci_doctor.correctness.results import ExperimentEnding
 from ci_doctor.model.finding import Severity
 from ci_doctor.services.outcome import FailureKind
 from tests.unit.correctness.experiments import DEATH, experiment, result
@@ -32,7 +32,8 @@ def test_what_the_budget_cut_short_is_shown_and_blamed_on_nobody() -> None:
         DEATH, kind=FailureKind.NOT_READY, message="vllm was not ready within 9 s: HTTP status 503"
     )
     made = experiment(
-        result("A1", "- -", failure=not_ready, cut_short=True, errors={}), ending=Ending.BUDGET
+        result("A1", "- -", failure=not_ready, cut_short=True, errors={}),
+        ending=ExperimentEnding.BUDGET,
     )
     by_rule = {each.rule: each for each in found(made)}
     assert list(by_rule) == [

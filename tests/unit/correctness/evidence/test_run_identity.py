@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.runs import differences, identify, read_run, write_run
-from ci_doctor.correctness.settings import Arm, ArmPlan, Caches, Plan, Proof, Rules
+from ci_doctor.correctness.evidence.run_identity import differences, identify, read_run, write_run
+from ci_doctor.correctness.settings import Arm, ArmPlan, Caches, ExperimentPlan, Proof, Rules
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.services.spec import ServiceSpec
@@ -20,7 +20,7 @@ SPECS = {
 }
 BASELINE = ArmPlan(specs={"baseline": ServiceSpec(command="vllm serve m")}, names=("baseline",))
 CANDIDATE = ArmPlan(specs=SPECS, names=("vllm",))
-PLAN = Plan(
+PLAN = ExperimentPlan(
     arms={Arm.BASELINE: BASELINE, Arm.CANDIDATE: CANDIDATE},
     requests=(Request(id="r0", path="/v1/completions", body={"prompt": "a"}, line=1),),
     rules=Rules(),
@@ -37,12 +37,12 @@ PLAN = Plan(
 )
 
 
-def with_service(name: str, **changes: Any) -> Plan:
+def with_service(name: str, **changes: Any) -> ExperimentPlan:
     specs = {**SPECS, name: replace(SPECS[name], **changes)}
     return replace(PLAN, arms={**PLAN.arms, Arm.CANDIDATE: replace(CANDIDATE, specs=specs)})
 
 
-def with_candidate(**changes: Any) -> Plan:
+def with_candidate(**changes: Any) -> ExperimentPlan:
     return replace(PLAN, arms={**PLAN.arms, Arm.CANDIDATE: replace(CANDIDATE, **changes)})
 
 
@@ -71,7 +71,7 @@ def with_candidate(**changes: Any) -> Plan:
         (replace(PLAN, caches=Caches.AS_IS), "caches fresh -> as-is"),
     ],
 )
-def test_what_another_plan_changes_is_named(other: Plan, told: str) -> None:
+def test_what_another_plan_changes_is_named(other: ExperimentPlan, told: str) -> None:
     assert differences(identify(PLAN), identify(other)) == (told,)
 
 
@@ -92,7 +92,7 @@ def test_what_another_plan_changes_is_named(other: Plan, told: str) -> None:
         replace(PLAN, requests=(replace(PLAN.requests[0], line=7),)),
     ],
 )
-def test_what_changes_no_answer_is_no_difference(other: Plan) -> None:
+def test_what_changes_no_answer_is_no_difference(other: ExperimentPlan) -> None:
     assert differences(identify(PLAN), identify(other)) == ()
 
 
@@ -111,7 +111,7 @@ def test_a_run_is_read_as_it_was_written_and_holds_no_secret(tmp_path: Path) -> 
     assert read_run(tmp_path).identity == identify(PLAN)
     text = (tmp_path / "run.json").read_text()
     assert SECRET not in text
-    assert all(len(mark) == 4 for mark in json.loads(text)["identity"]["marks"].values())
+    assert all(len(mark) == 4 for mark in json.loads(text)["identity"]["hashes"].values())
 
 
 @pytest.mark.parametrize("name", ["run.json", "starts.jsonl"])

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.record import (
+from ci_doctor.correctness.evidence.finished_starts import (
     StartWriter,
     earlier_durations,
     read_starts,
     write_starts,
 )
-from ci_doctor.correctness.evidence.runs import write_run
+from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.errors import InfraError, UsageError
@@ -104,7 +104,7 @@ def test_an_earlier_run_that_was_asked_as_much_tells_how_long_a_start_takes(tmp_
     write(tmp_path, "A1", duration_s=80.0)
     failure = ServiceFailure(kind=FailureKind.DIED, service="v", message="m", duration_s=1.0)
     write(tmp_path, "B1", duration_s=2.0, failure=failure)
-    other = replace(IDENTITY, marks={"the command of the candidate": "ffff"})
+    other = replace(IDENTITY, hashes={"the command of the candidate": "ffff"})
     assert earlier_durations(tmp_path, other) == ((Arm.BASELINE, 80.0),)
     assert earlier_durations(tmp_path, replace(IDENTITY, requests="2" * 64)) == ()
     assert earlier_durations(tmp_path, replace(IDENTITY, settings={"passes": 9})) == ()

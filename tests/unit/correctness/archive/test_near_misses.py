@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.correctness.archive.near import NearMiss, explain_near_miss
+from ci_doctor.correctness.archive.near_misses import NearMiss, explain_near_miss
 from ci_doctor.identity.identity import Identity, differences
 
 
