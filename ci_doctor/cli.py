@@ -57,7 +57,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     help="Show the version.",
 )
 def root() -> None:
-    """An instrument for CI jobs that test LLM serving: prepare, run under evidence, explain, report."""
+    """Diagnostics for CI jobs testing LLM serving: prepare, run, explain, report."""
 
 
 def main(argv: Sequence[str]) -> int:

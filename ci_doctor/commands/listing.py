@@ -8,7 +8,7 @@ COMMANDS = {
         "Prepare",
         "Pin versions, set determinism variables, install preload shims; print what to export.",
     ),
-    "config": ("Prepare", "Show every configuration value and where it came from."),
+    "config": ("Prepare", "Print every configuration value and its origin."),
     "preload": (
         "Prepare",
         "Plan, install, show, verify or remove the preload shims of interpreters.",
@@ -16,16 +16,16 @@ COMMANDS = {
     "run": ("Run", "Prepare the same environment and become a command."),
     "correctness": (
         "Run",
-        "Start two servers, compare their answers byte for byte, and say what the difference means.",
+        "Start two servers, compare their answers byte for byte, and judge the difference.",
     ),
     "launch": (
         "Run",
         "Start services, run a command under them, stop everything; the first death ends it.",
     ),
-    "wait": ("Run", "Wait until a server that somebody else started is ready, or has died."),
+    "wait": ("Run", "Wait until a running server is ready or dead."),
     "restart-check": (
         "Run",
-        "Kill a service under load, start it again, and check what it promised.",
+        "Kill a service under load, start it again, and check its promises.",
     ),
     "import-race": (
         "Explain",
@@ -33,8 +33,8 @@ COMMANDS = {
     ),
     "explain": (
         "Explain",
-        "What a finding's rule, a verdict or an exit code means, and what to do.",
+        "Explain a finding's rule, a verdict or an exit code, and what to do.",
     ),
-    "report": ("Report", "Show written reports again, or publish them on Buildkite."),
-    "plugin": ("", "What the Buildkite plugin's hooks call."),
+    "report": ("Report", "Print written reports again, or publish them on Buildkite."),
+    "plugin": ("", "Called by the hooks of the Buildkite plugin."),
 }

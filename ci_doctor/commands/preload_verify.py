@@ -46,7 +46,7 @@ class Talk:
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="Runs of each race, with and without.",
+    help="Runs of each race, with and without the shim.",
 )
 @config_option
 @output_options
@@ -60,10 +60,10 @@ def verify(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Prove that the shim is armed, cheap, and wins the race which the interpreter loses without it.
+    """Prove that the shim is armed and cheap, and wins a race lost without it.
 
-    A stub stands in for the trigger, so neither a GPU nor the trigger's package is needed. Exit codes: 0 proven, or no
-    longer needed; 1 the shim fails; 86 nothing is proven.
+    A stub stands in for the trigger, so neither a GPU nor the trigger's package is needed. Exit
+    codes: 0 proven, or no longer needed; 1 the shim fails; 86 nothing is proven.
     """
     targets = pythons_meant(settings_of(config_path, pythons, venvs))
     claim(invocation.report_directory)
