@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where answers part, as bars: bins of a round width, positions in percent of the picture. Pure."""
+"""Where answers diverge, as bars: bins of a round width, positions in percent of the picture. Pure."""
 
 import math
 from collections.abc import Sequence
