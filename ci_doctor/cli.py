@@ -9,47 +9,11 @@ from types import FrameType
 import click
 
 from ci_doctor.commands.group import Group
-from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.errors import Terminated
 from ci_doctor.model.exit_code import ExitCode
-
-# name -> (help group, one line). The module is ci_doctor.commands.<name>, the function bears the same name:
-# `--help` and `--version` load none of them.
-COMMANDS = {
-    "setup-env": (
-        "Prepare",
-        "Pin versions, set determinism variables, install preload shims; print what to export.",
-    ),
-    "config": ("Prepare", "Show every configuration value and where it came from."),
-    "preload": (
-        "Prepare",
-        "Plan, install, show, verify or remove the preload shims of interpreters.",
-    ),
-    "run": ("Run", "Prepare the same environment and become a command."),
-    "correctness": (
-        "Run",
-        "Start two servers, compare their answers byte for byte, and say what the difference means.",
-    ),
-    "launch": (
-        "Run",
-        "Start services, run a command under them, stop everything; the first death ends it.",
-    ),
-    "wait": ("Run", "Wait until a server that somebody else started is ready, or has died."),
-    "restart-check": (
-        "Run",
-        "Kill a service under load, start it again, and check what it promised.",
-    ),
-    "import-race": (
-        "Explain",
-        "Record imports across threads, find import races, and make them fire.",
-    ),
-    "explain": (
-        "Explain",
-        "What a finding's rule, a verdict or an exit code means, and what to do.",
-    ),
-    "report": ("Report", "Show written reports again, or publish them on Buildkite."),
-    "plugin": ("", "What the Buildkite plugin's hooks call."),
-}
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.session import Session
 
 
 class Root(Group):
@@ -93,7 +57,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     help="Show the version.",
 )
 def root() -> None:
-    """An instrument for CI jobs that test LLM serving: prepare, run under evidence, explain, report."""
+    """Diagnostics for CI jobs testing LLM serving: prepare, run, explain, report."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -103,19 +67,19 @@ def main(argv: Sequence[str]) -> int:
         previous is not signal.SIG_IGN
     ):  # whoever started us so wants what `run` becomes to ignore it too
         signal.signal(signal.SIGTERM, _terminate)
-    invocation = Invocation.begin(argv)
+    session = Session(Invocation.begin(argv))
     try:
-        return _run(invocation)
+        return _run(session)
     except BaseException as error:  # noqa: BLE001 - also SystemExit: a project's own code is run in here, and may raise it
-        return _fail(error, invocation)
+        return _fail(error, session)
     finally:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _run(invocation: Invocation) -> int:
-    """Not `root.main`: it ends the process with 1 where the reader of stdout is gone."""
+def _run(session: Session) -> int:
+    """Not `root.main`: it ends the process with 1 if the reader of stdout is gone."""
     try:
-        with root.make_context("ci-doctor", list(invocation.argv), obj=invocation) as context:
+        with root.make_context("ci-doctor", list(session.invocation.argv), obj=session) as context:
             return int(root.invoke(context) or 0)
     except click.exceptions.Exit as ended:
         return ended.exit_code
@@ -124,7 +88,7 @@ def _run(invocation: Invocation) -> int:
         return ExitCode.USAGE
 
 
-def _fail(error: BaseException, invocation: Invocation) -> int:
+def _fail(error: BaseException, session: Session) -> int:
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
         return 128 + signal.SIGPIPE
     # The report is written in a moment; a second signal must not take it away.
@@ -134,7 +98,7 @@ def _fail(error: BaseException, invocation: Invocation) -> int:
     try:
         from ci_doctor.commands.failure import fail
 
-        return fail(error, invocation)
+        return fail(error, session)
     finally:
         for number, previous in impatient.items():
             signal.signal(number, previous)

@@ -10,6 +10,7 @@ import click
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.model.verdict import Verdict, exit_code
 
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
-    help="How often a regression may be told where there is none.",
+    help="Accepted probability of a false regression.",
 )
 @click.option(
-    "--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 where the verdict is flaky."
+    "--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 if the verdict is flaky."
 )
 @config_option
 @output_options
-@click.pass_obj
+@legacy
 def compare(
     invocation: Invocation,
     /,
@@ -53,10 +54,10 @@ def compare(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Compare samples that somebody else collected: A is the baseline's, B the candidate's.
+    """Compare samples collected elsewhere: A is the baseline's, B the candidate's.
 
-    Each is a file, or a directory in which every *.jsonl or *.txt is one start. Exit codes: 0 pass or flaky, 1 regression,
-    85 nondeterministic, 86 undecided, as where one start a side differs.
+    A and B are files, or directories with one *.jsonl or *.txt per start. Exit codes: 0 pass or
+    flaky, 1 regression, 85 nondeterministic, 86 undecided, for example if one start a side differs.
     """
     from ci_doctor.config import loading as config
     from ci_doctor.config.exit_codes import read_exit_codes
@@ -87,9 +88,12 @@ def _report(
     kept: bool,
 ) -> "Report":
     """What the two sides say of each other; `kept` asks for what only files and programs read."""
-    from ci_doctor.correctness.collected import describe
-    from ci_doctor.correctness.collected.divergences import partings
+    from ci_doctor.correctness.collected.cases import cases
+    from ci_doctor.correctness.collected.differences import collected_differences
+    from ci_doctor.correctness.collected.figures import facts
+    from ci_doctor.correctness.collected.findings import findings, void_finding
     from ci_doctor.correctness.collected.judge import judge
+    from ci_doctor.correctness.collected.sections import sections
     from ci_doctor.correctness.collected.settle import settle
     from ci_doctor.correctness.collected.sources import NoEvidenceError
     from ci_doctor.correctness.collected.survey import survey
@@ -106,18 +110,18 @@ def _report(
             verdict=Verdict.VOID,
             exit_code=code(Verdict.VOID),
             summary=str(error),
-            findings=_void(str(error)),
+            findings=(void_finding(str(error)),),
         )
     decision = judge(collected, Rules(alpha=alpha))
-    found = partings(collected, decision)
+    differences = collected_differences(collected, decision)
     return invocation.report(
         verdict=decision.verdict,
         exit_code=code(decision.verdict),
         summary=decision.reason,
-        findings=tuple(describe.findings(collected, decision, found)),
-        sections=describe.sections(collected, decision),
-        facts=describe.facts(collected, decision, found) if kept else {},
-        cases=describe.cases(collected, decision) if kept else (),
+        findings=tuple(findings(collected, decision, differences)),
+        sections=sections(collected, decision),
+        facts=facts(collected, decision, differences) if kept else {},
+        cases=cases(collected, decision) if kept else (),
     )
 
 
@@ -133,17 +137,3 @@ def _sides(paths: tuple[str, str], form: str | None) -> "tuple[list[Source], lis
     baseline, candidate = (sources(arm, path, known) for arm, path in zip(Arm, paths, strict=True))
     check(baseline, candidate)
     return baseline, candidate
-
-
-def _void(reason: str) -> tuple[object, ...]:
-    from ci_doctor.correctness.collected.describe import REMEDIES
-    from ci_doctor.model.finding import Finding, Severity
-
-    return (
-        Finding(
-            rule="correctness/void",
-            severity=Severity.WARNING,
-            summary=reason,
-            remedy=REMEDIES[Verdict.VOID],
-        ),
-    )

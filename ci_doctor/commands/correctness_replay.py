@@ -13,26 +13,20 @@ from msgspec import to_builtins
 
 from ci_doctor.commands.delivery import claim, deliver, write
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import output_options
 from ci_doctor.correctness.report.alignment import rows_around, visible
-from ci_doctor.correctness.report.differences import Pair
 from ci_doctor.correctness.report.figures import row_facts
-from ci_doctor.correctness.report.recorded import Recorded, choose_pair, read_request
-from ci_doctor.correctness.report.replay_lines import (
-    Block,
-    Line,
-    Mark,
-    alignment,
-    answers,
-    beside,
-    divergence_of,
-    numbers,
-    outputs_of,
-    plain,
-)
+from ci_doctor.correctness.report.marked_text import AnswerBlock, Line, Mark, plain
+from ci_doctor.correctness.report.pairs import AnswerPair
+from ci_doctor.correctness.report.recorded import RecordedRequest, read_request
+from ci_doctor.correctness.report.replay_answers import answers
+from ci_doctor.correctness.report.replay_lines import alignment, beside, numbers
+from ci_doctor.correctness.report.replay_pair import choose_pair, divergence_of, outputs_of
 from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.errors import UsageError
-from ci_doctor.model.report import Report, Section
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.layout import wrap
 from ci_doctor.system.secrets.redaction import Redactor
@@ -50,14 +44,14 @@ _STYLES: dict[Mark, dict[str, Any]] = {
 @click.option(
     "--run", "run_directory", metavar="DIR", required=True, help="The report directory of a run."
 )
-@click.option("--request", metavar="ID", required=True, help="The request to show.")
+@click.option("--request", metavar="ID", required=True, help="The request to print.")
 @click.option(
     "--starts",
     metavar="A1,B1",
-    help="Two starts, or one to compare its passes. [default: what tells most]",
+    help="Two starts, or one to compare its passes. [default: the most informative pair]",
 )
 @output_options
-@click.pass_obj
+@legacy
 def replay(
     invocation: Invocation,
     run_directory: str,
@@ -66,9 +60,9 @@ def replay(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Show one request of a run: what every start answered, and where two of the answers part. Starts no server.
+    """Print one request of a run: the answer of every start, and the difference. Starts no server.
 
-    Ends with 0 once it is shown, whatever it shows.
+    Exits with 0 once the request is printed.
     """
     names = _names(starts)
     recorded = read_request(Path(run_directory), request)
@@ -109,7 +103,9 @@ def _width() -> int:
     return min(shutil.get_terminal_size((80, 24)).columns, 120) if sys.stdout.isatty() else 80
 
 
-def _blocks(recorded: Recorded, pair: Pair | None, width: int) -> tuple[Block, ...]:
+def _blocks(
+    recorded: RecordedRequest, pair: AnswerPair | None, width: int
+) -> tuple[AnswerBlock, ...]:
     if pair is None:
         return (answers(recorded, width),)
     at = divergence_of(recorded, pair, width)
@@ -124,7 +120,10 @@ def _blocks(recorded: Recorded, pair: Pair | None, width: int) -> tuple[Block, .
 
 
 def _report(
-    invocation: Invocation, recorded: Recorded, pair: Pair | None, blocks: Sequence[Block]
+    invocation: Invocation,
+    recorded: RecordedRequest,
+    pair: AnswerPair | None,
+    blocks: Sequence[AnswerBlock],
 ) -> Report:
     same = pair is None or (pair.left is not None and pair.left == pair.right)
     facts: dict[str, Any] = {
@@ -142,15 +141,15 @@ def _report(
         verdict=Verdict.PASS,
         exit_code=0,
         summary=f"request {visible(recorded.request)}: {recorded.kind}: {explain(recorded.kind)}{told}",
-        sections=tuple(
-            Section(title=block.title, lines=tuple(plain(line) for line in block.lines))
+        tables=tuple(
+            text_table(title=block.title, lines=tuple(plain(line) for line in block.lines))
             for block in blocks
         ),
         facts=facts,
     )
 
 
-def _divergence_facts(recorded: Recorded, pair: Pair) -> dict[str, Any]:
+def _divergence_facts(recorded: RecordedRequest, pair: AnswerPair) -> dict[str, Any]:
     at = divergence_of(recorded, pair, 80)
     left, right = outputs_of(recorded, pair)
     rows = rows_around(left, right, at) if left is not None and right is not None else ()
@@ -162,7 +161,7 @@ def _divergence_facts(recorded: Recorded, pair: Pair) -> dict[str, Any]:
     }
 
 
-def _show(summary: Sequence[str], blocks: Sequence[Block], redactor: Redactor) -> None:
+def _show(summary: Sequence[str], blocks: Sequence[AnswerBlock], redactor: Redactor) -> None:
     """On stdout; click leaves the colours out where that is no terminal."""
     colour = None if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else False
     for text in summary:

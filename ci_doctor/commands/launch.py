@@ -19,6 +19,7 @@ from ci_doctor.commands.launch_output import (
     take_secrets_out,
     would_do,
 )
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.live import LiveLines
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.warm_up import WarmUp
@@ -51,13 +52,13 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "services",
     multiple=True,
     metavar="NAME[='CMD']",
-    help="Start this one. Repeatable. [default: all]",
+    help="Start this service. Repeatable. [default: all]",
 )
 @click.option(
     "--ready",
     multiple=True,
     metavar="NAME=PROBE",
-    help="How to ask whether it is ready. Repeatable.",
+    help="Readiness check of a service. Repeatable.",
 )
 @click.option(
     "--needs",
@@ -68,20 +69,20 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 @click.option(
     "--timeout",
     metavar="S",
-    help="What all have together to become ready. [default: start_timeout of each]",
+    help="Time for all services together to become ready. [default: start_timeout of each]",
 )
 @click.option(
     "--events",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write events here, JSON lines.",
+    help="Write events to this file, as JSON lines.",
 )
-@click.option("--follow", is_flag=True, help="Show what the services write, on stderr.")
+@click.option("--follow", is_flag=True, help="Print the services' output on stderr.")
 @config_option
 @dry_run_option
 @output_options
 @click.argument("client", nargs=-1, type=click.UNPROCESSED)
-@click.pass_obj
+@legacy
 def launch(
     invocation: Invocation,
     /,
@@ -100,8 +101,9 @@ def launch(
 ) -> int:
     """Start services, wait until all are ready, run CLIENT under them, stop everything.
 
-    Ends with CLIENT's status; with 1 where a service dies or is not ready in time, and with 75 where that has a cause
-    outside the change. Without CLIENT the services run until a signal comes or one of them dies.
+    Exits with CLIENT's status, with 1 if a service dies or is not ready in time, and with 75 if the
+    cause lies outside the change. Without CLIENT the services run until a signal arrives or one of
+    them dies.
     """
     if client and client != invocation.argv[len(invocation.own_argv) + 1 :]:
         # Without it a reader could not tell whose option `--json` is.

@@ -7,26 +7,72 @@ from typing import Any, TypeVar
 
 import click
 
+from ci_doctor.session.session import Session
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+pass_session = click.make_pass_decorator(Session)
+
+
 def output_options(function: F) -> F:
-    """`--json` and `--report-dir`: every command has them."""
+    """`--json` and `--report-dir`: every command has them, and the session keeps what they say."""
     for option in (
         click.option(
             "--report-dir",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Write report.json, report.md and junit.xml here. [default: a folder in $CI_DOCTOR_REPORT_DIR, if set]",
+            expose_value=False,
+            is_eager=True,
+            callback=_keep_directory,
+            help="Write report.json, report.md and junit.xml to this directory. "
+            "[default: a folder in $CI_DOCTOR_REPORT_DIR, if that is set]",
         ),
         click.option(
             "--json",
-            "as_json",
             is_flag=True,
-            help="Print the report as JSON on stdout; all talk goes to stderr.",
+            expose_value=False,
+            is_eager=True,
+            callback=_keep_json,
+            help="Print the report as JSON on stdout; all other output goes to stderr.",
         ),
     ):
         function = option(function)
     return function
+
+
+def _keep_directory(context: click.Context, _option: click.Parameter, value: Path | None) -> None:
+    _session(context).named_directory = value
+
+
+def _keep_json(context: click.Context, _option: click.Parameter, value: bool) -> None:
+    _session(context).as_json = bool(value)
+
+
+def _session(context: click.Context) -> Session:
+    session = context.find_object(Session)
+    assert session is not None  # noqa: S101 - cli makes one for every command line
+    return session
+
+
+@click.command("output")
+@output_options
+def _output() -> None:
+    """The options of output alone."""
+
+
+def read_output_options(session: Session) -> None:
+    """Let the session know what `--json` and `--report-dir` say on a command line that click could not parse.
+
+    An error about the command line must find its way to the report that was asked for.
+    """
+    _output.make_context(
+        "output",
+        list(session.invocation.own_argv),
+        obj=session,
+        resilient_parsing=True,
+        ignore_unknown_options=True,
+        allow_extra_args=True,
+    )
 
 
 def config_option(function: F) -> F:
@@ -41,9 +87,9 @@ def config_option(function: F) -> F:
 
 def dry_run_option(function: F) -> F:
     """`--dry-run`."""
-    return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(
-        function
-    )
+    return click.option(
+        "--dry-run", is_flag=True, help="Print the planned actions; change nothing."
+    )(function)
 
 
 def environment_options(function: F) -> F:
@@ -53,14 +99,14 @@ def environment_options(function: F) -> F:
             "--allow-fallback",
             is_flag=True,
             default=None,
-            help="Pin even where a shallow clone hides the real version.",
+            help="Pin even if a shallow clone hides the real version.",
         ),
         click.option(
             "--preload",
             multiple=True,
             metavar="RULE",
-            help="Import a module before a trigger, by TRIGGER=MODULE[:ATTR,ATTR] or the name of a preset (vllm): by a shim that "
-            "is installed, or with `run` for CMD alone. Repeatable.",
+            help="Import a module before a trigger: TRIGGER=MODULE[:ATTR,ATTR], or the name of "
+            "a preset (vllm). Installs a shim; with `run` it applies to CMD alone. Repeatable.",
         ),
         click.option(
             "--determinism",

@@ -14,21 +14,22 @@ from ci_doctor.buildkite.plugin import (
 )
 from ci_doctor.commands.exports_output import put
 from ci_doctor.commands.group import Group
-from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.report import publish_all, read_reports
 from ci_doctor.environment.exports import ExportFormat, render
 from ci_doctor.errors import CiDoctorError
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.session import Session
+from ci_doctor.session.written import publish_all, read_reports
 
 
 @click.group("plugin", cls=Group, hidden=True)
 def plugin() -> None:
-    """What the Buildkite plugin's hooks call."""
+    """Called by the hooks of the Buildkite plugin."""
 
 
 @plugin.command("pre-command")
 @click.pass_context
 def pre_command(context: click.Context) -> int:
-    """Print what the hook evaluates: the exports of setup-env, and where this job's reports go."""
+    """Print shell code for the hook: the exports of setup-env, and this job's report directory."""
     options = read_plugin_options(os.environ)
     root = report_root(options, os.environ)
     os.environ[REPORT_DIR_VARIABLE] = str(root)
@@ -36,8 +37,8 @@ def pre_command(context: click.Context) -> int:
         from ci_doctor.commands.setup_env import setup_env
 
         words = setup_env_arguments(options)
-        invocation = Invocation.begin(["setup-env", *words])
-        with setup_env.make_context("setup-env", words, parent=context, obj=invocation) as inner:
+        session = Session(Invocation.begin(["setup-env", *words]))
+        with setup_env.make_context("setup-env", words, parent=context, obj=session) as inner:
             code = int(setup_env.invoke(inner) or 0)
         if code:
             return code
@@ -47,7 +48,7 @@ def pre_command(context: click.Context) -> int:
 
 @plugin.command("pre-exit")
 def pre_exit() -> int:
-    """Publish this job's reports. Ends with 0 whatever happens: the job's status is not ours to change."""
+    """Publish this job's reports. Always exits with 0, to leave the job's status unchanged."""
     try:
         options = read_plugin_options(os.environ)
         lines: list[str] = []

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.restart_output import (
     PhaseLines,
@@ -35,44 +36,42 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
 @click.command("restart-check")
+@click.option("--kill", metavar="NAME", help="The service to kill. [default: the answering one]")
+@click.option("--signal", metavar="NAME", help="The signal for the kill. [default: SIGKILL]")
 @click.option(
-    "--kill", metavar="NAME", help="The service that is killed. [default: the one that answers]"
+    "--at", type=float, metavar="F", help="Kill after this fraction of the load. [default: 0.5]"
 )
-@click.option("--signal", metavar="NAME", help="How. [default: SIGKILL]")
-@click.option(
-    "--at", type=float, metavar="F", help="When: after this fraction of the load. [default: 0.5]"
-)
-@click.option("--outage", metavar="S", help="From its end to its relaunch. [default: 5s]")
+@click.option("--outage", metavar="S", help="Time from its end to its relaunch. [default: 5s]")
 @click.option("--requests", metavar="FILE", help="JSONL, one request a line.")
 @click.option(
-    "--concurrency", type=click.IntRange(min=1), help="Requests under way at once. [default: 40]"
+    "--concurrency", type=click.IntRange(min=1), help="Requests in flight at once. [default: 40]"
 )
 @click.option(
-    "--request-timeout", metavar="S", help="A request that takes longer is hung. [default: 30s]"
+    "--request-timeout", metavar="S", help="A longer request counts as hung. [default: 30s]"
 )
 @click.option(
     "--recovery-timeout",
     metavar="S",
-    help="What it has to recover after its relaunch. [default: 120s]",
+    help="Time to recover after the relaunch. [default: 120s]",
 )
 @click.option(
     "--throughput",
     type=float,
     metavar="R",
-    help="The least ratio of after to before; 0: any. [default: 0.8]",
+    help="Lowest accepted ratio of after to before; 0: any. [default: 0.8]",
 )
 @click.option(
     "--same-outputs/--no-same-outputs",
     default=None,
-    help="Ask for the baseline's answers, byte for byte.",
+    help="Require the baseline's answers, byte for byte.",
 )
 @click.option(
-    "--budget", metavar="S", help="Wall clock for the whole, report included. [default: 25m]"
+    "--budget", metavar="S", help="Wall clock for the whole run, report included. [default: 25m]"
 )
 @config_option
 @dry_run_option
 @output_options
-@click.pass_obj
+@legacy
 def restart_check(
     invocation: Invocation,
     /,
@@ -83,10 +82,11 @@ def restart_check(
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
     **flags: Any,
 ) -> int:
-    """Kill a service under load, start it again, and check what clients may expect of that.
+    """Kill a service under load, start it again, and check its promises to clients.
 
-    No request may hang, the port, the processes and the memory must be released, and the service must come back in time,
-    answering as fast as before. Exit codes: 0 pass, 1 a promise is broken, 75 infra, 86 nothing is proven.
+    No request may hang. The port, the processes and the memory must be released. The service must
+    be ready again in time, and answer as fast as before. Exit codes: 0 pass, 1 a promise is broken,
+    75 infra, 86 nothing is proven.
     """
     directory = invocation.report_directory or DEFAULT_DIRECTORY
     if dry_run:

@@ -11,6 +11,7 @@ import click
 from ci_doctor.commands import exports_output
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -33,17 +34,17 @@ from ci_doctor.system.files.atomic import write_atomically
     type=click.Choice([str(item) for item in ExportFormat]),
     default="shell",
     show_default=True,
-    help="How the exports are written.",
+    help="Format of the exports.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Replace this file by the exports, instead of writing them to stdout.",
+    help="Write the exports to this file instead of stdout.",
 )
 @config_option
 @dry_run_option
 @output_options
-@click.pass_obj
+@legacy
 def setup_env(
     invocation: Invocation,
     /,
@@ -58,8 +59,8 @@ def setup_env(
 ) -> int:
     """Prepare a job's environment and print what to export.
 
-    In a job: eval "$(ci-doctor setup-env)". On an error the shell format prints a statement that fails, and with --output
-    that is all the file then holds.
+    In a job: eval "$(ci-doctor setup-env)". On an error the shell format prints only a failing
+    statement, or writes it to the file of --output.
     """
     directory = invocation.report_directory
     claim(directory)
@@ -78,7 +79,7 @@ def setup_env(
         directory=directory,
     )
     if code:
-        exports_output.print_failing_statement(invocation, code)
+        exports_output.print_failing_statement(invocation.argv, code)
     elif output is None and not (dry_run or as_json):
         exports_output.put(text)
     return code
@@ -123,7 +124,7 @@ def describe(
         exit_code=0,
         summary=summary,
         findings=(*preparation.findings, *told),
-        sections=preparation.sections,
+        tables=preparation.tables,
         cases=preparation.cases,
         facts=preparation.facts,
     )

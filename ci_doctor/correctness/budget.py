@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.config import loading as config
 from ci_doctor.correctness.settings import CorrectnessSettings
-from ci_doctor.render import phrases
+from ci_doctor.render import figures
 
 DEFAULT_BUDGET_S = 25 * 60.0
 # Part of a budget is kept for stopping the last start, and for the report.
@@ -66,7 +66,7 @@ def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
     margin_s = min(max(LEAST_MARGIN_S, MARGIN_SHARE * timeout_s), timeout_s / 2)
     seconds = timeout_s - margin_s
     return seconds, (
-        f"budget {phrases.duration(seconds)}: the step's timeout of "
-        f"{phrases.duration(timeout_s)} (BUILDKITE_TIMEOUT), less {phrases.duration(margin_s)} "
+        f"budget {figures.duration(seconds)}: the step's timeout of "
+        f"{figures.duration(timeout_s)} (BUILDKITE_TIMEOUT), less {figures.duration(margin_s)} "
         "for checkout, setup and upload"
     )

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.correctness.estimate import Estimate, EstimateSource
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.render import phrases
+from ci_doctor.render import figures
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     """How many starts fit into `left_s` seconds, and what stays undecided. No full stop."""
     remaining = schedule.remaining
     fitting = estimate.fitting(remaining, left_s)
-    left = f"{phrases.duration(max(0.0, left_s))} left"
+    left = f"{figures.duration(max(0.0, left_s))} left"
     if fitting == len(remaining):
         return f"{left}: {_all_fit(estimate, schedule, left_s)}"
     if estimate.source is EstimateSource.ASSUMED and not fitting:
@@ -81,7 +81,7 @@ def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     pace = statistics.fmean(estimate.start_s.values())
     room = "any number of starts"
     if pace > 0:
-        room = phrases.amount(math.floor(left_s / pace), "start")
+        room = figures.amount(math.floor(left_s / pace), "start")
     most, fewest = len(schedule.remaining), schedule.fewest
     needs = str(most) if fewest == most else f"{fewest} to {most}"
     return (

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.cli import COMMANDS
+from ci_doctor.catalogue import all_rules
+from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
-from ci_doctor.model.rules import RULES
 from ci_doctor.model.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
+RULES = all_rules()
 
 
 def findings_page() -> str:
@@ -20,7 +21,7 @@ def findings_page() -> str:
         "# Findings",
         "",
         "Every rule that a finding may name, by family. `ci-doctor explain RULE` prints the same. This page is made from",
-        "`ci_doctor/model/rules.py`; a test holds both together.",
+        "the rooms' own rules (`ci_doctor/catalogue.py` lists them); a test holds both together.",
     ]
     family = ""
     for rule, text in sorted(RULES.items()):
@@ -33,7 +34,7 @@ def findings_page() -> str:
             "",
             text.meaning,
             "",
-            f"**What to do.** {text.remedy}",
+            f"**What to do.** {text.remedy or 'Nothing.'}",
         ]
     return "\n".join(lines) + "\n"
 
@@ -42,16 +43,17 @@ def exit_codes_page() -> str:
     lines = [
         "# Exit codes",
         "",
-        "One number per outcome, so that a pipeline can decide without reading a log. `ci-doctor explain 75` prints the same.",
+        "Each outcome has one exit code, so a pipeline can decide without reading a log. `ci-doctor explain 75` prints",
+        "the same text.",
         "",
         "| code | meaning | what to do |",
         "|--:|---|---|",
         *(f"| {int(code)} | {text.meaning} | {text.remedy} |" for code, text in EXIT_CODES.items()),
         "",
-        "125 is never used (buildkite-agent rewrites it to -1); 126, 127 and 128+n belong to the shell, and `ci-doctor run -- CMD`",
-        "hands on the status of CMD, with 127 where CMD does not exist and 126 where it cannot be run.",
+        "ci-doctor never uses 125, because buildkite-agent rewrites it to -1. 126, 127 and 128+n belong to the shell.",
+        "`ci-doctor run -- CMD` returns the status of CMD, 127 if CMD does not exist, and 126 if it cannot be run.",
         "",
-        "Because 75 is retried it never hides a regression: where the baseline starts and answers, and the candidate fails in",
+        "Pipelines retry 75, so it never hides a regression. If the baseline starts and answers, and the candidate fails in",
         "every start, the verdict is `regression`.",
         "",
         "## Verdicts",
@@ -63,7 +65,8 @@ def exit_codes_page() -> str:
             for verdict, text in VERDICTS.items()
         ),
         "",
-        "With 2, 70, 130 and 143 a report's `verdict` is null and its `error` says what happened.",
+        "The verdict alone decides the exit code. With 2, 70, 130 and 143 a report's `verdict` is null and its `error` says what",
+        "happened. The verdict is null, and the exit code 0, if nothing was judged (`explain`, `config show`, a dry run).",
         "",
         "## A repository's own codes",
         "",
@@ -72,7 +75,8 @@ def exit_codes_page() -> str:
         "infra = 255          # vLLM's pipelines retry 255",
         "```",
         "",
-        "A verdict's code may be 1 to 124 or 255, but not 2 or 70, and neither `infra` nor `nondeterministic` may share the one of `regression`.",
+        "A verdict's code may be 1 to 124 or 255, but not 2 or 70. `failed` may share the code of `regression`; neither `infra` nor",
+        "`nondeterministic` may share one with either.",
         "",
         "## In a pipeline",
         "",
@@ -119,7 +123,7 @@ def test_every_rule_that_the_code_names_is_explained() -> None:
         )
     )
 
-    assert named <= set(RULES), f"not in ci_doctor/model/rules.py: {sorted(named - set(RULES))}"
+    assert named <= set(RULES), f"not in ci_doctor/catalogue.py: {sorted(named - set(RULES))}"
 
 
 def test_every_command_stands_in_the_readme() -> None:

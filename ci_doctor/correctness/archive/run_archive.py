@@ -18,7 +18,7 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import phrases
+from ci_doctor.render import figures
 from ci_doctor.services.check import start_order
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -52,7 +52,7 @@ class RunArchive(Struct, frozen=True, kw_only=True):
         """What a person should know before the first start."""
         if self.matches.starts:
             newest = self.matches.starts[0]
-            count = phrases.amount(len(self.matches.starts), "archived baseline start")
+            count = figures.amount(len(self.matches.starts), "archived baseline start")
             yield f"{count} found under the same identity; the newest is of {newest.build}"
             if self.matches.unknown:
                 yield f"assumed to match, since nobody knows: {', '.join(self.matches.unknown)}"
@@ -131,7 +131,7 @@ def keep_baseline(
     except (CiDoctorError, ValueError) as error:
         # The verdict stands, whether or not a later build profits from it.
         return (f"the baseline could not be archived: {error}",)
-    return (f"{phrases.amount(len(fit), 'baseline start')} archived in {archive.directory}",)
+    return (f"{figures.amount(len(fit), 'baseline start')} archived in {archive.directory}",)
 
 
 def _may_write(write: ArchiveWrite, environ: Mapping[str, str]) -> tuple[bool, str]:

@@ -11,7 +11,8 @@ from ci_doctor.buildkite import publish as publishing
 from ci_doctor.buildkite.agent import Agent, AgentResult
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.publish import publish, worst_verdict
-from ci_doctor.model.report import Failure, Report
+from ci_doctor.model.outcome import Failure
+from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict, exit_code
 from tests.support import stand_in_agent
 
@@ -203,10 +204,8 @@ def test_annotations_can_be_switched_off(tmp_path: Path) -> None:
 
     build.publish((build.folder("correctness"), a_report()), annotate=False)
 
-    assert [call["argv"][0] for call in stand_in_agent.calls(build.log)] == [
-        "artifact",
-        "meta-data",
-    ]  # type: ignore[index]
+    calls = stand_in_agent.calls(build.log)
+    assert [call["argv"][0] for call in calls] == ["artifact", "meta-data"]  # type: ignore[index]
 
 
 def test_a_failing_annotation_holds_up_nothing_else(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.collected.entries import read
-from ci_doctor.correctness.collected.formats import Format
+from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.pieces import alike, head, is_answer, token
 from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.correctness.evidence.run_identity import write_run
@@ -95,19 +95,19 @@ def test_a_run_of_former_files_is_replayed(tmp_path: Path) -> None:
 
 
 def test_collected_samples_of_former_files_are_the_same_entries() -> None:
-    former, todays = (read(Format.OURS, line(value)) for value in (FORMER, CURRENT))
-    without = read(Format.OURS, line({**CURRENT, "prompt_facts": {}}))
+    former, todays = (read(SampleFormat.OURS, line(value)) for value in (FORMER, CURRENT))
+    without = read(SampleFormat.OURS, line({**CURRENT, "prompt_facts": {}}))
     assert former == todays != without
 
 
 def test_the_fast_comparison_knows_the_lines_of_both_times() -> None:
     for value in (FORMER, CURRENT, {key: FORMER[key] for key in FORMER if key != "said"}):
         left, right = line(value), line({**value, "meta": {"id": "y"}})
-        begin = head(Format.OURS, left)
+        begin = head(SampleFormat.OURS, left)
         assert begin is not None
-        assert is_answer(Format.OURS, left)
-        assert token(Format.OURS, left, begin.at) is not None, value
-        assert alike(Format.OURS, left, begin.at, right, begin.at), value
+        assert is_answer(SampleFormat.OURS, left)
+        assert token(SampleFormat.OURS, left, begin.at) is not None, value
+        assert alike(SampleFormat.OURS, left, begin.at, right, begin.at), value
 
 
 def test_a_former_archived_start_is_found(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The findings of collected samples, each with its evidence and what to do next. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from ci_doctor.correctness.collected.counts import kind_counts
+from ci_doctor.correctness.collected.differences import (
+    SHOWN,
+    TELLING,
+    CollectedDifference,
+    difference_lines,
+)
+from ci_doctor.correctness.collected.formats import SampleFormat
+from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.report.start_findings import distinct_errors
+from ci_doctor.correctness.verdict.compare import explain
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.verdict import Verdict
+
+REMEDIES = {
+    Verdict.REGRESSION: (
+        "compare the answers shown in the two files; ci-doctor correctness can start both servers "
+        "and find out more"
+    ),
+    Verdict.FLAKY: (
+        "the change may go in; to make starts of the baseline differ less: "
+        "ci-doctor setup-env --determinism strict"
+    ),
+    Verdict.INCONCLUSIVE: "ci-doctor correctness compare DIR DIR, each with a file for each start",
+    Verdict.VOID: (
+        "this proves nothing either way: fix the named cause, then collect the samples again"
+    ),
+}
+_ABOUT_ANSWERS = {Verdict.REGRESSION, Verdict.FLAKY, Verdict.INCONCLUSIVE}
+_MOST_EXCERPT = 300
+
+
+def void_finding(reason: str) -> Finding:
+    """The finding about files that prove nothing."""
+    return Finding(
+        rule="correctness/void",
+        severity=Severity.WARNING,
+        summary=reason,
+        remedy=REMEDIES[Verdict.VOID],
+    )
+
+
+def findings(
+    collected: Collected, decision: Decision, differences: Sequence[CollectedDifference]
+) -> Iterator[Finding]:
+    """The verdict's own finding first, then what was not answered."""
+    if decision.verdict is not Verdict.PASS:
+        regression = decision.verdict is Verdict.REGRESSION
+        yield Finding(
+            rule=f"correctness/{decision.verdict}",
+            severity=Severity.ERROR if regression else Severity.WARNING,
+            summary=_which(collected, decision) or decision.reason,
+            evidence=tuple(_evidence(each) for each in differences[:SHOWN]),
+            remedy=REMEDIES.get(decision.verdict),
+        )
+    yield from _unanswered(collected)
+    yield from _empty(collected)
+
+
+def _which(collected: Collected, decision: Decision) -> str | None:
+    """The requests of the most telling kind; None if the verdict has another reason."""
+    if decision.verdict not in _ABOUT_ANSWERS:
+        return None
+    counts = kind_counts(collected, decision)
+    for kind in TELLING:
+        if counts[kind]:
+            odd = collected.survey.odd
+            names = [request for request in odd if decision.kinds.get(request) is kind]
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            return f"{', '.join(names[:SHOWN])}{more}: {explain(kind)}"
+    return None
+
+
+def _evidence(difference: CollectedDifference) -> Evidence:
+    excerpt = "\n".join(difference_lines(difference))
+    place = difference.place
+    if place is None:
+        return Evidence(file=None, excerpt=excerpt)
+    # LMCache's format has blocks of several lines: their number is no line.
+    line = None if place.source.form is SampleFormat.LMCACHE else place.line
+    return Evidence(file=str(place.source.path), line=line, excerpt=excerpt)
+
+
+def _unanswered(collected: Collected) -> Iterator[Finding]:
+    files = {start.name: str(start.source.path) for start in collected.survey.starts}
+    total = len(collected.survey.requests)
+    for name, errors in collected.errors.items():
+        evidence = []
+        for request, text in distinct_errors(errors, SHOWN):
+            excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
+            evidence.append(Evidence(file=files[name], excerpt=excerpt))
+        yield Finding(
+            rule="correctness/unanswered",
+            severity=Severity.WARNING,
+            summary=f"{len(errors)} of {total} requests have no answer in {name}",
+            evidence=tuple(evidence),
+        )
+
+
+def _empty(collected: Collected) -> Iterator[Finding]:
+    for start in collected.starts:
+        if start.empty:
+            yield Finding(
+                rule="correctness/empty-answers",
+                severity=Severity.NOTE,
+                summary=f"{start.empty} answers of {start.name} hold no text",
+                remedy="see the files",
+            )
+            return

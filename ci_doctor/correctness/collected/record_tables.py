@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answers of several starts side by side: by id, or by line. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from ci_doctor.correctness.collected.sources import NoEvidenceError, SourcePosition
+from ci_doctor.correctness.collected.start_records import (
+    CollectedStart,
+    FileStart,
+    SurveyRecord,
+)
+from ci_doctor.correctness.settings import Arm
+
+ChosenStart = tuple[CollectedStart, FileStart]
+# By pass, the positions of a start's answers to one request; more than one if its id is not unique.
+Positions = dict[int, list[SourcePosition]]
+
+_Records = dict[int, list[SurveyRecord]]
+_Table = dict[str, _Records]
+
+
+class AlignedRecords(Struct, frozen=True, kw_only=True):
+    """All requests, and by `odd` request the positions of each start's answers.
+
+    A request is odd if its answers are not known to be the same everywhere. `passes` is how often
+    each start got it.
+    """
+
+    requests: list[str]
+    odd: dict[str, list[Positions]]
+    passes: int
+    by_line: bool
+
+
+def align(chosen: Sequence[ChosenStart]) -> AlignedRecords:
+    """The answers of all starts side by side. Raises NoEvidenceError if they do not match."""
+    passes = _passes(chosen)
+    by_line = _by_line(chosen)
+    tables = [_table(file_start.records, by_line=by_line) for _, file_start in chosen]
+    # A dict, and not a set: requests stay in the order of the files.
+    requests: dict[str, None] = {}
+    for table in tables:
+        requests.update(dict.fromkeys(table))
+    odd = {}
+    for request in requests:
+        columns = [table.get(request, {}) for table in tables]
+        if not _same(columns, passes):
+            odd[request] = [_positions(column) for column in columns]
+    return AlignedRecords(requests=list(requests), odd=odd, passes=passes, by_line=by_line)
+
+
+def _passes(chosen: Sequence[ChosenStart]) -> int:
+    passes = {}
+    for start, file_start in chosen:
+        passes[start.name] = max(record.pass_ for record in file_start.records)
+    if len(set(passes.values())) > 1:
+        counts = ", ".join(f"{name} {number}" for name, number in passes.items())
+        raise NoEvidenceError(f"the starts have different numbers of passes: {counts}")
+    return next(iter(passes.values()))
+
+
+def _by_line(chosen: Sequence[ChosenStart]) -> bool:
+    """Whether lines are compared instead of ids. Raises NoEvidenceError if neither can be."""
+    by_arm: dict[Arm, set[str]] = {arm: set() for arm in Arm}
+    counts = set()
+    all_ids: set[str] = set()
+    unique = True
+    for start, file_start in chosen:
+        ids = {record.id for record in file_start.records if record.id is not None}
+        unique = unique and all_ids.isdisjoint(ids)
+        all_ids |= ids
+        by_arm[start.arm] |= ids
+        counts.add(len(file_start.records))
+    as_many = len(counts) == 1
+    if not all_ids:
+        if as_many:
+            return True
+        raise NoEvidenceError("the answers have no ids, and the files do not hold as many of them")
+    if not by_arm[Arm.BASELINE].isdisjoint(by_arm[Arm.CANDIDATE]):
+        return False
+    random = all(start.source.form.has_random_ids for start, _ in chosen)
+    # An id that two files share was not made up for each answer: then the lines prove nothing.
+    if as_many and random and unique:
+        return True
+    raise NoEvidenceError("the two sides have no request id in common")
+
+
+def _table(records: Iterable[SurveyRecord], *, by_line: bool) -> _Table:
+    """Every record by request and pass."""
+    table: _Table = {}
+    for number, record in enumerate(records, start=1):
+        name = f"line {number}" if by_line else record.id or f"line {record.position.line}"
+        # A duplicate id keeps both records: neither is known to be its answer.
+        table.setdefault(name, {}).setdefault(record.pass_, []).append(record)
+    return table
+
+
+def _positions(column: _Records) -> Positions:
+    positions = {}
+    for number, records in column.items():
+        positions[number] = [record.position for record in records]
+    return positions
+
+
+def _same(columns: Sequence[_Records], passes: int) -> bool:
+    """Whether every start has one answer in every pass, and the bytes of all are the same."""
+    if any(len(column) != passes for column in columns):
+        return False
+    tokens = set(_tokens(columns))
+    return len(tokens) == 1 and None not in tokens
+
+
+def _tokens(columns: Iterable[_Records]) -> Iterator[bytes | None]:
+    for column in columns:
+        for records in column.values():
+            yield records[0].token if len(records) == 1 else None

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of the picture about differences: their kind, their position, and passes. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median_low
+
+from ci_doctor.correctness.report.clusters import within
+from ci_doctor.correctness.report.differences import AnswerDifference
+from ci_doctor.correctness.report.divergence import Unit
+from ci_doctor.correctness.report.hardness import Hardness
+from ci_doctor.correctness.results import Experiment
+
+Row = tuple[str, str]
+
+_NAMED = 4
+_EXACT_ULP = 100_000
+
+
+def difference_rows(
+    experiment: Experiment, differences: Sequence[AnswerDifference]
+) -> Iterator[Row]:
+    """What kind the differences are, where the first is, and whether passes of a start differ."""
+    if differences:
+        yield "kind", _hardness_counts(differences)
+    unit, positions = positions_of(differences)
+    if positions:
+        yield "first at", f"{unit} {_spread(positions)}{_drift(differences)}"
+    inside = within(experiment)
+    varying = [f"{name} {count}" for name, count in inside.items() if count]
+    if varying:
+        more = f" and {len(varying) - _NAMED} more starts" if len(varying) > _NAMED else ""
+        yield "passes", f"requests that differ inside a start: {', '.join(varying[:_NAMED])}{more}"
+    elif inside and differences:
+        yield "passes", "no request differs inside a start"
+
+
+def _hardness_counts(differences: Sequence[AnswerDifference]) -> str:
+    counts = Counter(difference.divergence.hardness for difference in differences)
+    words = ", ".join(f"{counts[kind]} {kind}" for kind in Hardness if counts[kind])
+    if counts[Hardness.UNKNOWN] == len(differences):
+        return f"{words}: with `logprobs` a request tells rounding from a fault"
+    return words
+
+
+def _spread(positions: Sequence[int]) -> str:
+    if positions[0] == positions[-1]:
+        return str(positions[0])
+    return f"{positions[0]} to {positions[-1]}, median {median_low(positions)}"
+
+
+def _drift(differences: Sequence[AnswerDifference]) -> str:
+    """How far log-probabilities differed before the answers did: a sign that rounding adds up."""
+    distances = []
+    for difference in differences:
+        at = difference.divergence
+        # If numbers alone differ, `ulp` is the difference itself and not what came before it.
+        if at.ulp is not None and at.hardness is not Hardness.NUMBERS:
+            distances.append(at.ulp)
+    if not distances:
+        return ""
+    return f"; log-probabilities up to {_steps(max(distances))} ULP apart before"
+
+
+def _steps(ulp: int) -> str:
+    """`3`, `6.3 million`: a large distance needs no digits."""
+    return str(ulp) if ulp < _EXACT_ULP else f"{ulp / 1e6:.1f} million"
+
+
+def positions_of(differences: Sequence[AnswerDifference]) -> tuple[Unit, list[int]]:
+    """The positions of the first differences, sorted, in the unit that most of them have."""
+    by_unit: dict[Unit, list[int]] = {unit: [] for unit in Unit}
+    for difference in differences:
+        at = difference.divergence
+        if at.position is not None:
+            by_unit[at.unit].append(at.position)
+    unit = max(by_unit, key=lambda each: len(by_unit[each]))
+    return unit, sorted(by_unit[unit])

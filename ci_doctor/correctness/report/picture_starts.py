@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of the picture about starts, and about how many requests differ between them. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, product
+
+from ci_doctor.correctness.report.clusters import groups_of
+from ci_doctor.correctness.results import Experiment
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import (
+    ArmStart,
+    DifferenceKind,
+    answering,
+    counted,
+    of_arm,
+)
+from ci_doctor.correctness.verdict.decision import Decision
+
+Row = tuple[str, str]
+
+_STABLE = (DifferenceKind.EQUAL, DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
+_VARYING = (DifferenceKind.FLAKY, DifferenceKind.OWN)
+_NAMED = 4
+_GROUP_CELLS = 50
+
+
+def start_rows(experiment: Experiment) -> Iterator[Row]:
+    """Which starts there are, whether they answered, and which of them answered alike."""
+    yield "starts", _starts(experiment.starts)
+    yield "answered", _answered(experiment.starts)
+    groups = ["{" + _span(names) + "}" for names in groups_of(experiment)]
+    if groups:
+        fitting = _fitting(groups)
+        more = f"  and {len(groups) - fitting} more" if fitting < len(groups) else ""
+        yield "clusters", "  ".join(groups[:fitting]) + more
+
+
+def _starts(starts: Sequence[ArmStart]) -> str:
+    today = [start for start in starts if not start.archived]
+    archived = [start for start in starts if start.archived]
+    arms = [_span(_names(of_arm(today, arm))) or "none" for arm in Arm]
+    words = " | ".join(arms)
+    if archived:
+        words += f"   archived {_span(_names(archived))}"
+        usable = [start for start in starts if not start.outside]
+        if len(counted(starts)) < len(usable):
+            words += ", set aside: today's baseline answers otherwise"
+    return words
+
+
+def _names(starts: Iterable[ArmStart]) -> list[str]:
+    return [start.name for start in starts]
+
+
+def _answered(starts: Sequence[ArmStart]) -> str:
+    total = max(len(start.answers) for start in starts)
+    less = [start for start in starts if start.answered < total]
+    if not less:
+        return f"{total}/{total} each"
+    if len(less) == len(starts) and len({start.answered for start in less}) == 1:
+        return f"{less[0].answered}/{total} each"
+    words = [f"{start.name} {start.answered}/{total}" for start in less[:_NAMED]]
+    if len(less) > _NAMED:
+        words.append(f"{len(less) - _NAMED} more starts less")
+    return ", ".join(words) + ", the others all"
+
+
+def _span(names: Sequence[str]) -> str:
+    """`A1 A2 A3`, or `A1-A8` for many in a row."""
+    if len(names) <= _NAMED + 1:
+        return " ".join(names)
+    first = int(names[0][1:])
+    row = [f"{names[0][0]}{first + index}" for index in range(len(names))]
+    return f"{names[0]}-{names[-1]}" if row == list(names) else " ".join(names)
+
+
+def _fitting(groups: Sequence[str]) -> int:
+    """How many groups fit on a line; at least one."""
+    used = 0
+    for index, group in enumerate(groups):
+        used += len(group) + 2
+        if used > _GROUP_CELLS:
+            return max(1, index)
+    return len(groups)
+
+
+def request_rows(starts: Sequence[ArmStart], decision: Decision) -> Iterator[Row]:
+    """How many requests differ, between which starts, and of what kind they are."""
+    counts = _differing_counts(answering(starts))
+    if counts:
+        total = len(decision.kinds) or len(starts[0].answers)
+        yield "differing", f"{'   '.join(counts)}   of {total} requests"
+    kinds = _kind_counts(decision)
+    if kinds:
+        yield "requests", ", ".join(kinds)
+
+
+def _differing_counts(starts: Sequence[ArmStart]) -> list[str]:
+    """`A/A 1 to 3`: the least and the most requests that differ, between the starts of two arms."""
+    baseline = of_arm(starts, Arm.BASELINE)
+    candidate = of_arm(starts, Arm.CANDIDATE)
+    pairs_by_arms: dict[str, Iterable[tuple[ArmStart, ArmStart]]] = {
+        "A/A": combinations(baseline, 2),
+        "A/B": product(baseline, candidate),
+        "B/B": combinations(candidate, 2),
+    }
+    words = []
+    for arms, pairs in pairs_by_arms.items():
+        counts = {differing(one, other) for one, other in pairs}
+        if len(counts) > 1:
+            words.append(f"{arms} {min(counts)} to {max(counts)}")
+        elif counts:
+            words.append(f"{arms} {min(counts)}")
+    return words
+
+
+def differing(one: ArmStart, other: ArmStart) -> int:
+    """How many requests two starts answered differently."""
+    count = 0
+    for request, answer in one.answers.items():
+        count += answer != other.answers.get(request)
+    return count
+
+
+def _kind_counts(decision: Decision) -> list[str]:
+    words = []
+    for word, kinds in (("stable", _STABLE), ("varying", _VARYING)):
+        total = decision.count(*kinds)
+        if total:
+            parts = [f"{decision.count(kind)} {kind}" for kind in kinds if decision.count(kind)]
+            words.append(f"{total} {word} ({', '.join(parts)})")
+    unanswered = decision.count(DifferenceKind.UNANSWERED)
+    if unanswered:
+        words.append(f"{unanswered} unanswered")
+    if decision.test:
+        words.append(f"{len(decision.test.disputed)} disputed")
+    return words
