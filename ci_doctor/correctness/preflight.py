@@ -4,10 +4,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ci_doctor.correctness import rules
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.environment.determinism import differing
 from ci_doctor.load.requests import Request
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding
 
 
 def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding, ...]:
@@ -17,13 +18,11 @@ def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding,
         return ()
     first = random[0]
     return (
-        Finding(
-            rule="correctness/not-greedy",
-            severity=Severity.WARNING,
-            summary=f"{len(random)} of {len(requests)} requests do not ask for temperature 0: "
+        rules.NOT_GREEDY.finding(
+            f"{len(random)} of {len(requests)} requests do not ask for temperature 0: "
             "their answers may differ by design",
             evidence=(Evidence(file=str(path), line=first.line, excerpt=f"request {first.id}"),),
-            remedy='put "temperature": 0 into the body of each request',
+            remedy=rules.NOT_GREEDY.remedy,
         ),
     )
 
@@ -48,12 +47,10 @@ def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
         left, right = baseline.get(name, "unset"), candidate.get(name, "unset")
         lines.append(f"{name}: {left!r} against {right!r}")
     return (
-        Finding(
-            rule="correctness/different-determinism",
-            severity=Severity.WARNING,
-            summary=f"the arms run under different determinism variables: {', '.join(names)}",
+        rules.DIFFERENT_DETERMINISM.finding(
+            f"the arms run under different determinism variables: {', '.join(names)}",
             evidence=(Evidence(excerpt="\n".join(lines)),),
-            remedy="give both arms the same, unless this is the change under test",
+            remedy=rules.DIFFERENT_DETERMINISM.remedy,
         ),
     )
 
