@@ -15,21 +15,17 @@ from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.archive.run_archive import RunArchive, identity_of
+from ci_doctor.correctness.budget import budget_of
+from ci_doctor.correctness.configured import parse_arm_variables, read_settings
 from ci_doctor.correctness.estimate import assumed, earlier
 from ci_doctor.correctness.evidence.finished_starts import earlier_durations
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify
 from ci_doctor.correctness.pace import Pace
-from ci_doctor.correctness.planning import (
-    budget_of,
-    determinism_findings,
-    parse_arm_variables,
-    plan,
-    read_settings,
-)
+from ci_doctor.correctness.planning import plan
+from ci_doctor.correctness.preflight import determinism_findings, sampling_findings
 from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.sampling import sampling_findings
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, ExperimentPlan
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity

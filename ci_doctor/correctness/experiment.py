@@ -24,9 +24,15 @@ from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 
+# The compile caches that all starts share (`caches = "warm-up"`).
+_SHARED = "shared"
+
 
 class EvidenceFiles(Struct, frozen=True, kw_only=True):
-    """Where evidence goes as it arrives, and what is there already: starts of a run that was cut off, archived ones."""
+    """Where evidence goes as it arrives, and what exists already.
+
+    `finished` are starts of a run that was cut off, `archived` those of earlier builds.
+    """
 
     samples: SampleWriter
     starts: StartWriter
@@ -41,16 +47,16 @@ def run(
     on_progress: Callable[[ExperimentProgress], None],
     pace: Pace,
 ) -> Experiment:
-    """Make the starts of `plan`. Ends by itself at the deadline and on a signal that asks to end, with no process left.
+    """Make the starts of `plan`, and leave no process behind.
 
-    What was gathered until then is in the Experiment that is returned, and in the samples file. Raises UsageError and
-    InfraError as `start_group` and `collect` do, and InfraError where a sample cannot be written.
+    It ends by itself at the deadline, and on a signal that asks to end; the Experiment and the
+    samples file then hold what was gathered. Raises UsageError and InfraError as `start_group` and
+    `collect` do, and InfraError if a sample cannot be written.
     """
     interruption = Interruption()
     with interruption.handling(), asyncio.Runner() as runner:
-        return runner.run(
-            _ExperimentRun(plan, records, on_progress, pace, interruption).to_the_end()
-        )
+        experiment = _ExperimentRun(plan, records, on_progress, pace, interruption)
+        return runner.run(experiment.to_the_end())
 
 
 class _ExperimentRun:
@@ -73,17 +79,18 @@ class _ExperimentRun:
         self.results = list(records.finished)
 
     async def to_the_end(self) -> Experiment:
-        shutil.rmtree(
-            self._caches, ignore_errors=True
-        )  # of a run that was killed: nothing in it is fresh
+        # Caches of a run that was killed: nothing in them is fresh.
+        shutil.rmtree(self._caches, ignore_errors=True)
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - we are in one
         try:
             with self.interruption.watch(task):
                 async with asyncio.timeout(self.plan.deadline - clock.now()):
                     await self._starts()
-        except (TimeoutError, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and self.interruption.received is None:
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            if self.interruption.received is None:
                 raise
         finally:
             shutil.rmtree(self._caches, ignore_errors=True)
@@ -101,7 +108,9 @@ class _ExperimentRun:
     def _ending(self) -> ExperimentEnding:
         if self.interruption.received is not None:
             return ExperimentEnding(self.interruption.received.name)
-        return ExperimentEnding.COMPLETE if self._next() is None else ExperimentEnding.BUDGET
+        if self._next() is None:
+            return ExperimentEnding.COMPLETE
+        return ExperimentEnding.BUDGET
 
     async def _starts(self) -> None:
         self._tell_pace()
@@ -112,25 +121,26 @@ class _ExperimentRun:
             self._tell_pace()
 
     def _tell_pace(self) -> None:
-        """How many starts fit, by what is known now; nothing where no further start is needed."""
+        """How many starts fit, by what is known now; nothing if no further start is needed."""
         if self._next():
-            self.on_progress(ExperimentProgress(note=self.pace.outlook(self.results, clock.now())))
+            note = self.pace.outlook(self.results, clock.now())
+            self.on_progress(ExperimentProgress(note=note))
 
     def _next(self) -> Arm | None:
-        return next_arm(self._experiment(ExperimentEnding.BUDGET).starts, self.ids, self.plan.rules)
+        starts = self._experiment(ExperimentEnding.BUDGET).starts
+        return next_arm(starts, self.ids, self.plan.rules)
 
     def _is_time_for(self, arm: Arm) -> bool:
-        """A start that cannot end in time is not begun: it would only keep the report from being written calmly."""
+        """Whether a start may end in time. One that cannot would only delay the report."""
         if any(result.cut_short for result in self.results):
             return False
         earlier = [result.duration_s for result in self.results if result.start.arm is arm]
         return not earlier or clock.now() + min(earlier) <= self.plan.deadline
 
     async def _warm_up(self) -> None:
-        """A baseline start that fills the compile caches which all others share; its answers are no evidence."""
-        attempt = StartAttempt(
-            self.plan, self._tally(Arm.BASELINE, 0), self._tools(lambda _: None, "shared")
-        )
+        """A baseline start that fills the shared compile caches; its answers are no evidence."""
+        tally = self._tally(Arm.BASELINE, 0)
+        attempt = StartAttempt(self.plan, tally, self._tools(lambda _: None, _SHARED))
         try:
             await attempt.run()
         finally:
@@ -138,21 +148,22 @@ class _ExperimentRun:
 
     async def _start(self, arm: Arm) -> None:
         """Make one start. However it ends, its processes are gone and its result is kept."""
-        tally = self._tally(arm, free_number(arm, [result.start for result in self.results]))
-        shared = self.plan.caches is Caches.WARM_UP
-        attempt = StartAttempt(
-            self.plan, tally, self._tools(self._keep, "shared" if shared else tally.name)
-        )
+        number = free_number(arm, [result.start for result in self.results])
+        tally = self._tally(arm, number)
+        is_shared = self.plan.caches is Caches.WARM_UP
+        tools = self._tools(self._keep, _SHARED if is_shared else tally.name)
+        attempt = StartAttempt(self.plan, tally, tools)
         try:
             await attempt.run()
         finally:
             if attempt.failure and self.interruption.received:
-                # Whoever signals a whole job ends its services too, and their deaths may be heard of first.
+                # A signal to the whole job ends its services too, and their deaths may be noticed
+                # before the signal.
                 attempt.whole = False
             result = attempt.result()
             self.results.append(result)
             self.records.starts.write(result, tally.count)
-            if not shared:
+            if not is_shared:
                 shutil.rmtree(self._caches / tally.name, ignore_errors=True)
 
     def _tally(self, arm: Arm, number: int) -> Tally:
@@ -165,11 +176,10 @@ class _ExperimentRun:
     def _tools(self, keep: Callable[[Sample], None], caches: str) -> StartTools:
         environment = self.plan.environment
         if self.plan.caches is Caches.AS_IS:
-            return StartTools(
-                keep=keep, tell=self.on_progress, cache_places=cache_places(environment)
-            )
+            places = cache_places(environment)
+            return StartTools(keep=keep, tell=self.on_progress, cache_places=places)
         directory = self._caches / caches
-        with _or_infra(directory):
+        with _infra_error(directory):
             variables = fresh_caches(directory, environment)
         return StartTools(
             keep=keep, tell=self.on_progress, caches=variables, cache_places=(directory,)
@@ -182,7 +192,7 @@ class _ExperimentRun:
 
 
 @contextlib.contextmanager
-def _or_infra(directory: Path) -> Iterator[None]:
+def _infra_error(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment leaves behind, as values."""
+"""What an experiment leaves behind, as values. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -25,13 +25,14 @@ class ExperimentEnding(StrEnum):
 
 
 class StartResult(Struct, frozen=True, kw_only=True):
-    """One start: what it answered (`start`), what went wrong (`failure`), and how long it took in seconds.
+    """One start: its answers (`start`), its `failure`, and its duration in seconds.
 
-    `digests` leads from a request to its outputs by pass, and `errors` to its first error; `throttled` counts requests
-    that were answered only after an HTTP 429. `killed` names the processes that needed SIGKILL, `not_released` what was not given
-    back after the stop. `facts` are what was loaded and effective while it ran, and `cached` the number of files that it
-    added to the compile caches (0: they were warm). One that was `cut_short` by the budget or a signal is no evidence,
-    and the `warm_up` is none either.
+    `digests` leads from a request to its outputs by pass, and `errors` to its first error.
+    `throttled` counts requests that were answered only after an HTTP 429. `killed` names the
+    processes that needed SIGKILL; `not_released` what was still in use after the stop. `facts` are
+    what was loaded and effective while it ran. `cached` counts the files that it added to the
+    compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
+    evidence, and neither is the `warm_up`.
     """
 
     start: ArmStart
@@ -50,12 +51,12 @@ class StartResult(Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether what it answered is evidence."""
+        """Whether its answers are evidence."""
         return not self.cut_short and not self.warm_up
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
-    """The starts that were made, in their order; every output by its digest; why it ended; and by which rules.
+    """The starts in the order in which they were made, and every output by its digest.
 
     `archived` are the baseline starts of earlier builds that stand beside them.
     """
@@ -73,5 +74,5 @@ class Experiment(Struct, frozen=True, kw_only=True):
 
     @property
     def starts(self) -> tuple[ArmStart, ...]:
-        """What each of them answered."""
+        """The answers of each of them."""
         return tuple(result.start for result in self.compared)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.correctness import rules
 from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches, unfit
 from ci_doctor.correctness.archive.facts import schedule_facts
 from ci_doctor.correctness.archive.near_misses import explain_near_miss
@@ -16,7 +17,7 @@ from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, Experimen
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import figures
 from ci_doctor.services.check import start_order
@@ -65,12 +66,10 @@ class RunArchive(Struct, frozen=True, kw_only=True):
         """A warning if files of the archive are unusable."""
         skipped = self.matches.skipped
         if skipped:
-            yield Finding(
-                rule="correctness/archive-unreadable",
-                severity=Severity.WARNING,
-                summary=f"{len(skipped)} archived baseline starts could not be used",
+            yield rules.ARCHIVE_UNREADABLE.finding(
+                f"{len(skipped)} archived baseline starts could not be used",
                 evidence=(Evidence(excerpt="\n".join(skipped[:_MOST_FILES])),),
-                remedy="remove these files; later builds write new ones",
+                remedy=rules.ARCHIVE_UNREADABLE.remedy,
             )
 
 
