@@ -23,7 +23,7 @@ class _Below(Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = getattr(
-            import_module(f"ci_doctor.commands.correctness_{cmd_name}"), cmd_name
+            import_module(f"ci_doctor.commands.correctness.{cmd_name}"), cmd_name
         )
         return command
 
