@@ -43,8 +43,8 @@ def compare(
 ) -> int:
     """Compare samples that another program collected: A is the baseline's, B the candidate's.
 
-    Each is a file, or a directory in which every *.jsonl or *.txt is one start. Exit codes: 0 pass or flaky, 1 regression,
-    85 nondeterministic, 86 undecided, as if one start a side differs.
+    Each is a file, or a directory in which every *.jsonl or *.txt is one start. Exit codes: 0 pass
+    or flaky, 1 regression, 85 nondeterministic, 86 undecided, as if one start a side differs.
     """
     from ci_doctor.config import loading as config
     from ci_doctor.config.exit_codes import read_exit_codes

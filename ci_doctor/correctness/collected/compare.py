@@ -22,9 +22,9 @@ from ci_doctor.model.verdict import Verdict
 class CompareRequest(Struct, frozen=True, kw_only=True):
     """What to compare: each side is a file, or a directory with a file for each start.
 
-    `form` is the format of all files, a name that `--format` takes; None recognises each file by its
-    content. `alpha` is the accepted probability of a false regression. Without `details` the outcome has
-    no facts and no cases: a caller that writes no report saves the time.
+    `form` is the format of all files, a name that `--format` takes; None recognises each file by
+    its content. `alpha` is the accepted probability of a false regression. Without `details` the
+    outcome has no facts and no cases: a caller that writes no report saves the time.
     """
 
     baseline: str

@@ -25,7 +25,9 @@ _NEXT = {
         "compare the answers shown in the two files; `ci-doctor correctness` can start both servers "
         "and find out more"
     ),
-    Verdict.INCONCLUSIVE: "ci-doctor correctness compare DIR DIR, each with a file for each start",
+    Verdict.INCONCLUSIVE: (
+        "`ci-doctor correctness compare DIR DIR`, each directory with a file for each start"
+    ),
 }
 _ABOUT_ANSWERS = {Verdict.REGRESSION, Verdict.FLAKY, Verdict.INCONCLUSIVE}
 _MOST_EXCERPT = 300

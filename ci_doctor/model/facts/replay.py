@@ -25,8 +25,8 @@ class AnswerDivergence(Struct, frozen=True, kw_only=True):
 class ReplayFacts(Facts, frozen=True, kw_only=True):
     """One request of a run: the digest of each start's answer by pass, None for no answer.
 
-    `unreadable_lines` of the samples were left out. The rest describes the two answers that were put
-    side by side. It is empty, or None, if they are the same.
+    `unreadable_lines` of the samples were left out. The rest describes the two answers that were
+    put side by side. It is empty, or None, if they are the same.
     """
 
     request: str
