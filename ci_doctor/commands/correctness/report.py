@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from ci_doctor.commands.correctness_job import Job
+from ci_doctor.commands.correctness.job import Job
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.correctness.archive.run_archive import keep_baseline
 from ci_doctor.correctness.conclude import judge, report_fields

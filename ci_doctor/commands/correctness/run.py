@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.commands.correctness_job import Job, prepare
-from ci_doctor.commands.correctness_report import INTERRUPTIONS, dry_report, report_of
+from ci_doctor.commands.correctness.job import Job, prepare
+from ci_doctor.commands.correctness.report import INTERRUPTIONS, dry_report, report_of
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.telling.experiment import ExperimentSource

@@ -23,7 +23,7 @@ class _Below(Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = getattr(
-            import_module(f"ci_doctor.commands.correctness_{cmd_name}"), cmd_name
+            import_module(f"ci_doctor.commands.correctness.{cmd_name}"), cmd_name
         )
         return command
 
@@ -130,6 +130,6 @@ def correctness(context: click.Context, /, **options: Any) -> int:
     if context.invoked_subcommand:
         return 0
     # Here, because the commands below need none of it, and comparing files takes a second.
-    from ci_doctor.commands.correctness_run import run_experiment
+    from ci_doctor.commands.correctness.run import run_experiment
 
     return run_experiment(context.obj, **options)
