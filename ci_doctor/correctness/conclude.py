@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ci_doctor.correctness.report import describe, figures, picture
@@ -47,8 +48,8 @@ def report_fields(
     }
     return {
         "findings": (*findings(experiment, decision, found, context), *noticed),
-        "sections": picture.sections(experiment, decision, found, context),
-        "facts": figures.facts(experiment, decision, found),
+        "tables": picture.tables(experiment, decision, found, context),
+        "facts": to_builtins(figures.facts(experiment, decision, found)),
         "cases": describe.cases(decision, context.requests, errors),
         "attempts": describe.attempts(experiment, directory),
         "attachments": describe.attachments(experiment, samples, directory),

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the outputs of three pairs, and makes the figures of an experiment for programs."""
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import median_low
-from typing import Any
 
-import msgspec
+from msgspec.structs import asdict
 
 from ci_doctor.correctness.report.alignment import AlignedRow, ranked
 from ci_doctor.correctness.report.clusters import fact_differences, groups_of, within
@@ -30,8 +28,19 @@ from ci_doctor.correctness.verdict.compare import (
     counted,
     of_arm,
 )
-from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
 from ci_doctor.correctness.verdict.risk import rare_bug_bound
+from ci_doctor.model.facts.answers import (
+    AlignedAnswers,
+    AnswerMatrix,
+    DecisionTest,
+    DivergencePositions,
+    LogProbRow,
+    RequestRow,
+    StartColumn,
+    TokenNumber,
+)
+from ci_doctor.model.facts.correctness import CorrectnessFacts, FactDifference, IdentityFacts
 from ci_doctor.model.verdict import Verdict
 
 _ALIGNED = 3
@@ -40,35 +49,36 @@ _ALTERNATIVES = 5
 
 def facts(
     experiment: Experiment, decision: Decision, differences: Sequence[AnswerDifference]
-) -> dict[str, Any]:
-    """What the evidence shows, as JSON values; `differences` are all, hardest first.
+) -> CorrectnessFacts:
+    """What the evidence shows; `differences` are all, hardest first.
 
-    `identity` holds what is the same in every start, and what is not. A caller that knows more adds
-    it.
+    A caller that knows more replaces `identity` and sets what is None here.
     """
+    starts = experiment.starts
     aligned = []
     for difference in differences[:_ALIGNED]:
         rows = logprob_rows(experiment.outputs, difference)
         aligned.append(_aligned(difference, rows))
-    return {
-        "requests": len(decision.kinds),
-        "starts": {str(arm): len(of_arm(experiment.starts, arm)) for arm in Arm},
-        "kinds": {str(kind): decision.count(kind) for kind in DifferenceKind},
-        "clusters": [list(names) for names in groups_of(experiment)],
-        "differing": _differing(experiment.starts),
-        "matrix": _matrix(experiment.starts, decision),
-        "within": within(experiment),
-        "divergence": _divergence(differences),
-        "differences_by": _by_hardness(differences),
-        "aligned": aligned,
-        "test": json.loads(msgspec.json.encode(decision.test)),
-        "risk": decision.risk,
-        "settle": decision.settle,
-        "rare_bug_bound": _bound(experiment, decision),
-        "suspects": list(suspects(experiment, differences)),
-        "identity": _identity(experiment),
-        "ending": str(experiment.ending),
-    }
+    unit, positions = positions_of(differences)
+    return CorrectnessFacts(
+        requests=len(decision.kinds),
+        starts={str(arm): len(of_arm(starts, arm)) for arm in Arm},
+        kinds={str(kind): decision.count(kind) for kind in DifferenceKind},
+        clusters=tuple(tuple(names) for names in groups_of(experiment)),
+        differing=_differing(starts),
+        matrix=_matrix(starts, decision),
+        within=within(experiment),
+        divergence=divergence_facts(str(unit), positions),
+        differences_by=_by_hardness(differences),
+        aligned=tuple(aligned),
+        test=decision_test(decision.test),
+        risk=decision.risk,
+        settle=decision.settle,
+        rare_bug_bound=_bound(experiment, decision),
+        suspects=suspects(experiment, differences),
+        identity=_identity(experiment),
+        ending=str(experiment.ending),
+    )
 
 
 def _differing(starts: Sequence[ArmStart]) -> dict[str, int]:
@@ -79,26 +89,29 @@ def _differing(starts: Sequence[ArmStart]) -> dict[str, int]:
     return counts
 
 
-def _matrix(starts: Sequence[ArmStart], decision: Decision) -> dict[str, Any]:
+def _matrix(starts: Sequence[ArmStart], decision: Decision) -> AnswerMatrix:
     """Who answered what."""
     columns = []
     for start in starts:
-        column = {
-            "name": start.name,
-            "arm": str(start.arm),
-            "archived": start.archived,
-            "ok": not start.failed,
-            "answered": start.answered,
-        }
+        column = StartColumn(
+            name=start.name,
+            arm=str(start.arm),
+            archived=start.archived,
+            ok=not start.failed,
+            answered=start.answered,
+        )
         columns.append(column)
-    rows = []
-    for request, kind in decision.kinds.items():
-        classes = answer_classes([start.answers.get(request) for start in starts])
-        rows.append({"id": request, "kind": str(kind), "classes": classes})
-    return {"starts": columns, "requests": rows}
+    rows = [request_row(request, kind, starts) for request, kind in decision.kinds.items()]
+    return AnswerMatrix(starts=tuple(columns), requests=tuple(rows))
 
 
-def answer_classes(answers: Sequence[str | None]) -> list[int | None]:
+def request_row(request: str, kind: DifferenceKind, starts: Sequence[ArmStart]) -> RequestRow:
+    """One request of the matrix."""
+    answers = [start.answers.get(request) for start in starts]
+    return RequestRow(id=request, kind=str(kind), classes=answer_classes(answers))
+
+
+def answer_classes(answers: Sequence[str | None]) -> tuple[int | None, ...]:
     """Each answer's number in order of first appearance, from 0; None for no answer."""
     numbers: dict[str, int] = {}
     classes: list[int | None] = []
@@ -107,20 +120,25 @@ def answer_classes(answers: Sequence[str | None]) -> list[int | None]:
             classes.append(None)
         else:
             classes.append(numbers.setdefault(answer, len(numbers)))
-    return classes
+    return tuple(classes)
 
 
-def _divergence(differences: Sequence[AnswerDifference]) -> dict[str, Any] | None:
-    unit, positions = positions_of(differences)
+def divergence_facts(unit: str, positions: Sequence[int]) -> DivergencePositions | None:
+    """The spread of sorted positions; None if there are none."""
     if not positions:
         return None
-    return {
-        "unit": str(unit),
-        "positions": positions,
-        "min": positions[0],
-        "median": median_low(positions),
-        "max": positions[-1],
-    }
+    return DivergencePositions(
+        unit=unit,
+        positions=tuple(positions),
+        min=positions[0],
+        median=median_low(positions),
+        max=positions[-1],
+    )
+
+
+def decision_test(test: PermutationTest | None) -> DecisionTest | None:
+    """The exact test of a decision, as facts."""
+    return DecisionTest(**asdict(test)) if test else None
 
 
 def _by_hardness(differences: Sequence[AnswerDifference]) -> dict[str, int]:
@@ -131,38 +149,40 @@ def _by_hardness(differences: Sequence[AnswerDifference]) -> dict[str, int]:
     return counts
 
 
-def _aligned(difference: AnswerDifference, rows: Sequence[AlignedRow]) -> dict[str, Any]:
+def _aligned(difference: AnswerDifference, rows: Sequence[AlignedRow]) -> AlignedAnswers:
     at = difference.divergence
     pair = difference.pair
-    return {
-        "request": difference.request,
-        "kind": str(difference.kind),
-        "starts": [pair.first, pair.second],
-        "pass": pair.number,
-        "field": at.field,
-        "unit": str(at.unit),
-        "position": at.position,
-        "hardness": str(at.hardness),
-        "gap": at.gap,
-        "before": at.before,
-        "left": at.left,
-        "right": at.right,
-        "logprobs": row_facts(rows),
-    }
+    return AlignedAnswers(
+        request=difference.request,
+        kind=str(difference.kind),
+        starts=(pair.first, pair.second),
+        pass_=pair.number,
+        field=at.field,
+        choice=at.choice,
+        unit=str(at.unit),
+        position=at.position,
+        hardness=str(at.hardness),
+        gap=at.gap,
+        ulp=at.ulp,
+        before=at.before,
+        left=at.left,
+        right=at.right,
+        logprobs=logprob_facts(rows),
+    )
 
 
-def row_facts(rows: Sequence[AlignedRow]) -> list[dict[str, Any]]:
+def logprob_facts(rows: Sequence[AlignedRow]) -> tuple[LogProbRow, ...]:
     """Log-probabilities by position, a side's own token first."""
     facts_by_row = []
     for row in rows:
         left = _alternatives(row.left)
         right = _alternatives(row.right)
-        facts_by_row.append({"at": row.at, "left": left, "right": right, "ulp": row.ulp})
-    return facts_by_row
+        facts_by_row.append(LogProbRow(at=row.at, left=left, right=right, ulp=row.ulp))
+    return tuple(facts_by_row)
 
 
-def _alternatives(token: Step | None) -> list[list[Any]]:
-    return [[each.token, each.logprob] for each in ranked(token, _ALTERNATIVES)]
+def _alternatives(token: Step | None) -> tuple[TokenNumber, ...]:
+    return tuple((each.token, each.logprob) for each in ranked(token, _ALTERNATIVES))
 
 
 def _bound(experiment: Experiment, decision: Decision) -> float | None:
@@ -174,11 +194,13 @@ def _bound(experiment: Experiment, decision: Decision) -> float | None:
     return rare_bug_bound(clean, experiment.rules.alpha)
 
 
-def _identity(experiment: Experiment) -> dict[str, Any]:
+def _identity(experiment: Experiment) -> IdentityFacts:
     """The facts of the starts, split into what is the same in all of them and what is not."""
     results = [result for result in counted_results(experiment) if result.facts]
-    differing_facts = fact_differences(results)
     first: Mapping[str, str] = results[0].facts if results else {}
-    same = {fact: value for fact, value in first.items() if fact not in differing_facts}
-    differences = [{"fact": fact, "values": values} for fact, values in differing_facts.items()]
-    return {"facts": same, "unknown": [], "differences": differences}
+    same: dict[str, str | None] = dict(first)
+    differences = []
+    for fact, values in fact_differences(results).items():
+        same.pop(fact, None)
+        differences.append(FactDifference(fact=fact, values=dict(values)))
+    return IdentityFacts(facts=same, differences=tuple(differences))

@@ -10,17 +10,17 @@ from ci_doctor.correctness.report.picture_starts import request_rows, start_rows
 from ci_doctor.correctness.report.suspects import suspects
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.model.table import Table, text_table
+from ci_doctor.model.table import Row, Table, row
+from ci_doctor.render.table_layout import table_lines
 
 # A terminal shows 24 lines of 80 cells, and a Buildkite annotation about as much before it scrolls.
 # With its title and the headline the picture must fit.
-_ROWS = 19
+_LINES = 19
 _WIDTH = 80
 _SUSPECTS = 3
-_LABEL = 11
 
 
-def sections(
+def tables(
     experiment: Experiment,
     decision: Decision,
     differences: Sequence[AnswerDifference],
@@ -32,49 +32,39 @@ def sections(
     """
     if not experiment.starts:
         return ()
-    lines: list[str] = []
-    for label, text in (
+    before = [
         *start_rows(experiment),
         *request_rows(experiment.starts, decision),
         *difference_rows(experiment, differences),
-    ):
-        lines.append(_labelled(label, text))
-    after = []
-    for label, text in (*_certainty(decision), *_next(decision, differences, context)):
-        after.append(_labelled(label, text))
-    room = _ROWS - _rows(lines) - _rows(after)
+    ]
+    after = [*_certainty(decision), *_next(decision, differences, context)]
+    table = _evidence(before, after)
     for index, sentence in enumerate(suspects(experiment, differences)[:_SUSPECTS]):
-        line = _labelled("" if index else "suspects", sentence)
-        room -= _rows([line])
-        if room < 0:
+        before.append(row("" if index else "suspects", sentence))
+        larger = _evidence(before, after)
+        if len(table_lines(larger, _WIDTH)) > _LINES:
             break
-        lines.append(line)
-    return (text_table("Evidence", (*lines, *after)),)
+        table = larger
+    return (table,)
 
 
-def _labelled(label: str, text: str) -> str:
-    return f"{label or '·':<{_LABEL}}{text}"
+def _evidence(before: Sequence[Row], after: Sequence[Row]) -> Table:
+    return Table(title="Evidence", rows=(*before, *after))
 
 
-def _rows(lines: Sequence[str]) -> int:
-    from ci_doctor.render.layout import wrap
-
-    return sum(len(wrap(line, _WIDTH, first="  ", rest="    ")) for line in lines)
-
-
-def _certainty(decision: Decision) -> Iterator[tuple[str, str]]:
+def _certainty(decision: Decision) -> Iterator[Row]:
     test = decision.test
     if test:
         best = f"at best {test.smallest_p:.3g} with {test.labelings} labelings"
-        yield "test", f"p {test.p:.3g}, {best}; level {test.level:.3g}"
+        yield row("test", f"p {test.p:.3g}, {best}; level {test.level:.3g}")
     if decision.risk:
-        yield "risk", decision.risk
+        yield row("risk", decision.risk)
 
 
 def _next(
     decision: Decision, differences: Sequence[AnswerDifference], context: Context
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Row]:
     if decision.settle:
-        yield "to settle", decision.settle
+        yield row("to settle", decision.settle)
     if differences:
-        yield "next", f"`{replay_command(differences[0], context)}`"
+        yield row("next", f"`{replay_command(differences[0], context)}`")

@@ -10,8 +10,7 @@ from ci_doctor.correctness.report.differences import AnswerDifference
 from ci_doctor.correctness.report.divergence import Unit
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.results import Experiment
-
-Row = tuple[str, str]
+from ci_doctor.model.table import Row, row
 
 _NAMED = 4
 _EXACT_ULP = 100_000
@@ -22,17 +21,19 @@ def difference_rows(
 ) -> Iterator[Row]:
     """What kind the differences are, where the first is, and whether passes of a start differ."""
     if differences:
-        yield "kind", _hardness_counts(differences)
+        yield row("kind", _hardness_counts(differences))
     unit, positions = positions_of(differences)
     if positions:
-        yield "first at", f"{unit} {_spread(positions)}{_drift(differences)}"
+        yield row("first at", f"{unit} {_spread(positions)}{_drift(differences)}")
     inside = within(experiment)
     varying = [f"{name} {count}" for name, count in inside.items() if count]
     if varying:
         more = f" and {len(varying) - _NAMED} more starts" if len(varying) > _NAMED else ""
-        yield "passes", f"requests that differ inside a start: {', '.join(varying[:_NAMED])}{more}"
+        yield row(
+            "passes", f"requests that differ inside a start: {', '.join(varying[:_NAMED])}{more}"
+        )
     elif inside and differences:
-        yield "passes", "no request differs inside a start"
+        yield row("passes", "no request differs inside a start")
 
 
 def _hardness_counts(differences: Sequence[AnswerDifference]) -> str:

@@ -15,8 +15,7 @@ from ci_doctor.correctness.verdict.compare import (
     of_arm,
 )
 from ci_doctor.correctness.verdict.decision import Decision
-
-Row = tuple[str, str]
+from ci_doctor.model.table import Row, row
 
 _STABLE = (DifferenceKind.EQUAL, DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
 _VARYING = (DifferenceKind.FLAKY, DifferenceKind.OWN)
@@ -26,13 +25,13 @@ _GROUP_CELLS = 50
 
 def start_rows(experiment: Experiment) -> Iterator[Row]:
     """Which starts there are, whether they answered, and which of them answered alike."""
-    yield "starts", _starts(experiment.starts)
-    yield "answered", _answered(experiment.starts)
+    yield row("starts", _starts(experiment.starts))
+    yield row("answered", _answered(experiment.starts))
     groups = ["{" + _span(names) + "}" for names in groups_of(experiment)]
     if groups:
         fitting = _fitting(groups)
         more = f"  and {len(groups) - fitting} more" if fitting < len(groups) else ""
-        yield "clusters", "  ".join(groups[:fitting]) + more
+        yield row("clusters", "  ".join(groups[:fitting]) + more)
 
 
 def _starts(starts: Sequence[ArmStart]) -> str:
@@ -89,10 +88,10 @@ def request_rows(starts: Sequence[ArmStart], decision: Decision) -> Iterator[Row
     counts = _differing_counts(answering(starts))
     if counts:
         total = len(decision.kinds) or len(starts[0].answers)
-        yield "differing", f"{'   '.join(counts)}   of {total} requests"
+        yield row("differing", f"{'   '.join(counts)}   of {total} requests")
     kinds = _kind_counts(decision)
     if kinds:
-        yield "requests", ", ".join(kinds)
+        yield row("requests", ", ".join(kinds))
 
 
 def _differing_counts(starts: Sequence[ArmStart]) -> list[str]:

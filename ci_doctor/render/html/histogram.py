@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where answers part, as bars: bins of a round width, positions in percent of the picture. Pure."""
+"""Where answers diverge, as bars: bins of a round width, positions in percent of the picture. Pure."""
 
 import math
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ci_doctor.render.html.facts import Divergence
+from ci_doctor.model.facts.answers import DivergencePositions
 
 _MOST_BINS = 30
 _STEPS = (1, 2, 5, 10)
@@ -44,7 +44,7 @@ class Histogram(Struct, frozen=True):
     median_at: float
 
 
-def histogram(divergence: Divergence) -> Histogram | None:
+def histogram(divergence: DivergencePositions) -> Histogram | None:
     """`divergence` as bars; None where no position is known.
 
     Least, median and most are taken from the positions, so that the mark cannot stand beside its own bars.

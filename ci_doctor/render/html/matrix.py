@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
+from ci_doctor.model.facts.answers import AnswerMatrix, RequestRow, StartColumn
 from ci_doctor.render.figures import amount
-from ci_doctor.render.html.facts import Matrix, RequestRow, StartColumn
 
 COLOURS = (
     8  # classes from 1 on share seven colours in turn; the number in the cell tells them apart
@@ -34,27 +34,27 @@ _KINDS = {
 }
 
 
-class Cell(Struct, frozen=True):
+class MatrixCell(Struct, frozen=True):
     """`style` is a CSS class, `text` what stands in the cell: the number of the answer, from 1, or a dash for none."""
 
     style: str
     text: str
 
 
-class Row(Struct, frozen=True):
+class MatrixRow(Struct, frozen=True):
     """One request; `cells` stand in the order of the columns."""
 
     id: str
-    cells: tuple[Cell, ...]
+    cells: tuple[MatrixCell, ...]
 
 
-class Group(Struct, frozen=True):
+class MatrixGroup(Struct, frozen=True):
     """The requests of one kind."""
 
     kind: str
     title: str
     note: str
-    rows: tuple[Row, ...]
+    rows: tuple[MatrixRow, ...]
 
 
 class Strip(Struct, frozen=True):
@@ -69,13 +69,13 @@ class View(Struct, frozen=True):
 
     columns: tuple[StartColumn, ...]
     baseline: int
-    groups: tuple[Group, ...]
+    groups: tuple[MatrixGroup, ...]
     equal: tuple[str, ...]
     strips: tuple[Strip, ...]
     differing: int
     drawn: int
     left_out: int
-    colours: tuple[Cell, ...]
+    colours: tuple[MatrixCell, ...]
 
     @property
     def kinds(self) -> str:
@@ -95,7 +95,7 @@ class View(Struct, frozen=True):
         return f"{amount(len(self.columns), 'start')} against {amount(self.total, 'request')}: {self.kinds}"
 
 
-def view(matrix: Matrix, disputed: Collection[str] = ()) -> View | None:
+def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> View | None:
     """`matrix` as it is drawn: baseline starts before candidate starts, disputed and flaky requests before equal ones.
 
     Requests of one kind are sorted by their answers, so that those that vary together stand together. None where there
@@ -156,26 +156,26 @@ def _answer(row: RequestRow, index: int) -> int | None:
 
 def _groups(
     rows: Iterable[RequestRow], order: Sequence[int], disputed: frozenset[str]
-) -> list[Group]:
-    by_kind: dict[str, list[Row]] = {}
+) -> list[MatrixGroup]:
+    by_kind: dict[str, list[MatrixRow]] = {}
     for row in rows:
         cells = tuple(_cell(_answer(row, index)) for index in order)
-        by_kind.setdefault(_kind(row, disputed), []).append(Row(row.id, cells))
+        by_kind.setdefault(_kind(row, disputed), []).append(MatrixRow(row.id, cells))
     return [
-        Group(kind, *_KINDS.get(kind, (kind.capitalize(), "")), rows=tuple(found))
+        MatrixGroup(kind, *_KINDS.get(kind, (kind.capitalize(), "")), rows=tuple(found))
         for kind, found in by_kind.items()
     ]
 
 
-def _cell(answer: int | None) -> Cell:
+def _cell(answer: int | None) -> MatrixCell:
     if answer is None or answer < 0:
-        return Cell("none", "–")
-    return Cell(
+        return MatrixCell("none", "–")
+    return MatrixCell(
         f"c{answer if answer < COLOURS else (answer - 1) % (COLOURS - 1) + 1}", str(answer + 1)
     )
 
 
-def _legend(requests: Sequence[RequestRow]) -> tuple[Cell, ...]:
+def _legend(requests: Sequence[RequestRow]) -> tuple[MatrixCell, ...]:
     found = {answer for row in requests for answer in row.classes}
     numbers = sorted(answer for answer in found if answer is not None and answer >= 0)[:COLOURS]
     return (*map(_cell, numbers), *((_cell(None),) if None in found else ()))

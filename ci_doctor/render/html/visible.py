@@ -14,7 +14,7 @@ _WORDS_COMPARED = 400
 _NAMES = {"\n": "line feed", "\t": "tab", " ": "space", "\u00a0": "no-break space"}
 
 
-class Run(Struct, frozen=True):
+class TextRun(Struct, frozen=True):
     """`text` to be shown; `mark` is the CSS class of a mark ("" for plain text), `title` the name of what it stands for."""
 
     text: str
@@ -34,7 +34,7 @@ def loose_spaces(text: str) -> frozenset[int]:
     return frozenset(match.start() for match in _LOOSE_SPACES.finditer(text))
 
 
-def runs(text: str, spaces: Container[int]) -> Iterator[Run]:
+def runs(text: str, spaces: Container[int]) -> Iterator[TextRun]:
     r"""`text` in order: plain runs, and a mark for each character that a reader would not see or could be misled by.
 
     Of the spaces, those at the positions `spaces` are marked. `\n` and tab keep their effect behind their mark. Control, format (zero width, bidirectional), private and unassigned characters, and surrogates are shown
@@ -47,25 +47,25 @@ def runs(text: str, spaces: Container[int]) -> Iterator[Run]:
             plain += character
             continue
         if plain:
-            yield Run(plain)
+            yield TextRun(plain)
             plain = ""
         yield run
     if plain:
-        yield Run(plain)
+        yield TextRun(plain)
 
 
-def _mark(character: str, *, shown: bool) -> Run | None:
+def _mark(character: str, *, shown: bool) -> TextRun | None:
     if character == " ":
-        return Run(character, "sp", "space") if shown else None
+        return TextRun(character, "sp", "space") if shown else None
     if character.isprintable():
         return None
     if character in "\n\t":
-        return Run(character, "nl" if character == "\n" else "tab", _NAMES[character])
+        return TextRun(character, "nl" if character == "\n" else "tab", _NAMES[character])
     name = _NAMES.get(character) or unicodedata.name(character, "").lower() or "control character"
-    return Run(code_point(character), "cp", name)
+    return TextRun(code_point(character), "cp", name)
 
 
-def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, tuple[Run, ...]]]:
+def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, tuple[TextRun, ...]]]:
     """Each segment of one side with whether it differs; where it does, all of its spaces are marked."""
     loose = loose_spaces("".join(segment.text for segment in side))
     begin = 0

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from ci_doctor.render.html.facts import Divergence, Matrix
+from ci_doctor.model.facts.answers import AnswerMatrix, DivergencePositions
 from ci_doctor.render.html.histogram import Histogram, histogram
 from ci_doctor.render.html.matrix import View, view
 from ci_doctor.render.html.texts import clipped, day, prose, value
 from ci_doctor.render.html.visible import (
-    Run,
+    TextRun,
     differing,
     look_alike,
     loose_spaces,
@@ -25,7 +25,7 @@ from tests.unit.render.strategies import TEXT, patient
 def _view(
     starts: list[str], requests: dict[str, tuple[str, Classes]], disputed: tuple[str, ...] = ()
 ) -> View:
-    seen = view(convert(matrix(starts, requests), Matrix), disputed)
+    seen = view(convert(matrix(starts, requests), AnswerMatrix), disputed)
     assert seen is not None
     return seen
 
@@ -119,7 +119,7 @@ def test_missing_entries_of_a_row_are_no_answers() -> None:
             "starts": [{"name": "A1"}, {"name": "A2"}],
             "requests": [{"id": "r", "kind": "equal", "classes": [0]}],
         },
-        Matrix,
+        AnswerMatrix,
     )
     seen = view(short)
     assert seen is not None
@@ -128,7 +128,7 @@ def test_missing_entries_of_a_row_are_no_answers() -> None:
 
 @pytest.mark.parametrize("empty", [{}, {"starts": [{"name": "A1"}]}, {"requests": [{"id": "r"}]}])
 def test_a_matrix_without_starts_or_requests_is_not_drawn(empty: dict[str, object]) -> None:
-    assert view(convert(empty, Matrix)) is None
+    assert view(convert(empty, AnswerMatrix)) is None
 
 
 def test_a_strip_covers_every_request_once_and_joins_neighbours_of_one_colour() -> None:
@@ -141,7 +141,7 @@ def test_a_strip_covers_every_request_once_and_joins_neighbours_of_one_colour() 
 
 
 def _histogram(*positions: float | None, unit: str = "token") -> Histogram:
-    drawn = histogram(Divergence(positions=positions, unit=unit))
+    drawn = histogram(DivergencePositions(positions=positions, unit=unit))
     assert drawn is not None
     return drawn
 
@@ -182,7 +182,7 @@ def test_bins_have_round_widths() -> None:
 
 @pytest.mark.parametrize("positions", [(), (None,), (float("inf"),), (-1,)])
 def test_without_positions_nothing_is_drawn(positions: tuple[float | None, ...]) -> None:
-    assert histogram(Divergence(positions=positions)) is None
+    assert histogram(DivergencePositions(positions=positions)) is None
 
 
 def test_what_cannot_be_seen_becomes_a_mark() -> None:
@@ -204,7 +204,7 @@ def test_runs_lose_nothing(text: str) -> None:
     )
 
 
-def _character(run: Run) -> str:
+def _character(run: TextRun) -> str:
     return chr(int(run.text.replace("U+", "0x"), 0))
 
 

@@ -8,36 +8,35 @@ from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import of_arm
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.model.table import Table, text_table
+from ci_doctor.model.table import Row, Table, row
 from ci_doctor.render.figures import amount
 
 
-def sections(collected: Collected, decision: Decision) -> tuple[Table, ...]:
-    """The evidence, a labelled line each."""
-    lines = [f"{label:<10} {text}" for label, text in _rows(collected, decision)]
-    return (text_table("Evidence", tuple(lines)),)
+def tables(collected: Collected, decision: Decision) -> tuple[Table, ...]:
+    """The evidence, a row each."""
+    return (Table(title="Evidence", rows=tuple(_rows(collected, decision))),)
 
 
-def _rows(collected: Collected, decision: Decision) -> Iterator[tuple[str, str]]:
+def _rows(collected: Collected, decision: Decision) -> Iterator[Row]:
     survey = collected.survey
     for arm in Arm:
-        yield arm, _files(collected, arm)
+        yield row(str(arm), _files(collected, arm))
     no_ids = "; the two sides have no id in common" if survey.aligned == "line" else ""
-    yield "aligned", f"by {survey.aligned}{no_ids}"
+    yield row("aligned", f"by {survey.aligned}{no_ids}")
     for note in survey.notes:
-        yield "note", note
-    yield "starts", _starts(collected)
+        yield row("note", note)
+    yield row("starts", _starts(collected))
     groups = ["{" + " ".join(names) + "}" for names in cluster_names(collected)]
     if groups:
-        yield "clusters", "  ".join(groups)
-    yield "requests", _kinds(collected, decision)
+        yield row("clusters", "  ".join(groups))
+    yield row("requests", _kinds(collected, decision))
     varying = [f"{name} {count}" for name, count in collected.within.items() if count]
     if varying:
-        yield "passes", f"differ in {', '.join(varying)}"
+        yield row("passes", f"differ in {', '.join(varying)}")
     if decision.risk:
-        yield "risk", decision.risk
+        yield row("risk", decision.risk)
     if decision.settle:
-        yield "to settle", decision.settle
+        yield row("to settle", decision.settle)
 
 
 def _files(collected: Collected, arm: Arm) -> str:
