@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `[correctness]` section with the command line on top. Pure."""
+"""The `[correctness]` section with the command line on top, as a request. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,24 +17,29 @@ def read_settings(
     loaded: Config,
     environment: Mapping[str, str],
     flags: Mapping[str, Any],
-    commands: Mapping[Arm, str | None],
     variables: Mapping[Arm, Mapping[str, str]],
-) -> tuple[CorrectnessSettings, dict[str, str]]:
-    """The `[correctness]` section under the command line's `flags`, and the origin of each value.
+) -> CorrectnessSettings:
+    """The `[correctness]` section under the command line's `flags`.
 
-    A command on the command line replaces an arm's configured services; `variables` go on top of
-    both. Raises ConfigError.
+    A flag named like an arm holds a command, which replaces the configured services of that arm;
+    `variables` go on top of both. Paths are relative to the working directory. Raises ConfigError.
     """
+    flags = dict(flags)
+    commands = {arm: flags.pop(arm.value, None) for arm in Arm}
     settings, origins = config.decode(
         loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
     )
-    arms: dict[str, ArmSettings] = {}
+    changes: dict[str, ArmSettings | str] = {}
+    for name in ("requests", "archive"):
+        path = getattr(settings, name)
+        if path is not None:
+            changes[name] = str(config.path_in(loaded, origins[name], path))
     for arm in Arm:
         chosen = settings.arm(arm)
         if command := commands[arm]:
             chosen = structs.replace(chosen, command=command, services=())
-        arms[arm.value] = structs.replace(chosen, env={**chosen.env, **variables[arm]})
-    return structs.replace(settings, **arms), origins
+        changes[arm.value] = structs.replace(chosen, env={**chosen.env, **variables[arm]})
+    return structs.replace(settings, **changes)
 
 
 def parse_arm_variables(words: Sequence[str]) -> dict[Arm, dict[str, str]]:

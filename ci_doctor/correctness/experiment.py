@@ -41,9 +41,9 @@ class EvidenceFiles(Struct, frozen=True, kw_only=True):
     archived: tuple[StartResult, ...] = ()
 
 
-def run(
+def make_starts(
     plan: ExperimentPlan,
-    records: EvidenceFiles,
+    files: EvidenceFiles,
     on_progress: Callable[[ExperimentProgress], None],
     pace: Pace,
 ) -> Experiment:
@@ -55,7 +55,7 @@ def run(
     """
     interruption = Interruption()
     with interruption.handling(), asyncio.Runner() as runner:
-        experiment = _ExperimentRun(plan, records, on_progress, pace, interruption)
+        experiment = _ExperimentRun(plan, files, on_progress, pace, interruption)
         return runner.run(experiment.to_the_end())
 
 
@@ -65,18 +65,18 @@ class _ExperimentRun:
     def __init__(
         self,
         plan: ExperimentPlan,
-        records: EvidenceFiles,
+        files: EvidenceFiles,
         on_progress: Callable[[ExperimentProgress], None],
         pace: Pace,
         interruption: Interruption,
     ) -> None:
         self.plan = plan
-        self.records = records
+        self.files = files
         self.on_progress = on_progress
         self.pace = pace
         self.interruption = interruption
         self.ids = tuple(request.id for request in plan.requests)
-        self.results = list(records.finished)
+        self.results = list(files.finished)
 
     async def to_the_end(self) -> Experiment:
         # Caches of a run that was killed: nothing in them is fresh.
@@ -99,10 +99,10 @@ class _ExperimentRun:
     def _experiment(self, ending: ExperimentEnding) -> Experiment:
         return Experiment(
             results=tuple(self.results),
-            outputs=self.records.outputs,
+            outputs=self.files.outputs,
             ending=ending,
             rules=self.plan.rules,
-            archived=self.records.archived,
+            archived=self.files.archived,
         )
 
     def _ending(self) -> ExperimentEnding:
@@ -162,7 +162,7 @@ class _ExperimentRun:
                 attempt.whole = False
             result = attempt.result()
             self.results.append(result)
-            self.records.starts.write(result, tally.count)
+            self.files.starts.write(result, tally.count)
             if not is_shared:
                 shutil.rmtree(self._caches / tally.name, ignore_errors=True)
 
@@ -186,9 +186,9 @@ class _ExperimentRun:
         )
 
     def _keep(self, sample: Sample) -> None:
-        place = self.records.samples.write(sample)
+        place = self.files.samples.write(sample)
         if sample.digest is not None:
-            self.records.outputs.note(sample.digest, self.records.samples.path, place)
+            self.files.outputs.note(sample.digest, self.files.samples.path, place)
 
 
 @contextlib.contextmanager

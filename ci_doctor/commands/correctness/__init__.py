@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor correctness`: its options, and the commands below it."""
+"""`ci-doctor correctness`, and the commands below it."""
 
 from importlib import import_module
 from typing import Any
 
 import click
 
+from ci_doctor.commands.correctness.options import experiment_options
 from ci_doctor.commands.group import Group
-from ci_doctor.commands.options import config_option, dry_run_option, output_options
-from ci_doctor.correctness.settings import Caches, OnInconclusive, Policy
+from ci_doctor.commands.options import (
+    config_option,
+    dry_run_option,
+    output_options,
+    pass_session,
+)
+from ci_doctor.session.session import Session
 
 
 class _Below(Group):
-    """The commands below, each loaded when it is asked for."""
+    """The commands below, each loaded when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Their names."""
@@ -22,104 +28,19 @@ class _Below(Group):
         """The command, imported now."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = getattr(
-            import_module(f"ci_doctor.commands.correctness.{cmd_name}"), cmd_name
-        )
+        module = import_module(f"ci_doctor.commands.correctness.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
 
 @click.group("correctness", cls=_Below, invoke_without_command=True)
-@click.option(
-    "--baseline", metavar="CMD", help="Command of the baseline; {port} becomes a free port."
-)
-@click.option("--candidate", metavar="CMD", help="Command of the candidate.")
-@click.option("--requests", metavar="FILE", help="JSONL, one request a line.")
-@click.option(
-    "--retries", type=click.IntRange(min=1), help="Candidate starts in total. [default: 3]"
-)
-@click.option(
-    "--min-candidate-starts",
-    type=click.IntRange(min=1),
-    help="Clean candidate starts before a pass; more starts find rarer bugs. [default: 1]",
-)
-@click.option(
-    "--alpha",
-    type=float,
-    help="Accepted probability of a false regression. [default: 0.05]",
-)
-@click.option(
-    "--policy",
-    type=click.Choice([each.value for each in Policy]),
-    help="`any`: one agreeing pair of starts is enough; prints the risk. [default: control]",
-)
-@click.option(
-    "--on-inconclusive",
-    type=click.Choice([each.value for each in OnInconclusive]),
-    help="`pass`: exit 0. [default: fail]",
-)
-@click.option(
-    "--env",
-    "variables",
-    multiple=True,
-    metavar="ARM:NAME=VALUE",
-    help="A variable for one arm. Repeatable.",
-)
-@click.option(
-    "--ready",
-    metavar="PATH|URL",
-    help="Path or URL answering 200 once the server is ready. [default: /health]",
-)
-@click.option(
-    "--concurrency", type=click.IntRange(min=1), help="Requests in flight at once. [default: 40]"
-)
-@click.option(
-    "--passes",
-    type=click.IntRange(min=1),
-    help="How often each start gets every request. [default: 2]",
-)
-@click.option(
-    "--reset",
-    metavar="PATH",
-    help="Send a POST to this path between two passes, such as /reset_prefix_cache.",
-)
-@click.option(
-    "--caches",
-    type=click.Choice([each.value for each in Caches]),
-    help="Compile caches of each start. [default: fresh]",
-)
-@click.option(
-    "--start-timeout", metavar="S", help="Time for a server to become ready. [default: 600s]"
-)
-@click.option(
-    "--request-timeout", metavar="S", help="Time for a request to be answered. [default: 120s]"
-)
-@click.option(
-    "--budget",
-    metavar="S",
-    help="Wall clock for the whole run, report included. [default: the step's timeout, or 25m]",
-)
-@click.option(
-    "--archive",
-    metavar="DIR",
-    help="Keep baseline starts of trusted builds here, and use the matching ones.",
-)
-@click.option(
-    "--resume", metavar="DIR", help="Continue the unfinished run in this report directory."
-)
-@click.option(
-    "--only", multiple=True, metavar="ID", help="Send only the request with this id. Repeatable."
-)
-@click.option(
-    "--fail-on-flaky",
-    is_flag=True,
-    default=None,
-    help="Exit with 7 instead of 0 if the verdict is flaky.",
-)
+@experiment_options
 @config_option
 @dry_run_option
 @output_options
+@pass_session
 @click.pass_context
-def correctness(context: click.Context, /, **options: Any) -> int:
+def correctness(context: click.Context, session: Session, /, **options: Any) -> int:
     """Start a baseline and a candidate server, send both the same requests, judge the difference.
 
     If the first two starts give the same answers, byte for byte, the result is a pass. If not, both
@@ -129,7 +50,7 @@ def correctness(context: click.Context, /, **options: Any) -> int:
     """
     if context.invoked_subcommand:
         return 0
-    # Here, because the commands below need none of it, and comparing files takes a second.
-    from ci_doctor.commands.correctness_run import run_experiment
+    # Here, because the commands below need none of it.
+    from ci_doctor.commands.correctness.experiment import run_experiment
 
-    return run_experiment(context.obj, **options)
+    return run_experiment(session, **options)

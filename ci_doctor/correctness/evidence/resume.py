@@ -56,6 +56,18 @@ def resume(directory: Path, identity: RunIdentity, *, ids: Sequence[str], passes
     answer. A kill is safe at any moment. Raises UsageError if there is no run, or another one; then
     nothing is touched.
     """
+    check_resumable(directory, identity)
+    try:
+        return _resume(directory, ids, passes)
+    except OSError as error:
+        raise UsageError(
+            f"cannot resume the run in {directory}: {error}",
+            hint="leave --resume out to begin anew",
+        ) from error
+
+
+def check_resumable(directory: Path, identity: RunIdentity) -> None:
+    """Raises UsageError unless `directory` holds a run of `identity` and of this version."""
     run = read_run(directory)
     changes = list(differences(run.identity, identity))
     if run.version != tool_version():
@@ -65,13 +77,6 @@ def resume(directory: Path, identity: RunIdentity, *, ids: Sequence[str], passes
             f"the run in {directory} is another one than this: {'; '.join(changes)}",
             hint="repeat the command line of that run, or leave --resume out to begin anew",
         )
-    try:
-        return _resume(directory, ids, passes)
-    except OSError as error:
-        raise UsageError(
-            f"cannot resume the run in {directory}: {error}",
-            hint="leave --resume out to begin anew",
-        ) from error
 
 
 def _resume(directory: Path, ids: Sequence[str], passes: int) -> Resumed:

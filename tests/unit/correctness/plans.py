@@ -36,8 +36,8 @@ def planned(
 ) -> ExperimentPlan:
     (directory / "ci-doctor.toml").write_text(text)
     loaded = config.load(directory / "ci-doctor.toml", directory)
-    none: dict[Arm, str | None] = dict.fromkeys(Arm)
-    settings, _ = read_settings(loaded, environment, flags, {**none, **(commands or {})}, variables)
+    typed = {arm.value: command for arm, command in (commands or {}).items()}
+    settings = read_settings(loaded, environment, {**flags, **typed}, variables)
     request = Request(id="r0", path="/", body={}, line=1)
     budget, _ = budget_of(settings, environment, 100.0)
     return plan(
