@@ -15,7 +15,7 @@ from ci_doctor.correctness.report.differences import (
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.start_findings import start_findings, start_notes
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
-from ci_doctor.correctness.verdict.compare import explain
+from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding
@@ -112,20 +112,22 @@ def _remedy(decision: Decision, shown: Sequence[AnswerDifference], context: Cont
 
 
 def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
-    """The requests that differ, the most telling kind first."""
+    """The requests that differ, of the most telling kind."""
     if decision.verdict is Verdict.NONDETERMINISTIC:
         return decision.reason
     if decision.test:
         disputed = decision.test.disputed
-        names = [each.request for each in differences if each.request in disputed]
-        return f"{_few(names or disputed)}: no candidate start gives an answer of the baseline"
-    kind = differences[0].kind
-    for telling in TELLING:
-        if decision.count(telling):
-            kind = telling
-            break
-    names = [each.request for each in differences if each.kind is kind]
-    return f"{_few(names)}: {explain(kind)}"
+        shown = [each.request for each in differences if each.request in disputed]
+        names = _few(shown or disputed)
+        return f"{names}: no candidate start gives an answer of the baseline"
+    kind = _most_telling(differences)
+    names = _few([each.request for each in differences if each.kind is kind])
+    return f"{names}: {explain(kind)}"
+
+
+def _most_telling(differences: Sequence[AnswerDifference]) -> DifferenceKind:
+    kinds = {each.kind for each in differences}
+    return min(kinds, key=TELLING.index)
 
 
 def _few(names: Sequence[str]) -> str:
