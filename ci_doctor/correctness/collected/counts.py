@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts over collected samples: requests by kind, starts that answered alike. Pure."""
 
-from collections import Counter
-
 from msgspec.structs import replace
 
 from ci_doctor.correctness.collected.settle import Collected
@@ -13,10 +11,13 @@ from ci_doctor.correctness.verdict.decision import Decision
 def kind_counts(collected: Collected, decision: Decision) -> dict[DifferenceKind, int]:
     """How many requests are of each kind."""
     odd = collected.survey.odd
-    counts = Counter(decision.kinds.get(request, DifferenceKind.UNANSWERED) for request in odd)
+    counts = dict.fromkeys(DifferenceKind, 0)
+    for request in odd:
+        kind = decision.kinds.get(request, DifferenceKind.UNANSWERED)
+        counts[kind] += 1
     # What was not read again is equal.
     counts[DifferenceKind.EQUAL] += len(collected.survey.requests) - len(odd)
-    return {kind: counts[kind] for kind in DifferenceKind}
+    return counts
 
 
 def cluster_names(collected: Collected) -> tuple[tuple[str, ...], ...]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads differing answers again, finds where they diverge, and says which to show."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, product
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,7 +32,8 @@ _HARDEST = tuple(Hardness)
 class CollectedDifference(Struct, frozen=True, kw_only=True):
     """Two starts' answers to one request that differ.
 
-    `place` is the position of the second answer, None if there is none.
+    `place` is the position of the second answer, None if it has none. `silent` is the start without
+    an answer, or with fewer choices; None if both have as many.
     """
 
     request: str
@@ -40,6 +42,7 @@ class CollectedDifference(Struct, frozen=True, kw_only=True):
     second: str
     divergence: Divergence
     place: SourcePosition | None
+    silent: str | None = None
 
 
 def collected_differences(
@@ -114,6 +117,9 @@ def _of_pair(
         divergence = no_answer(left, right)
     else:
         divergence = first_divergence(left, right)
+    silent = None
+    if _choices(left) != _choices(right):
+        silent = first.name if _choices(left) < _choices(right) else second.name
     return CollectedDifference(
         request=request,
         kind=kind,
@@ -121,7 +127,12 @@ def _of_pair(
         second=second.name,
         divergence=divergence,
         place=collected.place(second.name, request, number),
+        silent=silent,
     )
+
+
+def _choices(output: Mapping[str, Any] | None) -> int:
+    return -1 if output is None else len(output["choices"])
 
 
 def difference_lines(difference: CollectedDifference) -> Iterator[str]:
@@ -132,8 +143,7 @@ def difference_lines(difference: CollectedDifference) -> Iterator[str]:
     pair = f"{first} against {second}"
     at = difference.divergence
     if at.hardness is Hardness.MISSING:
-        silent = second if difference.place is None else first
-        yield f"{request}, {pair}: {silent} has no answer, or fewer choices"
+        yield f"{request}, {pair}: {difference.silent or first} has no answer, or fewer choices"
         return
     field = "" if at.field in {"text", "content"} else f", {at.field}"
     position = "" if at.position is None else f", {at.unit} {at.position}"

@@ -19,8 +19,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     """One answer, or why there is none: `output` with its `digest`, or `error`.
 
     `group` is (arm, start) if the line names them; `pass_` counts from 1; `id` is None if the line
-    has none. `prompt_facts` is what the server reports of the prompt, `empty` whether the answer holds no
-    text.
+    has none. `prompt_facts` is what the server reports of the prompt, `empty` whether the answer
+    holds no text.
     """
 
     id: str | None = None

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from ci_doctor.correctness import rules
 from ci_doctor.correctness.collected.counts import kind_counts
 from ci_doctor.correctness.collected.differences import (
     SHOWN,
@@ -15,21 +16,17 @@ from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.report.start_findings import distinct_errors
 from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
 
-REMEDIES = {
+# What to do next if only files were compared; the rules of the other verdicts say it for both.
+_NEXT = {
     Verdict.REGRESSION: (
-        "compare the answers shown in the two files; ci-doctor correctness can start both servers "
+        "compare the answers shown in the two files; `ci-doctor correctness` can start both servers "
         "and find out more"
     ),
-    Verdict.FLAKY: (
-        "the change may go in; to make starts of the baseline differ less: "
-        "ci-doctor setup-env --determinism strict"
-    ),
-    Verdict.INCONCLUSIVE: "ci-doctor correctness compare DIR DIR, each with a file for each start",
-    Verdict.VOID: (
-        "this proves nothing either way: fix the named cause, then collect the samples again"
+    Verdict.INCONCLUSIVE: (
+        "`ci-doctor correctness compare DIR DIR`, each directory with a file for each start"
     ),
 }
 _ABOUT_ANSWERS = {Verdict.REGRESSION, Verdict.FLAKY, Verdict.INCONCLUSIVE}
@@ -38,12 +35,7 @@ _MOST_EXCERPT = 300
 
 def void_finding(reason: str) -> Finding:
     """The finding about files that prove nothing."""
-    return Finding(
-        rule="correctness/void",
-        severity=Severity.WARNING,
-        summary=reason,
-        remedy=REMEDIES[Verdict.VOID],
-    )
+    return rules.VOID.finding(reason, remedy=rules.VOID.remedy)
 
 
 def findings(
@@ -51,13 +43,11 @@ def findings(
 ) -> Iterator[Finding]:
     """The verdict's own finding first, then what was not answered."""
     if decision.verdict is not Verdict.PASS:
-        regression = decision.verdict is Verdict.REGRESSION
-        yield Finding(
-            rule=f"correctness/{decision.verdict}",
-            severity=Severity.ERROR if regression else Severity.WARNING,
-            summary=_which(collected, decision) or decision.reason,
+        rule = rules.OF_VERDICT[decision.verdict]
+        yield rule.finding(
+            _which(collected, decision) or decision.reason,
             evidence=tuple(_evidence(each) for each in differences[:SHOWN]),
-            remedy=REMEDIES.get(decision.verdict),
+            remedy=_NEXT.get(decision.verdict, rule.remedy),
         )
     yield from _unanswered(collected)
     yield from _empty(collected)
@@ -95,10 +85,8 @@ def _unanswered(collected: Collected) -> Iterator[Finding]:
         for request, text in distinct_errors(errors, SHOWN):
             excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
             evidence.append(Evidence(file=files[name], excerpt=excerpt))
-        yield Finding(
-            rule="correctness/unanswered",
-            severity=Severity.WARNING,
-            summary=f"{len(errors)} of {total} requests have no answer in {name}",
+        yield rules.UNANSWERED.finding(
+            f"{len(errors)} of {total} requests have no answer in {name}",
             evidence=tuple(evidence),
         )
 
@@ -106,10 +94,7 @@ def _unanswered(collected: Collected) -> Iterator[Finding]:
 def _empty(collected: Collected) -> Iterator[Finding]:
     for start in collected.starts:
         if start.empty:
-            yield Finding(
-                rule="correctness/empty-answers",
-                severity=Severity.NOTE,
-                summary=f"{start.empty} answers of {start.name} hold no text",
-                remedy="see the files",
+            yield rules.EMPTY_ANSWERS.finding(
+                f"{start.empty} answers of {start.name} hold no text", remedy="see the files"
             )
             return

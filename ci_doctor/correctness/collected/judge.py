@@ -117,19 +117,25 @@ def _an_answer(collected: Collected) -> _Answer | None:
     survey = collected.survey
     arms = [start.arm for start in survey.starts]
     index = arms.index(Arm.CANDIDATE)
-    source = survey.starts[index].source
     answers = collected.starts[index].answers
     for request, columns in survey.odd.items():
         if answers.get(request) is not None:
-            line = content(columns[index][1][0])
-            entry = read(source.form, line)
-            return _Answer(request=request, form=source.form, line=line, entry=entry)
+            position = columns[index][1][0]
+            return _read_answer(request, position.source.form, content(position))
+    # Nothing differs, so nothing was kept: the first record of the file that holds an answer.
+    source = survey.starts[index].source
     for number, (identity, _, line) in enumerate(records(source), start=1):
-        entry = read(source.form, line)
-        request = f"line {number}" if survey.aligned == "line" else str(identity or entry.id)
-        if entry.output is not None and answers.get(request) is not None:
-            return _Answer(request=request, form=source.form, line=line, entry=entry)
+        request = f"line {number}"
+        answer = _read_answer(request, source.form, line)
+        if survey.aligned != "line":
+            answer = replace(answer, request=str(identity or answer.entry.id))
+        if answer.entry.output is not None and answers.get(answer.request) is not None:
+            return answer
     return None
+
+
+def _read_answer(request: str, form: SampleFormat, line: bytes) -> _Answer:
+    return _Answer(request=request, form=form, line=line, entry=read(form, line))
 
 
 def _bytes_show_it(answer: _Answer) -> bool:

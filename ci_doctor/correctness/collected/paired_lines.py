@@ -91,8 +91,7 @@ def _compare_samples(left: Source, right: Source) -> _LineComparison | None:
             return None
         # All that stands before the id: arm, start and pass.
         starts = one[: mine.start(ID)], other[: theirs.start(ID)]
-        if first is None and _first_pass(mine) and _first_pass(theirs):
-            first = starts
+        first = first or _first(mine, theirs, starts)
         if starts != first:
             return None
         if not alike(form, one, mine.end(), other, theirs.end()):
@@ -102,8 +101,11 @@ def _compare_samples(left: Source, right: Source) -> _LineComparison | None:
     return _LineComparison(names=names, others=others, differing=differing)
 
 
-def _first_pass(head: re.Match[bytes]) -> bool:
-    return head["pass"] == b"1"
+def _first(
+    mine: re.Match[bytes], theirs: re.Match[bytes], starts: tuple[bytes, bytes]
+) -> tuple[bytes, bytes] | None:
+    """The two starts that all lines must be of; None if the first lines are of a later pass."""
+    return starts if mine["pass"] == theirs["pass"] == b"1" else None
 
 
 def _paired(

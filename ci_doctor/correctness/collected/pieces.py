@@ -20,8 +20,8 @@ from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.load.canonical import BROKEN_OFF
 
 _PLAIN = rb'[^"\\\x00-\x1f\x7f-\xff]*'  # a string that needs no decoding
-# As our own SampleWriter writes it: the top-level keys in this order, with these spaces; `said` and `asked` are the names
-# that two of them had in earlier versions (evidence/former_keys.py).
+# As our own SampleWriter writes it: the top-level keys in this order, with these spaces; `said` and
+# `asked` are the names that two of them had in earlier versions (evidence/former_keys.py).
 _OURS_HEAD = re.compile(
     rb'\{"arm": "(baseline|candidate)", "start": ([1-9][0-9]{0,8}), '
     rb'"pass": (?P<pass>[1-9][0-9]{0,8}), "id": "(?P<id>'

@@ -63,28 +63,32 @@ def _passes(chosen: Sequence[ChosenStart]) -> int:
 
 def _by_line(chosen: Sequence[ChosenStart]) -> bool:
     """Whether lines are compared instead of ids. Raises NoEvidenceError if neither can be."""
-    by_arm: dict[Arm, set[str]] = {arm: set() for arm in Arm}
-    counts = set()
-    all_ids: set[str] = set()
-    unique = True
-    for start, file_start in chosen:
-        ids = {record.id for record in file_start.records if record.id is not None}
-        unique = unique and all_ids.isdisjoint(ids)
-        all_ids |= ids
-        by_arm[start.arm] |= ids
-        counts.add(len(file_start.records))
-    as_many = len(counts) == 1
-    if not all_ids:
+    ids = [_ids(file_start) for _, file_start in chosen]
+    as_many = len({len(file_start.records) for _, file_start in chosen}) == 1
+    if not any(ids):
         if as_many:
             return True
         raise NoEvidenceError("the answers have no ids, and the files do not hold as many of them")
-    if not by_arm[Arm.BASELINE].isdisjoint(by_arm[Arm.CANDIDATE]):
+    by_arm: dict[Arm, set[str]] = {arm: set() for arm in Arm}
+    for (start, _), of_start in zip(chosen, ids, strict=True):
+        by_arm[start.arm] |= of_start
+    if by_arm[Arm.BASELINE] & by_arm[Arm.CANDIDATE]:
         return False
-    random = all(start.source.form.has_random_ids for start, _ in chosen)
-    # An id that two files share was not made up for each answer: then the lines prove nothing.
-    if as_many and random and unique:
+    if as_many and _are_random(chosen, ids):
         return True
     raise NoEvidenceError("the two sides have no request id in common")
+
+
+def _ids(file_start: FileStart) -> set[str]:
+    return {record.id for record in file_start.records if record.id is not None}
+
+
+def _are_random(chosen: Sequence[ChosenStart], ids: Sequence[set[str]]) -> bool:
+    """Whether the server made the ids up: another one for each answer."""
+    if not all(start.source.form.has_random_ids for start, _ in chosen):
+        return False
+    # An id that two files share names a request. Then the order of lines proves nothing.
+    return sum(map(len, ids)) == len(set().union(*ids))
 
 
 def _table(records: Iterable[SurveyRecord], *, by_line: bool) -> _Table:

@@ -3,6 +3,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 from msgspec import Struct
@@ -178,12 +179,9 @@ def check(baseline: Sequence[Source], candidate: Sequence[Source]) -> None:
             f"{words} do not compare: they do not hold the same of an answer",
             hint="give --format NAME",
         )
-    for one in baseline:
-        # Only our own samples may hold both arms in one file.
-        if one.form is SampleFormat.OURS:
-            continue
-        for other in candidate:
-            if one.path.samefile(other.path):
-                raise UsageError(
-                    f"both sides name {one.path}", hint="a file is always the same as itself"
-                )
+    for one, other in product(baseline, candidate):
+        # Our own samples may hold both arms in one file.
+        if one.form is not SampleFormat.OURS and one.path.samefile(other.path):
+            raise UsageError(
+                f"both sides name {one.path}", hint="a file is always the same as itself"
+            )

@@ -18,18 +18,20 @@ def tables(collected: Collected, decision: Decision) -> tuple[Table, ...]:
 
 
 def _rows(collected: Collected, decision: Decision) -> Iterator[Row]:
-    survey = collected.survey
     for arm in Arm:
         yield row(str(arm), _files(collected, arm))
-    no_ids = "; the two sides have no id in common" if survey.aligned == "line" else ""
-    yield row("aligned", f"by {survey.aligned}{no_ids}")
-    for note in survey.notes:
+    yield row("aligned", _alignment(collected))
+    for note in collected.survey.notes:
         yield row("note", note)
     yield row("starts", _starts(collected))
     groups = ["{" + " ".join(names) + "}" for names in cluster_names(collected)]
     if groups:
         yield row("clusters", "  ".join(groups))
     yield row("requests", _kinds(collected, decision))
+    yield from _certainty(collected, decision)
+
+
+def _certainty(collected: Collected, decision: Decision) -> Iterator[Row]:
     varying = [f"{name} {count}" for name, count in collected.within.items() if count]
     if varying:
         yield row("passes", f"differ in {', '.join(varying)}")
@@ -39,12 +41,20 @@ def _rows(collected: Collected, decision: Decision) -> Iterator[Row]:
         yield row("to settle", decision.settle)
 
 
+def _alignment(collected: Collected) -> str:
+    if collected.survey.aligned == "line":
+        return "by line; the two sides have no id in common"
+    return "by id"
+
+
 def _files(collected: Collected, arm: Arm) -> str:
     starts = [start for start in collected.survey.starts if start.arm is arm]
-    first = starts[0].source
-    others = {start.source.path for start in starts} - {first.path}
-    more = f" and {len(others)} more" if others else ""
-    return f"{first.path}{more}: {first.form.words}, {amount(len(starts), 'start')}"
+    source = starts[0].source
+    files = {start.source.path for start in starts}
+    others = len(files) - 1
+    more = f" and {others} more" if others else ""
+    count = amount(len(starts), "start")
+    return f"{source.path}{more}: {source.form.words}, {count}"
 
 
 def _starts(collected: Collected) -> str:
@@ -54,11 +64,14 @@ def _starts(collected: Collected) -> str:
     for arm in Arm:
         names = [start.name for start in of_arm(starts, arm)]
         arms.append(" ".join(names))
-    answered = {start.name: f"{collected.answered(start)}/{total}" for start in starts}
-    if len(set(answered.values())) == 1:
-        return f"{' | '.join(arms)}   answered {answered[starts[0].name]} each"
-    counts = ", ".join(f"{name} {count}" for name, count in answered.items())
-    return f"{' | '.join(arms)}   {counts}"
+    counts = {}
+    for start in starts:
+        counts[start.name] = f"{collected.answered(start)}/{total}"
+    words = " | ".join(arms)
+    if len(set(counts.values())) == 1:
+        return f"{words}   answered {counts[starts[0].name]} each"
+    by_start = [f"{name} {count}" for name, count in counts.items()]
+    return f"{words}   {', '.join(by_start)}"
 
 
 def _kinds(collected: Collected, decision: Decision) -> str:

@@ -24,6 +24,11 @@ class AlignedRow(Struct, frozen=True, kw_only=True):
     right: Step | None
     ulp: int | None = None
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a side reports log-probabilities here."""
+        return _has_numbers(self.left) or _has_numbers(self.right)
+
 
 def rows_around(
     left: Mapping[str, Any],
@@ -38,14 +43,14 @@ def rows_around(
         return ()
     one = choice_of(left, at.choice)
     other = choice_of(right, at.choice)
+    first = max(0, at.position - before)
+    last = at.position + after
     rows = []
-    for index in range(max(0, at.position - before), at.position + after + 1):
+    for index in range(first, last + 1):
         row = _row(index, step(one, index), step(other, index))
         if row.left or row.right:
             rows.append(row)
-    if any(_has_numbers(row.left) or _has_numbers(row.right) for row in rows):
-        return tuple(rows)
-    return ()
+    return tuple(rows) if any(row.has_numbers for row in rows) else ()
 
 
 def _row(at: int, left: Step | None, right: Step | None) -> AlignedRow:
@@ -56,7 +61,9 @@ def _row(at: int, left: Step | None, right: Step | None) -> AlignedRow:
 
 
 def _has_numbers(token: Step | None) -> bool:
-    return token is not None and (token.logprob is not None or bool(token.top))
+    if token is None:
+        return False
+    return token.logprob is not None or bool(token.top)
 
 
 def ranked(token: Step | None, most: int) -> tuple[Alternative, ...]:
@@ -75,22 +82,24 @@ def place(at: Divergence) -> str:
     """Where two answers diverge: `token 37 of content`, `character 4 of text`, `logprobs`."""
     if at.position is None:
         return at.field
-    unit = f"{at.unit} {at.position}"
+    position = f"{at.unit} {at.position}"
     if at.hardness is Hardness.LENGTH and at.field.startswith("choices["):
-        return f"{unit}, the end ({at.field.rpartition('.')[2]})"
-    if at.choice:
-        return f"{unit} of {at.field} of choice {at.choice}"
-    return f"{unit} of {at.field}"
+        _, _, key = at.field.rpartition(".")
+        return f"{position}, the end ({key})"
+    part = f"{position} of {at.field}"
+    return f"{part} of choice {at.choice}" if at.choice else part
 
 
 def manner(at: Divergence) -> str:
     """How two answers diverge: `near-tie, 0.031 nat apart`; empty if unknown."""
     if at.hardness is Hardness.UNKNOWN:
         return ""
+    words = str(at.hardness)
+    gap = "" if at.gap is None else f"{at.gap:.2g} nat apart"
     if at.hardness is Hardness.NUMBERS:
         words = "the same words, other numbers"
-        return words if at.gap is None else f"{words}, at most {at.gap:.2g} nat apart"
-    return str(at.hardness) if at.gap is None else f"{at.hardness}, {at.gap:.2g} nat apart"
+        gap = gap and f"at most {gap}"
+    return f"{words}, {gap}" if gap else words
 
 
 def visible(text: str, *, spaces: bool = False) -> str:

@@ -37,7 +37,11 @@ def repeated(result: StartResult) -> bool:
 
 def varying_requests(result: StartResult) -> int:
     """How many requests a start answered differently in two of its passes."""
-    return sum(len(set(passes.values())) > 1 for passes in result.digests.values())
+    count = 0
+    for passes in result.digests.values():
+        answers = set(passes.values())
+        count += len(answers) > 1
+    return count
 
 
 def within(experiment: Experiment) -> dict[str, int]:
@@ -70,17 +74,23 @@ def fact_differences(results: Sequence[StartResult]) -> dict[str, dict[str, str]
 
 def lines_up(groups: Groups, values: Mapping[str, str]) -> bool:
     """Whether `values` (by start) are the same inside each group, and differ between groups."""
+    columns = _columns(groups, values)
+    if any(len(set(column)) > 1 for column in columns):
+        return False
+    # If every start is a group of its own, any fact that differs would line up. That proves nothing.
+    # With two starts there is nothing else to report, so it is.
+    largest = max(map(len, columns), default=0)
+    if largest == 1 and len(columns) != 2:
+        return False
+    firsts = {column[0] for column in columns}
+    return len(firsts) > 1
+
+
+def _columns(groups: Groups, values: Mapping[str, str]) -> list[list[str]]:
+    """The values of each group that has any."""
     columns = []
     for group in groups:
         column = [values[name] for name in group if name in values]
         if column:
             columns.append(column)
-    if len(columns) < 2:
-        return False
-    if any(len(set(column)) > 1 for column in columns):
-        return False
-    # If every start is a group of its own, any fact that differs would line up. That proves
-    # nothing. With two starts there is nothing else to report, so it is.
-    if len(columns) > 2 and all(len(column) == 1 for column in columns):
-        return False
-    return len({column[0] for column in columns}) > 1
+    return columns

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.correctness.report.excerpts import (
-    Excerpt,
+    TextExcerpt,
     around,
     as_json,
     differing_part,
@@ -147,7 +147,7 @@ def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> D
     if not excerpt.left and not excerpt.right:
         # Tokens differ and the text does not: the same words, cut in another way. The tokens are
         # then all there is to show.
-        excerpt = Excerpt(
+        excerpt = TextExcerpt(
             before=excerpt.before,
             left=one.token if one else "",
             right=other.token if other else "",

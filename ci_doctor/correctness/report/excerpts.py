@@ -10,7 +10,7 @@ from ci_doctor.correctness.report.tokens import Choice, common
 _MESSAGE_PARTS = ("reasoning_content", "reasoning", "content", "refusal")
 
 
-class Excerpt(Struct, frozen=True, kw_only=True):
+class TextExcerpt(Struct, frozen=True, kw_only=True):
     """`before` is the text that both sides share, `left` and `right` follow it; all are cut."""
 
     before: str
@@ -18,10 +18,10 @@ class Excerpt(Struct, frozen=True, kw_only=True):
     right: str
 
 
-def around(left: str, right: str, width: int) -> Excerpt:
+def around(left: str, right: str, width: int) -> TextExcerpt:
     """The first difference of two texts, with `width` characters before and after."""
     at = common(left, right)
-    return Excerpt(
+    return TextExcerpt(
         before=encodable(left[max(0, at - width) : at]),
         left=encodable(left[at : at + width]),
         right=encodable(right[at : at + width]),

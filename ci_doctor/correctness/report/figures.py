@@ -182,7 +182,8 @@ def logprob_facts(rows: Sequence[AlignedRow]) -> tuple[LogProbRow, ...]:
 
 
 def _alternatives(token: Step | None) -> tuple[TokenNumber, ...]:
-    return tuple((each.token, each.logprob) for each in ranked(token, _ALTERNATIVES))
+    ranking = ranked(token, _ALTERNATIVES)
+    return tuple((each.token, each.logprob) for each in ranking)
 
 
 def _bound(experiment: Experiment, decision: Decision) -> float | None:

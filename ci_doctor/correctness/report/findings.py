@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.differences import (
     TELLING,
     AnswerDifference,
@@ -14,26 +15,11 @@ from ci_doctor.correctness.report.differences import (
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.start_findings import start_findings, start_notes
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
-from ci_doctor.correctness.verdict.compare import explain
+from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
-
-REMEDIES = {
-    Verdict.FLAKY: (
-        "nothing here speaks against the change; `ci-doctor setup-env --determinism strict` makes "
-        "starts of the baseline differ less"
-    ),
-    Verdict.NONDETERMINISTIC: (
-        "make the baseline steadier with `ci-doctor setup-env --determinism strict`; if that is "
-        "not possible, let the step pass with `soft_fail: [{exit_status: 85}]`: only the requests "
-        "that repeat themselves are tested"
-    ),
-    Verdict.INCONCLUSIVE: "make more starts: raise `--retries` (and `--budget`)",
-    Verdict.VOID: "this proves nothing either way: fix the named cause, then run it again",
-    Verdict.INFRA: "see the logs of what failed, then run it again on a healthy machine",
-}
 
 # Differing answers lead to these verdicts. The others have another reason, whatever the answers.
 _ABOUT_ANSWERS = {
@@ -81,11 +67,8 @@ def findings(
     lines = {request.id: request.line for request in context.requests}
     yield from start_findings(experiment, decision, context.requests_file, lines)
     if experiment.ending is ExperimentEnding.BUDGET:
-        yield Finding(
-            rule="correctness/budget-spent",
-            severity=Severity.NOTE,
-            summary="the budget ended before every start was made",
-            remedy="raise --budget, or lower --retries",
+        yield rules.BUDGET_SPENT.finding(
+            "the budget ended before every start was made", remedy=rules.BUDGET_SPENT.remedy
         )
     yield from start_notes(experiment)
 
@@ -100,11 +83,8 @@ def _verdict_finding(
         line = lines.get(difference.request)
         excerpt = "\n".join(divergence_lines(difference))
         evidence.append(Evidence(file=context.requests_file, line=line, excerpt=excerpt))
-    regression = decision.verdict is Verdict.REGRESSION
-    return Finding(
-        rule=f"correctness/{decision.verdict}",
-        severity=Severity.ERROR if regression else Severity.WARNING,
-        summary=_which(decision, differences) if shown else decision.reason,
+    return rules.OF_VERDICT[decision.verdict].finding(
+        _which(decision, differences) if shown else decision.reason,
         evidence=tuple(evidence),
         remedy=_remedy(decision, shown, context),
     )
@@ -124,28 +104,30 @@ def _shown(
     return sorted(differences, key=lambda each: each.request not in disputed)[:_SHOWN]
 
 
-def _remedy(decision: Decision, shown: Sequence[AnswerDifference], context: Context) -> str:
+def _remedy(decision: Decision, shown: Sequence[AnswerDifference], context: Context) -> str | None:
     """The next step: a command for a difference to look at, else an advice."""
     if decision.verdict is Verdict.REGRESSION:
         return replay_command(shown[0], context) if shown else f"{context.one_request} ID"
-    return decision.settle or REMEDIES[decision.verdict]
+    return decision.settle or rules.OF_VERDICT[decision.verdict].remedy
 
 
 def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
-    """The requests that differ, the most telling kind first."""
+    """The requests that differ, of the most telling kind."""
     if decision.verdict is Verdict.NONDETERMINISTIC:
         return decision.reason
     if decision.test:
         disputed = decision.test.disputed
-        names = [each.request for each in differences if each.request in disputed]
-        return f"{_few(names or disputed)}: no candidate start gives an answer of the baseline"
-    kind = differences[0].kind
-    for telling in TELLING:
-        if decision.count(telling):
-            kind = telling
-            break
-    names = [each.request for each in differences if each.kind is kind]
-    return f"{_few(names)}: {explain(kind)}"
+        shown = [each.request for each in differences if each.request in disputed]
+        names = _few(shown or disputed)
+        return f"{names}: no candidate start gives an answer of the baseline"
+    kind = _most_telling(differences)
+    names = _few([each.request for each in differences if each.kind is kind])
+    return f"{names}: {explain(kind)}"
+
+
+def _most_telling(differences: Sequence[AnswerDifference]) -> DifferenceKind:
+    kinds = {each.kind for each in differences}
+    return min(kinds, key=TELLING.index)
 
 
 def _few(names: Sequence[str]) -> str:

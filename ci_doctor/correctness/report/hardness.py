@@ -51,15 +51,18 @@ def compare_steps(left: Step, right: Step) -> tuple[Hardness, float | None]:
     ours = _gap(left, right.name)
     theirs = _gap(right, left.name)
     if ours is None or theirs is None:
-        # One side alone can prove that a difference is hard, but not that it is a near-tie.
-        only = ours or theirs
-        if only is not None and only.hard:
-            return Hardness.HARD, only.nat
-        return Hardness.UNKNOWN, None
+        return _one_sided(ours or theirs)
     widest = max(ours.nat, theirs.nat)
     if ours.hard or theirs.hard:
         return Hardness.HARD, widest
     return Hardness.NEAR_TIE, widest
+
+
+def _one_sided(gap: _Gap | None) -> tuple[Hardness, float | None]:
+    # One side alone can prove that a difference is hard, but not that it is a near-tie.
+    if gap is not None and gap.hard:
+        return Hardness.HARD, gap.nat
+    return Hardness.UNKNOWN, None
 
 
 def _gap(step: Step, other: object) -> _Gap | None:

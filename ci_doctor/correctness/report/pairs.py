@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which two answers to a request show the difference best. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
 
 from msgspec import Struct
@@ -44,19 +44,19 @@ def telling_pairs(kind: DifferenceKind, starts: Sequence[StartDigests]) -> tuple
     missing answer is shown only if no two answers differ.
     """
     baseline = [start for start in starts if start.arm is Arm.BASELINE]
-    if kind is DifferenceKind.FLAKY:
-        differing = list(_differing(combinations(baseline, 2)))
-        return tuple(differing[:1]) or _one_missing(combinations(baseline, 2))
     candidate = [start for start in starts if start.arm is Arm.CANDIDATE]
-    differing = list(_differing(product(baseline, candidate)))
-    if not differing:
-        return _one_missing(product(baseline, candidate))
-    return _most_telling(differing, baseline)
+    if kind is DifferenceKind.FLAKY:
+        pairs = list(combinations(baseline, 2))
+        differing = _differing(pairs)[:1]
+    else:
+        pairs = list(product(baseline, candidate))
+        differing = _most_telling(_differing(pairs), baseline)
+    return tuple(differing) or _one_missing(pairs)
 
 
 def _most_telling(
     differing: Sequence[AnswerPair], baseline: Sequence[StartDigests]
-) -> tuple[AnswerPair, ...]:
+) -> list[AnswerPair]:
     """The first pair, and a second one with another answer of the baseline, if there is one."""
     of_baseline: set[str] = set()
     for start in baseline:
@@ -64,18 +64,23 @@ def _most_telling(
     # An answer that no baseline start gave proves more than one which differs from some of them.
     own = [pair for pair in differing if pair.right not in of_baseline]
     pairs = own or differing
-    first = pairs[0]
+    telling = list(pairs[:1])
     for pair in pairs:
-        if pair.right == first.right and pair.left != first.left:
-            return first, pair
-    return (first,)
+        if pair.right == pairs[0].right and pair.left != pairs[0].left:
+            telling.append(pair)
+            break
+    return telling
 
 
-def _differing(starts: _Starts) -> Iterator[AnswerPair]:
+def _differing(starts: _Starts) -> list[AnswerPair]:
+    """The passes in which both starts answered, and not the same."""
+    pairs = []
     for first, second in starts:
         for number, left in first.digests.items():
             if second.digests.get(number, left) != left:
-                yield _pair(first, second, number)
+                pair = _pair(first, second, number)
+                pairs.append(pair)
+    return pairs
 
 
 def _one_missing(starts: _Starts) -> tuple[AnswerPair, ...]:

@@ -2,7 +2,7 @@
 """The rows of the picture about differences: their kind, their position, and passes. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median_low
 
 from ci_doctor.correctness.report.clusters import within
@@ -26,22 +26,30 @@ def difference_rows(
     if positions:
         yield row("first at", f"{unit} {_spread(positions)}{_drift(differences)}")
     inside = within(experiment)
-    varying = [f"{name} {count}" for name, count in inside.items() if count]
-    if varying:
-        more = f" and {len(varying) - _NAMED} more starts" if len(varying) > _NAMED else ""
-        yield row(
-            "passes", f"requests that differ inside a start: {', '.join(varying[:_NAMED])}{more}"
-        )
+    if any(inside.values()):
+        yield row("passes", f"requests that differ inside a start: {_varying(inside)}")
     elif inside and differences:
         yield row("passes", "no request differs inside a start")
 
 
+def _varying(inside: Mapping[str, int]) -> str:
+    varying = [f"{name} {count}" for name, count in inside.items() if count]
+    shown = ", ".join(varying[:_NAMED])
+    more = len(varying) - _NAMED
+    return f"{shown} and {more} more starts" if more > 0 else shown
+
+
 def _hardness_counts(differences: Sequence[AnswerDifference]) -> str:
     counts = Counter(difference.divergence.hardness for difference in differences)
-    words = ", ".join(f"{counts[kind]} {kind}" for kind in Hardness if counts[kind])
+    words = []
+    for kind in Hardness:
+        if counts[kind]:
+            count = f"{counts[kind]} {kind}"
+            words.append(count)
+    text = ", ".join(words)
     if counts[Hardness.UNKNOWN] == len(differences):
-        return f"{words}: with `logprobs` a request tells rounding from a fault"
-    return words
+        return f"{text}: with `logprobs` a request tells rounding from a fault"
+    return text
 
 
 def _spread(positions: Sequence[int]) -> str:

@@ -36,15 +36,23 @@ def start_rows(experiment: Experiment) -> Iterator[Row]:
 
 def _starts(starts: Sequence[ArmStart]) -> str:
     today = [start for start in starts if not start.archived]
-    archived = [start for start in starts if start.archived]
-    arms = [_span(_names(of_arm(today, arm))) or "none" for arm in Arm]
+    arms = []
+    for arm in Arm:
+        names = _span(_names(of_arm(today, arm)))
+        arms.append(names or "none")
     words = " | ".join(arms)
+    archived = [start for start in starts if start.archived]
     if archived:
         words += f"   archived {_span(_names(archived))}"
-        usable = [start for start in starts if not start.outside]
-        if len(counted(starts)) < len(usable):
+        if _set_aside(starts):
             words += ", set aside: today's baseline answers otherwise"
     return words
+
+
+def _set_aside(starts: Sequence[ArmStart]) -> bool:
+    """Whether the archived starts do not count."""
+    usable = sum(not start.outside for start in starts)
+    return len(counted(starts)) < usable
 
 
 def _names(starts: Iterable[ArmStart]) -> list[str]:
@@ -53,24 +61,30 @@ def _names(starts: Iterable[ArmStart]) -> list[str]:
 
 def _answered(starts: Sequence[ArmStart]) -> str:
     total = max(len(start.answers) for start in starts)
-    less = [start for start in starts if start.answered < total]
-    if not less:
-        return f"{total}/{total} each"
-    if len(less) == len(starts) and len({start.answered for start in less}) == 1:
-        return f"{less[0].answered}/{total} each"
-    words = [f"{start.name} {start.answered}/{total}" for start in less[:_NAMED]]
-    if len(less) > _NAMED:
-        words.append(f"{len(less) - _NAMED} more starts less")
-    return ", ".join(words) + ", the others all"
+    counts = {start.answered for start in starts}
+    if len(counts) == 1:
+        return f"{counts.pop()}/{total} each"
+    words = []
+    for start in starts:
+        if start.answered < total:
+            count = f"{start.name} {start.answered}/{total}"
+            words.append(count)
+    # If no start answered everything, there are no others.
+    others = ", the others all" if max(counts) == total else ""
+    if len(words) > _NAMED:
+        return f"{', '.join(words[:_NAMED])}, {len(words) - _NAMED} more starts less{others}"
+    return f"{', '.join(words)}{others}"
 
 
 def _span(names: Sequence[str]) -> str:
     """`A1 A2 A3`, or `A1-A8` for many in a row."""
+    whole = " ".join(names)
     if len(names) <= _NAMED + 1:
-        return " ".join(names)
+        return whole
+    letter = names[0][0]
     first = int(names[0][1:])
-    row = [f"{names[0][0]}{first + index}" for index in range(len(names))]
-    return f"{names[0]}-{names[-1]}" if row == list(names) else " ".join(names)
+    row = [f"{letter}{first + index}" for index in range(len(names))]
+    return f"{row[0]}-{row[-1]}" if whole == " ".join(row) else whole
 
 
 def _fitting(groups: Sequence[str]) -> int:
@@ -124,10 +138,14 @@ def differing(one: ArmStart, other: ArmStart) -> int:
 def _kind_counts(decision: Decision) -> list[str]:
     words = []
     for word, kinds in (("stable", _STABLE), ("varying", _VARYING)):
-        total = decision.count(*kinds)
-        if total:
-            parts = [f"{decision.count(kind)} {kind}" for kind in kinds if decision.count(kind)]
-            words.append(f"{total} {word} ({', '.join(parts)})")
+        parts = []
+        for kind in kinds:
+            count = decision.count(kind)
+            if count:
+                part = f"{count} {kind}"
+                parts.append(part)
+        if parts:
+            words.append(f"{decision.count(*kinds)} {word} ({', '.join(parts)})")
     unanswered = decision.count(DifferenceKind.UNANSWERED)
     if unanswered:
         words.append(f"{unanswered} unanswered")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answers to one request as lines: each distinct answer with the starts that gave it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report.alignment import visible
+from ci_doctor.correctness.report.divergence import choice_of
 from ci_doctor.correctness.report.marked_text import AnswerBlock, Line, Mark, MarkedText
 from ci_doctor.correctness.report.recorded import RecordedRequest, StartSamples
 from ci_doctor.load.canonical import text_of
@@ -66,18 +68,26 @@ def _names(given: Sequence[tuple[StartSamples, int]], recorded: RecordedRequest)
 
 def _answer(head: str, sample: Sample, width: int) -> Line:
     output = sample.output or {}
-    about = []
-    if output.get("completion_tokens") is not None:
-        about.append(f"{output['completion_tokens']} tokens")
-    choices = [choice for choice in output.get("choices", []) if isinstance(choice, dict)]
-    if choices and choices[0].get("finish_reason"):
-        about.append(str(choices[0]["finish_reason"]))
+    about = _about(output)
     middle = f"{', '.join(about)}  " if about else ""
     # Clipped before it is made visible: an answer of megabytes would cost seconds.
-    text = visible(text_of(output)[: 2 * width]) or "(no text)"
-    room = max(10, width - 2 - len(head + middle))
+    beginning = text_of(output)[: 2 * width]
+    text = visible(beginning) or "(no text)"
+    room = width - 2 - len(head) - len(middle)
     return (
         MarkedText(head, Mark.STRONG),
         MarkedText(middle, Mark.DIM),
-        MarkedText(clip(text, room)),
+        MarkedText(clip(text, max(10, room))),
     )
+
+
+def _about(output: Mapping[str, Any]) -> list[str]:
+    """How many tokens there are, and why the first choice stopped."""
+    about = []
+    tokens = output.get("completion_tokens")
+    if tokens is not None:
+        about.append(f"{tokens} tokens")
+    reason = choice_of(output, 0).get("finish_reason")
+    if reason:
+        about.append(str(reason))
+    return about

@@ -2,7 +2,8 @@
 """Two answers to one request as lines: the texts, the numbers, and what may explain them. Pure."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from ci_doctor.correctness.evidence.samples import Sample
@@ -15,7 +16,7 @@ from ci_doctor.correctness.report.alignment import (
     sides,
     visible,
 )
-from ci_doctor.correctness.report.divergence import Divergence
+from ci_doctor.correctness.report.divergence import Divergence, choice_of
 from ci_doctor.correctness.report.marked_text import AnswerBlock, Line, Mark, MarkedText
 from ci_doctor.correctness.report.pairs import AnswerPair
 from ci_doctor.correctness.report.recorded import RecordedRequest
@@ -25,6 +26,7 @@ from ci_doctor.render.layout import clip, pad
 
 _ALTERNATIVES = 5
 _NUMBER_CELLS = 13
+_STOPS = ("finish_reason", "stop_reason", "matched_stop")
 
 
 def alignment(pair: AnswerPair, at: Divergence, width: int) -> AnswerBlock:
@@ -71,24 +73,22 @@ def _number_lines(row: AlignedRow, column: int, *, here: bool) -> Iterator[Line]
     """The token of each side; at the divergence the best alternatives, too."""
     left = _column(row.left, column)
     right = _column(row.right, column)
+    yield _token_line(row, left[0], right[0], column, here=here)
+    if here:
+        for one, other in zip_longest(left[1:], right[1:], fillvalue=""):
+            line = f"         {pad(one, column)}{other}"
+            yield (MarkedText(line, Mark.DIM),)
+
+
+def _token_line(row: AlignedRow, left: str, right: str, column: int, *, here: bool) -> Line:
     sign = ">" if here else " "
-    ulp = ""
-    first_right = right[0].rstrip()
-    if row.ulp is not None:
-        ulp = str(row.ulp)
-        first_right = pad(right[0], column)
-    yield (
-        MarkedText(f"{sign} {row.at:>5}  "),
-        MarkedText(pad(left[0], column), Mark.LEFT if here else Mark.PLAIN),
-        MarkedText(first_right, Mark.RIGHT if here else Mark.PLAIN),
-        MarkedText(ulp),
-    )
-    if not here:
-        return
-    for index in range(1, max(len(left), len(right))):
-        one = left[index] if index < len(left) else ""
-        other = right[index] if index < len(right) else ""
-        yield (MarkedText(f"         {pad(one, column)}{other}", Mark.DIM),)
+    head = MarkedText(f"{sign} {row.at:>5}  ")
+    one = MarkedText(pad(left, column), Mark.LEFT if here else Mark.PLAIN)
+    mark = Mark.RIGHT if here else Mark.PLAIN
+    if row.ulp is None:
+        # Nothing follows, so nothing is padded.
+        return head, one, MarkedText(right.rstrip(), mark)
+    return head, one, MarkedText(pad(right, column), mark), MarkedText(str(row.ulp))
 
 
 def _column(token: Step | None, column: int) -> list[str]:
@@ -127,18 +127,19 @@ def _details(sample: Sample | None) -> dict[str, str]:
     """HTTP status, why it stopped, the usage, and how often it was tried."""
     if sample is None:
         return {"error": "was never sent"}
-    values: dict[str, Any] = {"status": sample.status, "error": sample.error}
-    choices = (sample.output or {}).get("choices", [])
-    for choice in choices[:1]:
-        for key in ("finish_reason", "stop_reason", "matched_stop"):
-            values[key] = choice.get(key)
+    choice = choice_of(sample.output or {}, 0)
     usage = sample.meta.get("usage")
+    values: dict[str, Any] = {"status": sample.status, "error": sample.error}
+    values |= _chosen(choice, _STOPS)
     if isinstance(usage, dict):
-        values.update(usage)
-    for key in ("tries", "system_fingerprint"):
-        values[key] = sample.meta.get(key)
+        values |= usage
+    values |= _chosen(sample.meta, ("tries", "system_fingerprint"))
     details = {}
     for key, value in values.items():
         if value is not None:
             details[key] = value if isinstance(value, str) else json.dumps(value)
     return details
+
+
+def _chosen(values: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: values.get(key) for key in keys}

@@ -18,12 +18,17 @@ def choose_pair(recorded: RecordedRequest, names: Sequence[str] = ()) -> AnswerP
 
     None if all answers are the same and nothing is named. Raises UsageError for an unknown start.
     """
+    if not names:
+        return _most_telling(recorded)
     by_name = {start.name: start for start in recorded.starts}
     for name in names:
         if name not in by_name:
             raise _unknown(name, recorded, list(by_name))
-    if names:
-        return _pair(by_name[names[0]], by_name[names[-1]])
+    return _pair(by_name[names[0]], by_name[names[-1]])
+
+
+def _most_telling(recorded: RecordedRequest) -> AnswerPair | None:
+    """Two starts that differ, else two passes of one start, else None."""
     answers = []
     for start in recorded.starts:
         digests = StartDigests(name=start.name, arm=start.arm, digests=start.digests)
@@ -31,9 +36,9 @@ def choose_pair(recorded: RecordedRequest, names: Sequence[str] = ()) -> AnswerP
     for pair in telling_pairs(recorded.kind, answers):
         return pair
     for start in recorded.starts:
-        own = _pair(start, start)
-        if own is not None and own.left != own.right:
-            return own
+        passes = _pair(start, start)
+        if passes is not None and passes.left != passes.right:
+            return passes
     return None
 
 
@@ -81,9 +86,11 @@ def names_of(pair: AnswerPair) -> tuple[str, str]:
 def samples_of(recorded: RecordedRequest, pair: AnswerPair) -> tuple[Sample | None, Sample | None]:
     """The two samples of a pair; None for a pass that the start did not reach."""
     by_name = {start.name: start for start in recorded.starts}
-    left = by_name[pair.first].samples.get(pair.number)
-    right = by_name[pair.second].samples.get(pair.other or pair.number)
-    return left, right
+    first = by_name[pair.first].samples
+    second = by_name[pair.second].samples
+    # Without a pass of its own, the second answer is of the same pass as the first.
+    other = pair.other or pair.number
+    return first.get(pair.number), second.get(other)
 
 
 def outputs_of(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from ci_doctor.correctness import rules
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
@@ -60,11 +61,10 @@ def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
         starts = ", ".join(names[group])
         if group.cut_short:
             starts += ", cut short by the budget"
-        yield Finding(
-            rule=f"correctness/service-{group.kind}",
-            severity=_blame(group, decision),
-            summary=f"{group.arm} ({starts}): {failure.message}",
+        yield rules.OF_FAILURE[group.kind].finding(
+            f"{group.arm} ({starts}): {failure.message}",
             evidence=failure.evidence(),
+            severity=_blame(group, decision),
         )
 
 
@@ -92,10 +92,8 @@ def _unanswered(
             line = lines.get(request)
             evidence.append(Evidence(file=requests_file, line=line, excerpt=excerpt))
         starts = ", ".join(names)
-        yield Finding(
-            rule="correctness/unanswered",
-            severity=Severity.WARNING,
-            summary=f"{len(errors)} of {len(lines)} requests were not answered in {starts}",
+        yield rules.UNANSWERED.finding(
+            f"{len(errors)} of {len(lines)} requests were not answered in {starts}",
             evidence=tuple(evidence),
         )
 
@@ -115,11 +113,8 @@ def _throttled(results: Sequence[StartResult]) -> Iterator[Finding]:
     starts = ", ".join(counts[:_SHOWN])
     if len(counts) > _SHOWN:
         starts += f" and {len(counts) - _SHOWN} more starts"
-    yield Finding(
-        rule="correctness/throttled",
-        severity=Severity.NOTE,
-        summary=f"requests were answered only after HTTP 429: {starts}",
-        remedy="lower --concurrency, so that every start gets the requests in the same order",
+    yield rules.THROTTLED.finding(
+        f"requests were answered only after HTTP 429: {starts}", remedy=rules.THROTTLED.remedy
     )
 
 
@@ -127,11 +122,9 @@ def _empty(results: Sequence[StartResult]) -> Iterator[Finding]:
     for result in results:
         start = result.start
         if start.empty:
-            yield Finding(
-                rule="correctness/empty-answers",
-                severity=Severity.NOTE,
-                summary=f"{start.empty} answers of {start.name} hold no text",
-                remedy="see samples.jsonl",
+            yield rules.EMPTY_ANSWERS.finding(
+                f"{start.empty} answers of {start.name} hold no text",
+                remedy=rules.EMPTY_ANSWERS.remedy,
             )
             return
 
@@ -144,9 +137,4 @@ def _killed(results: Sequence[StartResult]) -> Iterator[Finding]:
             killed.append(where)
     if killed:
         what = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
-        yield Finding(
-            rule="correctness/killed",
-            severity=Severity.NOTE,
-            summary=f"{what}, the first {killed[0]}",
-            remedy="let the server end on SIGTERM, or a real deployment loses what it holds",
-        )
+        yield rules.KILLED.finding(f"{what}, the first {killed[0]}", remedy=rules.KILLED.remedy)

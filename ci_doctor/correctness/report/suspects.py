@@ -136,10 +136,15 @@ def _facts(comparison: _Comparison) -> Iterator[str]:
 
 
 def _by_value(values: Mapping[str, str]) -> str:
+    """`12.4 in A1, 12.5 in B1 A2`."""
     names: dict[str, list[str]] = {}
     for name, value in values.items():
         names.setdefault(value, []).append(name)
-    return ", ".join(f"{value} in {' '.join(starts)}" for value, starts in names.items())
+    words = []
+    for value, starts in names.items():
+        where = f"{value} in {' '.join(starts)}"
+        words.append(where)
+    return ", ".join(words)
 
 
 def _caches(comparison: _Comparison) -> Iterator[str]:
@@ -171,38 +176,49 @@ def _passes(comparison: _Comparison) -> Iterator[str]:
     for result in several:
         count = varying_requests(result)
         if count:
-            varying.append(f"{count} in {result.start.name}")
+            where = f"{count} in {result.start.name}"
+            varying.append(where)
     if varying:
         starts = _shortened(varying, 4, "more starts")
         yield f"answers differ between passes of one start ({starts}), as with batching"
-        return
-    groups = groups_by_arm(comparison.groups).values()
-    if several and any(len(indexes) > 1 for indexes in groups):
+    elif several and _differ_within_an_arm(comparison.groups):
         yield (
             "each start repeats itself in all passes, starts differ: "
             "as with kernels chosen once per start"
         )
 
 
+def _differ_within_an_arm(groups: Groups) -> bool:
+    # Starts of two arms may differ for the change itself.
+    return any(len(indexes) > 1 for indexes in groups_by_arm(groups).values())
+
+
 def _shortened(words: Sequence[str], most: int, noun: str) -> str:
+    """At most `most` words, and how many more there are."""
     shown = ", ".join(words[:most])
-    return f"{shown} and {len(words) - most} {noun}" if len(words) > most else shown
+    more = len(words) - most
+    return f"{shown} and {more} {noun}" if more > 0 else shown
 
 
 def _beginning(comparison: _Comparison) -> Iterator[str]:
-    positioned = []
+    """Whether the answers differ from the first position on, or in numbers alone."""
+    total = len(comparison.differences)
+    numbers = 0
+    first = []
+    later = 0
     for difference in comparison.differences:
         at = difference.divergence
-        if at.position is not None:
-            positioned.append(at)
-    total = len(comparison.differences)
-    numbers = sum(each.field == "logprobs" for each in positioned)
-    if positioned and numbers == total:
+        numbers += at.field == "logprobs"
+        if at.position == 0:
+            first.append(at)
+        elif at.position is not None:
+            later += 1
+    if numbers and numbers == total:
         share = _share(numbers, total)
         yield f"in {share} only log-probabilities differ: every token is the same"
-    elif len(positioned) > 1 and all(each.position == 0 for each in positioned):
-        unit = positioned[0].unit
-        share = _share(len(positioned), total)
+    elif len(first) > 1 and not later:
+        share = _share(len(first), total)
+        unit = first[0].unit
         yield f"{share} diverge at the first {unit}: nothing that was generated comes before"
 
 

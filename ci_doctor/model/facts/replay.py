@@ -25,13 +25,14 @@ class AnswerDivergence(Struct, frozen=True, kw_only=True):
 class ReplayFacts(Facts, frozen=True, kw_only=True):
     """One request of a run: the digest of each start's answer by pass, None for no answer.
 
-    The rest describes the two answers that were put side by side. It is empty, or None, if they are
-    the same.
+    `unreadable_lines` of the samples were left out. The rest describes the two answers that were
+    put side by side. It is empty, or None, if they are the same.
     """
 
     request: str
     kind: str
     answers: dict[str, dict[str, str | None]]
+    unreadable_lines: int = 0
     starts: tuple[str, ...] = ()
     passes: tuple[int, ...] = ()
     divergence: AnswerDivergence | None = None

@@ -35,8 +35,9 @@ _ICON_COLOURS = {
 def render(report: Report) -> str:
     """`report` as a page of HTML, ending with a newline.
 
-    Every text in it is escaped and printable; the only script and style that a browser takes are the page's own, by
-    their hash. What `facts` holds for a picture is drawn, and left out where it is missing or of another form.
+    Every text in it is escaped and printable; the only script and style that a browser takes are
+    the page's own, by their hash. What `facts` holds for a picture is drawn, and left out where it
+    is missing or of another form.
     """
     shown: Report = replace(cleaned(report), facts={})
     environment = _environment()
@@ -68,7 +69,8 @@ def _environment() -> "Environment":
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Last, and for every value: whatever reaches the page is valid UTF-8 without control characters.
+        # Last, and for every value: whatever reaches the page is valid UTF-8 without control
+        # characters.
         finalize=_harmless,
     )
     environment.filters |= {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Facts of a correctness report -> what its page draws of them, each part by itself. Pure.
 
-Mappings are read in the order of their keys, or in one of ours: report.json does not keep the order of
-facts.
+Mappings are read in the order of their keys, or in one of ours: report.json does not keep the order
+of facts.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A part of a report's facts, read for its page. Pure.
 
-Each part may be missing, or have a form that this version does not know. The page then leaves it out.
+Each part may be missing, or have a form that this version does not know. The page then leaves it
+out.
 """
 
 from collections.abc import Mapping

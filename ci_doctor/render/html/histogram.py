@@ -47,7 +47,8 @@ class Histogram(Struct, frozen=True):
 def histogram(divergence: DivergencePositions) -> Histogram | None:
     """`divergence` as bars; None where no position is known.
 
-    Least, median and most are taken from the positions, so that the mark cannot stand beside its own bars.
+    Least, median and most are taken from the positions, so that the mark cannot stand beside its
+    own bars.
     """
     positions = sorted(
         position

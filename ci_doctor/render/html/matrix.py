@@ -98,8 +98,9 @@ class View(Struct, frozen=True):
 def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> View | None:
     """`matrix` as it is drawn: baseline starts before candidate starts, disputed and flaky requests before equal ones.
 
-    Requests of one kind are sorted by their answers, so that those that vary together stand together. None where there
-    is nothing to draw. What exceeds 30,000 cells is counted in `left_out`.
+    Requests of one kind are sorted by their answers, so that those that vary together stand
+    together. None where there is nothing to draw. What exceeds 30,000 cells is counted in
+    `left_out`.
     """
     order = _columns(matrix.starts)
     if not order or not matrix.requests:

@@ -37,8 +37,9 @@ def loose_spaces(text: str) -> frozenset[int]:
 def runs(text: str, spaces: Container[int]) -> Iterator[TextRun]:
     r"""`text` in order: plain runs, and a mark for each character that a reader would not see or could be misled by.
 
-    Of the spaces, those at the positions `spaces` are marked. `\n` and tab keep their effect behind their mark. Control, format (zero width, bidirectional), private and unassigned characters, and surrogates are shown
-    as code points: none of them reaches the page.
+    Of the spaces, those at the positions `spaces` are marked. `\n` and tab keep their effect behind
+    their mark. Control, format (zero width, bidirectional), private and unassigned characters, and
+    surrogates are shown as code points: none of them reaches the page.
     """
     plain = ""
     for position, character in enumerate(text):
@@ -84,7 +85,8 @@ def code_point(character: str) -> str:
 def differing(left: str, right: str) -> tuple[list[Segment], list[Segment]]:
     """Both sides in segments, word by word: what only one of them has `differs`.
 
-    Only the first 400 words of each side are compared, which is more than a page shows; the rest counts as differing.
+    Only the first 400 words of each side are compared, which is more than a page shows; the rest
+    counts as differing.
     """
     ours, theirs = _words(left), _words(right)
     sides: tuple[list[Segment], list[Segment]] = ([], [])
