@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.config.loading import seconds_above_zero
+from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import ConfigError, UsageError
 from tests.unit.correctness.plans import BOTH, planned
