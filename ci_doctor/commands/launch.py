@@ -24,8 +24,9 @@ from ci_doctor.commands.options import config_option, dry_run_option, output_opt
 from ci_doctor.commands.telling.service_output import ServiceOutput
 from ci_doctor.commands.telling.services import ServiceSource
 from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
@@ -144,14 +145,14 @@ def _prepare(
     as_json: bool,
 ) -> Job:
     """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = config.load(config_path, Path.cwd())
+    loaded = load_config(config_path, Path.cwd())
     specs, names = choose(service_specs(loaded), *services)
     environment = dict(os.environ)
     context = LaunchContext(
         environment=environment,
         directory=loaded.directory.absolute(),
         log_directory=directory.absolute() / "logs",
-        limit_s=None if timeout is None else config.seconds_above_zero(timeout, "--timeout"),
+        limit_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
     )
     order = check_services(specs, names, context)
     check_words(client, order)

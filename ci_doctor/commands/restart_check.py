@@ -22,8 +22,9 @@ from ci_doctor.commands.restart_output import (
 )
 from ci_doctor.commands.telling.restart import RestartSource
 from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import decode_section
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.restart.experiment import run
 from ci_doctor.restart.notes import Progress
 from ci_doctor.restart.planning import make_plan
@@ -113,8 +114,8 @@ def _prepare(
     invocation: Invocation, directory: Path, config_path: Path | None, flags: Mapping[str, Any]
 ) -> Job:
     """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = config.load(config_path, Path.cwd())
-    settings, origins = config.decode(
+    loaded = load_config(config_path, Path.cwd())
+    settings, origins = decode_section(
         loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
     )
     codes, _ = read_exit_codes(loaded, os.environ)

@@ -19,6 +19,7 @@ from ci_doctor.model.verdict import exit_code
 from ci_doctor.restart.observed import Ending, Observation
 from ci_doctor.restart.settings import Plan
 from ci_doctor.restart.starts import StartRun
+from ci_doctor.system.secrets.log_files import redact_file
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def take_secrets_out(starts: Sequence[StartRun], redactor: Redactor) -> Iterator
     for log in (Path(run.log) for run in starts if run.log is not None):
         try:
             if log.exists():
-                redactor.file(log)
+                redact_file(log, redactor)
         except UsageError as error:
             log.unlink(missing_ok=True)
             yield f"removed {log}: {error.message}"

@@ -13,8 +13,9 @@ from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.commands.telling.waiting import WaitSource
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import seconds_of
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.services.probes.ready import Probe, Scheme, parse_ready
 from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
@@ -75,7 +76,7 @@ def wait(
     directory = invocation.report_directory
     # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
     claim(directory)
-    codes, _ = read_exit_codes(config.load(config_path, Path.cwd()), os.environ)
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     request = _request(**options)
     interruption, warm_up = Interruption(), WarmUp(_load_report)
     with interruption.handling():
@@ -141,7 +142,7 @@ def _request(
         _check_pid(pid)
     return WaitRequest(
         probe=_probe(ready, log),
-        limit_s=config.seconds(timeout, "--timeout"),
+        limit_s=seconds_of(timeout, "--timeout"),
         pid=pid,
         pidfile=pidfile,
         log=log,

@@ -11,7 +11,7 @@ from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, Correctnes
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.spec import ServiceSpec
-from ci_doctor.system.gpu_memory import gpus_are_told
+from ci_doctor.system.gpu_memory import can_read_gpu_memory
 
 # The path of a URL in printable ASCII; `//host` would be another server.
 _PATH = re.compile(r"/(?!/)[!-~]*")
@@ -102,6 +102,6 @@ def _spec(
     if settings.ready is not None and answers:
         changes["ready"] = settings.ready
     # A start that finds the memory of the one before still in use differs from it.
-    if "gpu-memory" not in spec.released and gpus_are_told():
+    if "gpu-memory" not in spec.released and can_read_gpu_memory():
         changes["released"] = [*spec.released, "gpu-memory"]
     return structs.replace(spec, **changes)

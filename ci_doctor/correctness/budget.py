@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.render import figures
 
@@ -44,7 +44,7 @@ def budget_of(
     The text says where it comes from, if nobody gave it. Raises UsageError.
     """
     if settings.budget is not None:
-        seconds = config.seconds_above_zero(settings.budget, "budget")
+        seconds = seconds_above_zero(settings.budget, "budget")
         return Budget(began=began, seconds=seconds), ""
     seconds, note = default_budget(environment) or (DEFAULT_BUDGET_S, "")
     return Budget(began=began, seconds=seconds), note

@@ -35,8 +35,8 @@ def _fields(reply: Reply) -> dict[str, object]:
         "status": reply.status,
         "output": answer.output,
         "digest": answer.digest,
-        "words_digest": answer.said,
-        "prompt_facts": answer.asked,
+        "words_digest": answer.words_digest,
+        "prompt_facts": answer.prompt_facts,
         "empty": answer.empty,
         "meta": answer.meta,
     }

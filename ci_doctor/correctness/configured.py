@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.settings import Arm, ArmSettings, CorrectnessSettings
 from ci_doctor.errors import UsageError
@@ -26,14 +26,14 @@ def read_settings(
     """
     flags = dict(flags)
     commands = {arm: flags.pop(arm.value, None) for arm in Arm}
-    settings, origins = config.decode(
+    settings, origins = decode_section(
         loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
     )
     changes: dict[str, ArmSettings | str] = {}
     for name in ("requests", "archive"):
         path = getattr(settings, name)
         if path is not None:
-            changes[name] = str(config.path_in(loaded, origins[name], path))
+            changes[name] = str(path_in(loaded, origins[name], path))
     for arm in Arm:
         chosen = settings.arm(arm)
         if command := commands[arm]:

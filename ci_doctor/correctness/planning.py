@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.arms import arm_plan
 from ci_doctor.correctness.budget import Budget
@@ -36,7 +36,7 @@ def plan(
         concurrency=settings.concurrency,
         passes=settings.passes,
         caches=settings.caches,
-        request_timeout_s=config.seconds_above_zero(settings.request_timeout, "request_timeout"),
+        request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
         started=budget.began,
         deadline=budget.deadline,
         grace_s=min(_LONGEST_GRACE_S, budget.reserve_s / 3),

@@ -26,7 +26,7 @@ from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import text_table
-from ci_doctor.system.processes.interruption import deaf
+from ci_doctor.system.processes.interruption import signals_ignored
 
 OnProgress = Callable[[ExperimentProgress], None]
 
@@ -89,7 +89,7 @@ def run_prepared(prepared: PreparedExperiment, on_progress: OnProgress = lambda 
     experiment = _experiment(prepared, finished, on_progress)
     is_over = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
     # A job that is cancelled sends a second signal soon; the outcome is short work and must be whole.
-    with contextlib.nullcontext() if is_over else deaf():
+    with contextlib.nullcontext() if is_over else signals_ignored():
         decision = judge(prepared, experiment)
         archive_notes: tuple[str, ...] = ()
         if prepared.archive and is_over:

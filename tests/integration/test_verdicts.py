@@ -226,7 +226,7 @@ def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(
         timeout=LIMIT_S,
     )
     check(bench, ran, "regression", 1)
-    assert "going on with A1 B1" in ran.err
+    assert "resuming with A1 B1" in ran.err
     assert ran.err.count(" ready after ") == 6
     assert len(bench.samples) == 8 * 4
     assert (

@@ -46,14 +46,14 @@ def compare(
     Each is a file, or a directory in which every *.jsonl or *.txt is one start. Exit codes: 0 pass
     or flaky, 1 regression, 85 nondeterministic, 86 undecided, as if one start a side differs.
     """
-    from ci_doctor.config import loading as config
     from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.loading import load_config
     from ci_doctor.correctness.collected.compare import CompareRequest
     from ci_doctor.correctness.collected.compare import compare as compared
     from ci_doctor.session.exit_policy import ExitPolicy
 
     directory = session.claim()
-    codes, _ = read_exit_codes(config.load(config_path, Path.cwd()), os.environ)
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
     request = CompareRequest(
         baseline=baseline,

@@ -7,8 +7,8 @@ from typing import Any
 
 from ci_doctor.commands.telling.experiment import ExperimentSource
 from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.config import loading as config
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.correctness.configured import parse_arm_variables, read_settings
 from ci_doctor.correctness.preparation import PreparedExperiment, prepare
 from ci_doctor.correctness.request import ExperimentRequest
@@ -41,7 +41,7 @@ def run_experiment(
     # Before anything else: no report of an earlier run may outlive this one, however it ends.
     claimed = session.claim(DEFAULT_DIRECTORY) if is_new else None
     directory = Path(resume) if resume is not None else claimed or DEFAULT_DIRECTORY
-    loaded = config.load(config_path, Path.cwd())
+    loaded = load_config(config_path, Path.cwd())
     settings = read_settings(loaded, os.environ, flags, parse_arm_variables(variables))
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = _policy(settings, codes)

@@ -10,7 +10,8 @@ from msgspec import Struct
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
 from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.load import strict_json
-from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise, digest, text_of
+from ci_doctor.load.canonical import Canonical, canonicalise, digest, text_of
+from ci_doctor.load.choices import NotAnAnswerError
 
 _MOST_ERROR = 200  # characters; a server may answer with a page of HTML
 
@@ -158,7 +159,7 @@ def _canonical_entry(identity: str | None, answer: Canonical) -> Entry:
         id=identity,
         output=answer.output,
         digest=answer.digest,
-        prompt_facts=answer.asked,
+        prompt_facts=answer.prompt_facts,
         empty=answer.empty,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
+from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor
 
 SAMPLES = "samples.jsonl"
@@ -64,17 +65,9 @@ def is_ours(path: Path) -> bool:
     return not beginning or _BEGINNINGS[path.name].match(beginning) is not None
 
 
-def redact_logs(directory: Path, redactor: Redactor) -> Iterator[str]:
-    """Remove secrets from every log.
-
-    A log that cannot be redacted is deleted; for each of these it yields the reason.
-    """
-    for log in _logs(directory):
-        try:
-            redactor.file(log)
-        except UsageError as error:
-            log.unlink(missing_ok=True)
-            yield f"removed {log}: {error.message}"
+def redact_logs(directory: Path, redactor: Redactor) -> tuple[str, ...]:
+    """Remove secrets from every log. Returns a warning for each log that had to be removed."""
+    return redact_files(_logs(directory), redactor)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci_doctor.config import loading as config
+from ci_doctor.config.loading import load_config
 from ci_doctor.correctness.budget import budget_of
 from ci_doctor.correctness.configured import read_settings
 from ci_doctor.correctness.planning import plan
@@ -35,7 +35,7 @@ def planned(
     **flags: object,
 ) -> ExperimentPlan:
     (directory / "ci-doctor.toml").write_text(text)
-    loaded = config.load(directory / "ci-doctor.toml", directory)
+    loaded = load_config(directory / "ci-doctor.toml", directory)
     typed = {arm.value: command for arm, command in (commands or {}).items()}
     settings = read_settings(loaded, environment, {**flags, **typed}, variables)
     request = Request(id="r0", path="/", body={}, line=1)

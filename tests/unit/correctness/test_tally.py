@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.tally import Tally, outcome
+from tests.unit.correctness.archived import IDS, made
 
 
 def tally(passes: int = 1) -> Tally:
@@ -80,3 +85,17 @@ def test_empty_answers_are_counted_by_request() -> None:
     gathered.add(sample(empty=True))
     gathered.add(sample(number=2, empty=True))
     assert gathered.start(failed=False, outside=False).empty == 1
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3])
+def test_an_outcome_is_that_of_the_tally(tmp_path: Path, passes: int) -> None:
+    result, _ = made(tmp_path / "samples.jsonl", passes=passes)
+
+    assert {
+        request: outcome(each, passes) for request, each in result.digests.items()
+    } == result.start.answers
+    assert outcome({}, passes) is None
+    empty = Tally(arm=Arm.BASELINE, number=1, ids=IDS, passes=passes).start(
+        failed=False, outside=False
+    )
+    assert set(empty.answers.values()) == {None}
