@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All rooms' rules in one table, for `explain` and the docs alone. Pure."""
 
+from ci_doctor.correctness import rules as correctness
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -22,4 +23,4 @@ def _rooms() -> tuple[tuple[Rule, ...], ...]:
         Rule(id=name, severity=Severity.ERROR, meaning=text.meaning, remedy=text.remedy)
         for name, text in NOT_YET_MOVED.items()
     ]
-    return (tuple(old), imports.RULES)
+    return (correctness.RULES, tuple(old), imports.RULES)

@@ -10,17 +10,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from ci_doctor.model.facts.answers import (
+    AlignedAnswers,
+    AnswerMatrix,
+    DecisionTest,
+    DivergencePositions,
+)
+from ci_doctor.model.facts.correctness import FactDifference, IdentityFacts
 from ci_doctor.render.figures import probability
 from ci_doctor.render.html import matrix
-from ci_doctor.render.html.facts import (
-    Aligned,
-    IdentityDifference,
-    PageDivergence,
-    PageIdentity,
-    PageMatrix,
-    PageTest,
-    part,
-)
+from ci_doctor.render.html.facts import part
 from ci_doctor.render.html.histogram import Histogram, histogram
 from ci_doctor.render.html.pairs import MEANINGS, PagePair, pair
 from ci_doctor.render.html.texts import value
@@ -51,7 +50,7 @@ class PageParts(Struct, frozen=True, kw_only=True):
 
     figures: tuple[tuple[str, str], ...]
     commits: tuple[tuple[str, str], ...]
-    test: PageTest | None
+    test: DecisionTest | None
     tested: bool
     risk: str | None
     settle: str | None
@@ -62,7 +61,7 @@ class PageParts(Struct, frozen=True, kw_only=True):
     histogram: Histogram | None
     shares: tuple[PageShare, ...]
     pairs: tuple[PagePair, ...]
-    identity: PageIdentity | None
+    identity: IdentityFacts | None
     differences: tuple[PageDifference, ...]
     suspects: tuple[str, ...]
 
@@ -74,10 +73,10 @@ class PageParts(Struct, frozen=True, kw_only=True):
 
 def drawn(facts: Mapping[str, Any]) -> PageParts:
     """What there is to draw of `facts`."""
-    test = part(facts, "test", PageTest)
+    test = part(facts, "test", DecisionTest)
     view = _matrix(facts, test)
-    divergence = part(facts, "divergence", PageDivergence)
-    identity = part(facts, "identity", PageIdentity)
+    divergence = part(facts, "divergence", DivergencePositions)
+    identity = part(facts, "identity", IdentityFacts)
     return PageParts(
         figures=tuple(_figures(facts, view, test)),
         commits=tuple(_commits(facts, identity)),
@@ -98,8 +97,8 @@ def drawn(facts: Mapping[str, Any]) -> PageParts:
     )
 
 
-def _matrix(facts: Mapping[str, Any], test: PageTest | None) -> matrix.MatrixView | None:
-    picture = part(facts, "matrix", PageMatrix)
+def _matrix(facts: Mapping[str, Any], test: DecisionTest | None) -> matrix.MatrixView | None:
+    picture = part(facts, "matrix", AnswerMatrix)
     if picture is None:
         return None
     return matrix.view(picture, test.disputed if test else ())
@@ -115,7 +114,7 @@ def _rare_bug(facts: Mapping[str, Any]) -> float | None:
 
 
 def _figures(
-    facts: Mapping[str, Any], view: matrix.MatrixView | None, test: PageTest | None
+    facts: Mapping[str, Any], view: matrix.MatrixView | None, test: DecisionTest | None
 ) -> Iterator[tuple[str, str]]:
     """The few figures that stand large above everything else."""
     if view is None:
@@ -131,7 +130,7 @@ def _figures(
         yield "p", probability(test.p)
 
 
-def _commits(facts: Mapping[str, Any], identity: PageIdentity | None) -> Iterator[tuple[str, str]]:
+def _commits(facts: Mapping[str, Any], identity: IdentityFacts | None) -> Iterator[tuple[str, str]]:
     """Every fact whose name says that it is a commit; those of the report before the identity's."""
     named = {**(identity.facts if identity else {}), **facts}
     for name in sorted(named):
@@ -152,18 +151,18 @@ def _shares(reasons: Mapping[str, int]) -> Iterator[PageShare]:
 
 
 def _pairs(facts: Mapping[str, Any]) -> Iterator[PagePair]:
-    aligned = part(facts, "aligned", tuple[Aligned, ...]) or ()
+    aligned = part(facts, "aligned", tuple[AlignedAnswers, ...]) or ()
     for each in aligned[:_MOST_PAIRS]:
         yield pair(each)
 
 
-def _differences(identity: PageIdentity | None) -> Iterator[PageDifference]:
+def _differences(identity: IdentityFacts | None) -> Iterator[PageDifference]:
     if identity is not None:
         for each in identity.differences:
             yield _difference(each)
 
 
-def _difference(difference: IdentityDifference) -> PageDifference:
+def _difference(difference: FactDifference) -> PageDifference:
     starts: dict[str, list[str]] = {}
     for start in sorted(difference.values):
         starts.setdefault(value(difference.values[start]), []).append(start)

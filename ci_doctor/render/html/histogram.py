@@ -8,8 +8,8 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
+from ci_doctor.model.facts.answers import DivergencePositions
 from ci_doctor.render.figures import number
-from ci_doctor.render.html.facts import PageDivergence
 
 _MOST_BINS = 30
 _STEPS = (1, 2, 5, 10)
@@ -47,7 +47,7 @@ class Histogram(Struct, frozen=True):
     median_at: float
 
 
-def histogram(divergence: PageDivergence) -> Histogram | None:
+def histogram(divergence: DivergencePositions) -> Histogram | None:
     """`divergence` as bars; None if no position is known.
 
     Least, median and most are taken from the positions, so that the mark of the median cannot

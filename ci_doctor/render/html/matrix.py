@@ -6,8 +6,8 @@ from operator import attrgetter
 
 from msgspec import Struct
 
+from ci_doctor.model.facts.answers import AnswerMatrix, RequestRow, StartColumn
 from ci_doctor.render.figures import UNKNOWN, amount
-from ci_doctor.render.html.facts import PageMatrix, RequestRow, StartColumn
 
 # Classes from 1 on share seven colours in turn; the number in the cell distinguishes them.
 COLOURS = 8
@@ -104,7 +104,7 @@ class MatrixView(Struct, frozen=True):
         return f"{starts} against {amount(self.total, 'request')}: {self.kinds}"
 
 
-def view(matrix: PageMatrix, disputed: Collection[str] = ()) -> MatrixView | None:
+def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> MatrixView | None:
     """`matrix` as it is drawn; None if there is nothing to draw.
 
     Baseline starts stand before candidate starts, disputed and flaky requests before equal ones.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ci_doctor.render.html.facts import Aligned, LikelyToken, LogProbs
+from ci_doctor.model.facts.answers import AlignedAnswers, LogProbRow, TokenNumber
 from ci_doctor.render.html.texts import clipped, clipped_before
 from ci_doctor.render.html.visible import (
     Segment,
@@ -62,7 +62,7 @@ class PagePosition(Struct, frozen=True):
 class PagePair(Struct, frozen=True):
     """Two answers to one request, ready to be shown."""
 
-    about: Aligned
+    about: AlignedAnswers
     before: tuple[VisibleRun, ...]
     sides: tuple[PageSide, PageSide]
     code_points: tuple[str, str] | None
@@ -70,7 +70,7 @@ class PagePair(Struct, frozen=True):
     meaning: str
 
 
-def pair(about: Aligned) -> PagePair:
+def pair(about: AlignedAnswers) -> PagePair:
     """Two answers as they are drawn."""
     left = about.left[:_SIDE]
     right = about.right[:_SIDE]
@@ -100,13 +100,13 @@ def _side(start: str, segments: Sequence[Segment], left_out: int) -> PageSide:
     return PageSide(start, tuple(segment_runs(segments)), left_out)
 
 
-def _position(logprobs: LogProbs) -> PagePosition:
+def _position(logprobs: LogProbRow) -> PagePosition:
     left = _choices(logprobs.left)
     right = _choices(logprobs.right)
     return PagePosition(logprobs.at, left, right, logprobs.ulp)
 
 
-def _choices(choices: Sequence[LikelyToken]) -> tuple[PageChoice, ...]:
+def _choices(choices: Sequence[TokenNumber]) -> tuple[PageChoice, ...]:
     shown = []
     for token, value in choices[:_CHOICES]:
         text = clipped(token, _TOKEN)

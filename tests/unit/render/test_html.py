@@ -195,7 +195,7 @@ def test_a_report_without_a_verdict_shows_what_happened_the_hint_and_the_detail(
 
 def test_each_part_that_is_missing_or_of_another_form_is_left_out_by_itself() -> None:
     titles = {
-        "matrix": "Starts against requests", "divergence": "Where answers part", "aligned": "The hardest differences",
+        "matrix": "Starts against requests", "divergence": "Where answers diverge", "aligned": "The hardest differences",
     }  # fmt: skip
     report = pictures()["regression"]
     for key, title in titles.items():

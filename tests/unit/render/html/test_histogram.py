@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.render.html.facts import PageDivergence
+from ci_doctor.model.facts.answers import DivergencePositions
 from ci_doctor.render.html.histogram import Histogram, histogram
 from tests.unit.render.strategies import patient
 
 
 def _histogram(*positions: float | None, unit: str = "token") -> Histogram:
-    drawn = histogram(PageDivergence(positions=positions, unit=unit))
+    drawn = histogram(DivergencePositions(positions=positions, unit=unit))
     assert drawn is not None
     return drawn
 
@@ -52,4 +52,4 @@ def test_bins_have_round_widths() -> None:
 
 @pytest.mark.parametrize("positions", [(), (None,), (float("inf"),), (-1,)])
 def test_without_positions_nothing_is_drawn(positions: tuple[float | None, ...]) -> None:
-    assert histogram(PageDivergence(positions=positions)) is None
+    assert histogram(DivergencePositions(positions=positions)) is None

@@ -4,7 +4,7 @@
 import pytest
 from msgspec import convert
 
-from ci_doctor.render.html.facts import PageMatrix
+from ci_doctor.model.facts.answers import AnswerMatrix
 from ci_doctor.render.html.matrix import MatrixView, view
 from tests.support.pictures import Classes, matrix
 
@@ -12,7 +12,7 @@ from tests.support.pictures import Classes, matrix
 def _view(
     starts: list[str], requests: dict[str, tuple[str, Classes]], disputed: tuple[str, ...] = ()
 ) -> MatrixView:
-    seen = view(convert(matrix(starts, requests), PageMatrix), disputed)
+    seen = view(convert(matrix(starts, requests), AnswerMatrix), disputed)
     assert seen is not None
     return seen
 
@@ -106,7 +106,7 @@ def test_missing_entries_of_a_row_are_no_answers() -> None:
             "starts": [{"name": "A1"}, {"name": "A2"}],
             "requests": [{"id": "r", "kind": "equal", "classes": [0]}],
         },
-        PageMatrix,
+        AnswerMatrix,
     )
     seen = view(short)
     assert seen is not None
@@ -115,7 +115,7 @@ def test_missing_entries_of_a_row_are_no_answers() -> None:
 
 @pytest.mark.parametrize("empty", [{}, {"starts": [{"name": "A1"}]}, {"requests": [{"id": "r"}]}])
 def test_a_matrix_without_starts_or_requests_is_not_drawn(empty: dict[str, object]) -> None:
-    assert view(convert(empty, PageMatrix)) is None
+    assert view(convert(empty, AnswerMatrix)) is None
 
 
 def test_a_strip_covers_every_request_once_and_joins_neighbours_of_one_colour() -> None:
