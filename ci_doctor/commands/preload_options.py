@@ -13,7 +13,7 @@ from ci_doctor.errors import UsageError
 if TYPE_CHECKING:
     from ci_doctor.environment.settings import SetupEnvSettings
     from ci_doctor.preload.install import Refused
-    from ci_doctor.preload.rules import Rule
+    from ci_doctor.preload.preload_rule import Rule
 
 _Words = tuple[tuple[str, ...], tuple[str, ...]]  # of --python and of --venv
 F = TypeVar("F", bound=Callable[..., Any])

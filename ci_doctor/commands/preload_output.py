@@ -13,7 +13,7 @@ from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Case, Failure, Outcome, Report, Section
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.install import InstallResult, Refused, Result
-from ci_doctor.preload.rules import format_rule
+from ci_doctor.preload.preload_rule import format_rule
 
 # Where several targets are refused, for different reasons: what the user can mend at once, then what is found.
 _WORST_FIRST = (ExitCode.USAGE, ExitCode.FAILURE, ExitCode.INFRA)

@@ -98,7 +98,7 @@ def _sections(found: "ShimStatus", start: "Inventory | None") -> "Iterator[Secti
 
 
 def _lines(found: "ShimStatus", *, former: bool) -> Iterator[str]:
-    from ci_doctor.preload.rules import format_rule
+    from ci_doctor.preload.preload_rule import format_rule
 
     left = "  (of an earlier minor version: this interpreter does not read it; `preload remove` clears it)"
     yield f"site directory {found.target.site_dir}{left if former else ''}"
@@ -115,7 +115,7 @@ def _lines(found: "ShimStatus", *, former: bool) -> Iterator[str]:
 def _facts(found: "ShimStatus", start: "Inventory | None") -> dict[str, Any]:
     import msgspec
 
-    from ci_doctor.preload.rules import format_rule
+    from ci_doctor.preload.preload_rule import format_rule
 
     return {
         "python": str(found.target.python),

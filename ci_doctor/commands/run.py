@@ -97,8 +97,8 @@ def injected(
     Raises UsageError for a bad rule.
     """
     from ci_doctor.preload.injection import isolation, with_rules
+    from ci_doctor.preload.preload_rule import format_rule
     from ci_doctor.preload.presets import rules_of
-    from ci_doctor.preload.rules import format_rule
 
     rules = rules_of(texts)
     lines = (

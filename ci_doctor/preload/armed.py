@@ -12,7 +12,7 @@ from ci_doctor.errors import InfraError
 from ci_doctor.preload.checks import Check, CheckOutcome
 from ci_doctor.preload.interpreter import ask, clean_environment
 from ci_doctor.preload.plan import move_away
-from ci_doctor.preload.rules import Preload, Rule
+from ci_doctor.preload.preload_rule import Preload, Rule
 from ci_doctor.preload.shim_files import FINDER, MODULES, RUNTIME
 from ci_doctor.preload.site import FileCondition, SiteState
 from ci_doctor.preload.start_cost import START_TIMEOUT_S, start_cost_us

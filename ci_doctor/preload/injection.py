@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci_doctor.preload.rules import Rule, format_rule
+from ci_doctor.preload.preload_rule import Rule, format_rule
 
 INJECT = "CI_DOCTOR_INJECT"
 RULES = "CI_DOCTOR_PRELOAD_RULES"

@@ -14,7 +14,7 @@ from ci_doctor.model.action import WriteFile
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.preload.apply import Before, apply, changes, put_back, remember
 from ci_doctor.preload.plan import plan_drop, plan_install, plan_remove
-from ci_doctor.preload.rules import Rule, merge
+from ci_doctor.preload.preload_rule import Rule, merge
 from ci_doctor.preload.shim_files import shim_files
 from ci_doctor.preload.site import FileCondition, read_site
 from ci_doctor.preload.start import loads

@@ -12,7 +12,7 @@ from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.model.action import FileState, WriteFile
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.preload.bytecode import CACHE, compiled_path, is_fresh
-from ci_doctor.preload.rules import Rule, merge
+from ci_doctor.preload.preload_rule import Rule, merge
 from ci_doctor.preload.shim_files import (
     FILES,
     FINDER,

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.preload.rules import EXAMPLE, FORM, Rule, merge, parse_rule
+from ci_doctor.preload.preload_rule import EXAMPLE, FORM, Rule, merge, parse_rule
 
 
 class Preset(Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from msgspec import Struct
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.preload.checks import Check, CheckOutcome
 from ci_doctor.preload.immunity import self_replacement_race
+from ci_doctor.preload.preload_rule import Preload, Rule, format_rule
 from ci_doctor.preload.race_run import Run, drive
-from ci_doctor.preload.rules import Preload, Rule, format_rule
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.trial import try_preloads
 

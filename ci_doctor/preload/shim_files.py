@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.preload.rules import Rule, format_rule, parse_rule
+from ci_doctor.preload.preload_rule import Rule, format_rule, parse_rule
 
 # History: 1 = first form (2026-11); 2 = `made_cache` (2026-11). A form that is older is read, and written anew.
 SCHEMA = "ci-doctor/preload/2"

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.bytecode import CACHE, is_compiled, is_cut_off
-from ci_doctor.preload.rules import Rule, parse_rule
+from ci_doctor.preload.preload_rule import Rule, parse_rule
 from ci_doctor.preload.shim_files import (
     FILES,
     MANIFEST,

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.preload.interpreter import Answer, ask, clean_environment
-from ci_doctor.preload.rules import Preload, Rule, merge
+from ci_doctor.preload.preload_rule import Preload, Rule, merge
 from ci_doctor.preload.target import Target
 
 # Cold imports of torch from a network file system take tens of seconds.

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from ci_doctor.preload.armed import check_cost, judge_armed, judge_files, see_start
 from ci_doctor.preload.checks import Check, CheckOutcome
+from ci_doctor.preload.preload_rule import Rule, format_rule
 from ci_doctor.preload.race import has_preloaded, race_checks
 from ci_doctor.preload.race_run import Run, drive
-from ci_doctor.preload.rules import Rule, format_rule
 from ci_doctor.preload.site import read_site
 from ci_doctor.preload.target import Target
 

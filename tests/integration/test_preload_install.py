@@ -26,7 +26,7 @@ from ci_doctor.preload.install import (
 )
 from ci_doctor.preload.interpreter import ask
 from ci_doctor.preload.plan import FileCondition, plan_install
-from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import FINDER, MANIFEST, PATH_FILE, RUNTIME, digest
 from ci_doctor.preload.target import inspect_interpreter
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without

@@ -15,8 +15,8 @@ from ci_doctor.preload.armed import judge_armed, judge_files, see_start
 from ci_doctor.preload.checks import Check, CheckOutcome, verdict
 from ci_doctor.preload.immunity import self_replacement_race
 from ci_doctor.preload.install import install_shims
+from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.race import race_checks
-from ci_doctor.preload.rules import parse_rule
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
 from ci_doctor.preload.site import FileCondition, read_site
 from ci_doctor.preload.target import inspect_interpreter

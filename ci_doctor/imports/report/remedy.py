@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.imports.record.events import Site
-from ci_doctor.preload.rules import Preload, Rule, format_rule, parse_rule
+from ci_doctor.preload.preload_rule import Preload, Rule, format_rule, parse_rule
 
 if TYPE_CHECKING:
     from ci_doctor.imports.analyse.hazard import Import

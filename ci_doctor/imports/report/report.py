@@ -15,7 +15,7 @@ from ci_doctor.imports.record.trace import Process
 from ci_doctor.imports.report.conclude import Judged, Seen, Standing, how_it_ended
 from ci_doctor.imports.report.findings import shown, standings, what
 from ci_doctor.model.report import Attempt, Case, Outcome, Section
-from ci_doctor.preload.rules import format_rule
+from ci_doctor.preload.preload_rule import format_rule
 
 _PROCESSES_SHOWN = 6
 

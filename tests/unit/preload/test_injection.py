@@ -15,7 +15,7 @@ from ci_doctor.preload.injection import (
     isolation,
     with_rules,
 )
-from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.preload_rule import parse_rule
 
 
 def test_our_folder_comes_first_and_the_rest_of_pythonpath_stays() -> None:

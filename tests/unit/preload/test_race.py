@@ -7,9 +7,9 @@ import pytest
 
 from ci_doctor.preload.checks import CheckOutcome
 from ci_doctor.preload.interpreter import Answer
+from ci_doctor.preload.preload_rule import Preload, Rule
 from ci_doctor.preload.race import Played, judge_race
 from ci_doctor.preload.race_run import Run, read_run
-from ci_doctor.preload.rules import Preload, Rule
 
 PRELOAD = Preload(module="lazy", attributes=("Config",))
 RULE = Rule(trigger="serve", preloads=(PRELOAD,))

@@ -9,8 +9,8 @@ from ci_doctor.model.finding import Severity
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.armed import Seen, judge_armed, judge_cost
 from ci_doctor.preload.checks import Check, CheckOutcome, findings, verdict
+from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.race_run import Run
-from ci_doctor.preload.rules import parse_rule
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.verify import judge_child, judge_failing
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.preload.rules import Preload, Rule, format_rule, merge, parse_rule
+from ci_doctor.preload.preload_rule import Preload, Rule, format_rule, merge, parse_rule
 
 NAMES = st.sampled_from(["torch", "vllm.entrypoints.cli.main", "transformers", "a.b", "a"])
 PRELOADS = st.builds(
