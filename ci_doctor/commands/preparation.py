@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from ci_doctor.commands.shims import Shims, install
 from ci_doctor.config import loading as config
 from ci_doctor.environment import determinism, exports
+from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.pins import Pins, decide_pins
-from ci_doctor.environment.project import read_project
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.environment.targets import TargetInterpreter, choose_targets
 from ci_doctor.environment.versions import compute_version

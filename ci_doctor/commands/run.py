@@ -72,7 +72,7 @@ def run(
 
 def _has_project_here(projects: Sequence[str]) -> bool:
     """Whether the projects are others than the one that may be in the working directory, or it is there."""
-    from ci_doctor.environment.project import has_project
+    from ci_doctor.environment.detection import has_project
 
     return [Path(project).resolve() for project in projects] != [Path.cwd()] or has_project(
         Path.cwd()

@@ -203,10 +203,8 @@ def test_annotations_can_be_switched_off(tmp_path: Path) -> None:
 
     build.publish((build.folder("correctness"), a_report()), annotate=False)
 
-    assert [call["argv"][0] for call in stand_in_agent.calls(build.log)] == [
-        "artifact",
-        "meta-data",
-    ]  # type: ignore[index]
+    calls = stand_in_agent.calls(build.log)
+    assert [call["argv"][0] for call in calls] == ["artifact", "meta-data"]  # type: ignore[index]
 
 
 def test_a_failing_annotation_holds_up_nothing_else(tmp_path: Path) -> None:
