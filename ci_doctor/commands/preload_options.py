@@ -13,7 +13,7 @@ from ci_doctor.errors import UsageError
 if TYPE_CHECKING:
     from ci_doctor.environment.settings import SetupEnvSettings
     from ci_doctor.preload.install import Refused
-    from ci_doctor.preload.preload_rule import Rule
+    from ci_doctor.preload.preload_rule import PreloadRule
 
 _Words = tuple[tuple[str, ...], tuple[str, ...]]  # of --python and of --venv
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,7 +82,7 @@ def settings_of(
     return settings
 
 
-def rules_meant(settings: "SetupEnvSettings", presets: Sequence[str]) -> "tuple[Rule, ...]":
+def rules_meant(settings: "SetupEnvSettings", presets: Sequence[str]) -> "tuple[PreloadRule, ...]":
     """The rules of the settings. Raises UsageError where there are none, or where a preset given by name is a rule."""
     from ci_doctor.preload.presets import require_rules
 

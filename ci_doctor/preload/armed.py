@@ -12,7 +12,7 @@ from ci_doctor.errors import InfraError
 from ci_doctor.preload.checks import Check, CheckOutcome
 from ci_doctor.preload.interpreter import ask, clean_environment
 from ci_doctor.preload.plan import move_away
-from ci_doctor.preload.preload_rule import Preload, Rule
+from ci_doctor.preload.preload_rule import Preload, PreloadRule
 from ci_doctor.preload.shim_files import FINDER, MODULES, RUNTIME
 from ci_doctor.preload.site import FileCondition, SiteState
 from ci_doctor.preload.start_cost import START_TIMEOUT_S, start_cost_us
@@ -36,7 +36,7 @@ print(json.dumps(seen))
 """
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class ArmedStart(Struct, frozen=True, kw_only=True):
     """A start: how many finders of ours are armed, whether the runtime is loaded, the rules, and what was traced."""
 
     armed: int
@@ -45,10 +45,10 @@ class Seen(Struct, frozen=True, kw_only=True):
     trace: str = ""
 
     @property
-    def parsed_rules(self) -> tuple[Rule, ...]:
+    def parsed_rules(self) -> tuple[PreloadRule, ...]:
         """The rules that the armed finder holds."""
         return tuple(
-            Rule(
+            PreloadRule(
                 trigger=trigger,
                 preloads=tuple(Preload(module=name, attributes=names) for name, names in preloads),
             )
@@ -56,7 +56,7 @@ class Seen(Struct, frozen=True, kw_only=True):
         )
 
 
-def see_start(target: Target, *options: str) -> Seen:
+def see_start(target: Target, *options: str) -> ArmedStart:
     """Start `target` with `options`. Raises InfraError where it does not answer."""
     with tempfile.TemporaryDirectory(prefix="ci-doctor-verify-") as directory:
         trace = Path(directory) / "trace"
@@ -72,7 +72,7 @@ def see_start(target: Target, *options: str) -> Seen:
         )
         told = trace.read_text("utf-8", "replace") if trace.exists() else ""
     try:
-        seen = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Seen)
+        seen = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=ArmedStart)
     except (msgspec.DecodeError, IndexError):
         raise InfraError(
             f"{target.python} does not start: {answer.last_error_line}",
@@ -81,7 +81,7 @@ def see_start(target: Target, *options: str) -> Seen:
     return msgspec.structs.replace(seen, trace=told)
 
 
-def judge_files(target: Target, state: SiteState, ordinary: Seen) -> Check:
+def judge_files(target: Target, state: SiteState, ordinary: ArmedStart) -> Check:
     """Whether the files lie there as they were written, and the rules in them are those of the manifest."""
     name = "files"
     remedy = "take it out and install it again: `ci-doctor preload remove`, then `ci-doctor preload install`"
@@ -109,7 +109,9 @@ def judge_files(target: Target, state: SiteState, ordinary: Seen) -> Check:
     )
 
 
-def judge_armed(target: Target, ordinary: Seen, isolated: Seen, without_site: Seen) -> Check:
+def judge_armed(
+    target: Target, ordinary: ArmedStart, isolated: ArmedStart, without_site: ArmedStart
+) -> Check:
     """Whether each start has armed the shim once and left it idle; `-S` reads no `.pth`, which is said."""
     for start, seen in (("an ordinary start", ordinary), ("a start with -I", isolated)):
         if seen.armed != 1:

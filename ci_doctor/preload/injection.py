@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci_doctor.preload.preload_rule import Rule, format_rule
+from ci_doctor.preload.preload_rule import PreloadRule, format_rule
 
 INJECT = "CI_DOCTOR_INJECT"
 RULES = "CI_DOCTOR_PRELOAD_RULES"
@@ -48,7 +48,7 @@ def injected(environ: Mapping[str, str], files: Sequence[Path], **variables: str
     }
 
 
-def with_rules(environ: Mapping[str, str], rules: Sequence[Rule]) -> dict[str, str]:
+def with_rules(environ: Mapping[str, str], rules: Sequence[PreloadRule]) -> dict[str, str]:
     """`environ` in which every Python preloads by `rules`, besides those that it has already."""
     known = environ.get(RULES, "").split()
     added = dict.fromkeys([*known, *map(format_rule, rules)])

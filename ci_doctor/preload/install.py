@@ -14,7 +14,7 @@ from ci_doctor.model.action import WriteFile
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.preload.apply import Before, apply, changes, put_back, remember
 from ci_doctor.preload.plan import plan_drop, plan_install, plan_remove
-from ci_doctor.preload.preload_rule import Rule, merge
+from ci_doctor.preload.preload_rule import PreloadRule, merge
 from ci_doctor.preload.shim_files import shim_files
 from ci_doctor.preload.site import FileCondition, read_site
 from ci_doctor.preload.start import loads
@@ -27,7 +27,7 @@ class InstallResult(Struct, frozen=True, kw_only=True):
 
     target: Target
     actions: tuple[WriteFile, ...]
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PreloadRule, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
@@ -47,19 +47,19 @@ class ShimStatus(Struct, frozen=True, kw_only=True):
 
     target: Target
     installed: bool
-    rules: tuple[Rule, ...]
+    rules: tuple[PreloadRule, ...]
     files: dict[str, FileCondition]
     outdated: bool = False
     cut_off: tuple[Path, ...] = ()
 
 
 Result = InstallResult | Refused
-Plan = Callable[[Target], InstallResult]
+TargetPlan = Callable[[Target], InstallResult]
 
 
 def install_each(
     pythons: Sequence[Path | Refused],
-    rules: Sequence[Rule],
+    rules: Sequence[PreloadRule],
     *,
     dry_run: bool,
     replace: bool = False,
@@ -96,7 +96,7 @@ def remove_each(
 
 def install_shims(
     pythons: Sequence[Path],
-    rules: Sequence[Rule],
+    rules: Sequence[PreloadRule],
     *,
     dry_run: bool,
     trial_timeout_s: float = TRIAL_TIMEOUT_S,
@@ -137,7 +137,7 @@ def _status(target: Target) -> ShimStatus:
 
 
 def _plan_install(
-    target: Target, rules: Sequence[Rule], replace: bool, trial_timeout_s: float
+    target: Target, rules: Sequence[PreloadRule], replace: bool, trial_timeout_s: float
 ) -> InstallResult:
     actions = plan_install(target, rules, replace=replace)
     armed = merge(() if replace else read_site(target.site_dir).rules, rules)
@@ -160,7 +160,7 @@ def _plan_remove(target: Target, trigger: str | None) -> InstallResult:
 
 
 def _each(
-    pythons: Sequence[Path | Refused], plan: Plan, *, dry_run: bool, formerly: bool = False
+    pythons: Sequence[Path | Refused], plan: TargetPlan, *, dry_run: bool, formerly: bool = False
 ) -> tuple[Result, ...]:
     found = _targets(pythons, formerly=formerly)
     targets = [each for each in found if isinstance(each, Target)]
@@ -176,7 +176,7 @@ def _each(
     return tuple(results)
 
 
-def _planned(target: Target, plan: Plan) -> Result:
+def _planned(target: Target, plan: TargetPlan) -> Result:
     try:
         return plan(target)
     except CiDoctorError as error:

@@ -10,7 +10,13 @@ from msgspec import Struct
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.preload.shim_files import PATH_FILE
 from ci_doctor.preload.start_cost import Imported, by_package
-from ci_doctor.preload.start_files import CUSTOMIZE, Block, Start, candidates, watch_start
+from ci_doctor.preload.start_files import (
+    CUSTOMIZE,
+    InterpreterStart,
+    StartFileBlock,
+    candidates,
+    watch_start,
+)
 from ci_doctor.preload.target import Target
 
 # Microseconds. A start of a CPython takes some 10 ms, and this is also what a shim of ours may cost at most.
@@ -103,7 +109,7 @@ def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
     }
 
 
-def _start_file(block: Block, start: Start) -> StartFile | None:
+def _start_file(block: StartFileBlock, start: InterpreterStart) -> StartFile | None:
     """None for a `.pth` file that only adds paths, and for a customize module that is not there."""
     if block.name in CUSTOMIZE:
         lines: tuple[str, ...] = ()
@@ -133,14 +139,14 @@ def _import_lines(path: Path) -> tuple[str, ...]:
     )
 
 
-def _ran(name: str, start: Start) -> str | None:
+def _ran(name: str, start: InterpreterStart) -> str | None:
     """The file that ran. A module that took itself out of sys.modules was the first that could be found."""
     if name == "usercustomize" and not start.user_site:
         return None
     return start.ran.get(name) or next(iter(candidates(name, start.path)), None)
 
 
-def _never_run(name: str, start: Start) -> list[NeverRun]:
+def _never_run(name: str, start: InterpreterStart) -> list[NeverRun]:
     ran = _ran(name, start)
     by = ran or "this interpreter reads no user site directory"
     return [

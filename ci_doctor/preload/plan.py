@@ -12,7 +12,7 @@ from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.model.action import FileState, WriteFile
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.preload.bytecode import CACHE, compiled_path, is_fresh
-from ci_doctor.preload.preload_rule import Rule, merge
+from ci_doctor.preload.preload_rule import PreloadRule, merge
 from ci_doctor.preload.shim_files import (
     FILES,
     FINDER,
@@ -44,7 +44,11 @@ _REFUSED = {
 
 
 def plan_install(
-    target: Target, rules: Sequence[Rule], *, replace: bool = False, compile_anew: bool = False
+    target: Target,
+    rules: Sequence[PreloadRule],
+    *,
+    replace: bool = False,
+    compile_anew: bool = False,
 ) -> tuple[WriteFile, ...]:
     """The files that arm `rules`, in the order in which it is safe to write them; with `replace` no other stays armed.
 

@@ -18,14 +18,14 @@ class Preload(Struct, frozen=True, kw_only=True):
     attributes: tuple[str, ...] = ()
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class PreloadRule(Struct, frozen=True, kw_only=True):
     """Before `trigger` (dotted) is loaded, do `preloads` in their order."""
 
     trigger: str
     preloads: tuple[Preload, ...]
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> PreloadRule:
     """The rule that `text` writes as `TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]`; spaces around names do not count.
 
     Only dotted ASCII identifiers pass, so that a rule can be embedded in generated code. Raises UsageError.
@@ -40,10 +40,10 @@ def parse_rule(text: str) -> Rule:
             raise _bad(
                 text, f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it"
             )
-    return merge((), (Rule(trigger=trigger, preloads=tuple(preloads)),))[0]
+    return merge((), (PreloadRule(trigger=trigger, preloads=tuple(preloads)),))[0]
 
 
-def format_rule(rule: Rule) -> str:
+def format_rule(rule: PreloadRule) -> str:
     """The text that `parse_rule` reads as `rule`."""
     modules = (
         f"{preload.module}:{','.join(preload.attributes)}".rstrip(":") for preload in rule.preloads
@@ -51,7 +51,7 @@ def format_rule(rule: Rule) -> str:
     return f"{rule.trigger}={';'.join(modules)}"
 
 
-def merge(existing: Iterable[Rule], new: Iterable[Rule]) -> tuple[Rule, ...]:
+def merge(existing: Iterable[PreloadRule], new: Iterable[PreloadRule]) -> tuple[PreloadRule, ...]:
     """One rule per trigger, sorted by trigger; modules and attributes are united, each in the order first seen.
 
     The order of modules is kept because it may be meant. Merging what is there already changes nothing.
@@ -62,7 +62,7 @@ def merge(existing: Iterable[Rule], new: Iterable[Rule]) -> tuple[Rule, ...]:
         for preload in rule.preloads:
             modules.setdefault(preload.module, {}).update(dict.fromkeys(preload.attributes))
     return tuple(
-        Rule(
+        PreloadRule(
             trigger=trigger,
             preloads=tuple(
                 Preload(module=module, attributes=tuple(names))

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.preload.preload_rule import EXAMPLE, FORM, Rule, merge, parse_rule
+from ci_doctor.preload.preload_rule import EXAMPLE, FORM, PreloadRule, merge, parse_rule
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ PRESETS = {
 }
 
 
-def rules_of(texts: Iterable[str]) -> tuple[Rule, ...]:
+def rules_of(texts: Iterable[str]) -> tuple[PreloadRule, ...]:
     """The rules that `texts` stand for, united by trigger: a text with a `=` is a rule, any other the name of a preset.
 
     Raises UsageError for a rule that cannot be read and for a name that is none.
@@ -37,7 +37,7 @@ def rules_of(texts: Iterable[str]) -> tuple[Rule, ...]:
     return merge((), rules)
 
 
-def require_rules(texts: Sequence[str]) -> tuple[Rule, ...]:
+def require_rules(texts: Sequence[str]) -> tuple[PreloadRule, ...]:
     """As `rules_of`; raises UsageError also where there is no text at all."""
     if not texts:
         raise UsageError(
@@ -48,7 +48,7 @@ def require_rules(texts: Sequence[str]) -> tuple[Rule, ...]:
     return rules_of(texts)
 
 
-def _rules(text: str) -> tuple[Rule, ...]:
+def _rules(text: str) -> tuple[PreloadRule, ...]:
     if "=" in text:
         return (parse_rule(text),)
     preset = PRESETS.get(text.strip())

@@ -11,8 +11,8 @@ from msgspec import Struct
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.preload.checks import Check, CheckOutcome
 from ci_doctor.preload.immunity import self_replacement_race
-from ci_doctor.preload.preload_rule import Preload, Rule, format_rule
-from ci_doctor.preload.race_run import Run, drive
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
+from ci_doctor.preload.race_run import RaceRun, drive
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.trial import try_preloads
 
@@ -22,8 +22,8 @@ class Played(Struct, frozen=True, kw_only=True):
 
     first: str
     second: str
-    control: tuple[Run, ...]
-    with_shim: tuple[Run, ...]
+    control: tuple[RaceRun, ...]
+    with_shim: tuple[RaceRun, ...]
 
     @property
     def lost(self) -> int:
@@ -32,7 +32,7 @@ class Played(Struct, frozen=True, kw_only=True):
 
 
 def race_checks(
-    target: Target, rule: Rule, *, runs: int, tell: Callable[[str], None] = lambda _: None
+    target: Target, rule: PreloadRule, *, runs: int, tell: Callable[[str], None] = lambda _: None
 ) -> tuple[Check, ...]:
     """One check for each module of `rule`, each of `runs` runs with the shim and as many without; none is left out.
 
@@ -42,10 +42,12 @@ def race_checks(
     return tuple(_check(target, rule, index, runs, tell) for index in range(len(rule.preloads)))
 
 
-def _check(target: Target, rule: Rule, index: int, runs: int, tell: Callable[[str], None]) -> Check:
+def _check(
+    target: Target, rule: PreloadRule, index: int, runs: int, tell: Callable[[str], None]
+) -> Check:
     preload = rule.preloads[index]
     tell(f"{preload.module}: a trial import")
-    trial = try_preloads(target, [Rule(trigger=rule.trigger, preloads=(preload,))])
+    trial = try_preloads(target, [PreloadRule(trigger=rule.trigger, preloads=(preload,))])
     if trial:
         return _not_importable(rule, preload, trial[0])
     played: list[Played] = []
@@ -71,11 +73,16 @@ def _pairs(count: int, index: int) -> Iterator[tuple[int, int]]:
 
 
 def _play(
-    target: Target, rule: Rule, first: int, second: int, runs: int, tell: Callable[[str], None]
+    target: Target,
+    rule: PreloadRule,
+    first: int,
+    second: int,
+    runs: int,
+    tell: Callable[[str], None],
 ) -> Played:
     names = (rule.preloads[first].module, rule.preloads[second].module)
     text = format_rule(rule)
-    results: dict[bool, list[Run]] = {False: [], True: []}
+    results: dict[bool, list[RaceRun]] = {False: [], True: []}
     for number, shim in enumerate(itertools.chain.from_iterable([(False, True)] * runs), 1):
         tell(f"{' against '.join(dict.fromkeys(names))}: run {number} of {2 * runs}")
         results[shim].append(drive(target.python, "race", text, str(first), str(second), shim=shim))
@@ -88,7 +95,7 @@ def _play(
 
 
 def judge_race(
-    rule: Rule, preload: Preload, played: Sequence[Played], *, exposed: bool, python: Path
+    rule: PreloadRule, preload: Preload, played: Sequence[Played], *, exposed: bool, python: Path
 ) -> Check:
     """What the races of one module say; the last of `played` is the one that was lost, if one was.
 
@@ -122,13 +129,15 @@ def judge_race(
     )
 
 
-def has_preloaded(run: Run, rule: Rule, preload: Preload) -> bool:
+def has_preloaded(run: RaceRun, rule: PreloadRule, preload: Preload) -> bool:
     """Whether the shim says so in its trace."""
     said = f"{rule.trigger}: preloaded {preload.module} "  # what follows is its attributes, or how long it took
     return said in run.trace
 
 
-def _out_of_reach(name: str, rule: Rule, passed_by: Sequence[Run], python: Path) -> Check:
+def _out_of_reach(
+    name: str, rule: PreloadRule, passed_by: Sequence[RaceRun], python: Path
+) -> Check:
     """The stub in the trigger's place was not executed in the runs `passed_by`."""
     if all(run.loaded_before for run in passed_by):
         sentence = (
@@ -157,7 +166,9 @@ def _out_of_reach(name: str, rule: Rule, passed_by: Sequence[Run], python: Path)
     )
 
 
-def _failed(name: str, rule: Rule, preload: Preload, bad: Sequence[Run], runs: int) -> Check:
+def _failed(
+    name: str, rule: PreloadRule, preload: Preload, bad: Sequence[RaceRun], runs: int
+) -> Check:
     worst = next((run for run in bad if run.error), bad[0])
     if worst.error:
         sentence = f"{preload.module}: with the shim {len(bad)} of {runs} runs fail: {worst.error}"
@@ -175,7 +186,7 @@ def _failed(name: str, rule: Rule, preload: Preload, bad: Sequence[Run], runs: i
 
 def _not_needed(
     name: str,
-    rule: Rule,
+    rule: PreloadRule,
     preload: Preload,
     played: Sequence[Played],
     *,
@@ -193,7 +204,9 @@ def _not_needed(
     )
 
 
-def _why_not(rule: Rule, preload: Preload, control: Sequence[Run], *, exposed: bool) -> str:
+def _why_not(
+    rule: PreloadRule, preload: Preload, control: Sequence[RaceRun], *, exposed: bool
+) -> str:
     module = preload.module
     if all(run.loaded_before for run in control):
         return f"it is loaded already when {rule.trigger} runs"
@@ -209,7 +222,7 @@ def _why_not(rule: Rule, preload: Preload, control: Sequence[Run], *, exposed: b
     return "what it replaces itself with is not missed: the rule's attributes are found in what was there before"
 
 
-def _not_importable(rule: Rule, preload: Preload, finding: Finding) -> Check:
+def _not_importable(rule: PreloadRule, preload: Preload, finding: Finding) -> Check:
     """The module cannot be imported by itself, so no race with it proves anything."""
     return Check(
         name=f"race {rule.trigger}={preload.module}",

@@ -15,7 +15,7 @@ _STUBS = Path(__file__).parent / "stub"
 RUN_TIMEOUT_S = 180.0
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class RaceRun(Struct, frozen=True, kw_only=True):
     """How one run ended.
 
     `error` is one line, empty where all went well; `executed`: the trigger's code was reached; `loaded_before`: the
@@ -38,7 +38,7 @@ def drive(
     *arguments: str,
     shim: bool,
     timeout_s: float = RUN_TIMEOUT_S,
-) -> Run:
+) -> RaceRun:
     """Run a driver in `python`: `failing`, or one of the modes of the race; `rule` is in `parse_rule` form. A run that does not end or says nothing is an error.
 
     PYTHONPATH stays, because the job's modules may come from there, and no bytecode is written.
@@ -57,10 +57,10 @@ def drive(
         )
 
 
-def read_run(answer: Answer, trace: str, timeout_s: float) -> Run:
+def read_run(answer: Answer, trace: str, timeout_s: float) -> RaceRun:
     """The run that `answer` tells of."""
     if answer.exit_code is None:
-        return Run(
+        return RaceRun(
             executed=True,
             error=f"did not end within {timeout_s:.0f} s",
             traceback=answer.stderr,
@@ -68,8 +68,8 @@ def read_run(answer: Answer, trace: str, timeout_s: float) -> Run:
         )
     try:
         # The last line: a module may print before it.
-        run = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Run)
+        run = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=RaceRun)
     except (msgspec.DecodeError, IndexError):
         error = f"ended with exit code {answer.exit_code}: {answer.last_error_line}"
-        return Run(executed=True, error=error, traceback=answer.stderr, trace=trace)
+        return RaceRun(executed=True, error=error, traceback=answer.stderr, trace=trace)
     return msgspec.structs.replace(run, trace=trace)

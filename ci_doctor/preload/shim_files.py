@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.preload.preload_rule import Rule, format_rule, parse_rule
+from ci_doctor.preload.preload_rule import PreloadRule, format_rule, parse_rule
 
 # History: 1 = first form (2026-11); 2 = `made_cache` (2026-11). A form that is older is read, and written anew.
 SCHEMA = "ci-doctor/preload/2"
@@ -46,7 +46,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     made_cache: bool = True
 
 
-def shim_files(rules: Iterable[Rule]) -> dict[str, bytes]:
+def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
     """The files that arm `rules`, by name, without the manifest."""
     return {
         RUNTIME: (_TEMPLATES / RUNTIME).read_bytes(),
@@ -56,7 +56,7 @@ def shim_files(rules: Iterable[Rule]) -> dict[str, bytes]:
 
 
 def make_manifest(
-    rules: Iterable[Rule],
+    rules: Iterable[PreloadRule],
     files: Mapping[str, bytes],
     previous: Mapping[str, bytes],
     before: Manifest | None,
@@ -99,7 +99,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _render_finder(template: str, rules: Iterable[Rule]) -> str:
+def _render_finder(template: str, rules: Iterable[PreloadRule]) -> str:
     head, rest = template.split(_RULES_BEGIN)
     tail = rest.split(_RULES_END)[1]
     lines = [

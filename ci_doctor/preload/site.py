@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.bytecode import CACHE, is_compiled, is_cut_off
-from ci_doctor.preload.preload_rule import Rule, parse_rule
+from ci_doctor.preload.preload_rule import PreloadRule, parse_rule
 from ci_doctor.preload.shim_files import (
     FILES,
     MANIFEST,
@@ -45,7 +45,7 @@ class SiteState(Struct, frozen=True, kw_only=True):
     shared_cache: bool = False
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[PreloadRule, ...]:
         """The rules that the manifest names; none where there is no manifest."""
         return tuple(parse_rule(text) for text in self.manifest.rules) if self.manifest else ()
 

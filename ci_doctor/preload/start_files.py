@@ -18,7 +18,7 @@ _PROBE = Path(__file__).parent / "stub" / "start_probe.py"
 _BEGIN, _END = "ci-doctor: begin ", "ci-doctor: end "
 
 
-class Block(Struct, frozen=True, kw_only=True):
+class StartFileBlock(Struct, frozen=True, kw_only=True):
     """What one file did at a start.
 
     `name` is the path of a `.pth` file, or one of CUSTOMIZE; `cost_us` is without what files did that it started in turn;
@@ -30,7 +30,7 @@ class Block(Struct, frozen=True, kw_only=True):
     imports: tuple[Imported, ...] = ()
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class InterpreterStart(Struct, frozen=True, kw_only=True):
     """One start.
 
     `path` is sys.path when sitecustomize was looked for; `ran` has the file of each of CUSTOMIZE that was imported, or
@@ -41,10 +41,12 @@ class Start(Struct, frozen=True, kw_only=True):
     ran: dict[str, str | None]
     user_site: bool
     user_dir: str | None
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[StartFileBlock, ...] = ()
 
 
-def watch_start(target: Target, *, pythonpath: str | None = None, starts: int = 3) -> Start:
+def watch_start(
+    target: Target, *, pythonpath: str | None = None, starts: int = 3
+) -> InterpreterStart:
     """An ordinary start of `target`, the quickest of `starts` starts; one more comes first and is not counted.
 
     The quickest, so that a busy machine does not add to what files cost. `pythonpath` is what the job has in PYTHONPATH;
@@ -55,7 +57,7 @@ def watch_start(target: Target, *, pythonpath: str | None = None, starts: int = 
     return min(seen, key=lambda start: sum(block.cost_us for block in start.blocks))
 
 
-def read_blocks(text: str) -> tuple[Block, ...]:
+def read_blocks(text: str) -> tuple[StartFileBlock, ...]:
     """The blocks in what the probe wrote to stderr, in the order in which they began; one per file. Pure.
 
     The import lines of a virtual environment's `.pth` files run twice (python/cpython#75723): both count.
@@ -79,7 +81,7 @@ def read_blocks(text: str) -> tuple[Block, ...]:
         elif within:
             imports.setdefault(within[-1][0], []).extend(read_importtime(line))
     return tuple(
-        Block(name=name, cost_us=cost, imports=tuple(imports.get(name, ())))
+        StartFileBlock(name=name, cost_us=cost, imports=tuple(imports.get(name, ())))
         for name, cost in costs.items()
     )
 
@@ -99,7 +101,7 @@ def candidates(name: str, path: Sequence[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def _watch_once(target: Target, environment: dict[str, str]) -> Start:
+def _watch_once(target: Target, environment: dict[str, str]) -> InterpreterStart:
     options = ("-S", "-X", "importtime", str(_PROBE))
     environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
     answer = ask(target.python, *options, timeout_s=START_TIMEOUT_S, environment=environment)
@@ -109,7 +111,7 @@ def _watch_once(target: Target, environment: dict[str, str]) -> Start:
             hint="look at its `.pth` files",
         )
     try:
-        start = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Start)
+        start = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=InterpreterStart)
     except (msgspec.DecodeError, IndexError):
         raise InfraError(
             f"{target.python} did not tell what it starts: {answer.last_error_line}",

@@ -34,7 +34,7 @@ print(json.dumps({
 """
 
 
-class Probe(Struct, frozen=True, kw_only=True):
+class TargetProbe(Struct, frozen=True, kw_only=True):
     """What an interpreter says of itself; paths as it writes them."""
 
     version: tuple[int, int, int]
@@ -90,7 +90,7 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
         )
     try:
         # The last line: a sitecustomize may print before it.
-        probe = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Probe)
+        probe = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=TargetProbe)
     except (msgspec.DecodeError, IndexError):
         raise UsageError(
             f"{executable} is not a Python >= 3.8 interpreter: {answer.last_error_line}",
@@ -116,7 +116,7 @@ def choose_site_dir(
     return next(fits, None)
 
 
-def _judge(executable: Path, probe: Probe) -> Target:
+def _judge(executable: Path, probe: TargetProbe) -> Target:
     version = ".".join(map(str, probe.version))
     if probe.implementation != "cpython" or probe.version < OLDEST:
         raise UsageError(

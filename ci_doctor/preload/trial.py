@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.preload.interpreter import Answer, ask, clean_environment
-from ci_doctor.preload.preload_rule import Preload, Rule, merge
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, merge
 from ci_doctor.preload.target import Target
 
 # Cold imports of torch from a network file system take tens of seconds.
@@ -58,7 +58,7 @@ class _Outcome(Struct, frozen=True, kw_only=True):
 
 
 def try_preloads(
-    target: Target, rules: Sequence[Rule], *, timeout_s: float = TRIAL_TIMEOUT_S
+    target: Target, rules: Sequence[PreloadRule], *, timeout_s: float = TRIAL_TIMEOUT_S
 ) -> tuple[Finding, ...]:
     """What importing the modules of `rules` does to the target, each in a fresh child with a time limit.
 

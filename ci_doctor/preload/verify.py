@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from ci_doctor.preload.armed import check_cost, judge_armed, judge_files, see_start
 from ci_doctor.preload.checks import Check, CheckOutcome
-from ci_doctor.preload.preload_rule import Rule, format_rule
+from ci_doctor.preload.preload_rule import PreloadRule, format_rule
 from ci_doctor.preload.race import has_preloaded, race_checks
-from ci_doctor.preload.race_run import Run, drive
+from ci_doctor.preload.race_run import RaceRun, drive
 from ci_doctor.preload.site import read_site
 from ci_doctor.preload.target import Target
 
@@ -51,7 +51,7 @@ def verify(
 
 
 def _in_child(
-    target: Target, rule: Rule, races: tuple[Check, ...], tell: Callable[[str], None]
+    target: Target, rule: PreloadRule, races: tuple[Check, ...], tell: Callable[[str], None]
 ) -> list[Check]:
     """A spawned child, for the first module that can be imported at all."""
     proven = [
@@ -67,7 +67,7 @@ def _in_child(
     return [judge_child(rule, run, preloaded=has_preloaded(run, rule, rule.preloads[index]))]
 
 
-def judge_child(rule: Rule, run: Run, *, preloaded: bool) -> Check:
+def judge_child(rule: PreloadRule, run: RaceRun, *, preloaded: bool) -> Check:
     """Whether a child of multiprocessing's spawn was armed, preloaded, and won the race."""
     name = f"spawned child {rule.trigger}"
     if not run.error and preloaded:
@@ -86,7 +86,7 @@ def judge_child(rule: Rule, run: Run, *, preloaded: bool) -> Check:
     )
 
 
-def _failing(target: Target, rule: Rule, tell: Callable[[str], None]) -> list[Check]:
+def _failing(target: Target, rule: PreloadRule, tell: Callable[[str], None]) -> list[Check]:
     """What the trigger's own package is cannot fail in the preload: it is imported before the trigger anyway.
 
     Nor can what every start loads.
@@ -104,7 +104,7 @@ def _failing(target: Target, rule: Rule, tell: Callable[[str], None]) -> list[Ch
     return [judge_failing(rule, runs)]
 
 
-def judge_failing(rule: Rule, runs: dict[str, Run]) -> Check:
+def judge_failing(rule: PreloadRule, runs: dict[str, RaceRun]) -> Check:
     """`runs` by the exception that each preload raised: the trigger must run, and the real import must raise it again."""
     name = f"failing preload {rule.trigger}"
     for kind, run in runs.items():

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.imports.record.events import Site
-from ci_doctor.preload.preload_rule import Preload, Rule, format_rule, parse_rule
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, parse_rule
 
 if TYPE_CHECKING:
     from ci_doctor.imports.analyse.hazard import Import
@@ -23,7 +23,7 @@ class Remedy(Struct, frozen=True, kw_only=True):
     At least one of the two is there; `text` is the whole advice, with commands to paste.
     """
 
-    rule: Rule | None
+    rule: PreloadRule | None
     move: str | None
     text: str
 
@@ -56,19 +56,19 @@ def _preload(name: str, imports: Sequence["Import"]) -> Preload:
     return Preload(module=name, attributes=tuple(names))
 
 
-def _rule(started: Site, preloads: tuple[Preload, ...]) -> Rule | None:
+def _rule(started: Site, preloads: tuple[Preload, ...]) -> PreloadRule | None:
     """Preload before the module is loaded whose code starts the thread; None where no rule can do that."""
     trigger = started.module.removeprefix(_MAIN + ":")
     if trigger == _MAIN:
         return None
-    rule = Rule(trigger=trigger, preloads=preloads)
+    rule = PreloadRule(trigger=trigger, preloads=preloads)
     try:
         return parse_rule(format_rule(rule))
     except UsageError:
         return None
 
 
-def _install(rule: Rule) -> str:
+def _install(rule: PreloadRule) -> str:
     words = shlex.quote(format_rule(rule))
     return (
         f"import it before {rule.trigger} starts the thread: `ci-doctor preload install --rule {words}`, "
