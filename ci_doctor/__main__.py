@@ -32,7 +32,6 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
     import traceback
 
     from ci_doctor.commands.exports_output import print_failing_statement
-    from ci_doctor.commands.invocation import Invocation
     from ci_doctor.model.exit_code import ExitCode
 
     code = (
@@ -41,7 +40,7 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
         else getattr(error, "code", ExitCode.BUG)
     )
     code = code if isinstance(code, ExitCode) else ExitCode.BUG
-    print_failing_statement(Invocation.begin(argv), code)
+    print_failing_statement(argv, code)
     if sys.stderr is not None:
         traceback.print_exception(error)
         sys.stderr.write(

@@ -9,9 +9,10 @@ from types import FrameType
 import click
 
 from ci_doctor.commands.group import Group
-from ci_doctor.commands.invocation import Invocation
 from ci_doctor.errors import Terminated
 from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.session import Session
 
 # name -> (help group, one line). The module is ci_doctor.commands.<name>, the function bears the same name:
 # `--help` and `--version` load none of them.
@@ -103,19 +104,19 @@ def main(argv: Sequence[str]) -> int:
         previous is not signal.SIG_IGN
     ):  # whoever started us so wants what `run` becomes to ignore it too
         signal.signal(signal.SIGTERM, _terminate)
-    invocation = Invocation.begin(argv)
+    session = Session(Invocation.begin(argv))
     try:
-        return _run(invocation)
+        return _run(session)
     except BaseException as error:  # noqa: BLE001 - also SystemExit: a project's own code is run in here, and may raise it
-        return _fail(error, invocation)
+        return _fail(error, session)
     finally:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _run(invocation: Invocation) -> int:
-    """Not `root.main`: it ends the process with 1 where the reader of stdout is gone."""
+def _run(session: Session) -> int:
+    """Not `root.main`: it ends the process with 1 if the reader of stdout is gone."""
     try:
-        with root.make_context("ci-doctor", list(invocation.argv), obj=invocation) as context:
+        with root.make_context("ci-doctor", list(session.invocation.argv), obj=session) as context:
             return int(root.invoke(context) or 0)
     except click.exceptions.Exit as ended:
         return ended.exit_code
@@ -124,7 +125,7 @@ def _run(invocation: Invocation) -> int:
         return ExitCode.USAGE
 
 
-def _fail(error: BaseException, invocation: Invocation) -> int:
+def _fail(error: BaseException, session: Session) -> int:
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
         return 128 + signal.SIGPIPE
     # The report is written in a moment; a second signal must not take it away.
@@ -134,7 +135,7 @@ def _fail(error: BaseException, invocation: Invocation) -> int:
     try:
         from ci_doctor.commands.failure import fail
 
-        return fail(error, invocation)
+        return fail(error, session)
     finally:
         for number, previous in impatient.items():
             signal.signal(number, previous)

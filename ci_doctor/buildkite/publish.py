@@ -21,6 +21,7 @@ BYTES_PER_FILE = 100 * 1024 * 1024
 NO_VERDICT = "error"
 _WORST_FIRST = (
     Verdict.REGRESSION,
+    Verdict.FAILED,
     NO_VERDICT,
     Verdict.VOID,
     Verdict.INCONCLUSIVE,

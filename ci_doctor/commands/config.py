@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor config show`."""
 
+import json
 import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec import Struct, to_builtins
 
-from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.group import Group
-from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.options import config_option, output_options
+from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.config import loading as configuration
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.model.report import Section
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.config import ConfigFacts, ConfigValue
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import Table, row
 from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.configured import service_specs
+from ci_doctor.session.session import Session
 
 TYPED: dict[str, type[Struct]] = {
     "setup-env": SetupEnvSettings,
@@ -30,7 +29,7 @@ TYPED: dict[str, type[Struct]] = {
 }
 
 
-Rows = dict[str, tuple[Any, str]]  # a key's value and its origin
+Values = dict[str, ConfigValue]
 
 
 @click.group("config", cls=Group)
@@ -41,74 +40,58 @@ def config() -> None:
 @config.command("show")
 @config_option
 @output_options
-@click.pass_obj
-def show(
-    invocation: Invocation,
-    config_path: Path | None,
-    as_json: bool,
-    report_dir: Path | None,  # noqa: ARG001
-) -> int:
-    """Every value and its origin: default, file and line, or environment."""
-    claim(invocation.report_directory)
-    loaded = configuration.load(config_path, Path.cwd())
+@pass_session
+def show(session: Session, config_path: Path | None) -> int:
+    """Print every value and its origin: default, file and line, or environment."""
+    session.claim()
+    return session.finish(describe(configuration.load(config_path, Path.cwd())), on_stdout=True)
+
+
+def describe(loaded: Config) -> Outcome:
+    """Every value of `loaded`. Raises ConfigError for one that is wrong."""
     values = {**_typed(loaded), **_services(loaded), "exit-codes": _exit_codes(loaded)}
     source = os.path.relpath(loaded.path) if loaded.path else "no file; defaults and environment"
-    report = invocation.report(
-        verdict=Verdict.PASS,
-        exit_code=0,
+    return Outcome(
+        verdict=None,
         summary=f"configuration: {source}",
-        sections=tuple(
-            Section(title=f"[{title}]", lines=_lines(rows)) for title, rows in values.items()
-        ),
-        facts={"values": {title: _facts(rows) for title, rows in values.items()}},
-    )
-    return deliver(
-        report, as_json=as_json, directory=invocation.report_directory, text_to=sys.stdout
+        tables=tuple(_table(title, section) for title, section in values.items()),
+        facts=ConfigFacts(values=values),
     )
 
 
-def _typed(loaded: Config) -> dict[str, Rows]:
-    found = {}
+def _table(title: str, section: Values) -> Table:
+    rows = []
+    for name, each in section.items():
+        rows.append(row(name, json.dumps(each.value, ensure_ascii=False), each.origin))
+    return Table(title=f"[{title}]", rows=tuple(rows))
+
+
+def _typed(loaded: Config) -> dict[str, Values]:
+    sections = {}
     for section, into in TYPED.items():
         settings, origins = configuration.decode(
             loaded, section, into, environ=os.environ, flags={}
         )
-        found[section] = {
-            name: (getattr(settings, name), origin) for name, origin in origins.items()
-        }
-    return found
+        values = {}
+        for name, origin in origins.items():
+            values[name] = ConfigValue(value=to_builtins(getattr(settings, name)), origin=origin)
+        sections[section] = values
+    return sections
 
 
-def _services(loaded: Config) -> dict[str, Rows]:
-    found = {}
+def _services(loaded: Config) -> dict[str, Values]:
+    sections = {}
     for name, spec in service_specs(loaded).items():
         written = loaded.tables["services"][name]
-        found[f"services.{name}"] = {
-            key: (
-                value,
-                loaded.where("services", name, key) if key in written else configuration.DEFAULT,
-            )
-            for key, value in to_builtins(spec).items()
-        }
-    return found
+        values = {}
+        for key, value in to_builtins(spec).items():
+            is_written = key in written
+            origin = loaded.where("services", name, key) if is_written else configuration.DEFAULT
+            values[key] = ConfigValue(value=value, origin=origin)
+        sections[f"services.{name}"] = values
+    return sections
 
 
-def _exit_codes(loaded: Config) -> Rows:
+def _exit_codes(loaded: Config) -> Values:
     codes, origins = read_exit_codes(loaded, os.environ)
-    return {name: (code, origins[name]) for name, code in codes.items()}
-
-
-def _lines(rows: Rows) -> tuple[str, ...]:
-    import json
-
-    return tuple(
-        f"{name} = {json.dumps(to_builtins(value), ensure_ascii=False)}  ({origin})"
-        for name, (value, origin) in rows.items()
-    )
-
-
-def _facts(rows: Rows) -> dict[str, Any]:
-    return {
-        name: {"value": to_builtins(value), "origin": origin}
-        for name, (value, origin) in rows.items()
-    }
+    return {name: ConfigValue(value=code, origin=origins[name]) for name, code in codes.items()}

@@ -10,6 +10,7 @@ import click
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.model.verdict import Verdict, exit_code
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 )
 @config_option
 @output_options
-@click.pass_obj
+@legacy
 def compare(
     invocation: Invocation,
     /,

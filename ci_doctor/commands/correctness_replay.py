@@ -13,6 +13,7 @@ from msgspec import to_builtins
 
 from ci_doctor.commands.delivery import claim, deliver, write
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import output_options
 from ci_doctor.correctness.report.alignment import rows_around, visible
 from ci_doctor.correctness.report.differences import Pair
@@ -32,7 +33,8 @@ from ci_doctor.correctness.report.replay_lines import (
 )
 from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.errors import UsageError
-from ci_doctor.model.report import Report, Section
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.layout import wrap
 from ci_doctor.system.secrets.redaction import Redactor
@@ -57,7 +59,7 @@ _STYLES: dict[Mark, dict[str, Any]] = {
     help="Two starts, or one to compare its passes. [default: what tells most]",
 )
 @output_options
-@click.pass_obj
+@legacy
 def replay(
     invocation: Invocation,
     run_directory: str,
@@ -142,8 +144,8 @@ def _report(
         verdict=Verdict.PASS,
         exit_code=0,
         summary=f"request {visible(recorded.request)}: {recorded.kind}: {explain(recorded.kind)}{told}",
-        sections=tuple(
-            Section(title=block.title, lines=tuple(plain(line) for line in block.lines))
+        tables=tuple(
+            text_table(title=block.title, lines=tuple(plain(line) for line in block.lines))
             for block in blocks
         ),
         facts=facts,

@@ -21,7 +21,9 @@ from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.identity.identity import differences
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.report import Failure, Report, Section
+from ci_doctor.model.outcome import Failure
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict, exit_code
 from ci_doctor.system.repository import checkout
 
@@ -54,7 +56,7 @@ def report_of(job: Job, experiment: Experiment, invocation: Invocation) -> Repor
         **_more_facts(job, experiment, decision),
     }
     fields["facts"]["identity"] = _identity(fields["facts"]["identity"], job)
-    fields["sections"] = (*fields["sections"], *_archive_section(job, fields["facts"]))
+    fields["tables"] = (*fields["tables"], *_archive_section(job, fields["facts"]))
     fields["findings"] = (
         *fields["findings"],
         *_different_arms(decision, fields["facts"]["identity"]),
@@ -93,10 +95,10 @@ def _identity(seen: dict[str, Any], job: Job) -> dict[str, Any]:
     }
 
 
-def _archive_section(job: Job, facts: dict[str, Any]) -> Iterator[Section]:
+def _archive_section(job: Job, facts: dict[str, Any]) -> Iterator[Table]:
     """What was found in the archive, and what was put there."""
     if job.shelf:
-        yield Section(title="Archive", lines=(*job.shelf.notes(), *facts.get("archive", ())))
+        yield text_table(title="Archive", lines=(*job.shelf.notes(), *facts.get("archive", ())))
 
 
 def _different_arms(decision: Decision, identity: dict[str, Any]) -> Iterator[Finding]:
@@ -177,9 +179,9 @@ def dry_report(job: Job, invocation: Invocation) -> Report:
         ),
         exit_code=ExitCode.PASS,
         summary=summary,
-        sections=(
-            Section(title="Services", lines=tuple(lines)),
-            Section(
+        tables=(
+            text_table(title="Services", lines=tuple(lines)),
+            text_table(
                 title="Schedule", lines=(order, *job.notes, job.pace.outlook((), planned.started))
             ),
         ),

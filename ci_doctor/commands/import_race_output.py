@@ -84,7 +84,7 @@ def say(text: str) -> None:
 
 def refused(invocation: Invocation, code: int, message: str) -> "Report":
     """The report of a command that cannot be run, with a shell's exit status; nothing was recorded."""
-    from ci_doctor.model.report import Failure
+    from ci_doctor.model.outcome import Failure
 
     error = Failure(message=message, hint="check the command after `--`; nothing was started")
     return invocation.report(verdict=None, error=error, exit_code=code, summary=message)
@@ -145,7 +145,7 @@ def _interrupted(
     """The report of what a signal has ended: what was seen, and no verdict."""
     import signal
 
-    from ci_doctor.model.report import Failure
+    from ci_doctor.model.outcome import Failure
 
     message = f"interrupted by {received.name}; every process was stopped"
     code = ExitCode.SIGINT if received is signal.SIGINT else ExitCode.SIGTERM

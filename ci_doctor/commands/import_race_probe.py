@@ -10,8 +10,10 @@ import click
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import output_options
 from ci_doctor.errors import UsageError
+from ci_doctor.model.table import text_table
 
 if TYPE_CHECKING:
     from ci_doctor.imports.probe import Probed
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 )
 @output_options
 @click.argument("target", metavar="MODULE[:ATTR]")
-@click.pass_obj
+@legacy
 def probe(
     invocation: Invocation,
     /,
@@ -61,7 +63,6 @@ def probe(
 
 def describe(probed: "Probed", invocation: Invocation) -> "Report":
     """What the answer means."""
-    from ci_doctor.model.report import Section
     from ci_doctor.model.verdict import Verdict, exit_code
 
     verdicts = {True: Verdict.REGRESSION, False: Verdict.PASS, None: Verdict.VOID}
@@ -77,7 +78,7 @@ def describe(probed: "Probed", invocation: Invocation) -> "Report":
         exit_code=int(exit_code(verdict)),
         summary=_summary(probed),
         findings=_findings(probed),
-        sections=(Section(title="Probe", lines=tuple(lines)),),
+        tables=(text_table(title="Probe", lines=tuple(lines)),),
         facts=_facts(probed),
     )
 

@@ -17,7 +17,7 @@ from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
-    from ci_doctor.model.report import Attachment
+    from ci_doctor.model.outcome import Attachment
 
 NAME = "imports.json"
 TOOL = "ci-doctor"
@@ -44,7 +44,7 @@ def write_timeline(
     processes: Sequence[Process], named: Path | None, directory: Path | None, redactor: Redactor
 ) -> "tuple[tuple[Attachment, ...], tuple[Finding, ...]]":
     """Write it where it belongs: the attachment of the report, or the finding that says why there is none."""
-    from ci_doctor.model.report import Attachment
+    from ci_doctor.model.outcome import Attachment
 
     if not processes:
         return (), ()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
-    from ci_doctor.model.report import Failure, Report
+    from ci_doctor.model.outcome import Failure
+    from ci_doctor.model.report import Report
     from ci_doctor.model.verdict import Verdict
 
 

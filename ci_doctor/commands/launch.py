@@ -19,6 +19,7 @@ from ci_doctor.commands.launch_output import (
     take_secrets_out,
     would_do,
 )
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.live import LiveLines
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.warm_up import WarmUp
@@ -81,7 +82,7 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 @dry_run_option
 @output_options
 @click.argument("client", nargs=-1, type=click.UNPROCESSED)
-@click.pass_obj
+@legacy
 def launch(
     invocation: Invocation,
     /,

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.errors import UsageError
+from ci_doctor.model.table import text_table
 from ci_doctor.services.launch.launch import Plan
 from ci_doctor.services.launch.launched import Launched
 from ci_doctor.system.secrets.redaction import Redactor
@@ -43,7 +44,7 @@ def described(
     job: Job, launched: Launched, events: Path | None, invocation: Invocation
 ) -> "Report":
     """What the launch means."""
-    from ci_doctor.model.report import Attachment
+    from ci_doctor.model.outcome import Attachment
     from ci_doctor.services.launch.report import report_fields
     from ci_doctor.services.launch.verdict import conclude
 
@@ -75,7 +76,7 @@ def hand_over(report: "Report", job: Job, *, as_json: bool) -> int:
 
 def refused(invocation: Invocation, code: int, message: str) -> "Report":
     """The report of a client that cannot be run, with a shell's exit status; nothing was started."""
-    from ci_doctor.model.report import Failure
+    from ci_doctor.model.outcome import Failure
 
     error = Failure(message=message, hint="check the command after `--`; nothing was started")
     return invocation.report(verdict=None, error=error, exit_code=code, summary=message)
@@ -83,7 +84,7 @@ def refused(invocation: Invocation, code: int, message: str) -> "Report":
 
 def would_do(job: Job, invocation: Invocation) -> "Report":
     """What would be started, and nothing done."""
-    from ci_doctor.model.report import Failure, Section
+    from ci_doctor.model.outcome import Failure
 
     plan = job.plan
     lines = [
@@ -96,7 +97,7 @@ def would_do(job: Job, invocation: Invocation) -> "Report":
         error=Failure(message="a dry run starts nothing", hint="run it without --dry-run"),
         exit_code=0,
         summary=f"would start {', '.join(plan.order)}",
-        sections=(Section(title="Services", lines=tuple(lines)),),
+        tables=(text_table(title="Services", lines=tuple(lines)),),
     )
 
 

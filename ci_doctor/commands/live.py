@@ -123,7 +123,7 @@ class LiveLines:
     def _watch(self, name: str, log: str) -> None:
         from pathlib import Path
 
-        from ci_doctor.render.phrases import size
+        from ci_doctor.render.figures import size
         from ci_doctor.render.safe_text import printable
         from ci_doctor.services.logs.watch import LogWatch
 

@@ -7,26 +7,72 @@ from typing import Any, TypeVar
 
 import click
 
+from ci_doctor.session.session import Session
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+pass_session = click.make_pass_decorator(Session)
+
+
 def output_options(function: F) -> F:
-    """`--json` and `--report-dir`: every command has them."""
+    """`--json` and `--report-dir`: every command has them, and the session keeps what they say."""
     for option in (
         click.option(
             "--report-dir",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Write report.json, report.md and junit.xml here. [default: a folder in $CI_DOCTOR_REPORT_DIR, if set]",
+            expose_value=False,
+            is_eager=True,
+            callback=_keep_directory,
+            help="Write report.json, report.md and junit.xml to this directory. "
+            "[default: a folder in $CI_DOCTOR_REPORT_DIR, if that is set]",
         ),
         click.option(
             "--json",
-            "as_json",
             is_flag=True,
-            help="Print the report as JSON on stdout; all talk goes to stderr.",
+            expose_value=False,
+            is_eager=True,
+            callback=_keep_json,
+            help="Print the report as JSON on stdout.",
         ),
     ):
         function = option(function)
     return function
+
+
+def _keep_directory(context: click.Context, _option: click.Parameter, value: Path | None) -> None:
+    _session(context).named_directory = value
+
+
+def _keep_json(context: click.Context, _option: click.Parameter, value: bool) -> None:
+    _session(context).as_json = bool(value)
+
+
+def _session(context: click.Context) -> Session:
+    session = context.find_object(Session)
+    assert session is not None  # noqa: S101 - cli makes one for every command line
+    return session
+
+
+@click.command("output")
+@output_options
+def _output() -> None:
+    """The options of output alone."""
+
+
+def read_output_options(session: Session) -> None:
+    """Let the session know what `--json` and `--report-dir` say on a command line that click could not parse.
+
+    An error about the command line must find its way to the report that was asked for.
+    """
+    _output.make_context(
+        "output",
+        list(session.invocation.own_argv),
+        obj=session,
+        resilient_parsing=True,
+        ignore_unknown_options=True,
+        allow_extra_args=True,
+    )
 
 
 def config_option(function: F) -> F:

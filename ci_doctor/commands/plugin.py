@@ -14,10 +14,11 @@ from ci_doctor.buildkite.plugin import (
 )
 from ci_doctor.commands.exports_output import put
 from ci_doctor.commands.group import Group
-from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.report import publish_all, read_reports
 from ci_doctor.environment.exports import ExportFormat, render
 from ci_doctor.errors import CiDoctorError
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.session import Session
+from ci_doctor.session.written import publish_all, read_reports
 
 
 @click.group("plugin", cls=Group, hidden=True)
@@ -36,8 +37,8 @@ def pre_command(context: click.Context) -> int:
         from ci_doctor.commands.setup_env import setup_env
 
         words = setup_env_arguments(options)
-        invocation = Invocation.begin(["setup-env", *words])
-        with setup_env.make_context("setup-env", words, parent=context, obj=invocation) as inner:
+        session = Session(Invocation.begin(["setup-env", *words]))
+        with setup_env.make_context("setup-env", words, parent=context, obj=session) as inner:
             code = int(setup_env.invoke(inner) or 0)
         if code:
             return code

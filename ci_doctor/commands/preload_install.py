@@ -8,6 +8,7 @@ import click
 
 from ci_doctor.commands.delivery import claim
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.preload_options import (
     pythons_meant,
@@ -31,7 +32,7 @@ _replace = click.option(
 @_replace
 @config_option
 @output_options
-@click.pass_obj
+@legacy
 def plan(
     invocation: Invocation,
     more_rules: tuple[str, ...],
@@ -60,7 +61,7 @@ def plan(
 @config_option
 @dry_run_option
 @output_options
-@click.pass_obj
+@legacy
 def install(
     invocation: Invocation,
     more_rules: tuple[str, ...],

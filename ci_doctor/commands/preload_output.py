@@ -10,7 +10,9 @@ from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.model.action import FileState, WriteFile
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.report import Case, Failure, Outcome, Report, Section
+from ci_doctor.model.outcome import Case, CaseOutcome, Failure
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.install import InstallResult, Refused, Result
 from ci_doctor.preload.preload_rule import format_rule
@@ -37,7 +39,7 @@ def report_results(
     verb = would if dry_run else done
     common: dict[str, Any] = {
         "findings": tuple(finding for result in results for finding in _findings(result)),
-        "sections": tuple(_section(result, dry_run=dry_run, held=held) for result in results),
+        "tables": tuple(_section(result, dry_run=dry_run, held=held) for result in results),
         "cases": tuple(_case(result, held=held) for result in results),
         "facts": {
             "targets": [_facts(result, dry_run=dry_run, held=held) for result in results],
@@ -97,9 +99,9 @@ def _refusal(
     return invocation.report(verdict=None, error=error, exit_code=code, summary=summary, **common)
 
 
-def _section(result: Result, *, dry_run: bool, held: bool) -> Section:
+def _section(result: Result, *, dry_run: bool, held: bool) -> Table:
     if isinstance(result, Refused):
-        return Section(title=str(result.python), lines=refusal_lines(result))
+        return text_table(title=str(result.python), lines=refusal_lines(result))
     target = result.target
     state = _state(result, dry_run=dry_run, held=held)
     lines = [
@@ -112,7 +114,7 @@ def _section(result: Result, *, dry_run: bool, held: bool) -> Section:
         f"{action.state:<8} {_name(action, target.site_dir)}{f'  ({action.why})' if dry_run else ''}"
         for action in _changing(result)
     ]
-    return Section(title=str(target.python), lines=tuple(lines))
+    return text_table(title=str(target.python), lines=tuple(lines))
 
 
 def _case(result: Result, *, held: bool) -> Case:
@@ -120,10 +122,10 @@ def _case(result: Result, *, held: bool) -> Case:
         return Case(
             group="preload",
             name=str(result.python),
-            outcome=Outcome.ERROR,
+            outcome=CaseOutcome.ERROR,
             message=result.error.message,
         )
-    outcome = Outcome.SKIPPED if held else Outcome.PASSED
+    outcome = CaseOutcome.SKIPPED if held else CaseOutcome.PASSED
     return Case(group="preload", name=str(result.target.python), outcome=outcome)
 
 

@@ -7,6 +7,7 @@ import click
 
 from ci_doctor.commands.delivery import claim
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.preload_options import pythons_meant, settings_of, target_options
 
@@ -19,7 +20,7 @@ from ci_doctor.commands.preload_options import pythons_meant, settings_of, targe
 @config_option
 @dry_run_option
 @output_options
-@click.pass_obj
+@legacy
 def remove(
     invocation: Invocation,
     pythons: tuple[str, ...],

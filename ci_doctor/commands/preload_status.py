@@ -10,12 +10,14 @@ import click
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.preload_options import pythons_meant, settings_of, target_options
 from ci_doctor.errors import CiDoctorError
 
 if TYPE_CHECKING:
-    from ci_doctor.model.report import Report, Section
+    from ci_doctor.model.report import Report
+    from ci_doctor.model.table import Table
     from ci_doctor.preload.install import Refused, ShimStatus
     from ci_doctor.preload.inventory import Inventory
 
@@ -28,7 +30,7 @@ Found = tuple[
 @target_options
 @config_option
 @output_options
-@click.pass_obj
+@legacy
 def status(
     invocation: Invocation,
     pythons: tuple[str, ...],
@@ -68,12 +70,13 @@ def _report(
     invocation: Invocation, found: "Sequence[Found]", refused: "Sequence[Refused]"
 ) -> "Report":
     from ci_doctor.commands.preload_output import exit_code_of, refusal_facts, refusal_lines
-    from ci_doctor.model.report import Failure, Section
+    from ci_doctor.model.outcome import Failure
+    from ci_doctor.model.table import text_table
     from ci_doctor.model.verdict import Verdict
 
     installed = sum(each.installed for each, _ in found)
     sections = [section for each, start in found for section in _sections(each, start)]
-    sections += [Section(title=str(each.python), lines=refusal_lines(each)) for each in refused]
+    sections += [text_table(title=str(each.python), lines=refusal_lines(each)) for each in refused]
     facts = [_facts(each, start) for each, start in found] + [
         refusal_facts(each) for each in refused
     ]
@@ -84,17 +87,19 @@ def _report(
         exit_code=exit_code_of(refused) if refused else 0,
         summary=f"a shim is installed in {installed} of {len(found) + len(refused)} interpreters",
         findings=tuple(finding for _, start in found if start for finding in start.findings),
-        sections=tuple(sections),
+        tables=tuple(sections),
         facts={"shims": facts},
     )
 
 
-def _sections(found: "ShimStatus", start: "Inventory | None") -> "Iterator[Section]":
-    from ci_doctor.model.report import Section
+def _sections(found: "ShimStatus", start: "Inventory | None") -> "Iterator[Table]":
+    from ci_doctor.model.table import text_table
 
-    yield Section(title=str(found.target.python), lines=tuple(_lines(found, former=start is None)))
+    yield text_table(
+        title=str(found.target.python), lines=tuple(_lines(found, former=start is None))
+    )
     if start is not None:
-        yield Section(title=f"Start-up files of {found.target.python}", lines=start.lines)
+        yield text_table(title=f"Start-up files of {found.target.python}", lines=start.lines)
 
 
 def _lines(found: "ShimStatus", *, former: bool) -> Iterator[str]:

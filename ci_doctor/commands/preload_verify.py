@@ -10,13 +10,16 @@ import click
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.preload_options import pythons_meant, settings_of, target_options
 from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.table import text_table
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
-    from ci_doctor.model.report import Case, Report
+    from ci_doctor.model.outcome import Case
+    from ci_doctor.model.report import Report
     from ci_doctor.preload.checks import Check
     from ci_doctor.preload.install import Refused
 
@@ -47,7 +50,7 @@ class Talk:
 )
 @config_option
 @output_options
-@click.pass_obj
+@legacy
 def verify(
     invocation: Invocation,
     pythons: tuple[str, ...],
@@ -95,7 +98,7 @@ def _report(
     invocation: Invocation, checks: "Mapping[str, Sequence[Check]]", refused: "Sequence[Refused]"
 ) -> "Report":
     from ci_doctor.commands.preload_output import exit_code_of, refusal_facts, refusal_lines
-    from ci_doctor.model.report import Failure, Section
+    from ci_doctor.model.outcome import Failure
     from ci_doctor.model.verdict import Verdict, exit_code
     from ci_doctor.preload.checks import findings, verdict
 
@@ -107,8 +110,8 @@ def _report(
         if not refused or reached is Verdict.REGRESSION
         else exit_code_of(refused)
     )
-    sections = [Section(title=python, lines=_lines(each)) for python, each in checks.items()]
-    sections += [Section(title=str(each.python), lines=refusal_lines(each)) for each in refused]
+    sections = [text_table(title=python, lines=_lines(each)) for python, each in checks.items()]
+    sections += [text_table(title=str(each.python), lines=refusal_lines(each)) for each in refused]
     error = refused[0].error if refused else None
     return invocation.report(
         verdict=None if error else reached,
@@ -116,7 +119,7 @@ def _report(
         exit_code=code,
         summary=_summary(every) if every else "no interpreter could be asked",
         findings=findings(every),
-        sections=tuple(sections),
+        tables=tuple(sections),
         facts={
             "checks": [_fact(python, check) for python, each in checks.items() for check in each],
             "refused": [refusal_facts(each) for each in refused],
@@ -163,14 +166,14 @@ def _fact(python: str, check: "Check") -> dict[str, Any]:
 
 
 def _case(python: str, check: "Check") -> "Case":
-    from ci_doctor.model.report import Case, Outcome
+    from ci_doctor.model.outcome import Case, CaseOutcome
 
-    outcomes = {"failed": Outcome.FAILED, "void": Outcome.ERROR}
+    outcomes = {"failed": CaseOutcome.FAILED, "void": CaseOutcome.ERROR}
     passed = check.outcome == "passed"
     return Case(
         group=f"preload verify {python}",
         name=check.name,
-        outcome=outcomes.get(check.outcome, Outcome.PASSED),
+        outcome=outcomes.get(check.outcome, CaseOutcome.PASSED),
         message=None if passed else check.sentence,
         detail=None if passed else check.evidence or None,
     )

@@ -22,7 +22,8 @@ from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.model.action import SetVariable
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.report import Case, Outcome, Section
+from ci_doctor.model.outcome import Case, CaseOutcome
+from ci_doctor.model.table import Table, text_table
 
 
 class Preparation(Struct, frozen=True, kw_only=True):
@@ -34,7 +35,7 @@ class Preparation(Struct, frozen=True, kw_only=True):
     exports: dict[str, str]
     changed: tuple[str, ...]
     findings: tuple[Finding, ...]
-    sections: tuple[Section, ...]
+    tables: tuple[Table, ...]
     cases: tuple[Case, ...]
     facts: dict[str, Any]
 
@@ -149,12 +150,12 @@ def _describe(
         "Preload": shims.lines,
         "Interpreters": map(_target_line, targets),
     }
-    sections = (Section(title=title, lines=tuple(lines)) for title, lines in titled.items())
+    sections = (text_table(title=title, lines=tuple(lines)) for title, lines in titled.items())
     return Preparation(
         exports=marked,
         changed=changed,
         findings=(*pins.findings, *profile.findings, *shims.findings),
-        sections=tuple(section for section in sections if section.lines),
+        tables=tuple(table for table in sections if table.rows),
         cases=tuple(_case(variable) for variable in (*pins.variables, *profile.variables)),
         facts={
             "exports": marked,
@@ -179,4 +180,6 @@ def _target_line(target: TargetInterpreter) -> str:
 
 
 def _case(variable: SetVariable) -> Case:
-    return Case(group="exports", name=variable.name, outcome=Outcome.PASSED, message=variable.why)
+    return Case(
+        group="exports", name=variable.name, outcome=CaseOutcome.PASSED, message=variable.why
+    )

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.restart_output import (
     PhaseLines,
@@ -72,7 +73,7 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 @config_option
 @dry_run_option
 @output_options
-@click.pass_obj
+@legacy
 def restart_check(
     invocation: Invocation,
     /,

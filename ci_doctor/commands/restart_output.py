@@ -17,6 +17,7 @@ from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.live import event_line
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import exit_code
 from ci_doctor.restart.notes import Progress
 from ci_doctor.restart.observed import Ending, Observation
@@ -114,7 +115,7 @@ def _shown(seen: Observation) -> Observation:
 
 def _interrupted(seen: Observation, invocation: Invocation, fields: dict[str, Any]) -> "Report":
     """The report of a check that a signal ended: what was seen, and no verdict."""
-    from ci_doctor.model.report import Failure
+    from ci_doctor.model.outcome import Failure
 
     left = seen.stopped.survivors if seen.stopped is not None else ()
     stopped = (
@@ -143,7 +144,7 @@ def hand_over(report: "Report", redactor: Redactor, directory: Path, *, as_json:
 
 def would_do(plan: Plan, invocation: Invocation) -> "Report":
     """What would be started and killed, and nothing done."""
-    from ci_doctor.model.report import Failure, Section
+    from ci_doctor.model.outcome import Failure
 
     lines = [f"{name}: {shlex.join(plan.specs[name].words())}" for name in plan.order]
     return invocation.report(
@@ -154,5 +155,5 @@ def would_do(plan: Plan, invocation: Invocation) -> "Report":
         exit_code=ExitCode.PASS,
         summary=f"would send {plan.signal.name} to {plan.kill} when {plan.kill_when_done} of {len(plan.requests)} "
         f"requests to {plan.names[-1]} are done, and start it again {plan.outage_s:g} s after its end",
-        sections=(Section(title="Services", lines=tuple(lines)),),
+        tables=(text_table(title="Services", lines=tuple(lines)),),
     )

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -24,7 +25,7 @@ from ci_doctor.commands.preparation import Preparation, prepare, read_settings
 from ci_doctor.commands.setup_env import describe
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.report import Section
+from ci_doctor.model.table import text_table
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -33,7 +34,7 @@ from ci_doctor.model.report import Section
 @dry_run_option
 @output_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.pass_obj
+@legacy
 def run(
     invocation: Invocation,
     /,
@@ -114,7 +115,7 @@ def injected(
     )
     told = replace(
         preparation,
-        sections=(*preparation.sections, Section(title="Preload", lines=lines)),
+        tables=(*preparation.tables, text_table(title="Preload", lines=lines)),
         findings=(*preparation.findings, *((escaped,) if why else ())),
         changed=(*preparation.changed, "PYTHONPATH"),
         facts={**preparation.facts, "preload": [format_rule(rule) for rule in rules]},

@@ -11,6 +11,7 @@ import click
 from ci_doctor.commands import exports_output
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -43,7 +44,7 @@ from ci_doctor.system.files.atomic import write_atomically
 @config_option
 @dry_run_option
 @output_options
-@click.pass_obj
+@legacy
 def setup_env(
     invocation: Invocation,
     /,
@@ -78,7 +79,7 @@ def setup_env(
         directory=directory,
     )
     if code:
-        exports_output.print_failing_statement(invocation, code)
+        exports_output.print_failing_statement(invocation.argv, code)
     elif output is None and not (dry_run or as_json):
         exports_output.put(text)
     return code
@@ -123,7 +124,7 @@ def describe(
         exit_code=0,
         summary=summary,
         findings=(*preparation.findings, *told),
-        sections=preparation.sections,
+        tables=preparation.tables,
         cases=preparation.cases,
         facts=preparation.facts,
     )

@@ -9,6 +9,7 @@ import click
 
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
+from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.wait_progress import WaitLines
 from ci_doctor.commands.warm_up import WarmUp
@@ -55,7 +56,7 @@ _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PAT
 )
 @config_option
 @output_options
-@click.pass_obj
+@legacy
 def wait(
     invocation: Invocation,
     /,

@@ -35,7 +35,8 @@ def _load() -> None:
     """Render a report of every kind of part once: this loads the modules and compiles their patterns."""
     import ci_doctor.services.launch.report  # noqa: F401 - loaded is all it must be
     from ci_doctor.model.finding import Evidence, Finding, Severity
-    from ci_doctor.model.report import Attachment, Attempt, Case, Outcome, Report
+    from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
+    from ci_doctor.model.report import Report
     from ci_doctor.model.verdict import Verdict
     from ci_doctor.render import json, junit, markdown, text
     from ci_doctor.system.secrets.redaction import Redactor
@@ -63,7 +64,7 @@ def _load() -> None:
         reproduce="ci-doctor launch",
         findings=(finding,),
         facts={"services": {"warm": {"pid": 1}}},
-        cases=(Case(group="services", name="warm", outcome=Outcome.FAILED, message="died"),),
+        cases=(Case(group="services", name="warm", outcome=CaseOutcome.FAILED, message="died"),),
         attempts=(Attempt(name="warm", outcome="died", ok=False, duration_s=0.0, log="warm"),),
         attachments=(Attachment(path="warm", title="warm"),),
     )

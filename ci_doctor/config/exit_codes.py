@@ -9,17 +9,23 @@ from msgspec.structs import asdict
 from ci_doctor.config.loading import DEFAULT, Config, decode
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
+
+# What a pipeline does with these two would be wrong for a verdict that must stop it.
+_NOT_FAILURES = (("infra", "is retried"), ("nondeterministic", "passes as a soft fail"))
+_FAILURES = ("regression", "failed")
 
 
 class ExitCodes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The exit code of each verdict that has one; `flaky` only where it fails the command."""
+    """The exit code of each verdict that has one; `flaky` only if it fails the command."""
 
-    regression: int = ExitCode.FAILURE.value
-    flaky: int = ExitCode.FLAKY.value
-    nondeterministic: int = ExitCode.NONDETERMINISTIC.value
-    infra: int = ExitCode.INFRA.value
-    inconclusive: int = ExitCode.UNDECIDED.value
-    void: int = ExitCode.UNDECIDED.value
+    regression: int = EXIT_CODES[Verdict.REGRESSION].value
+    failed: int = EXIT_CODES[Verdict.FAILED].value
+    flaky: int = EXIT_CODES[Verdict.FLAKY].value
+    nondeterministic: int = EXIT_CODES[Verdict.NONDETERMINISTIC].value
+    infra: int = EXIT_CODES[Verdict.INFRA].value
+    inconclusive: int = EXIT_CODES[Verdict.INCONCLUSIVE].value
+    void: int = EXIT_CODES[Verdict.VOID].value
 
 
 def read_exit_codes(
@@ -32,16 +38,24 @@ def read_exit_codes(
         if origins[name] != DEFAULT and not _can_serve(code):
             raise ConfigError(
                 f"{origins[name]}: {name} = {code} cannot be an exit code of a verdict",
-                hint="use 1 to 124 or 255, but not 2 (usage) or 70 (a bug); 125 to 254 belong to the agent and the shell",
+                hint="use 1 to 124 or 255, but not 2 (usage) or 70 (a bug); "
+                "125 to 254 belong to the agent and the shell",
             )
-    for name, what in (("infra", "is retried"), ("nondeterministic", "is let pass (soft_fail)")):
-        if codes[name] == codes["regression"]:
-            where = origins[name] if origins[name] != DEFAULT else origins["regression"]
-            raise ConfigError(
-                f"{where}: {name} and regression share the code {codes[name]}",
-                hint=f"a pipeline tells them apart by their codes: {name} {what}, a regression never",
-            )
+    for name, fate in _NOT_FAILURES:
+        for failure in _FAILURES:
+            if codes[name] == codes[failure]:
+                raise _shared(name, failure, fate, codes[name], origins)
     return codes, origins
+
+
+def _shared(
+    name: str, failure: str, fate: str, code: int, origins: Mapping[str, str]
+) -> ConfigError:
+    place = origins[name] if origins[name] != DEFAULT else origins[failure]
+    return ConfigError(
+        f"{place}: {name} and {failure} share the code {code}",
+        hint=f"a pipeline distinguishes them by their codes: {name} {fate}, {failure} never does",
+    )
 
 
 def _can_serve(code: int) -> bool:

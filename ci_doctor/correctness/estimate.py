@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.render import phrases
+from ci_doctor.render import figures
 
 # What is assumed of a server that was never seen.
 READY_S = 30.0
@@ -50,7 +50,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """`83.0 s`, or `40.0 s (baseline) and 83.0 s (candidate)` where they differ."""
-        baseline, candidate = (phrases.duration(self.start_s[arm]) for arm in Arm)
+        baseline, candidate = (figures.duration(self.start_s[arm]) for arm in Arm)
         return (
             baseline
             if baseline == candidate
@@ -85,7 +85,7 @@ def corrected(prior: Estimate, durations: Sequence[tuple[Arm, float]]) -> Estima
     if not durations:
         return prior
     return _from(
-        durations, Source.MEASURED, f"measured in {phrases.amount(len(durations), 'start')}"
+        durations, Source.MEASURED, f"measured in {figures.amount(len(durations), 'start')}"
     )
 
 
@@ -146,11 +146,11 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     """One sentence: how many starts fit into `left_s` seconds, and what that leaves undecided. No full stop."""
     remaining, fewest = schedule.remaining, schedule.fewest
     fitting = estimate.fitting(remaining, left_s)
-    time = f"{phrases.duration(max(0.0, left_s))} left"
+    time = f"{figures.duration(max(0.0, left_s))} left"
     if fitting == len(remaining):
         pace = statistics.fmean(estimate.start_s.values())
         room = (
-            phrases.amount(math.floor(left_s / pace), "start")
+            figures.amount(math.floor(left_s / pace), "start")
             if pace > 0
             else "any number of starts"
         )
@@ -219,8 +219,8 @@ def settles_anew(
 
 
 def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
-    seconds = phrases.duration(estimate.total(arms))
-    return f"{phrases.amount(len(arms), what)}, about {seconds} at {estimate} a start ({estimate.basis})"
+    seconds = figures.duration(estimate.total(arms))
+    return f"{figures.amount(len(arms), what)}, about {seconds} at {estimate} a start ({estimate.basis})"
 
 
 def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
@@ -256,6 +256,6 @@ def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
         return None
     margin_s = min(max(LEAST_MARGIN_S, MARGIN_SHARE * timeout_s), timeout_s / 2)
     return timeout_s - margin_s, (
-        f"budget {phrases.duration(timeout_s - margin_s)}: the step's timeout of {phrases.duration(timeout_s)} "
-        f"(BUILDKITE_TIMEOUT), less {phrases.duration(margin_s)} for checkout, setup and upload"
+        f"budget {figures.duration(timeout_s - margin_s)}: the step's timeout of {figures.duration(timeout_s)} "
+        f"(BUILDKITE_TIMEOUT), less {figures.duration(margin_s)} for checkout, setup and upload"
     )

@@ -11,7 +11,7 @@ class ExitCode(IntEnum):
     """
 
     PASS = 0
-    FAILURE = 1  # `regression`, or a finding of severity error
+    FAILURE = 1  # `regression`, `failed`
     USAGE = 2  # also click's and argparse's own code
     FLAKY = 7  # pytest-rerunfailures' code under --fail-on-flaky
     BUG = 70  # sysexits EX_SOFTWARE

@@ -8,7 +8,12 @@ from ci_doctor.model.verdict import Verdict
 VERDICTS: dict[Verdict, Meaning] = {
     Verdict.PASS: Meaning("Everything was answered, and all of it is the same.", "Nothing."),
     Verdict.REGRESSION: Meaning(
-        "The change is at fault.", "Mend the change. Never retry it until it is green."
+        "The change is at fault: a baseline proves it.",
+        "Mend the change. Never retry it until it is green.",
+    ),
+    Verdict.FAILED: Meaning(
+        "Something failed, and nothing was compared: nobody knows whether the change is at fault.",
+        "See what is named, and whether the same fails without the change.",
     ),
     Verdict.FLAKY: Meaning(
         "The baseline differs from itself; the candidate adds nothing of its own.",
@@ -33,9 +38,7 @@ VERDICTS: dict[Verdict, Meaning] = {
 
 EXIT_CODES: dict[ExitCode, Meaning] = {
     ExitCode.PASS: Meaning("`pass`; `flaky` unless `--fail-on-flaky`.", "Nothing."),
-    ExitCode.FAILURE: Meaning(
-        "`regression`, or a finding of severity error.", "Mend what is named. Never retried."
-    ),
+    ExitCode.FAILURE: Meaning("`regression` or `failed`.", "Mend what is named. Never retried."),
     ExitCode.USAGE: Meaning(
         "The command line or the configuration is wrong; nothing was started.",
         "Do what the hint says.",

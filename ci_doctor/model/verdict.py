@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed set of things that a command can conclude."""
+"""The closed set of things that a command can conclude. Pure."""
 
 from enum import StrEnum
-from typing import assert_never
 
 from ci_doctor.model.exit_code import ExitCode
 
@@ -11,7 +10,8 @@ class Verdict(StrEnum):
     """What the evidence says; docs/design.md has the words, docs/exit-codes.md what a pipeline does with each."""
 
     PASS = "pass"  # noqa: S105
-    REGRESSION = "regression"
+    REGRESSION = "regression"  # a baseline proves it
+    FAILED = "failed"  # nothing was compared: nobody knows whether it is the change's fault
     FLAKY = "flaky"
     NONDETERMINISTIC = "nondeterministic"
     INFRA = "infra"
@@ -19,20 +19,21 @@ class Verdict(StrEnum):
     VOID = "void"
 
 
+# Before a repository's own `[exit-codes]`. `flaky` counts only under `--fail-on-flaky`; else it passes.
+EXIT_CODES: dict[Verdict, ExitCode] = {
+    Verdict.PASS: ExitCode.PASS,
+    Verdict.REGRESSION: ExitCode.FAILURE,
+    Verdict.FAILED: ExitCode.FAILURE,
+    Verdict.FLAKY: ExitCode.FLAKY,
+    Verdict.NONDETERMINISTIC: ExitCode.NONDETERMINISTIC,
+    Verdict.INFRA: ExitCode.INFRA,
+    Verdict.INCONCLUSIVE: ExitCode.UNDECIDED,
+    Verdict.VOID: ExitCode.UNDECIDED,
+}
+
+
 def exit_code(verdict: Verdict, *, fail_on_flaky: bool = False) -> ExitCode:
     """The exit code of a verdict, before a repository's own `[exit-codes]` are applied."""
-    match verdict:
-        case Verdict.PASS:
-            return ExitCode.PASS
-        case Verdict.FLAKY:
-            return ExitCode.FLAKY if fail_on_flaky else ExitCode.PASS
-        case Verdict.REGRESSION:
-            return ExitCode.FAILURE
-        case Verdict.INFRA:
-            return ExitCode.INFRA
-        case Verdict.NONDETERMINISTIC:
-            return ExitCode.NONDETERMINISTIC
-        case Verdict.INCONCLUSIVE | Verdict.VOID:
-            return ExitCode.UNDECIDED
-        case _ as never:
-            assert_never(never)
+    if verdict is Verdict.FLAKY and not fail_on_flaky:
+        return ExitCode.PASS
+    return EXIT_CODES[verdict]

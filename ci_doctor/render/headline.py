@@ -13,6 +13,7 @@ class Tone(StrEnum):
     """How loud a report is, in the words of `buildkite-agent annotate --style`."""
 
     SUCCESS = "success"
+    INFO = "info"
     WARNING = "warning"
     ERROR = "error"
 
@@ -25,29 +26,30 @@ class Headline(NamedTuple):
     tone: Tone
 
 
-_ENDINGS: dict[Verdict | None, Headline] = {
-    None: Headline("ERROR", "✗", Tone.ERROR),
+_HEADLINES: dict[Verdict, Headline] = {
     Verdict.PASS: Headline("PASS", "✓", Tone.SUCCESS),
     Verdict.FLAKY: Headline("FLAKY", "~", Tone.WARNING),
     Verdict.REGRESSION: Headline("REGRESSION", "✗", Tone.ERROR),
+    Verdict.FAILED: Headline("FAILED", "✗", Tone.ERROR),
     Verdict.NONDETERMINISTIC: Headline("NONDETERMINISTIC", "≠", Tone.WARNING),
     Verdict.INFRA: Headline("INFRA", "!", Tone.WARNING),
     Verdict.INCONCLUSIVE: Headline("INCONCLUSIVE", "?", Tone.ERROR),
     Verdict.VOID: Headline("VOID", "∅", Tone.ERROR),
 }
+_ERROR = Headline("ERROR", "✗", Tone.ERROR)
 
 
-def headline(report: Report) -> Headline:
-    """The first words of `report`.
+def headline(report: Report) -> Headline | None:
+    """The first words of `report`; None if nothing was judged and nothing went wrong."""
+    if report.verdict is not None:
+        return _HEADLINES[report.verdict]
+    return _ERROR if report.error is not None else None
 
-    A `pass` or `flaky` beside a finding of severity error says FAILED, because the command ends with exit code 1. No
-    verdict beside exit code 0 is a dry run, which nothing went wrong in.
-    """
-    if report.verdict is None and report.exit_code == 0:
-        return Headline("NO VERDICT", "·", Tone.WARNING)
-    if report.verdict in {Verdict.PASS, Verdict.FLAKY} and errors(report):
-        return Headline("FAILED", "✗", Tone.ERROR)
-    return _ENDINGS[report.verdict]
+
+def tone(report: Report) -> Tone:
+    """How loud `report` is."""
+    head = headline(report)
+    return Tone.INFO if head is None else head.tone
 
 
 def symbol(severity: Severity) -> str:

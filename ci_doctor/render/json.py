@@ -5,6 +5,7 @@ import msgspec
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.report import SCHEMA, Report
+from ci_doctor.render.first_schema import FIRST_SCHEMA, from_first
 from ci_doctor.render.safe_text import encodable
 
 _HINT = "give the report.json that a ci-doctor command wrote"
@@ -33,12 +34,12 @@ def parse(text: str | bytes) -> Report:
         raise UsageError(
             f"this JSON is not a report: it has no `schema` that says {SCHEMA!r}", hint=_HINT
         )
-    if schema != SCHEMA:
+    if schema not in {SCHEMA, FIRST_SCHEMA}:
         raise UsageError(
-            f"the report's schema is {schema!r}; this ci-doctor reads {SCHEMA!r}",
+            f"the report's schema is {schema!r}; this ci-doctor reads {SCHEMA!r} and {FIRST_SCHEMA!r}",
             hint="use the version of ci-doctor that wrote it (`tool_version` names it)",
         )
     try:
-        return msgspec.convert(raw, Report)
+        return msgspec.convert(from_first(raw) if schema == FIRST_SCHEMA else raw, Report)
     except msgspec.ValidationError as error:
         raise UsageError(f"the report does not fit its schema: {error}", hint=_HINT) from error

@@ -8,12 +8,15 @@ from typing import NamedTuple, assert_never
 from xml.etree import ElementTree as ET
 
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.report import Case, Outcome, Report
+from ci_doctor.model.outcome import Case, CaseOutcome
+from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.figures import amount, place
 from ci_doctor.render.headline import errors, headline
-from ci_doctor.render.phrases import amount, place
 from ci_doctor.render.safe_text import cleaned, one_line
+from ci_doctor.render.table_layout import table_lines
 
+_TEXT_WIDTH = 100
 MOST_RESULTS = 5000  # of one upload: https://buildkite.com/docs/test-engine/importing-junit-xml
 _DETAIL_CHARACTERS = 20_000
 
@@ -21,7 +24,7 @@ _DETAIL_CHARACTERS = 20_000
 class _Result(NamedTuple):
     classname: str
     name: str
-    outcome: Outcome
+    outcome: CaseOutcome
     duration_s: float
     message: str = ""
     kind: str = ""
@@ -53,7 +56,8 @@ def render(report: Report) -> str:
 
 def _verdict(report: Report) -> _Result:
     outcome = _outcome(report)
-    word = headline(report).word
+    head = headline(report)
+    word = head.word if head is not None else "NOTHING JUDGED"
     measured = sum(case.duration_s or 0.0 for case in report.cases)
     return _Result(
         classname=_classname(report),
@@ -64,20 +68,22 @@ def _verdict(report: Report) -> _Result:
         kind=word.lower(),
         detail=_explanation(report),
         note=f"flaky: {report.summary}"
-        if outcome is Outcome.PASSED and report.verdict is Verdict.FLAKY
+        if outcome is CaseOutcome.PASSED and report.verdict is Verdict.FLAKY
         else "",
     )
 
 
-def _outcome(report: Report) -> Outcome:
+def _outcome(report: Report) -> CaseOutcome:
     """How the verdict's own test case ends; `flaky` fails where the command does (--fail-on-flaky)."""
     match report.verdict:
         case Verdict.PASS | Verdict.FLAKY:
-            return Outcome.FAILED if report.exit_code or errors(report) else Outcome.PASSED
-        case Verdict.REGRESSION:
-            return Outcome.FAILED
+            return CaseOutcome.FAILED if report.exit_code else CaseOutcome.PASSED
+        case Verdict.REGRESSION | Verdict.FAILED:
+            return CaseOutcome.FAILED
+        case None if report.error is None:
+            return CaseOutcome.SKIPPED
         case Verdict.INFRA | Verdict.NONDETERMINISTIC | Verdict.INCONCLUSIVE | Verdict.VOID | None:
-            return Outcome.ERROR
+            return CaseOutcome.ERROR
         case _ as never:
             assert_never(never)
 
@@ -92,8 +98,8 @@ def _explanation(report: Report) -> str:
         ]
     if not report.error or report.summary != report.error.message:
         lines.append(report.summary)
-    for section in report.sections:
-        lines += [f"\n{section.title}", *(f"  {line}" for line in section.lines)]
+    for table in report.tables:
+        lines += [f"\n{table.title}", *table_lines(table, _TEXT_WIDTH)]
     if report.reproduce:
         lines.append(f"\nreproduce: {report.reproduce}")
     return "\n".join(filter(None, lines))
@@ -132,7 +138,7 @@ def _finding(finding: Finding, classname: str, name: str) -> _Result:
     return _Result(
         classname=classname,
         name=name,
-        outcome=Outcome.FAILED,
+        outcome=CaseOutcome.FAILED,
         duration_s=0.0,
         message=finding.summary,
         kind=finding.rule,
@@ -148,7 +154,7 @@ def _classname(report: Report) -> str:
 
 def _kept(results: list[_Result], most: int) -> list[_Result]:
     """At most `most` of `results`, in their order: the failed ones before the others, the earlier before the later."""
-    failed = {Outcome.FAILED, Outcome.ERROR}
+    failed = {CaseOutcome.FAILED, CaseOutcome.ERROR}
     ranked = sorted(
         range(len(results)), key=lambda index: (results[index].outcome not in failed, index)
     )
@@ -161,9 +167,9 @@ def _suite(report: Report, results: list[_Result]) -> ET.Element:
         "testsuite",
         name=one_line(_classname(report)),
         tests=str(len(results)),
-        failures=str(outcomes.count(Outcome.FAILED)),
-        errors=str(outcomes.count(Outcome.ERROR)),
-        skipped=str(outcomes.count(Outcome.SKIPPED)),
+        failures=str(outcomes.count(CaseOutcome.FAILED)),
+        errors=str(outcomes.count(CaseOutcome.ERROR)),
+        skipped=str(outcomes.count(CaseOutcome.SKIPPED)),
         time=f"{report.duration_s:.3f}",
         timestamp=report.started_at,
     )
@@ -194,15 +200,15 @@ def _testcase(result: _Result) -> ET.Element:
     return element
 
 
-def _tag(outcome: Outcome) -> str | None:
+def _tag(outcome: CaseOutcome) -> str | None:
     match outcome:
-        case Outcome.PASSED:
+        case CaseOutcome.PASSED:
             return None
-        case Outcome.FAILED:
+        case CaseOutcome.FAILED:
             return "failure"
-        case Outcome.ERROR:
+        case CaseOutcome.ERROR:
             return "error"
-        case Outcome.SKIPPED:
+        case CaseOutcome.SKIPPED:
             return "skipped"
         case _ as never:
             assert_never(never)

@@ -11,11 +11,13 @@ from enum import IntEnum
 from pathlib import PurePosixPath
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.report import Attachment, Attempt, Report
-from ci_doctor.render.headline import headline, symbol, worst_first
+from ci_doctor.model.outcome import Attachment, Attempt
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import Row, Table
+from ci_doctor.render.figures import duration, figure, is_sentence, place, size
+from ci_doctor.render.headline import headline, symbol, tone, worst_first
 from ci_doctor.render.markup import code, fenced, fitted, summary
 from ci_doctor.render.page import Piece, page
-from ci_doctor.render.phrases import duration, is_sentence, place, size
 from ci_doctor.render.safe_text import cleaned, one_line
 
 SMALLEST = 512
@@ -30,7 +32,7 @@ class _Part(IntEnum):
     """The parts of a page in the order they are read."""
 
     DETAIL = 1
-    SECTION = 2
+    TABLE = 2
     FINDING = 3
     ATTEMPT = 4
     ATTACHMENT = 5
@@ -40,7 +42,7 @@ class _Part(IntEnum):
 class _Rank(IntEnum):
     """The parts of a page in the order they are given up, the last one first."""
 
-    SECTION = 1
+    TABLE = 1
     FINDING = 2
     ATTEMPT = 3
     ATTACHMENT = 4
@@ -49,8 +51,8 @@ class _Rank(IntEnum):
 
 
 def annotation_style(report: Report) -> str:
-    """`success`, `warning` or `error`, for `buildkite-agent annotate --style`."""
-    return headline(report).tone.value
+    """`success`, `info`, `warning` or `error`, for `buildkite-agent annotate --style`."""
+    return tone(report).value
 
 
 def render(report: Report, *, max_bytes: int = 64 * 1024, artifacts: str | None = None) -> str:
@@ -68,11 +70,12 @@ def render(report: Report, *, max_bytes: int = 64 * 1024, artifacts: str | None 
 
 def _head(report: Report, limit: int) -> str:
     """Verdict and summary; each free text takes at most `limit` bytes."""
-    word, mark, _ = headline(report)
+    head = headline(report)
+    command = fitted(report.command, limit, code)
+    if head is None:
+        return f"{command} {fitted(report.summary, limit)}"
     ending = f", exit code {report.exit_code}" if report.exit_code else ""
-    lines = [
-        f"**{mark} {word}** {fitted(report.command, limit, code)} {duration(report.duration_s)}{ending}"
-    ]
+    lines = [f"**{head.symbol} {head.word}** {command} {duration(report.duration_s)}{ending}"]
     if report.error is None:
         lines.append(fitted(report.summary, limit))
     else:
@@ -84,7 +87,7 @@ def _head(report: Report, limit: int) -> str:
 def _pieces(report: Report, artifacts: str | None) -> Iterator[Piece]:
     if report.error and report.error.detail:
         yield _detail(report.error.detail)
-    yield from _sections(report)
+    yield from _tables(report)
     for number, finding in enumerate(worst_first(report)):
         yield from _finding(number, finding)
     yield from _attempts(report.attempts)
@@ -99,13 +102,33 @@ def _detail(detail: str) -> Piece:
     return Piece((_Part.DETAIL,), _Rank.EVIDENCE, text, weight=len(detail.encode()))
 
 
-def _sections(report: Report) -> Iterator[Piece]:
-    for number, section in enumerate(report.sections):
-        for row, line in enumerate(section.lines):
-            title = fitted(section.title, _CELL_BYTES) or "…"
-            heading = "" if row else f"\n**{title}**\n\n"
-            text = f"{heading}- {fitted(line, _LINE_BYTES)}"
-            yield Piece((_Part.SECTION, number, row), _Rank.SECTION, text, noun="line")
+def _tables(report: Report) -> Iterator[Piece]:
+    for number, table in enumerate(report.tables):
+        for index, row in enumerate(table.rows):
+            heading = "" if index else _table_heading(table)
+            text = heading + _table_row(table, row)
+            yield Piece((_Part.TABLE, number, index), _Rank.TABLE, text, noun="line")
+
+
+def _table_heading(table: Table) -> str:
+    title = fitted(table.title, _CELL_BYTES) or "…"
+    heading = f"\n**{title}**\n\n"
+    if not table.columns:
+        return heading
+    names = (fitted(name, _CELL_BYTES) for name in table.columns)
+    return f"{heading}| | {' | '.join(names)} |\n|---|{'--:|' * len(table.columns)}\n"
+
+
+def _table_row(table: Table, row: Row) -> str:
+    """A row of a table with columns; else an item of a list."""
+    label = fitted(row.label, _LINE_BYTES)
+    figures = [fitted(figure(cell), _LINE_BYTES) for cell in row.cells]
+    if table.columns:
+        missing = [""] * (len(table.columns) - len(figures))
+        return f"| {' | '.join([label, *figures, *missing])} |"
+    if not figures:
+        return f"- {label}"
+    return f"- {label}: {', '.join(figures)}" if label else f"- {', '.join(figures)}"
 
 
 def _finding(number: int, finding: Finding) -> Iterator[Piece]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ci_doctor.render.phrases import amount, size
+from ci_doctor.render.figures import amount, size
 
 _LAST = 1 << 30
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns

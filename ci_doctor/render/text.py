@@ -4,11 +4,14 @@
 from collections.abc import Callable
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.report import Attempt, Report, Section
-from ci_doctor.render.headline import Tone, headline, symbol, worst_first
+from ci_doctor.model.outcome import Attempt, Failure
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import Table
+from ci_doctor.render.figures import duration, is_sentence, place
+from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import clip, pad, widest, wrap
-from ci_doctor.render.phrases import duration, is_sentence, place
 from ci_doctor.render.safe_text import cleaned, one_line
+from ci_doctor.render.table_layout import table_lines
 
 # Style names of rich, all of them from the terminal's own palette.
 _TONES = {Tone.SUCCESS: "bold green", Tone.WARNING: "bold yellow", Tone.ERROR: "bold red"}
@@ -30,9 +33,9 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
     report = cleaned(report)
     paint = _painter(colour=colour)
     blocks = [_head(report, width, paint)]
-    blocks += [_section(section, width, paint) for section in report.sections]
+    blocks += [_table(table, width, paint) for table in report.tables]
     blocks += [_finding(finding, width, paint) for finding in worst_first(report)]
-    if headline(report).tone is not Tone.SUCCESS or report.findings:
+    if tone(report) not in {Tone.SUCCESS, Tone.INFO} or report.findings:
         blocks += [
             _attempts(report, width, paint),
             _attachments(report, paint),
@@ -54,28 +57,32 @@ def _painter(*, colour: bool) -> Paint:
 
 
 def _head(report: Report, width: int, paint: Paint) -> list[str]:
-    word, mark, tone = headline(report)
+    head = headline(report)
+    if head is None:
+        return wrap(report.summary, width)
     about = f"{one_line(report.command)}  {duration(report.duration_s)}"
-    lines = [f"{paint(f'{mark} {word}', _TONES[tone])}  {paint(about, 'dim')}"]
-    error = report.error
-    if error is None:
-        return lines + wrap(report.summary, width, first="  ", rest="  ")
-    lines += wrap(error.message, width, first="  ", rest="  ")
+    mark = paint(f"{head.symbol} {head.word}", _TONES[head.tone])
+    lines = [f"{mark}  {paint(about, 'dim')}"]
+    if report.error is not None:
+        lines += _error(report.error, width, paint)
+    if report.error is None or report.summary != report.error.message:
+        lines += wrap(report.summary, width, first="  ", rest="  ")
+    if report.error is not None and report.error.detail:
+        detail = report.error.detail.rstrip().split("\n")
+        lines += ["", *(f"  {line}".rstrip() for line in detail)]
+    return lines
+
+
+def _error(error: Failure, width: int, paint: Paint) -> list[str]:
+    lines = wrap(error.message, width, first="  ", rest="  ")
     if error.hint:
         hint, *more = wrap(error.hint, width, first="  hint: ", rest="        ")
         lines += [hint.replace("hint:", paint("hint:", "bold"), 1), *more]
-    if report.summary != error.message:
-        lines += wrap(report.summary, width, first="  ", rest="  ")
-    if error.detail:
-        lines += ["", *(f"  {line}".rstrip() for line in error.detail.rstrip().split("\n"))]
     return lines
 
 
-def _section(section: Section, width: int, paint: Paint) -> list[str]:
-    lines = [paint(one_line(section.title), "bold")]
-    for line in section.lines:
-        lines += wrap(line, width, first="  ", rest="    ")
-    return lines
+def _table(table: Table, width: int, paint: Paint) -> list[str]:
+    return [paint(one_line(table.title), "bold"), *table_lines(table, width)]
 
 
 def _finding(finding: Finding, width: int, paint: Paint) -> list[str]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ci_doctor.model.report import Attachment, Attempt, Case, Outcome, Section
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
+from ci_doctor.model.table import Table, text_table
 from ci_doctor.restart.observed import Counts, Observation, Phase
 from ci_doctor.restart.promise import Promise, State, Terms, seconds
 from ci_doctor.restart.starts import StartRun
@@ -16,7 +17,7 @@ _GROUP = "restart-check"
 _AT_ONCE_S = 0.05
 
 
-def sections(seen: Observation, terms: Terms) -> tuple[Section, ...]:
+def sections(seen: Observation, terms: Terms) -> tuple[Table, ...]:
     """The phases as a table, then what the restart was like."""
     if not seen.phases:
         return ()
@@ -24,9 +25,9 @@ def sections(seen: Observation, terms: Terms) -> tuple[Section, ...]:
     rows += [_row(phase, counts) for phase, counts in seen.phases.items()]
     lines = [f"{row[0]:<9}" + "".join(f"{cell:>9}" for cell in row[1:]) for row in rows]
     return (
-        Section(title="Requests", lines=tuple(line.rstrip() for line in lines)),
+        text_table(title="Requests", lines=tuple(line.rstrip() for line in lines)),
         *(
-            [Section(title="Restart", lines=tuple(_story(seen, terms)))]
+            [text_table(title="Restart", lines=tuple(_story(seen, terms)))]
             if seen.killed_at is not None
             else []
         ),
@@ -101,9 +102,9 @@ def facts(seen: Observation, promises: Sequence[Promise], terms: Terms) -> dict[
 def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[Case, ...]:
     """One for each promise. Where nothing was killed they are errors: nothing was tested, and nothing may look so."""
     outcomes = {
-        State.KEPT: Outcome.PASSED,
-        State.BROKEN: Outcome.FAILED,
-        State.UNTESTED: Outcome.SKIPPED,
+        State.KEPT: CaseOutcome.PASSED,
+        State.BROKEN: CaseOutcome.FAILED,
+        State.UNTESTED: CaseOutcome.SKIPPED,
     }
     return tuple(
         Case(
@@ -111,7 +112,7 @@ def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[C
             name=promise.name,
             outcome=outcomes[promise.state]
             if reached or promise.state is State.BROKEN
-            else Outcome.ERROR,
+            else CaseOutcome.ERROR,
             message=promise.message if reached or promise.state is State.BROKEN else reason,
             detail="\n".join(evidence.excerpt for evidence in promise.evidence if evidence.excerpt)
             or None,

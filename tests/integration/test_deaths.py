@@ -57,8 +57,10 @@ def after(scene: Scene, number: signal.Signals, **options: object) -> ServiceFai
 
     async def run() -> ServiceFailure | None:
         spec = ServiceSpec(
-            command=python(WORKER, "{port}", str(scene.directory)), ready=TCP, **options
-        )  # type: ignore[arg-type]
+            command=python(WORKER, "{port}", str(scene.directory)),
+            ready=TCP,
+            **options,  # type: ignore[arg-type]
+        )
         group = await scene.started(vllm=spec)
         try:
             os.kill(await worker_of(group), number)

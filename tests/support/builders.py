@@ -7,7 +7,9 @@ from msgspec.structs import replace
 
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.report import Attachment, Attempt, Case, Failure, Outcome, Report, Section
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, exit_code
 
 ERROR = Failure(
@@ -58,8 +60,8 @@ def sample_reports() -> dict[str, Report]:
 
 def _passed() -> Report:
     return a_report(
-        sections=(
-            Section(
+        tables=(
+            text_table(
                 title="Answers",
                 lines=(
                     "baseline   1 start   100/100 answered",
@@ -79,15 +81,15 @@ def _flaky() -> Report:
     return a_report(
         Verdict.FLAKY,
         summary="the baseline differs from itself on 55 of 100 requests; the candidate shows nothing that it has not shown",
-        sections=(
-            Section(
+        tables=(
+            text_table(
                 title="Starts",
                 lines=(
                     "answered 100/100 in each of 4 starts",
                     "clusters  {baseline 1}  {baseline 2, candidate 1, candidate 2}",
                 ),
             ),
-            Section(
+            text_table(
                 title="First divergence",
                 lines=("request r17, character 212: `…the cat sat` and `…the cat sits`",),
             ),
@@ -106,7 +108,7 @@ def _flaky() -> Report:
         cases=(
             _case("r0"),
             _case("r17"),
-            _case("r18", Outcome.SKIPPED, message="the baseline differs from itself"),
+            _case("r18", CaseOutcome.SKIPPED, message="the baseline differs from itself"),
         ),
         attempts=(
             _attempt("baseline 1", 41.2),
@@ -123,8 +125,8 @@ def _regression() -> Report:
     return a_report(
         Verdict.REGRESSION,
         summary="the candidate differs from the baseline on 4 of 100 requests, in every one of 3 starts",
-        sections=(
-            Section(
+        tables=(
+            text_table(
                 title="Answers",
                 lines=(
                     "baseline   2 starts  100/100 answered, all the same",
@@ -161,7 +163,7 @@ def _regression() -> Report:
             _case("r0"),
             _case(
                 "r17",
-                Outcome.FAILED,
+                CaseOutcome.FAILED,
                 message="differs at character 212",
                 detail="baseline  …sat\ncandidate …sits",
             ),
@@ -243,7 +245,7 @@ def _void() -> Report:
     )
 
 
-def _case(name: str, outcome: Outcome = Outcome.PASSED, **changes: Any) -> Case:
+def _case(name: str, outcome: CaseOutcome = CaseOutcome.PASSED, **changes: Any) -> Case:
     return replace(
         Case(group="correctness.prompts", name=name, outcome=outcome, duration_s=0.25), **changes
     )

@@ -5,7 +5,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ci_doctor.model.report import Attempt, Report
+from ci_doctor.model.outcome import Attempt
+from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from tests.support.builders import a_report, sample_reports
 
@@ -76,7 +77,7 @@ def modes() -> Report:
         Verdict.FLAKY,
         summary="The baseline differs from itself on 53 of 100 requests; the candidate shows nothing that it has not shown",
         findings=sample_reports()["flaky"].findings,
-        sections=sample_reports()["flaky"].sections,
+        tables=sample_reports()["flaky"].tables,
         reproduce="ci-doctor correctness --config ci-doctor.toml --retries 3 --only r3",
         attempts=_attempts(["A1", "A2", "A3", "B1"]),
         facts=_facts(
@@ -111,7 +112,7 @@ def regression() -> Report:
         Verdict.REGRESSION,
         summary="The candidate never gives the baseline's answer to 3 of 100 requests, in 3 starts of 3",
         findings=sample.findings,
-        sections=sample.sections,
+        tables=sample.tables,
         reproduce="ci-doctor correctness --config ci-doctor.toml --retries 3 --only gsm8k/train-0040",
         attempts=_attempts(starts[2:]),
         attachments=sample.attachments,

@@ -18,7 +18,7 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import phrases
+from ci_doctor.render import figures
 from ci_doctor.services.check import start_order
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -51,7 +51,7 @@ class Shelf(Struct, frozen=True, kw_only=True):
         """What a person should know before the first start."""
         if self.found.starts:
             newest = self.found.starts[0]
-            count = phrases.amount(len(self.found.starts), "archived baseline start")
+            count = figures.amount(len(self.found.starts), "archived baseline start")
             yield f"{count} found under the same identity; the newest is of {newest.build}"
             if self.found.unknown:
                 yield f"assumed to match, since nobody knows: {', '.join(self.found.unknown)}"
@@ -121,7 +121,7 @@ def keep_baseline(
     except (CiDoctorError, ValueError) as error:
         # The verdict stands, whether or not a later build profits from it.
         return (f"the baseline could not be archived: {error}",)
-    return (f"{phrases.amount(len(kept), 'baseline start')} archived in {shelf.archive.directory}",)
+    return (f"{figures.amount(len(kept), 'baseline start')} archived in {shelf.archive.directory}",)
 
 
 def _lines(samples: Path) -> Iterable[bytes]:

@@ -22,7 +22,8 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import Kind, clusters, explain
 from ci_doctor.correctness.verdict.decision import Decision, of_arm
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.report import Case, Outcome, Section
+from ci_doctor.model.outcome import Case, CaseOutcome
+from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict
 
 MOST_CASES = 5000
@@ -35,7 +36,7 @@ REMEDIES = {
 }
 
 
-def sections(collected: Collected, decision: Decision) -> tuple[Section, ...]:
+def sections(collected: Collected, decision: Decision) -> tuple[Table, ...]:
     """What was compared, who agrees with whom, how much."""
     survey = collected.survey
     counts = ", ".join(
@@ -53,7 +54,7 @@ def sections(collected: Collected, decision: Decision) -> tuple[Section, ...]:
         *([f"risk       {decision.risk}"] if decision.risk else []),
         *([f"to settle  {decision.settle}"] if decision.settle else []),
     )
-    return (Section(title="Evidence", lines=lines),)
+    return (text_table(title="Evidence", lines=lines),)
 
 
 def _kinds(collected: Collected, decision: Decision) -> dict[Kind, int]:
@@ -186,11 +187,13 @@ def _case(request: str, decision: Decision, reason: str | None) -> Case:
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
-        outcome, message = Outcome.ERROR, decision.reason
+        outcome, message = CaseOutcome.ERROR, decision.reason
     elif kind in {Kind.EQUAL, Kind.FLAKY}:
-        outcome = Outcome.PASSED
+        outcome = CaseOutcome.PASSED
     else:
-        outcome = Outcome.FAILED if decision.verdict is Verdict.REGRESSION else Outcome.ERROR
+        outcome = (
+            CaseOutcome.FAILED if decision.verdict is Verdict.REGRESSION else CaseOutcome.ERROR
+        )
     return Case(group="requests", name=request, outcome=outcome, message=message, detail=reason)
 
 

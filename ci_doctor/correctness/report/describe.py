@@ -8,7 +8,7 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.verdict.compare import Kind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
-from ci_doctor.model.report import Attachment, Attempt, Case, Outcome
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict
 
 
@@ -24,13 +24,15 @@ def _case(request: Request, decision: Decision, reason: str | None) -> Case:
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
-        outcome, message = Outcome.ERROR, decision.reason
+        outcome, message = CaseOutcome.ERROR, decision.reason
     elif kind in {Kind.EQUAL, Kind.FLAKY}:
-        outcome = Outcome.PASSED
+        outcome = CaseOutcome.PASSED
     elif decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not Kind.UNANSWERED:
-        outcome = Outcome.PASSED  # it differs as noise does, or the policy lets it
+        outcome = CaseOutcome.PASSED  # it differs as noise does, or the policy lets it
     else:
-        outcome = Outcome.FAILED if decision.verdict is Verdict.REGRESSION else Outcome.ERROR
+        outcome = (
+            CaseOutcome.FAILED if decision.verdict is Verdict.REGRESSION else CaseOutcome.ERROR
+        )
     return Case(group="requests", name=request.id, outcome=outcome, message=message, detail=reason)
 
 

@@ -14,7 +14,7 @@ from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import Kind, Start, counted, spoken
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.model.report import Section
+from ci_doctor.model.table import Table, text_table
 
 # Of the terminal's form: what a person reads at a glance, and a Buildkite annotation shows whole.
 _ROWS = 19
@@ -28,7 +28,7 @@ _VARYING = (Kind.FLAKY, Kind.OWN)
 
 def sections(
     experiment: Experiment, decision: Decision, found: Sequence[Difference], context: Context
-) -> tuple[Section, ...]:
+) -> tuple[Table, ...]:
     """The picture: is it the change, are they always the same requests, what kind of difference, where first, what next.
 
     At most 20 lines of 80 cells with its title; where there is more to say, suspects are left out first.
@@ -44,7 +44,7 @@ def sections(
         if _rows([*lines, line]) > _ROWS:
             break
         lines.insert(len(before) + number, line)
-    return (Section(title="Evidence", lines=tuple(lines)),)
+    return (text_table(title="Evidence", lines=tuple(lines)),)
 
 
 def _labelled(label: str, text: str) -> str:

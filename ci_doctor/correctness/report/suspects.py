@@ -11,7 +11,7 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import Kind, clusters, spoken
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.render.phrases import amount
+from ci_doctor.render.figures import amount
 
 NOT_THERE = "none"
 Groups = Sequence[Sequence[str]]

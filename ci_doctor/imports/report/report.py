@@ -14,7 +14,8 @@ from ci_doctor.imports.record.run import Recorded
 from ci_doctor.imports.record.trace import Process
 from ci_doctor.imports.report.conclude import Judged, Seen, Standing, how_it_ended
 from ci_doctor.imports.report.findings import shown, standings, what
-from ci_doctor.model.report import Attempt, Case, Outcome, Section
+from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
+from ci_doctor.model.table import Table, text_table
 from ci_doctor.preload.preload_rule import format_rule
 
 _PROCESSES_SHOWN = 6
@@ -101,19 +102,19 @@ def _count(process: Process, kind: type) -> int:
     return sum(isinstance(event, kind) for event in process.events)
 
 
-def sections(seen: Seen) -> tuple[Section, ...]:
+def sections(seen: Seen) -> tuple[Table, ...]:
     """Who was recorded, and what was asked of the interpreters."""
     processes = seen.recorded.processes
     lines = [_process_line(process) for process in processes[:_PROCESSES_SHOWN]]
     if len(processes) > _PROCESSES_SHOWN:
         lines.append(f"… and {len(processes) - _PROCESSES_SHOWN} more")
-    found = [Section(title="Recorded", lines=tuple(lines))] if lines else []
+    found = [text_table(title="Recorded", lines=tuple(lines))] if lines else []
     verdicts = {True: "is exposed to", False: "is immune to", None: "could not be asked about"}
     asked = [
         f"{shown(executable)} {verdicts[exposed]} the race of self-replacing modules"
         for executable, exposed in seen.interpreters.items()
     ]
-    return (*found, *([Section(title="Interpreter", lines=tuple(asked))] if asked else []))
+    return (*found, *([text_table(title="Interpreter", lines=tuple(asked))] if asked else []))
 
 
 def _process_line(process: Process) -> str:
@@ -175,11 +176,11 @@ def _outcome(recorded: Recorded, said: str | None) -> str:
 def cases(seen: Seen) -> tuple[Case, ...]:
     """One for each hazard, and one where not all was compared; one that passes where there is none and something was recorded."""
     outcomes = {
-        Standing.FIRED: Outcome.FAILED,
-        Standing.CONFIRMED: Outcome.FAILED,
-        Standing.POSSIBLE: Outcome.ERROR,
-        Standing.OPEN: Outcome.ERROR,
-        Standing.SAFE: Outcome.PASSED,
+        Standing.FIRED: CaseOutcome.FAILED,
+        Standing.CONFIRMED: CaseOutcome.FAILED,
+        Standing.POSSIBLE: CaseOutcome.ERROR,
+        Standing.OPEN: CaseOutcome.ERROR,
+        Standing.SAFE: CaseOutcome.PASSED,
     }
     found = tuple(
         Case(
@@ -195,8 +196,12 @@ def cases(seen: Seen) -> tuple[Case, ...]:
         message = "not all of what could meet was compared"
         return (
             *found,
-            Case(group="import-race", name="all imports", outcome=Outcome.ERROR, message=message),
+            Case(
+                group="import-race", name="all imports", outcome=CaseOutcome.ERROR, message=message
+            ),
         )
     if not found and seen.recorded.processes:
-        return (Case(group="import-race", name="imports across threads", outcome=Outcome.PASSED),)
+        return (
+            Case(group="import-race", name="imports across threads", outcome=CaseOutcome.PASSED),
+        )
     return found

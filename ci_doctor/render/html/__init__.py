@@ -12,10 +12,10 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from ci_doctor.model.report import Report
-from ci_doctor.render.headline import Tone, headline, symbol, worst_first
+from ci_doctor.render.figures import amount, duration, figure, is_sentence, place, size
+from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.html import texts
 from ci_doctor.render.html.drawing import drawn
-from ci_doctor.render.phrases import amount, duration, is_sentence, place, size
 from ci_doctor.render.safe_text import cleaned, one_line, printable
 
 if TYPE_CHECKING:
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 _EXCERPT = 4000
 _LINE = 1000
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_+=,-][A-Za-z0-9_+=,./-]*")
-_ICON_COLOURS = {Tone.SUCCESS: "#1a7f4b", Tone.WARNING: "#b06f00", Tone.ERROR: "#c0262d"}
+_ICON_COLOURS = {
+    Tone.SUCCESS: "#1a7f4b",
+    Tone.INFO: "#57606a",
+    Tone.WARNING: "#b06f00",
+    Tone.ERROR: "#c0262d",
+}
 
 
 def render(report: Report) -> str:
@@ -41,11 +46,12 @@ def render(report: Report) -> str:
     page = environment.get_template("page.html.j2").render(
         report=shown,
         head=headline(report),
+        tone=tone(report).value,
         findings=worst_first(shown),
         style=_trusted(style),
         script=_trusted(script),
         policy=_policy(style, script),
-        icon=_icon(headline(report).tone),
+        icon=_icon(tone(report)),
         # From the facts as they are: their controls are to be shown, not taken out.
         drawn=drawn(report.facts),
     )
@@ -77,6 +83,7 @@ def _environment() -> "Environment":
         "closed": texts.closed,
         "address": _address,
         "figure": texts.figure,
+        "cell": figure,
         "percent": texts.percent,
         "short": texts.short,
         "value": texts.value,

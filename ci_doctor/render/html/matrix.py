@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
+from ci_doctor.render.figures import amount
 from ci_doctor.render.html.facts import Matrix, RequestRow, StartColumn
-from ci_doctor.render.phrases import amount
 
 COLOURS = (
     8  # classes from 1 on share seven colours in turn; the number in the cell tells them apart

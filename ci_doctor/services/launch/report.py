@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs, to_builtins
 
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.report import Attachment, Attempt, Case, Outcome
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
 from ci_doctor.services.findings import finding_of, stop_findings
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.record import ServiceRun
@@ -77,12 +77,12 @@ def _cases(launched: Launched, conclusion: Conclusion) -> Iterator[Case]:
 
 def _service_case(run: ServiceRun, failure: ServiceFailure | None) -> Case:
     if failure is not None and failure.service == run.name:
-        outcome = Outcome.ERROR if failure.kind is FailureKind.OUTSIDE else Outcome.FAILED
+        outcome = CaseOutcome.ERROR if failure.kind is FailureKind.OUTSIDE else CaseOutcome.FAILED
         detail = "\n".join(failure.tail) or None
         return Case(
             group="services", name=run.name, outcome=outcome, message=failure.message, detail=detail
         )
-    outcome = Outcome.PASSED if run.ready_s is not None else Outcome.SKIPPED
+    outcome = CaseOutcome.PASSED if run.ready_s is not None else CaseOutcome.SKIPPED
     return Case(
         group="services",
         name=run.name,
@@ -96,9 +96,9 @@ def _client_case(client: ClientRun, launched: Launched, conclusion: Conclusion) 
     if launched.failure is not None:
         message = conclusion.summary
         return Case(
-            group="client", name=client_name(client), outcome=Outcome.SKIPPED, message=message
+            group="client", name=client_name(client), outcome=CaseOutcome.SKIPPED, message=message
         )
-    outcome = Outcome.FAILED if conclusion.exit_code else Outcome.PASSED
+    outcome = CaseOutcome.FAILED if conclusion.exit_code else CaseOutcome.PASSED
     return Case(
         group="client",
         name=client_name(client),

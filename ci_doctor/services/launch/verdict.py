@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.report import Failure
+from ci_doctor.model.outcome import Failure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.launch.client import NOT_EXECUTABLE, NOT_FOUND
 from ci_doctor.services.launch.launched import ClientRun, Launched

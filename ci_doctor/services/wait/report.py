@@ -9,7 +9,7 @@ from msgspec import structs, to_builtins
 
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.report import Case, Failure, Outcome
+from ci_doctor.model.outcome import Case, CaseOutcome, Failure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.findings import finding_of
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
@@ -99,11 +99,11 @@ def _exit_is_unknown(failure: ServiceFailure) -> bool:
 
 
 def _case(waited: Waited, verdict: Verdict) -> Case:
-    outcomes = {Verdict.PASS: Outcome.PASSED, Verdict.INFRA: Outcome.ERROR}
+    outcomes = {Verdict.PASS: CaseOutcome.PASSED, Verdict.INFRA: CaseOutcome.ERROR}
     return Case(
         group="services",
         name=waited.name,
-        outcome=outcomes.get(verdict, Outcome.FAILED),
+        outcome=outcomes.get(verdict, CaseOutcome.FAILED),
         message=waited.failure.message if waited.failure else None,
         detail="\n".join(waited.failure.tail) or None if waited.failure else None,
         duration_s=round(waited.waited_s, 3),

@@ -11,7 +11,8 @@ from ci_doctor.buildkite import publish as publishing
 from ci_doctor.buildkite.agent import Agent, AgentResult
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.publish import publish, worst_verdict
-from ci_doctor.model.report import Failure, Report
+from ci_doctor.model.outcome import Failure
+from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict, exit_code
 from tests.support import stand_in_agent
 

@@ -47,7 +47,7 @@ class TestDelivering:
     def test_json_goes_to_stdout_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
         deliver(report(), as_json=True, directory=None)
         out, err = capsys.readouterr()
-        assert (json.loads(out)["schema"], err) == ("ci-doctor/report/1", "")
+        assert (json.loads(out)["schema"], err) == ("ci-doctor/report/2", "")
 
     @pytest.mark.parametrize(("code", "then"), [(0, 75), (1, 1), (86, 86)])
     def test_a_directory_that_is_gone_fails_what_had_passed(

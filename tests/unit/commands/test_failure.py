@@ -1,65 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-import errno
 import json
 from pathlib import Path
 
 import click
 import pytest
 
-from ci_doctor.commands.failure import describe, fail
-from ci_doctor.commands.invocation import Invocation
-from ci_doctor.errors import ConfigError, InfraError, PreparationError, Terminated, UsageError
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.commands.failure import fail
+from ci_doctor.errors import UsageError
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.session import Session
 
-INVOCATION = Invocation.begin(["config", "show"])
+
+def a_session(*argv: str) -> Session:
+    return Session(Invocation.begin(argv))
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (UsageError("m"), 2),
-        (ConfigError("m"), 2),
-        (PreparationError("m"), 1),
-        (InfraError("m"), 75),
         (click.UsageError("M."), 2),
         (click.BadParameter("M"), 2),
         (click.FileError("f"), 2),
-        (KeyboardInterrupt(), 130),
         (click.Abort(), 130),
-        (Terminated(), 143),
-        (OSError(errno.ENOSPC, "full"), 75),
-        (OSError(errno.EIO, "broken"), 70),
-        (OSError(errno.ENAMETOOLONG, "File name too long", "aaa"), 2),
-        (PermissionError(errno.EACCES, "Permission denied", "/root/x"), 2),
-        (PermissionError(errno.EPERM, "Operation not permitted"), 70),
-        (ValueError("m"), 70),
-        (SystemExit(0), 70),
-        (MemoryError(), 70),
-        (RecursionError(), 70),
     ],
 )
-def test_every_error_has_its_documented_code(error: BaseException, code: int) -> None:
-    failure, found = describe(error, INVOCATION)
-    assert found == code
-    assert failure.message
-    assert not failure.message.endswith(".")
-    assert (failure.detail is not None) == (code == 70)
-
-
-def test_a_bug_is_told_so_that_it_can_be_pasted() -> None:
-    error = ValueError("on purpose")
-    error.__cause__ = KeyError("first")
-    failure, _ = describe(error, INVOCATION)
-    assert failure.detail is not None
-    for part in (
-        "ci-doctor ",
-        "Python 3",
-        "command: ci-doctor config show",
-        "ValueError: on purpose",
-        "KeyError: 'first'",
-    ):
-        assert part in failure.detail
-    assert "nothing about your change" in str(failure.hint)
+def test_an_error_of_clicks_has_its_documented_code(error: BaseException, code: int) -> None:
+    assert fail(error, a_session("config", "show")) == code
 
 
 @pytest.mark.parametrize(
@@ -70,39 +36,52 @@ def test_a_bug_is_told_so_that_it_can_be_pasted() -> None:
         ("setup-env", [], "--help"),
     ],
 )
-def test_an_unknown_option_comes_with_what_to_do(command: str, near: list[str], hint: str) -> None:
-    error = click.NoSuchOption("--projct", possibilities=near)
-    failure, _ = describe(error, Invocation.begin([command]))
-    assert hint in str(failure.hint)
+def test_an_unknown_option_comes_with_what_to_do(
+    command: str, near: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail(click.NoSuchOption("--projct", possibilities=near), a_session(command))
+
+    assert hint in capsys.readouterr().err
 
 
-class TestFailing:
-    def test_the_report_has_no_verdict_and_keeps_the_findings(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        finding = Finding(rule="a/b", severity=Severity.ERROR, summary="s")
-        invocation = Invocation.begin(["config", "show", "--report-dir", str(tmp_path)])
-        assert fail(PreparationError("m", hint="h", findings=(finding,)), invocation) == 1
-        written = json.loads((tmp_path / "report.json").read_text())
-        assert (written["verdict"], written["error"]["message"], written["exit_code"]) == (
-            None,
-            "m",
-            1,
-        )
-        assert [each["rule"] for each in written["findings"]] == ["a/b"]
-        assert "hint: h" in capsys.readouterr().err
+def test_a_line_that_cannot_be_parsed_still_says_where_its_report_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = str(tmp_path / "r")
+    session = a_session("wait", "--nonsense", "--json", "--report-dir", directory, "--", "--x")
 
-    @pytest.mark.parametrize("below", ["", "/below"])
-    def test_a_report_directory_that_cannot_be_is_no_second_error(
-        self, below: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        (tmp_path / "file").write_text("")
-        invocation = Invocation.begin(["config", "show", "--report-dir", f"{tmp_path}/file{below}"])
-        assert fail(UsageError("what happened"), invocation) == 2
-        assert "what happened" in capsys.readouterr().err
+    fail(click.NoSuchOption("--nonsense"), session)
 
-    def test_other_commands_print_nothing_to_evaluate(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        fail(UsageError("m"), INVOCATION)
-        assert capsys.readouterr().out == ""
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 2
+    assert (tmp_path / "r" / "report.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "statement"),
+    [
+        (("setup-env", "--nonsense"), "(exit 2)\n"),
+        (("setup_env",), "(exit 2)\n"),
+        (("set-env",), "(exit 2)\n"),
+        (("--json", "setup-env"), ""),
+        (("plugin", "pre-command"), "(exit 2)\n"),
+        (("config", "show"), ""),
+        (("setup-env", "--format", "dotenv"), ""),
+        (("settings",), ""),
+        (("env",), ""),
+        (("explain", "setup-env"), ""),
+    ],
+)
+def test_only_what_a_shell_evaluates_gets_a_statement_that_fails(
+    argv: tuple[str, ...], statement: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    from ci_doctor.commands.exports_output import print_failing_statement
+
+    print_failing_statement(argv, 2)
+
+    assert capfdbinary.readouterr().out.decode() == statement
+
+
+def test_other_commands_print_nothing_to_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
+    fail(UsageError("m"), a_session("config", "show"))
+
+    assert capsys.readouterr().out == ""

@@ -9,11 +9,11 @@ from tests.support.builders import a_report as report
 
 
 def test_a_report_says_its_schema_first() -> None:
-    assert msgspec.json.encode(report()).startswith(b'{"schema":"ci-doctor/report/1"')
+    assert msgspec.json.encode(report()).startswith(b'{"schema":"ci-doctor/report/2"')
 
 
 def test_a_report_of_another_schema_is_none_of_ours() -> None:
-    other = msgspec.json.encode(report()).replace(SCHEMA.encode(), b"ci-doctor/report/2")
+    other = msgspec.json.encode(report()).replace(SCHEMA.encode(), b"ci-doctor/report/1")
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(other, type=Report)
 

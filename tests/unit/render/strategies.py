@@ -5,7 +5,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.report import Attachment, Attempt, Case, Failure, Outcome, Report, Section
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import Cell, Row, Table, Unit
 from ci_doctor.model.verdict import Verdict
 
 # A busy machine is no reason to fail.
@@ -44,7 +46,7 @@ CASES = st.builds(
     Case,
     group=TEXT,
     name=TEXT,
-    outcome=st.sampled_from(Outcome),
+    outcome=st.sampled_from(CaseOutcome),
     message=MAYBE_TEXT,
     detail=MAYBE_TEXT,
     duration_s=st.none() | SECONDS,
@@ -56,9 +58,19 @@ ATTEMPTS = st.builds(
     ok=st.booleans(),
     duration_s=SECONDS,
     log=MAYBE_TEXT,
-    facts=FACTS,
+    facts=st.dictionaries(TEXT, st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT),
 )
-SECTIONS = st.builds(Section, title=TEXT, lines=st.lists(TEXT, max_size=3).map(tuple))
+CELLS = st.one_of(
+    st.builds(Cell, value=st.none() | st.booleans() | TEXT),
+    st.builds(Cell, value=st.integers(0, 2**53) | SECONDS, unit=st.none() | st.sampled_from(Unit)),
+)
+ROWS = st.builds(Row, label=TEXT, cells=st.lists(CELLS, max_size=3).map(tuple))
+TABLES = st.builds(
+    Table,
+    title=TEXT,
+    columns=st.lists(TEXT, max_size=3).map(tuple),
+    rows=st.lists(ROWS, max_size=3).map(tuple),
+)
 ATTACHMENTS = st.builds(Attachment, path=TEXT, title=TEXT)
 FAILURES = st.builds(Failure, message=TEXT, hint=MAYBE_TEXT, detail=MAYBE_TEXT)
 
@@ -81,7 +93,7 @@ def reports(draw: st.DrawFn) -> Report:
             summary=TEXT,
             reproduce=MAYBE_TEXT,
             findings=st.lists(FINDINGS, max_size=4).map(tuple),
-            sections=st.lists(SECTIONS, max_size=3).map(tuple),
+            tables=st.lists(TABLES, max_size=3).map(tuple),
             facts=FACTS,
             cases=st.lists(CASES, max_size=4).map(tuple),
             attempts=st.lists(ATTEMPTS, max_size=3).map(tuple),

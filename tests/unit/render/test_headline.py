@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every ending has its own first word."""
 
-from ci_doctor.model.report import Failure
+from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.headline import headline
+from ci_doctor.render.headline import Tone, headline, tone
 from tests.support.builders import a_finding, a_report
 
 
+def word(report: Report) -> str | None:
+    head = headline(report)
+    return head.word if head else None
+
+
 def test_every_verdict_and_its_absence_has_a_word_of_its_own() -> None:
-    words = {verdict: headline(a_report(verdict)).word for verdict in (*Verdict, None)}
+    words = {verdict: word(a_report(verdict)) for verdict in (*Verdict, None)}
     assert words.pop(None) == "ERROR"
     assert words == {verdict: verdict.upper() for verdict in Verdict}
 
 
 def test_worse_verdict_keeps_its_word_beside_an_error() -> None:
-    assert headline(a_report(Verdict.INFRA, findings=(a_finding(),))).word == "INFRA"
+    assert word(a_report(Verdict.INFRA, findings=(a_finding(),))) == "INFRA"
 
 
-def test_no_verdict_beside_exit_code_0_is_no_error() -> None:
-    report = a_report(None, error=Failure(message="a dry run starts nothing"), exit_code=0)
+def test_where_nothing_was_judged_there_is_no_headline() -> None:
+    report = a_report(None, error=None, exit_code=0)
 
-    assert headline(report).word == "NO VERDICT"
+    assert headline(report) is None
+    assert tone(report) is Tone.INFO

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence, Severity
-from ci_doctor.model.report import Attachment, Failure, Report
+from ci_doctor.model.outcome import Attachment, Failure
+from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html, json
-from ci_doctor.render.phrases import duration
+from ci_doctor.render.figures import duration
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.pictures import aligned, matrix, modes, pictures, thousand
 from tests.unit.render.strategies import TEXT, VALUES, patient, reports
@@ -174,7 +175,7 @@ def test_every_report_shows_its_verdict_in_a_word_and_a_symbol_and_what_belongs_
         *(finding.rule for finding in report.findings),
         *(attempt.outcome for attempt in report.attempts),
         *(attachment.title for attachment in report.attachments),
-        *(section.title for section in report.sections),
+        *(table.title for table in report.tables),
     ):
         assert expected is None or " ".join(expected.split()) in words
     assert "Starts against requests" not in words

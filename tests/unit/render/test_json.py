@@ -36,7 +36,7 @@ def test_any_report_fits_the_shipped_schema(report: Report) -> None:
 def test_shipped_schema_is_itself_valid_and_insists_on_the_version() -> None:
     jsonschema.Draft202012Validator.check_schema(VALIDATOR.schema)
     raw = standard_json.loads(json.render(a_report()))
-    assert not VALIDATOR.is_valid(raw | {"schema": "ci-doctor/report/2"})
+    assert not VALIDATOR.is_valid(raw | {"schema": "ci-doctor/report/1"})
     del raw["schema"]
     assert not VALIDATOR.is_valid(raw)
 
@@ -74,7 +74,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
         ('{"schema": 1}', "not a report: it has no `schema`"),
         (
             '{"schema": "ci-doctor/report/9"}',
-            "schema is 'ci-doctor/report/9'; this ci-doctor reads 'ci-doctor/report/1'",
+            "schema is 'ci-doctor/report/9'; this ci-doctor reads 'ci-doctor/report/2' and 'ci-doctor/report/1'",
         ),
         (f'{{"schema": "{SCHEMA}"}}', "missing required field `tool_version`"),
         (

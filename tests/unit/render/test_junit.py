@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 
 from ci_doctor.model.finding import Evidence, Severity
-from ci_doctor.model.report import Case, Outcome, Report
+from ci_doctor.model.outcome import Case, CaseOutcome
+from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import junit
 from tests.support.builders import a_finding, a_report, sample_reports
@@ -98,7 +99,7 @@ def test_beyond_5000_results_failures_are_kept_and_the_rest_is_counted() -> None
         Case(
             group="g",
             name=f"r{number}",
-            outcome=Outcome.FAILED if number >= 7990 else Outcome.PASSED,
+            outcome=CaseOutcome.FAILED if number >= 7990 else CaseOutcome.PASSED,
         )
         for number in range(8000)
     )
@@ -111,7 +112,7 @@ def test_beyond_5000_results_failures_are_kept_and_the_rest_is_counted() -> None
 
 
 def test_endless_detail_is_cut() -> None:
-    case = Case(group="g", name="n", outcome=Outcome.FAILED, detail="x" * 1_000_000)
+    case = Case(group="g", name="n", outcome=CaseOutcome.FAILED, detail="x" * 1_000_000)
     _, cases = parsed(a_report(Verdict.REGRESSION, cases=(case,)))
     assert (cases[1].findtext("failure") or "").endswith("… 980000 characters more in report.json")
 

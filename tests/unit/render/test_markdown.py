@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.model.finding import Evidence, Severity
-from ci_doctor.model.report import Attachment, Attempt, Failure, Report, Section
+from ci_doctor.model.outcome import Attachment, Attempt, Failure
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import markdown, markup
 from ci_doctor.render.safe_text import one_line, printable
@@ -133,7 +135,8 @@ def test_nothing_in_any_report_breaks_out(report: Report, artifacts: str | None)
     assert all(link.startswith("artifact://") for link in links)
     assert len(links) <= (0 if artifacts is None else len(report.attachments))
     assert page.tags.count("details") <= len(report.findings) + 1
-    assert page.tags.count("table") == bool(report.attempts)
+    with_columns = [table for table in report.tables if table.columns and table.rows]
+    assert page.tags.count("table") == bool(report.attempts) + len(with_columns)
 
 
 @patient
@@ -186,8 +189,8 @@ def large_report() -> Report:
     return a_report(
         Verdict.REGRESSION,
         summary="在" * 3000,
-        sections=tuple(
-            Section(title=f"Part {number}", lines=("one", "two")) for number in range(20)
+        tables=tuple(
+            text_table(title=f"Part {number}", lines=("one", "two")) for number in range(20)
         ),
         findings=tuple(
             a_finding(summary=f"finding {number}", evidence=evidence, remedy="run it")
@@ -283,7 +286,8 @@ def test_error_shows_its_hint_and_folds_its_detail() -> None:
     [
         (a_report(), "success"),
         (a_report(findings=(a_finding(Severity.WARNING),)), "success"),
-        (a_report(findings=(a_finding(),)), "error"),
+        (a_report(Verdict.FAILED, findings=(a_finding(),)), "error"),
+        (a_report(None, error=None, exit_code=0), "info"),
         (a_report(Verdict.FLAKY), "warning"),
         (a_report(Verdict.NONDETERMINISTIC), "warning"),
         (a_report(Verdict.INFRA), "warning"),

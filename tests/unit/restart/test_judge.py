@@ -21,6 +21,7 @@ from ci_doctor.restart.observed import (
 )
 from ci_doctor.restart.promise import State, Terms
 from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure
+from tests.support.tables import lines_of
 
 TERMS = Terms(
     kill="worker",
@@ -207,11 +208,11 @@ def test_where_nothing_was_killed_no_case_passes() -> None:
 
 
 def test_the_table_has_a_row_for_each_phase_and_fits_a_terminal() -> None:
-    requests, restart = describe.sections(GOOD, TERMS)
-    assert [line.split()[0] for line in requests.lines] == ["ok", *(phase.value for phase in Phase)]
-    assert requests.lines[3].split() == ["outage", "0", "20", "0", "5.0", "0.0"]
-    assert len(requests.lines) + len(restart.lines) <= 12
-    assert max(map(len, (*requests.lines, *restart.lines))) <= 78
+    requests, restart = map(lines_of, describe.sections(GOOD, TERMS))
+    assert [line.split()[0] for line in requests] == ["ok", *(phase.value for phase in Phase)]
+    assert requests[3].split() == ["outage", "0", "20", "0", "5.0", "0.0"]
+    assert len(requests) + len(restart) <= 12
+    assert max(map(len, (*requests, *restart))) <= 78
 
 
 def test_every_rule_is_explained() -> None:

@@ -25,6 +25,7 @@ def test_every_part_of_the_schedule_is_a_fact() -> None:
 
     for change in ({"passes": 1}, {"concurrency": 1}, {"caches": "fresh"}, {"reset": "/reset"}):
         other = schedule_facts(
-            [ONE], **{"passes": 2, "concurrency": 40, "caches": "warm-up", **change}
-        )  # type: ignore[arg-type]
+            [ONE],
+            **{"passes": 2, "concurrency": 40, "caches": "warm-up", **change},  # type: ignore[arg-type]
+        )
         assert len({name for name in first if first[name] != other[name]}) == 1

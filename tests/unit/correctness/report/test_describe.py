@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.report import describe
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.model.report import Outcome
+from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import Verdict
 from tests.unit.correctness.experiments import (
     DEATH,
@@ -35,7 +35,7 @@ def test_no_case_passes_where_the_evidence_proves_nothing(
     decision = decided(made)
     assert decision.verdict is verdict
     cases = describe.cases(decision, context().requests, {"r1": "HTTP 500"})
-    assert [case.outcome for case in cases] == [Outcome(outcome) for outcome in outcomes]
+    assert [case.outcome for case in cases] == [CaseOutcome(outcome) for outcome in outcomes]
     assert [case.detail for case in cases] == [None, "HTTP 500"]
 
 
@@ -72,7 +72,7 @@ def test_what_the_policy_lets_pass_is_no_error_to_a_reader_that_only_counts() ->
     decision = replace(decided(made), verdict=Verdict.PASS)
 
     assert [case.outcome for case in describe.cases(decision, context().requests, {})] == [
-        Outcome.PASSED
+        CaseOutcome.PASSED
     ] * 2
 
 

@@ -10,12 +10,14 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.verdict import decision as decisions
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.canonical import digest
-from ci_doctor.model.report import Report, Section
+from ci_doctor.model.report import Report
+from ci_doctor.model.table import Table
 from ci_doctor.render import text
+from tests.support.tables import lines_of
 from tests.unit.correctness.experiments import context, decided, experiment, output, result
 
 
-def picture(made: Experiment, **changes: Any) -> Section:
+def picture(made: Experiment, **changes: Any) -> Table:
     count = len(made.starts[0].answers)
     decision = replace(decided(made, count), risk=None, **changes)
     found = differences(made, decision, [f"r{index}" for index in range(count)])
@@ -24,7 +26,7 @@ def picture(made: Experiment, **changes: Any) -> Section:
 
 
 def lines(*results: StartResult, **changes: Any) -> tuple[str, ...]:
-    return picture(experiment(*results), **changes).lines
+    return tuple(lines_of(picture(experiment(*results), **changes)))
 
 
 def test_the_evidence_answers_a_persons_questions_in_their_order() -> None:
@@ -54,12 +56,12 @@ def test_archived_starts_are_marked() -> None:
     ]
     made = replace(experiment(result("B1", "x")), archived=tuple(archived))
 
-    assert picture(made).lines[0] == "starts     none | B1   archived a1 a2"
+    assert lines_of(picture(made))[0] == "starts     none | B1   archived a1 a2"
     today = replace(
         experiment(result("A1", "y"), result("A2", "y"), result("B1", "y")),
         archived=tuple(archived),
     )
-    assert picture(today).lines[0] == (
+    assert lines_of(picture(today))[0] == (
         "starts     A1 A2 | B1   archived a1 a2, set aside: today's baseline answers otherwise"
     )
 
@@ -121,7 +123,7 @@ def test_the_picture_is_at_most_20_lines_of_80_cells_however_much_there_is_to_sa
     (section,) = sections(made, decision, found, context(20))
     report = Report(
         tool_version="1", command="correctness", argv=(), started_at="", duration_s=1.0, verdict=decision.verdict,
-        exit_code=0, summary="s", sections=(section,),
+        exit_code=0, summary="s", tables=(section,),
     )  # fmt: skip
 
     shown = text.render(report, width=80).split("\n\n")[1].split("\n")
@@ -131,8 +133,8 @@ def test_the_picture_is_at_most_20_lines_of_80_cells_however_much_there_is_to_sa
     assert max(len(line) for line in shown if "replay" not in line) <= 80, (
         "a command is never broken"
     )
-    assert [line.split()[0] for line in section.lines[-4:]] == ["test", "risk", "to", "next"]
-    assert any(line.startswith("suspects") for line in section.lines)
+    assert [line.split()[0] for line in lines_of(section)[-4:]] == ["test", "risk", "to", "next"]
+    assert any(line.startswith("suspects") for line in lines_of(section))
 
 
 @pytest.mark.parametrize("passes", [1, 2])

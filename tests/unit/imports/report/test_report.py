@@ -14,9 +14,10 @@ from ci_doctor.imports.report.conclude import Seen, Standing, conclude, judge
 from ci_doctor.imports.report.findings import findings
 from ci_doctor.imports.report.report import attempts, cases, facts, sections
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.report import Outcome
+from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.rules import RULES
 from ci_doctor.model.verdict import Verdict
+from tests.support.tables import lines_of
 from tests.unit.imports.hazards_of import a_hazard, a_held_run, a_process, a_run, an_import
 
 HELD = a_process(Held(t=1, n=0, k=1, name="lazy", limit_ns=2, met=False))
@@ -270,10 +271,10 @@ def test_every_run_is_an_attempt_that_says_whether_it_ended_as_the_recorded_one(
 
 def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
     assert [case.outcome for case in cases(seen(FIRED, a_hazard(Kind.FAILED, "x")))] == [
-        Outcome.FAILED,
-        Outcome.ERROR,
+        CaseOutcome.FAILED,
+        CaseOutcome.ERROR,
     ]
-    assert [case.outcome for case in cases(seen())] == [Outcome.PASSED]
+    assert [case.outcome for case in cases(seen())] == [CaseOutcome.PASSED]
     assert cases(seen(recorded=a_run())) == ()
 
 
@@ -282,7 +283,7 @@ def test_processes_are_listed_and_cut_short() -> None:
 
     (recorded,) = sections(seen(recorded=a_run(*processes)))
 
-    assert recorded.lines[-1] == "… and 3 more"
+    assert lines_of(recorded)[-1] == "… and 3 more"
 
 
 def test_every_standing_is_counted() -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.report import Outcome
+from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.launch.client import check_words, client_environment, filled_words, problem
@@ -214,9 +214,9 @@ def test_a_dead_service_is_the_cause_whatever_the_client_says() -> None:
     assert [finding.rule for finding in told["findings"]] == ["services/died"]
     assert told["findings"][0].evidence[0].file == "out/logs/vllm-1.log"
     assert [(case.name, case.outcome) for case in told["cases"]] == [
-        ("kv", Outcome.PASSED),
-        ("vllm", Outcome.FAILED),
-        ("pytest", Outcome.SKIPPED),
+        ("kv", CaseOutcome.PASSED),
+        ("vllm", CaseOutcome.FAILED),
+        ("pytest", CaseOutcome.SKIPPED),
     ]
     assert [
         (attempt.name, attempt.ok, attempt.outcome, attempt.log) for attempt in told["attempts"]
@@ -233,7 +233,7 @@ def test_a_cause_outside_the_change_may_be_retried_under_the_repositorys_own_cod
     concluded = conclude(of, {**CODES, "infra": 255})
     assert (concluded.verdict, concluded.exit_code) == (Verdict.INFRA, 255)
     assert concluded.summary == "the service vllm failed, so pytest was not run"
-    assert fields(of)["cases"][1].outcome is Outcome.ERROR
+    assert fields(of)["cases"][1].outcome is CaseOutcome.ERROR
 
 
 def test_without_a_client_a_death_stops_everything() -> None:

@@ -55,8 +55,11 @@ def test_an_exit_is_told_in_words(returncode: int, words: str) -> None:
 
 def test_a_child_that_lives_is_not_asked_about(process: subprocess.Popen[bytes]) -> None:
     child = Child(
-        pid=process.pid, pidfd=os.pidfd_open(process.pid), started_at=0.0, ending=lambda _: 1 / 0
-    )  # type: ignore[arg-type, return-value]
+        pid=process.pid,
+        pidfd=os.pidfd_open(process.pid),
+        started_at=0.0,
+        ending=lambda _: 1 / 0,  # type: ignore[arg-type, return-value]
+    )
     assert child.returncode() is None
     assert child.peak_rss is None
     child.close()

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.report import SCHEMA, Attempt, Case, Outcome, Section
+from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
+from ci_doctor.model.report import SCHEMA
+from ci_doctor.model.table import text_table
 from ci_doctor.render import json as report_json
 from ci_doctor.system.secrets import patterns as secret_patterns
 from ci_doctor.system.secrets import redaction
@@ -202,13 +204,13 @@ def test_report_keeps_its_shape_and_loses_the_secret_everywhere() -> None:
                 evidence=(Evidence(file=SECRET, line=3, excerpt=SECRET),),
             ),
         ),
-        sections=(Section(title=SECRET, lines=(SECRET,)),),
+        tables=(text_table(title=SECRET, lines=(SECRET,)),),
         facts={
             SECRET: [SECRET, {"deep": SECRET, "n": 1}],
             "env": {"DB_PASSWORD": "unknown!"},
             "argv": ["--token", "unknown!"],
         },
-        cases=(Case(group=SECRET, name=SECRET, outcome=Outcome.FAILED, detail=SECRET),),
+        cases=(Case(group=SECRET, name=SECRET, outcome=CaseOutcome.FAILED, detail=SECRET),),
         attempts=(Attempt(name="a", outcome=SECRET, ok=True, duration_s=1, facts={"x": SECRET}),),
     )
     hidden = REDACTOR.report(report)
@@ -227,9 +229,9 @@ def test_report_without_secrets_is_unchanged() -> None:
 
 def test_report_survives_a_secret_that_is_one_of_its_own_words() -> None:
     report = Redactor([SCHEMA, "regression", "passed", "warning"]).report(
-        a_report(cases=(Case(group="g", name="n", outcome=Outcome.PASSED),))
+        a_report(cases=(Case(group="g", name="n", outcome=CaseOutcome.PASSED),))
     )
-    assert report_json.parse(report_json.render(report)).cases[0].outcome is Outcome.PASSED
+    assert report_json.parse(report_json.render(report)).cases[0].outcome is CaseOutcome.PASSED
 
 
 SECRETS = (

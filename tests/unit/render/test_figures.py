@@ -4,7 +4,7 @@
 import pytest
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.render.phrases import amount, duration, place, size
+from ci_doctor.render.figures import amount, duration, place, size
 
 
 @pytest.mark.parametrize(

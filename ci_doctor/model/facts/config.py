@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts of `ci-doctor config show`. Pure."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from ci_doctor.model.facts import Facts
+
+
+class ConfigValue(Struct, frozen=True, kw_only=True):
+    """A value of the configuration, as JSON has it, and where it came from."""
+
+    value: Any
+    origin: str
+
+
+class ConfigFacts(Facts, frozen=True, kw_only=True):
+    """Every value by its section and key."""
+
+    values: dict[str, dict[str, ConfigValue]]

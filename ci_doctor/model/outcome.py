@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every room gives back. Nothing here knows a directory, a terminal or an exit code. Pure."""
+
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from ci_doctor.model.facts import Facts
+from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.table import Scalar, Table
+from ci_doctor.model.verdict import Verdict
+
+
+class CaseOutcome(StrEnum):
+    """How one case ended, in JUnit's words: `failed` is the change's fault, `error` is anything else."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """One checked thing (a request, a pin, a shim), for readers that count: JUnit and Buildkite Test Engine.
+
+    `group` and `name` together identify it from run to run. `detail` may be long.
+    """
+
+    group: str
+    name: str
+    outcome: CaseOutcome
+    message: str | None = None
+    detail: str | None = None
+    duration_s: float | None = None
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """One try at gathering evidence: a server start, a test run.
+
+    `outcome` is a short phrase ("answered 100/100", "died before ready: exit code 3"); `log` is a path.
+    """
+
+    name: str
+    outcome: str
+    ok: bool
+    duration_s: float
+    log: str | None = None
+    facts: dict[str, Scalar] = {}
+
+
+class Attachment(Struct, frozen=True, kw_only=True):
+    """A file that proves something; `path` is relative to the report directory if it lies inside it."""
+
+    path: str
+    title: str
+    media_type: str = "text/plain"
+
+
+class ErrorKind(StrEnum):
+    """What sort of error ended a command; it decides the exit code if there is no verdict."""
+
+    USAGE = "usage"
+    BUG = "bug"
+    PREPARATION = "preparation"
+    INFRA = "infra"
+    SIGINT = "sigint"
+    SIGTERM = "sigterm"
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """Why the command did not come to its end: what happened, and what to do next.
+
+    `kind` is None in reports of schema 1, and if the command's status speaks for itself.
+    """
+
+    message: str
+    hint: str | None = None
+    detail: str | None = None
+    kind: ErrorKind | None = None
+
+
+def concluded(verdict: Verdict | None, findings: tuple[Finding, ...]) -> Verdict | None:
+    """`verdict`, or `failed` if it would pass beside a finding of severity error: a gate never fails open."""
+    passes = verdict in {Verdict.PASS, Verdict.FLAKY}
+    has_error = any(finding.severity is Severity.ERROR for finding in findings)
+    return Verdict.FAILED if passes and has_error else verdict
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What a room concludes, and what it rests on.
+
+    `verdict` is None if nothing was judged, or if an error ended the command before anything could be.
+    `error` stands beside a verdict only if that verdict is the error's own (`infra`, `failed`).
+    `command_status` is the exit status of a command that the user gave (the client of `launch`);
+    the session hands it on in place of the verdict's exit code.
+    `reproduce` is a shell command line; None stands for the command line that was typed.
+    """
+
+    verdict: Verdict | None
+    summary: str
+    error: Failure | None = None
+    findings: tuple[Finding, ...] = ()
+    tables: tuple[Table, ...] = ()
+    facts: Facts = field(default_factory=Facts)
+    cases: tuple[Case, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    reproduce: str | None = None
+    command_status: int | None = None

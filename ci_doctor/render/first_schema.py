@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports of schema ci-doctor/report/1, read as those of today. Pure."""
+
+from typing import Any
+
+from ci_doctor.model.report import SCHEMA
+
+FIRST_SCHEMA = "ci-doctor/report/1"
+
+
+def from_first(raw: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a report of the first schema in the form of today's; values of a wrong type stay as they are.
+
+    Its sections become tables of lines. It headed a `pass` beside an error as FAILED and ended with 1: that is `failed`
+    today. It called a dry run an error with exit code 0: nothing was judged.
+    """
+    report = {**raw, "schema": SCHEMA}
+    sections = report.pop("sections", [])
+    if isinstance(sections, list):
+        report["tables"] = [_table(section) for section in sections]
+    if raw.get("verdict") in {"pass", "flaky"} and _has_error(raw.get("findings")):
+        report["verdict"] = "failed"
+    if raw.get("verdict") is None and raw.get("exit_code") == 0:
+        report["error"] = None
+    return report
+
+
+def _table(section: Any) -> Any:
+    if not isinstance(section, dict) or not isinstance(section.get("lines"), list):
+        return section
+    rows = [{"label": line} for line in section["lines"]]
+    return {"title": section.get("title"), "rows": rows}
+
+
+def _has_error(findings: Any) -> bool:
+    if not isinstance(findings, list):
+        return False
+    for finding in findings:
+        if isinstance(finding, dict) and finding.get("severity") == "error":
+            return True
+    return False

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables -> lines of text in columns, for a terminal and for JUnit. Pure."""
+
+from collections.abc import Sequence
+
+from ci_doctor.model.table import Cell, Row, Table
+from ci_doctor.render.figures import figure
+from ci_doctor.render.layout import pad, widest, wrap
+
+_GAP = "  "
+_INDENT = "  "
+# A last column narrower than this is no column to read in: its text begins on a line of its own.
+_NARROWEST = 24
+
+
+def table_lines(table: Table, width: int) -> list[str]:
+    """The rows of `table`, its title left out, as lines of `width` cells or less if words allow it.
+
+    Labels and texts stand at the left of their column, numbers at its right. Text of the last column is
+    broken between words and goes on below itself. A row without cells is a paragraph.
+    """
+    grid = [_Line(row) for row in table.rows]
+    header = _Line(Row(label="", cells=tuple(Cell(value=name) for name in table.columns)))
+    columns = _column_widths([header, *grid])
+    lines = _laid_out(header, columns, width) if table.columns else []
+    for line in grid:
+        lines += _laid_out(line, columns, width)
+    return lines
+
+
+class _Line:
+    """One row as texts: the label, then each cell."""
+
+    def __init__(self, row: Row) -> None:
+        self.texts = [row.label, *(figure(cell) for cell in row.cells)]
+        self.is_number = [False, *(_is_number(cell) for cell in row.cells)]
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell.value, int | float) and not isinstance(cell.value, bool)
+
+
+def _column_widths(lines: Sequence[_Line]) -> list[int]:
+    """The cells that each column takes. The last text of a row needs no room to its right."""
+    widths: list[int] = []
+    for line in lines:
+        if len(line.texts) == 1:
+            continue
+        for index, text in enumerate(line.texts):
+            if index == len(widths):
+                widths.append(0)
+            is_last = index == len(line.texts) - 1
+            if not is_last or line.is_number[index]:
+                widths[index] = max(widths[index], widest([text]))
+    return widths
+
+
+def _laid_out(line: _Line, columns: Sequence[int], width: int) -> list[str]:
+    *before, last = line.texts
+    if not before:
+        return wrap(last, width, first=_INDENT, rest=_INDENT * 2)
+    start = _INDENT
+    for index, text in enumerate(before):
+        start += _placed(text, columns[index], right=line.is_number[index]) + _GAP
+    if line.is_number[-1]:
+        last = _placed(last, columns[len(before)], right=True)
+    column = widest([start])
+    if width - column < _NARROWEST and column + widest([last]) > width:
+        return [start.rstrip(), *wrap(last, width, first=_INDENT * 2, rest=_INDENT * 2)]
+    return wrap(last, width, first=start, rest=" " * column)
+
+
+def _placed(text: str, width: int, *, right: bool) -> str:
+    if right:
+        return " " * (width - widest([text])) + text
+    return pad(text, width)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the environment, git and the driver's files: what a report is about."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ci_doctor.model.about import About
+from ci_doctor.system.gpu_names import gpu_names
+from ci_doctor.system.repository import head
+
+
+def read_about(environ: Mapping[str, str], directory: Path) -> About:
+    """The build, the job, the commit of `directory` and the GPUs. What is unknown is left out."""
+    commit, branch = environ.get("BUILDKITE_COMMIT", ""), environ.get("BUILDKITE_BRANCH", "")
+    # The variable holds "HEAD" if a build was made without a commit of its own.
+    if commit in {"", "HEAD"}:
+        checkout = head(directory)
+        commit = checkout.commit if checkout else ""
+        branch = branch or (checkout.branch if checkout else None) or ""
+    return About(
+        pipeline=environ.get("BUILDKITE_PIPELINE_SLUG") or None,
+        build=_number(environ, "BUILDKITE_BUILD_NUMBER"),
+        build_url=environ.get("BUILDKITE_BUILD_URL") or None,
+        job=environ.get("BUILDKITE_JOB_ID") or None,
+        step=environ.get("BUILDKITE_STEP_KEY") or None,
+        parallel_index=_number(environ, "BUILDKITE_PARALLEL_JOB"),
+        attempt=_number(environ, "BUILDKITE_RETRY_COUNT"),
+        commit=commit or None,
+        branch=branch or None,
+        agent=environ.get("BUILDKITE_AGENT_NAME") or None,
+        queue=environ.get("BUILDKITE_AGENT_META_DATA_QUEUE") or None,
+        gpus=gpu_names(),
+    )
+
+
+def _number(environ: Mapping[str, str], name: str) -> int | None:
+    value = environ.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() else None

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the working directory: from an exception to an outcome, which says what happened and what to do."""
+
+import errno
+import os
+import platform
+import shlex
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, Terminated
+from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.version import tool_version
+
+# A path with one of these errors is one that this user cannot look at, whatever is there.
+_UNUSABLE: Final = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP}
+
+
+def outcome_of(error: BaseException, argv: Sequence[str]) -> Outcome:
+    """What a command that ended with `error` has to report; `argv` is its command line."""
+    match error:
+        case CiDoctorError():
+            return _ours(error)
+        case KeyboardInterrupt():
+            return _ended(Failure(message="interrupted (SIGINT)", kind=ErrorKind.SIGINT))
+        case Terminated():
+            return _ended(Failure(message="terminated (SIGTERM)", kind=ErrorKind.SIGTERM))
+        case OSError():
+            return _of_the_system(error, argv)
+        case _:
+            return _ended(_bug(error, argv))
+
+
+def _ours(error: CiDoctorError) -> Outcome:
+    kind: ErrorKind
+    verdict: Verdict | None
+    match error:
+        case PreparationError():
+            kind, verdict = ErrorKind.PREPARATION, Verdict.FAILED
+        case InfraError():
+            kind, verdict = ErrorKind.INFRA, Verdict.INFRA
+        case _:
+            kind, verdict = ErrorKind.USAGE, None
+    failure = Failure(message=error.message, hint=error.hint, kind=kind)
+    return Outcome(verdict=verdict, summary=error.message, error=failure, findings=error.findings)
+
+
+def _ended(failure: Failure, verdict: Verdict | None = None) -> Outcome:
+    return Outcome(verdict=verdict, summary=failure.message, error=failure)
+
+
+def _of_the_system(error: OSError, argv: Sequence[str]) -> Outcome:
+    """What is wrong with the machine, or with a path that a person named; else a bug of ours."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return _infra(str(error), "free some space on that disk")
+    if error.errno in _UNUSABLE and error.filename is not None:
+        message = f"cannot use {os.fsdecode(error.filename)}: {error.strerror}"
+        hint = "name another, or run as a user who may use it"
+        return _ended(Failure(message=message, hint=hint, kind=ErrorKind.USAGE))
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return _infra("the working directory does not exist any more", "go to one that does")
+    return _ended(_bug(error, argv))
+
+
+def _infra(message: str, hint: str) -> Outcome:
+    return _ended(Failure(message=message, hint=hint, kind=ErrorKind.INFRA), Verdict.INFRA)
+
+
+def _bug(error: BaseException, argv: Sequence[str]) -> Failure:
+    trace = "".join(traceback.format_exception(error))
+    detail = (
+        f"ci-doctor {tool_version()}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"command: {shlex.join(['ci-doctor', *argv])}\n\n{trace}"
+    )
+    return Failure(
+        message=f"a bug in ci-doctor: {type(error).__name__}: {error}",
+        hint="this says nothing about your change; please report it with the text below",
+        detail=detail,
+        kind=ErrorKind.BUG,
+    )

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files and streams: one run of the command line, from its words to its report and exit code."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.system import clock
+
+if TYPE_CHECKING:
+    from ci_doctor.model.outcome import Outcome
+    from ci_doctor.model.report import Report
+    from ci_doctor.session.exit_policy import ExitPolicy
+    from ci_doctor.session.report_directory import ReportDirectory
+    from ci_doctor.system.secrets.redaction import Redactor
+
+
+class Session:
+    """The life of one command.
+
+    A command claims its report directory before it starts anything, calls a room, and hands the room's outcome to
+    `finish`. What goes wrong before that ends at `fail`. Heavy modules load only when they are needed: the error
+    boundary makes a session for `--version` too.
+    """
+
+    def __init__(self, invocation: Invocation) -> None:
+        self.invocation = invocation
+        self.as_json = False
+        self.named_directory: Path | None = None
+        self.policy: ExitPolicy | None = None
+        self._held: ReportDirectory | None = None
+        self._environments: list[Mapping[str, str]] = []
+
+    # --- before anything is started ---
+
+    def claim(self, default: Path | None = None, *, clear: bool = True) -> Path | None:
+        """Hold the report directory, and remove the reports of an earlier run.
+
+        It is the one of `--report-dir`, else a folder below `$CI_DOCTOR_REPORT_DIR`, else `default`; None if there is
+        none of these. `clear=False` leaves what lies there: a run that goes on with another needs it. Raises
+        UsageError if the directory cannot be written, or if another run is writing to it.
+        """
+        from ci_doctor.session import report_directory as directories
+
+        root = os.environ.get(directories.ROOT_VARIABLE)
+        command = self.invocation.command
+        if self.named_directory is not None:
+            self._held = directories.hold_named(self.named_directory)
+        elif root and command.replace("-", "_").isidentifier():  # and no path, if mistyped
+            self._held = directories.hold_below(Path(root), command)
+        elif default is not None:
+            self._held = directories.hold_named(default)
+        if self._held is not None and clear:
+            self._held.clear()
+        return self.directory
+
+    @property
+    def directory(self) -> Path | None:
+        """The report directory that this run holds."""
+        return None if self._held is None else self._held.path
+
+    def hide(self, *environments: Mapping[str, str]) -> None:
+        """Take the secrets of these environments, too, out of everything that others see."""
+        self._environments += environments
+
+    @property
+    def redactor(self) -> "Redactor":
+        """What takes secrets out: those of the environment, and those that `hide` was given."""
+        from ci_doctor.system.secrets.redaction import Redactor
+
+        return Redactor.from_environment(os.environ, *self._environments)
+
+    # --- at the end ---
+
+    def finish(self, outcome: "Outcome", *, on_stdout: bool = False) -> int:
+        """Write and print the report of `outcome`, and return its exit code.
+
+        The text goes to stderr, or `on_stdout` if it is what the command was called for; with `--json` the JSON goes
+        to stdout instead. The verdict stands even if it cannot be shown: a full disk turns a 0 into 75, and no other
+        code. Raises BrokenPipeError if the reader of stdout is gone.
+        """
+        from ci_doctor.model.exit_code import ExitCode
+        from ci_doctor.system.processes.interruption import deaf
+
+        with deaf():  # the report is short work, and must be whole
+            report = self.redactor.report(self._report(outcome))
+            code = report.exit_code
+            if not self._written(report):
+                code = code or int(ExitCode.INFRA)
+            if not self._printed(report, on_stdout=on_stdout):
+                code = code or int(ExitCode.INFRA)
+        return code
+
+    def fail(self, error: BaseException) -> int:
+        """Report what ended the command, and return its exit code."""
+        from ci_doctor.session.failure import outcome_of
+
+        outcome = outcome_of(error, self.invocation.argv)
+        if self._held is None:
+            self._hold_if_possible()
+        return self.finish(outcome)
+
+    def code_of(self, error: BaseException) -> int:
+        """The exit code of a command that ends with `error`."""
+        from ci_doctor.session.exit_policy import ExitPolicy, exit_code
+        from ci_doctor.session.failure import outcome_of
+
+        return exit_code(outcome_of(error, self.invocation.argv), self.policy or ExitPolicy())
+
+    def _hold_if_possible(self) -> None:
+        """The error may have come before the claim, or be that very claim's."""
+        from ci_doctor.errors import CiDoctorError
+
+        try:
+            self.claim()
+        except (CiDoctorError, OSError):
+            self._held = None
+
+    def _report(self, outcome: "Outcome") -> "Report":
+        from msgspec import to_builtins
+        from msgspec.structs import replace
+
+        from ci_doctor.model.outcome import concluded
+        from ci_doctor.model.report import Report
+        from ci_doctor.session.about import read_about
+        from ci_doctor.session.exit_policy import ExitPolicy, exit_code
+        from ci_doctor.version import tool_version
+
+        outcome = replace(outcome, verdict=concluded(outcome.verdict, outcome.findings))
+        return Report(
+            tool_version=tool_version(),
+            command=self.invocation.command,
+            argv=self.invocation.argv,
+            started_at=self.invocation.started_at,
+            duration_s=round(clock.now() - self.invocation.started, 3),
+            about=read_about(os.environ, _working_directory()),
+            verdict=outcome.verdict,
+            error=outcome.error,
+            exit_code=exit_code(outcome, self.policy or ExitPolicy()),
+            summary=outcome.summary,
+            reproduce=outcome.reproduce or shlex.join(["ci-doctor", *self.invocation.argv]),
+            findings=outcome.findings,
+            tables=outcome.tables,
+            facts=to_builtins(outcome.facts),
+            cases=outcome.cases,
+            attempts=outcome.attempts,
+            attachments=outcome.attachments,
+        )
+
+    def _written(self, report: "Report") -> bool:
+        """Whether the report's files are in its directory, if it has one."""
+        from ci_doctor.errors import CiDoctorError
+        from ci_doctor.session.delivery import write
+
+        if self._held is None:
+            return True
+        try:
+            write(report, self._held.path)
+        except CiDoctorError as error:
+            _say(f"error: {error.message}\n")
+            return False
+        finally:
+            self._held.release()
+        return True
+
+    def _printed(self, report: "Report", *, on_stdout: bool) -> bool:
+        from ci_doctor.render import json
+        from ci_doctor.session.delivery import text_for
+
+        stream = sys.stdout if on_stdout or self.as_json else sys.stderr
+        if stream is None:  # closed by whoever started us
+            return True
+        try:
+            _write(stream, json.render(report) if self.as_json else text_for(report, stream))
+        except BrokenPipeError:
+            if stream is sys.stdout:
+                raise  # the error boundary knows what a reader that has left means
+        except OSError:
+            return False
+        return True
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    stream.flush()
+
+
+def _say(text: str) -> None:
+    """Talk is not evidence: nothing depends on whether anybody can read it."""
+    try:
+        if sys.stderr is not None:
+            _write(sys.stderr, text)
+    except OSError:
+        return
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files and the agent: reads reports that were written, and publishes them on Buildkite."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ci_doctor.errors import UsageError
+from ci_doctor.model.report import Report
+
+
+def read_reports(
+    directories: Sequence[Path], broken: list[str] | None = None
+) -> list[tuple[Path, Report]]:
+    """Every report.json below `directories`, oldest first, each with its directory.
+
+    Raises UsageError for one that cannot be read, or appends a line to `broken` if that is given.
+    """
+    from ci_doctor.render import json
+
+    reports = []
+    for path in _files(directories):
+        try:
+            reports.append((path.parent, json.parse(path.read_text(encoding="utf-8"))))
+        except (UsageError, OSError, UnicodeDecodeError) as error:
+            if broken is None:
+                raise UsageError(
+                    f"{path}: {error}", hint="name the --report-dir of a command that ended"
+                ) from error
+            broken.append(f"ci-doctor: {path} is not published: {error}")
+    return sorted(reports, key=lambda each: each[1].started_at)
+
+
+def _files(directories: Sequence[Path]) -> list[Path]:
+    files: set[Path] = set()
+    for directory in directories:
+        files.update(directory.rglob("report.json"))
+    return sorted(files)
+
+
+def publish_all(reports: Sequence[tuple[Path, Report]], *, annotate: bool) -> list[str]:
+    """Publish on Buildkite; a line for each thing that did not work. Never raises for the agent's failures."""
+    from ci_doctor.buildkite.agent import Agent
+    from ci_doctor.buildkite.job import JobEnvironment
+    from ci_doctor.buildkite.publish import publish
+    from ci_doctor.render import markdown
+
+    job, agent = JobEnvironment.from_environ(os.environ), Agent.find(os.environ)
+    if job is None or agent is None:
+        return [
+            "ci-doctor: not a Buildkite job, or no buildkite-agent on PATH: nothing is published"
+        ]
+    results = publish(
+        reports,
+        job,
+        agent,
+        lambda report, folder: markdown.render(report, artifacts=folder),
+        markdown.annotation_style,
+        annotate=annotate,
+    )
+    return [f"ci-doctor: {result.message}" for result in results if not result.ok]

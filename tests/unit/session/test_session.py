@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.errors import PreparationError, UsageError
+from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.report_directory import REPORT_FILES
+from ci_doctor.session.session import Session
+
+PASSED = Outcome(verdict=Verdict.PASS, summary="all the same")
+VOID = Outcome(verdict=Verdict.VOID, summary="nothing was answered")
+
+
+def a_session(*argv: str, directory: Path | None = None) -> Session:
+    session = Session(Invocation.begin(argv or ("config", "show")))
+    session.named_directory = directory
+    return session
+
+
+class Full(io.StringIO):
+    """A stream on a full disk."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+class TestClaiming:
+    def test_without_a_directory_there_is_none(self) -> None:
+        assert a_session().claim() is None
+
+    def test_the_named_one_comes_first(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CI_DOCTOR_REPORT_DIR", str(tmp_path / "root"))
+
+        assert a_session(directory=tmp_path / "named").claim(tmp_path / "d") == tmp_path / "named"
+        assert a_session("wait").claim(tmp_path / "d") == tmp_path / "root" / "wait"
+
+    def test_a_mistyped_command_makes_no_path(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CI_DOCTOR_REPORT_DIR", str(tmp_path))
+
+        assert a_session("../x").claim() is None
+
+    def test_evidence_stays_if_a_run_goes_on(self, tmp_path: Path) -> None:
+        (tmp_path / "report.json").write_text("{}")
+
+        a_session(directory=tmp_path).claim(clear=False)
+
+        assert (tmp_path / "report.json").exists()
+
+
+class TestFinishing:
+    def test_writes_all_forms_and_returns_the_verdicts_code(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        session = a_session(directory=tmp_path)
+        session.claim()
+
+        assert session.finish(VOID) == 86
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(REPORT_FILES)
+        out, err = capsys.readouterr()
+        assert (out, "VOID" in err) == ("", True)
+
+    @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FLAKY])
+    def test_a_pass_beside_a_finding_of_severity_error_has_failed(
+        self, verdict: Verdict, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        finding = Finding(rule="a/b", severity=Severity.ERROR, summary="s")
+
+        code = a_session().finish(Outcome(verdict=verdict, summary="m", findings=(finding,)))
+
+        assert (code, "FAILED" in capsys.readouterr().err) == (1, True)
+
+    def test_json_goes_to_stdout_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
+        session = a_session()
+        session.as_json = True
+
+        session.finish(PASSED)
+
+        out, err = capsys.readouterr()
+        assert (json.loads(out)["schema"], err) == ("ci-doctor/report/2", "")
+
+    def test_the_report_says_what_it_is_about(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        values = {
+            "BUILDKITE_PIPELINE_SLUG": "vllm",
+            "BUILDKITE_BUILD_NUMBER": "12",
+            "BUILDKITE_STEP_KEY": "serving",
+            "BUILDKITE_PARALLEL_JOB": "3",
+            "BUILDKITE_RETRY_COUNT": "1",
+            "BUILDKITE_COMMIT": "c" * 40,
+            "BUILDKITE_BRANCH": "main",
+            "BUILDKITE_AGENT_NAME": "gpu-1",
+            "BUILDKITE_AGENT_META_DATA_QUEUE": "h100",
+        }
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+        session = a_session()
+        session.as_json = True
+
+        session.finish(PASSED)
+
+        about = json.loads(capsys.readouterr().out)["about"]
+        assert about == {
+            "pipeline": "vllm",
+            "build": 12,
+            "step": "serving",
+            "parallel_index": 3,
+            "attempt": 1,
+            "commit": "c" * 40,
+            "branch": "main",
+            "agent": "gpu-1",
+            "queue": "h100",
+            **({"gpus": about["gpus"]} if "gpus" in about else {}),
+        }
+
+    @pytest.mark.parametrize(("outcome", "code"), [(PASSED, 75), (VOID, 86)])
+    def test_a_directory_that_cannot_be_written_any_more_fails_what_had_passed(
+        self, outcome: Outcome, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        session = a_session(directory=tmp_path / "r")
+        session.claim()
+        (tmp_path / "r").rmdir()
+        (tmp_path / "r").write_text("")
+
+        assert session.finish(outcome) == code
+        assert "cannot write" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(("outcome", "code"), [(PASSED, 75), (VOID, 86)])
+    def test_a_verdict_stands_if_the_terminals_disk_is_full(
+        self, outcome: Outcome, code: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stdout", Full())
+
+        assert a_session().finish(outcome, on_stdout=True) == code
+
+    def test_a_stream_that_was_closed_is_shown_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stderr", None)
+
+        assert a_session().finish(PASSED) == 0
+
+    def test_secrets_are_in_no_form(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("HF_TOKEN", "hunter2hunter2")
+        session = a_session(directory=tmp_path)
+        session.hide({"API_KEY": "swordfish1"})
+        session.claim()
+
+        session.finish(Outcome(verdict=None, summary="with hunter2hunter2 and swordfish1"))
+
+        everything = capsys.readouterr().err
+        for path in tmp_path.iterdir():
+            everything += path.read_text()
+        assert "hunter2hunter2" not in everything
+        assert "swordfish1" not in everything
+
+    def test_the_directory_is_free_for_the_next_run(self, tmp_path: Path) -> None:
+        first = a_session(directory=tmp_path)
+        first.claim()
+        first.finish(PASSED)
+
+        assert a_session(directory=tmp_path).claim() == tmp_path
+
+
+class TestFailing:
+    def test_the_report_keeps_the_findings(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        finding = Finding(rule="a/b", severity=Severity.ERROR, summary="s")
+        session = a_session(directory=tmp_path)
+
+        assert session.fail(PreparationError("m", hint="h", findings=(finding,))) == 1
+
+        written = json.loads((tmp_path / "report.json").read_text())
+        assert (written["verdict"], written["error"]["message"]) == ("failed", "m")
+        assert [each["rule"] for each in written["findings"]] == ["a/b"]
+        assert "hint: h" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("below", ["", "below"])
+    def test_a_report_directory_that_cannot_be_is_no_second_error(
+        self, below: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        session = a_session(directory=Path(os.path.normpath(tmp_path / "file" / below)))
+
+        assert session.fail(UsageError("what happened")) == 2
+        assert "what happened" in capsys.readouterr().err
