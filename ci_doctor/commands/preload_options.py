@@ -12,8 +12,8 @@ from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
     from ci_doctor.environment.settings import SetupEnvSettings
-    from ci_doctor.preload.install import Refused
     from ci_doctor.preload.preload_rule import PreloadRule
+    from ci_doctor.preload.result import Refused
 
 _Words = tuple[tuple[str, ...], tuple[str, ...]]  # of --python and of --venv
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,7 +97,7 @@ def rules_meant(settings: "SetupEnvSettings", presets: Sequence[str]) -> "tuple[
 def pythons_meant(settings: "SetupEnvSettings") -> "list[Path | Refused]":
     """The interpreters of the settings, else the job's; one that does not exist is refused, and the others still told."""
     from ci_doctor.environment.targets import choose_targets
-    from ci_doctor.preload.install import Refused
+    from ci_doctor.preload.result import Refused
 
     named: list[_Words] = [
         *(((word,), ()) for word in settings.pythons),

@@ -14,8 +14,8 @@ from ci_doctor.model.outcome import Case, CaseOutcome, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.preload.install import InstallResult, Refused, Result
 from ci_doctor.preload.preload_rule import format_rule
+from ci_doctor.preload.result import InstallResult, Refused, Result
 
 # Where several targets are refused, for different reasons: what the user can mend at once, then what is found.
 _WORST_FIRST = (ExitCode.USAGE, ExitCode.FAILURE, ExitCode.INFRA)

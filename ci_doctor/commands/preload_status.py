@@ -18,8 +18,9 @@ from ci_doctor.errors import CiDoctorError
 if TYPE_CHECKING:
     from ci_doctor.model.report import Report
     from ci_doctor.model.table import Table
-    from ci_doctor.preload.install import Refused, ShimStatus
+    from ci_doctor.preload.install import ShimStatus
     from ci_doctor.preload.inventory import Inventory
+    from ci_doctor.preload.result import Refused
 
 Found = tuple[
     "ShimStatus", "Inventory | None"
@@ -49,8 +50,9 @@ def status(
 
 
 def _look(targets: "Sequence[Path | Refused]") -> "tuple[list[Found], list[Refused]]":
-    from ci_doctor.preload.install import Refused, status_each
+    from ci_doctor.preload.install import status_each
     from ci_doctor.preload.inventory import inventory
+    from ci_doctor.preload.result import Refused
 
     found: list[Found] = []
     refused = []

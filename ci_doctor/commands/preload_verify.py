@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ci_doctor.model.outcome import Case
     from ci_doctor.model.report import Report
     from ci_doctor.preload.checks import Check
-    from ci_doctor.preload.install import Refused
+    from ci_doctor.preload.result import Refused
 
 QUIET_S = 2.0
 
@@ -76,8 +76,8 @@ def verify(
 def _verify(
     targets: "Sequence[Path | Refused]", runs: int
 ) -> "tuple[dict[str, tuple[Check, ...]], list[Refused]]":
-    from ci_doctor.preload.install import Refused
-    from ci_doctor.preload.target import inspect_interpreter
+    from ci_doctor.preload.inspection import inspect_interpreter
+    from ci_doctor.preload.result import Refused
     from ci_doctor.preload.verify import verify as verify_shim
 
     talk = Talk()

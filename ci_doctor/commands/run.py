@@ -97,7 +97,8 @@ def injected(
 
     Raises UsageError for a bad rule.
     """
-    from ci_doctor.preload.injection import isolation, with_rules
+    from ci_doctor.preload.injection import with_rules
+    from ci_doctor.preload.isolation import isolation
     from ci_doctor.preload.preload_rule import format_rule
     from ci_doctor.preload.presets import rules_of
 

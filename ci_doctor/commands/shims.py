@@ -11,7 +11,7 @@ from ci_doctor.model.action import FileState
 from ci_doctor.model.finding import Finding
 
 if TYPE_CHECKING:  # most environments are prepared without a shim
-    from ci_doctor.preload.install import InstallResult
+    from ci_doctor.preload.result import InstallResult
 
 
 class Shims(Struct, frozen=True, kw_only=True):

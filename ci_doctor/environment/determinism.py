@@ -8,9 +8,11 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from ci_doctor.environment import rules
 from ci_doctor.environment.determinism_table import TABLE, VariableRow
 from ci_doctor.model.action import SetVariable
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.rule import Rule
 
 # No more can be known from outside the process: /proc/PID/environ does not show what it set itself.
 AS_REQUESTED = "as requested, where the library reads it"
@@ -113,8 +115,7 @@ def problems(environ: Mapping[str, str], by_us: Collection[str]) -> Iterator[Fin
 def _overwritten_by_vllm(rows: Sequence[VariableRow], environ: Mapping[str, str]) -> Finding:
     """One note for all that we set ourselves: nobody relied on these values."""
     names = ", ".join(row.name for row in rows)
-    return Finding(
-        rule="determinism/overwritten",
+    return rules.OVERWRITTEN.finding(
         severity=Severity.NOTE,
         summary=f"requested, but not effective in vLLM: {names}",
         evidence=tuple(
@@ -129,24 +130,24 @@ def _problem(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
     unset = f"unset {name}"
     if row.no_effect:
         summary = f"{name} does nothing: {row.no_effect}"
-        yield _finding("determinism/no-effect", row, value, summary, unset)
+        yield _finding(rules.NO_EFFECT, row, value, summary, unset)
     elif row.allowed and not re.fullmatch(row.allowed, value):
         summary = f"{name}={value} is not a value that {row.library} accepts"
-        yield _finding("determinism/invalid-value", row, value, summary, unset)
+        yield _finding(rules.INVALID_VALUE, row, value, summary, unset)
     elif row.overwritten and _batch_invariant(environ):
         summary = f"{name}={value} will not last: {row.overwritten}"
-        yield _finding("determinism/overwritten", row, value, summary, None)
+        yield _finding(rules.OVERWRITTEN, row, value, summary, None)
 
 
 def _contradiction(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
-    rule = row.contradiction
-    if rule is None or environ.get(row.name) != rule.value:
+    known = row.contradiction
+    if known is None or environ.get(row.name) != known.value:
         return
-    if rule.beside is not None:
-        name, value = rule.beside
+    if known.beside is not None:
+        name, value = known.beside
         if environ.get(name) != value:
             return
-    yield _finding("determinism/conflict", row, rule.value, rule.summary, rule.remedy)
+    yield _finding(rules.CONFLICT, row, known.value, known.summary, known.remedy)
 
 
 def _left_over(profile: Profile, ours: Mapping[str, str]) -> Iterator[Finding]:
@@ -158,30 +159,26 @@ def _left_over(profile: Profile, ours: Mapping[str, str]) -> Iterator[Finding]:
                 f"{profile} would not set it"
             )
             remedy = f"unset {row.name}"
-            yield _finding("determinism/left-over", row, ours[row.name], summary, remedy)
+            yield _finding(rules.LEFT_OVER, row, ours[row.name], summary, remedy)
 
 
 def _strict_note(profile: Profile) -> tuple[Finding, ...]:
     if profile is not Profile.STRICT:
         return ()
     return (
-        Finding(
-            rule="determinism/strict",
-            severity=Severity.NOTE,
-            summary=(
+        rules.STRICT.finding(
+            (
                 "the strict profile changes the product under test: "
                 "what is compared is not the shipped configuration"
             ),
-            remedy="use --determinism default to test what is shipped",
+            remedy=rules.STRICT.remedy,
         ),
     )
 
 
-def _finding(rule: str, row: VariableRow, value: str, summary: str, remedy: str | None) -> Finding:
-    return Finding(
-        rule=rule,
-        severity=Severity.WARNING,
-        summary=summary,
+def _finding(rule: Rule, row: VariableRow, value: str, summary: str, remedy: str | None) -> Finding:
+    return rule.finding(
+        summary,
         evidence=(
             Evidence(excerpt=f"{row.name}={value}"),
             Evidence(excerpt=f"source: {row.source}"),

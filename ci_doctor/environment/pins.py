@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.version_findings import ComputedVersion, is_pep440
 from ci_doctor.model.action import SetVariable
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.finding import Finding
 
 
 class Pins(Struct, frozen=True, kw_only=True):
@@ -125,10 +126,8 @@ def _already_set(
 def _kept_value(computed: ComputedVersion, name: str, value: str) -> Finding:
     label = computed.project.label
     if not is_pep440(value):
-        return Finding(
-            rule="version/invalid-pretend",
-            severity=Severity.ERROR,
-            summary=(
+        return rules.INVALID_PRETEND.finding(
+            (
                 f"{name} is set to {value!r}, which is not a valid PEP 440 version: "
                 f"the build of {label} will fail"
             ),
@@ -136,10 +135,8 @@ def _kept_value(computed: ComputedVersion, name: str, value: str) -> Finding:
         )
     differs = computed.version not in {None, value}
     without = f"; without it: {computed.version}" if differs else ""
-    return Finding(
-        rule="version/already-set",
-        severity=Severity.NOTE,
-        summary=f"{name}={value} is set and stays: it decides the version of {label}{without}",
+    return rules.ALREADY_SET.finding(
+        f"{name}={value} is set and stays: it decides the version of {label}{without}",
     )
 
 
@@ -178,11 +175,9 @@ def _owners(decisions: Sequence[_Decision], name: str) -> list[str]:
 
 
 def _conflicting(name: str, owners: Sequence[str], effect: str) -> Finding:
-    return Finding(
-        rule="version/conflicting-pins",
-        severity=Severity.ERROR,
-        summary=f"{name} is one for the whole environment: {', '.join(sorted(owners))} {effect}",
-        remedy="prepare each project in a step of its own, or give get_version() a dist_name",
+    return rules.CONFLICTING_PINS.finding(
+        f"{name} is one for the whole environment: {', '.join(sorted(owners))} {effect}",
+        remedy=rules.CONFLICTING_PINS.remedy,
     )
 
 
@@ -200,15 +195,13 @@ def _generic_note(decisions: Sequence[_Decision]) -> Finding | None:
         return None
     (name, *_) = names
     readers = _owners(decisions, name)
-    return Finding(
-        rule="version/unscoped",
-        severity=Severity.NOTE,
-        summary=(
+    return rules.UNSCOPED.finding(
+        (
             f"{name} is set because the build of {', '.join(readers)} reads no variable with its "
             "name in it: every other setuptools-scm project that is built from source in this "
             "environment takes this version too"
         ),
-        remedy="build it in a step of its own, or call get_version(dist_name=...)",
+        remedy=rules.UNSCOPED.remedy,
     )
 
 

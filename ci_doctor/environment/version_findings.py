@@ -5,6 +5,7 @@ import fnmatch
 
 from msgspec import Struct
 
+from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described, tag_family
 from ci_doctor.model.finding import Evidence, Finding, Severity
@@ -57,10 +58,8 @@ def is_pep440(version: str) -> bool:
 
 def unsupported(project: Project) -> Finding:
     """A tool that we can only name, with what would help."""
-    return Finding(
-        rule="version/unsupported-backend",
-        severity=Severity.WARNING,
-        summary=f"{project.label} takes its version from {project.tool}, which is not pinned here",
+    return rules.UNSUPPORTED_BACKEND.finding(
+        f"{project.label} takes its version from {project.tool}, which is not pinned here",
         remedy=project.advice,
     )
 
@@ -68,24 +67,20 @@ def unsupported(project: Project) -> Finding:
 def _not_pep440(project: Project, described: Described) -> Finding | None:
     if is_pep440(described.version):
         return None
-    return Finding(
-        rule="version/invalid-pin",
-        severity=Severity.ERROR,
-        summary=(
+    return rules.INVALID_PIN.finding(
+        (
             f"{project.tool} computes {described.version!r} for {project.label}, "
             "which is not a valid PEP 440 version"
         ),
-        remedy="correct version_scheme and local_scheme",
+        remedy=rules.INVALID_PIN.remedy,
     )
 
 
 def _from_files(project: Project, described: Described) -> Finding | None:
     if described.repository is not None:
         return None
-    return Finding(
-        rule="version/not-from-git",
-        severity=Severity.NOTE,
-        summary=(
+    return rules.NOT_FROM_GIT.finding(
+        (
             f"{project.directory} is not a git repository: "
             f"version {described.version} of {project.label} comes from its files"
         ),
@@ -105,8 +100,7 @@ def _unparsable(project: Project, described: Described) -> Finding | None:
     else:
         severity = Severity.NOTE
         effect = "nearer tags keep them from being picked"
-    return Finding(
-        rule="version/unparsable-tag",
+    return rules.UNPARSABLE_TAG.finding(
         severity=severity,
         summary=(
             f"tags of {project.label} that are not versions were left out: {listed}; "
@@ -130,10 +124,8 @@ def _tag_remedy(source: VersionSource, project: Project, described: Described) -
 def _suspicious(project: Project, described: Described) -> Finding | None:
     if described.suspicious is None or project.source is None:
         return None
-    return Finding(
-        rule="version/suspicious-tag",
-        severity=Severity.WARNING,
-        summary=(
+    return rules.SUSPICIOUS_TAG.finding(
+        (
             f"{project.tool} reads the tag {described.tag!r} as version {described.suspicious}, "
             f"and computes {described.version} for {project.label}"
         ),
@@ -145,8 +137,7 @@ def _shallow(described: Described, *, allow_fallback: bool) -> Finding | None:
     if not described.shallow or (described.tag is not None and described.distance == 0):
         return None
     end = "is used because of --allow-fallback" if allow_fallback else "is refused"
-    return Finding(
-        rule="version/shallow-clone",
+    return rules.SHALLOW_CLONE.finding(
         severity=Severity.WARNING if allow_fallback else Severity.ERROR,
         summary=(
             f"{described.repository} is a shallow clone and its HEAD has no version tag: "
@@ -159,10 +150,8 @@ def _shallow(described: Described, *, allow_fallback: bool) -> Finding | None:
 def _no_usable_tag(project: Project, described: Described) -> Finding | None:
     if described.tag is not None or described.repository is None or described.shallow:
         return None
-    return Finding(
-        rule="version/no-usable-tag",
-        severity=Severity.WARNING,
-        summary=(
+    return rules.NO_USABLE_TAG.finding(
+        (
             f"no tag reachable from HEAD is a version of {project.label}: "
             f"{project.tool} computes {described.version}"
         ),
@@ -173,10 +162,8 @@ def _no_usable_tag(project: Project, described: Described) -> Finding | None:
 def _dirty(project: Project, described: Described) -> Finding | None:
     if not described.dirty:
         return None
-    return Finding(
-        rule="version/dirty-tree",
-        severity=Severity.WARNING,
-        summary=(
+    return rules.DIRTY_TREE.finding(
+        (
             f"the working tree of {project.label} has uncommitted changes, "
             f"and its version {described.version} may show them"
         ),

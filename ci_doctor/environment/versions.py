@@ -3,6 +3,7 @@
 
 import shutil
 
+from ci_doctor.environment import rules
 from ci_doctor.environment.not_computable import NotComputable
 from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described
@@ -43,12 +44,7 @@ def _describe(project: Project, source: VersionSource) -> Described:
     if project.unreadable:
         options = ", ".join(project.unreadable)
         raise NotComputable(
-            "version/setup-script",
-            Severity.WARNING,
+            rules.SETUP_SCRIPT,
             f"setup.py of {project.label} computes options of setuptools-scm when it runs: {options}",
-            remedy=(
-                "move the options to [tool.setuptools_scm] in pyproject.toml, "
-                "or set the version by hand"
-            ),
         )
     return source.describe(project)

@@ -18,7 +18,7 @@ from ci_doctor.imports.record.run import Recorded, Streams, record
 from ci_doctor.imports.record.trace import Process
 from ci_doctor.imports.report.conclude import Seen, judge
 from ci_doctor.preload.immunity import self_replacement_race
-from ci_doctor.preload.injection import isolation
+from ci_doctor.preload.isolation import isolation
 from ci_doctor.system.processes.interruption import Interruption
 
 CANDIDATES = 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preload rules: which modules to import, on the importing thread, just before a trigger module is loaded."""
+"""Pure. Preload rules: which modules to import, on the importing thread, before a trigger is loaded."""
 
 from collections.abc import Iterable
 
@@ -26,9 +26,10 @@ class PreloadRule(Struct, frozen=True, kw_only=True):
 
 
 def parse_rule(text: str) -> PreloadRule:
-    """The rule that `text` writes as `TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]`; spaces around names do not count.
+    """The rule written as `TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]`, with spaces anywhere.
 
-    Only dotted ASCII identifiers pass, so that a rule can be embedded in generated code. Raises UsageError.
+    Only dotted ASCII identifiers pass, so that a rule can be embedded in generated code. Raises
+    UsageError.
     """
     trigger, equals, modules = text.partition("=")
     if not equals:
@@ -36,41 +37,42 @@ def parse_rule(text: str) -> PreloadRule:
     trigger = _dotted(text, "trigger", trigger)
     preloads = [_parse_preload(text, part) for part in modules.split(";")]
     for preload in preloads:
+        # Importing a.b.c imports a and a.b first.
         if f"{preload.module}.".startswith(f"{trigger}."):
-            raise _bad(
-                text, f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it"
-            )
-    return merge((), (PreloadRule(trigger=trigger, preloads=tuple(preloads)),))[0]
+            reason = f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it"
+            raise _bad(text, reason)
+    (united,) = merge((), (PreloadRule(trigger=trigger, preloads=tuple(preloads)),))
+    return united
 
 
 def format_rule(rule: PreloadRule) -> str:
     """The text that `parse_rule` reads as `rule`."""
-    modules = (
-        f"{preload.module}:{','.join(preload.attributes)}".rstrip(":") for preload in rule.preloads
-    )
+    modules = []
+    for preload in rule.preloads:
+        attributes = f":{','.join(preload.attributes)}" if preload.attributes else ""
+        modules.append(f"{preload.module}{attributes}")
     return f"{rule.trigger}={';'.join(modules)}"
 
 
 def merge(existing: Iterable[PreloadRule], new: Iterable[PreloadRule]) -> tuple[PreloadRule, ...]:
-    """One rule per trigger, sorted by trigger; modules and attributes are united, each in the order first seen.
+    """One rule per trigger, sorted by trigger; modules and attributes united, each in its first order.
 
-    The order of modules is kept because it may be meant. Merging what is there already changes nothing.
+    The order of modules is kept because it may be intended. Merging what exists changes nothing.
     """
+    # Dictionaries without values are sets that keep their order.
     united: dict[str, dict[str, dict[str, None]]] = {}
     for rule in (*existing, *new):
         modules = united.setdefault(rule.trigger, {})
         for preload in rule.preloads:
             modules.setdefault(preload.module, {}).update(dict.fromkeys(preload.attributes))
-    return tuple(
-        PreloadRule(
-            trigger=trigger,
-            preloads=tuple(
-                Preload(module=module, attributes=tuple(names))
-                for module, names in united[trigger].items()
-            ),
-        )
-        for trigger in sorted(united)
+    return tuple(_rule(trigger, united[trigger]) for trigger in sorted(united))
+
+
+def _rule(trigger: str, modules: dict[str, dict[str, None]]) -> PreloadRule:
+    preloads = tuple(
+        Preload(module=module, attributes=tuple(names)) for module, names in modules.items()
     )
+    return PreloadRule(trigger=trigger, preloads=preloads)
 
 
 def _parse_preload(text: str, part: str) -> Preload:
@@ -83,9 +85,10 @@ def _parse_preload(text: str, part: str) -> Preload:
 
 
 def _dotted(text: str, role: str, name: str) -> str:
-    for part in name.strip().split("."):
-        _identifier(text, role, part, whole=name.strip())
-    return name.strip()
+    dotted = name.strip()
+    for part in dotted.split("."):
+        _identifier(text, role, part, whole=dotted)
+    return dotted
 
 
 def _identifier(text: str, role: str, name: str, *, whole: str | None = None) -> str:
@@ -98,6 +101,5 @@ def _identifier(text: str, role: str, name: str, *, whole: str | None = None) ->
 
 
 def _bad(text: str, reason: str) -> UsageError:
-    return UsageError(
-        f"preload rule {text!r}: {reason}", hint=f"write {FORM}, for example {EXAMPLE}"
-    )
+    hint = f"write {FORM}, for example {EXAMPLE}"
+    return UsageError(f"preload rule {text!r}: {reason}", hint=hint)

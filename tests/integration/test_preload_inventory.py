@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.preload.inspection import inspect_interpreter
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.inventory import HEAVY_US, Inventory, inventory
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import PATH_FILE
-from ci_doctor.preload.target import inspect_interpreter
 from tests.integration.preload_venvs import Venv, interpreters, skip_without, without_sitecustomize
 
 pytestmark = pytest.mark.integration

@@ -4,12 +4,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ci_doctor.environment import rules
 from ci_doctor.environment.backends.unpinned import fixed, other_source
 from ci_doctor.environment.not_computable import NotComputable
 from ci_doctor.environment.packaging_files import PackagingFiles, table
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.tags import Described
-from ci_doctor.model.finding import Severity
 
 _VARIABLE: Final = "PDM_BUILD_SCM_VERSION"
 
@@ -25,8 +25,7 @@ class PdmBackend:
             from ci_doctor.environment.backends import pdm_library
         except ImportError as error:
             raise NotComputable(
-                "version/backend-missing",
-                Severity.WARNING,
+                rules.BACKEND_MISSING,
                 f"{project.label} is built by pdm-backend, which is not installed beside ci-doctor",
                 remedy="pip install pdm-backend",
             ) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pdm.backend.hooks.version import scm
 
+from ci_doctor.environment import rules
 from ci_doctor.environment.not_computable import NotComputable, backend_fails
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.tags import (
@@ -25,7 +26,6 @@ from ci_doctor.environment.tags import (
     sort_tags,
     without_tags,
 )
-from ci_doctor.model.finding import Severity
 
 # No tag can have this name (git-check-ref-format(1)), so a filter of it finds none.
 _NO_TAG = "."
@@ -120,8 +120,7 @@ def _format(project: Project, version: scm.SCMVersion, tag_filter: str) -> str:
         return completed.stdout.splitlines()[-1]
     last_line = completed.stderr.strip().rpartition("\n")[2]
     raise NotComputable(
-        "version/custom-scheme",
-        Severity.WARNING,
+        rules.CUSTOM_SCHEME,
         f"{project.label} formats its version by code of its own (version_format = {custom!r}), "
         f"which fails here ({last_line})",
         remedy="export PDM_BUILD_SCM_VERSION=VERSION",
@@ -140,8 +139,7 @@ def _from_fallback(project: Project) -> Described:
     fallback = project.options.get("fallback_version")
     if not isinstance(fallback, str):
         raise NotComputable(
-            "version/no-repository",
-            Severity.ERROR,
+            rules.NO_REPOSITORY,
             f"{project.directory} is not in a git repository, "
             "and [tool.pdm.version] has no fallback_version",
             remedy="check the project out with git, or set `fallback_version`",
@@ -185,8 +183,7 @@ def _refuse_other_owner(directory: Path) -> None:
     error = _run(directory, ("rev-parse", "--show-toplevel")).stderr
     if "dubious ownership" in error:
         raise NotComputable(
-            "version/other-owner",
-            Severity.ERROR,
+            rules.OTHER_OWNER,
             f"git refuses to read {directory}, which belongs to another user",
             remedy=f"git config --global --add safe.directory {directory}",
         )

@@ -21,6 +21,7 @@ from vcs_versioning import Configuration, PyProjectData, ScmVersion, VcsEnvironm
 from vcs_versioning._backends._scm_workdir import ScmWorkdir
 from vcs_versioning._scm_version import _parse_version_tag, tag_to_version
 
+from ci_doctor.environment import rules
 from ci_doctor.environment.backends.setuptools_scm import scm_table
 from ci_doctor.environment.not_computable import NotComputable, backend_fails
 from ci_doctor.environment.packaging_files import table
@@ -38,7 +39,6 @@ from ci_doctor.environment.tags import (
     sort_tags,
     without_tags,
 )
-from ci_doctor.model.finding import Severity
 
 
 def describe(project: Project, options_place: str) -> Described:
@@ -208,8 +208,7 @@ def _no_repository(root: Path, options_place: str) -> NotComputable:
         if (parent / ".git").exists():
             return _repository_above(root, parent, options_place)
     return NotComputable(
-        "version/no-repository",
-        Severity.ERROR,
+        rules.NO_REPOSITORY,
         f"{root} is not a git repository, and no file in it states a version",
         remedy="check the project out with git, or set `fallback_version`",
     )
@@ -218,8 +217,7 @@ def _no_repository(root: Path, options_place: str) -> NotComputable:
 def _repository_above(root: Path, above: Path, options_place: str) -> NotComputable:
     setting = f'root = "{os.path.relpath(above, root)}"'
     return NotComputable(
-        "version/no-repository",
-        Severity.ERROR,
+        rules.NO_REPOSITORY,
         f"{root} lies inside the repository {above}, "
         f"but setuptools-scm looks for one only in {root} itself",
         remedy=f"{setting}  # in {options_place}, or search_parent_directories = true",
@@ -231,8 +229,7 @@ def _failed(error: Exception, project: Project) -> NotComputable:
     if "implementations for entrypoint" not in str(error):
         return backend_fails(project, error)
     return NotComputable(
-        "version/custom-scheme",
-        Severity.WARNING,
+        rules.CUSTOM_SCHEME,
         f"{project.label} computes its version by code of its own, which cannot be loaded here ({error})",
         remedy="install that plugin beside ci-doctor, or set the version by hand",
     )

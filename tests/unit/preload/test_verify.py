@@ -7,10 +7,11 @@ import pytest
 
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.preload import rules
 from ci_doctor.preload.armed import ArmedStart, judge_armed, judge_cost
 from ci_doctor.preload.checks import Check, CheckOutcome, findings, verdict
 from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.race_run import RaceRun
+from ci_doctor.preload.race_judgement import RaceRun
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.verify import judge_child, judge_failing
 
@@ -29,7 +30,7 @@ FIRST = RaceRun(executed=True, error="RuntimeError: first", trace="serve: failed
 
 def check(outcome: CheckOutcome) -> Check:
     return Check(
-        name="race", outcome=outcome, sentence="it is so", rule="preload/unproven", evidence="seen"
+        name="race", outcome=outcome, sentence="it is so", rule=rules.UNPROVEN, evidence="seen"
     )
 
 
@@ -39,7 +40,7 @@ def check(outcome: CheckOutcome) -> Check:
         ([], Verdict.VOID),
         (["passed", "not-needed"], Verdict.PASS),
         (["passed", "void"], Verdict.VOID),
-        (["void", "failed", "passed"], Verdict.REGRESSION),
+        (["void", "failed", "passed"], Verdict.FAILED),
     ],
 )
 def test_verdict_is_the_worst_of_the_checks(outcomes: list[str], reached: Verdict) -> None:

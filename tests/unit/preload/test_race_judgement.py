@@ -8,8 +8,8 @@ import pytest
 from ci_doctor.preload.checks import CheckOutcome
 from ci_doctor.preload.interpreter import Answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
-from ci_doctor.preload.race import Played, judge_race
-from ci_doctor.preload.race_run import RaceRun, read_run
+from ci_doctor.preload.race_judgement import Played, RaceRun, judge_race
+from ci_doctor.preload.race_run import read_run
 
 PRELOAD = Preload(module="lazy", attributes=("Config",))
 RULE = PreloadRule(trigger="serve", preloads=(PRELOAD,))
@@ -89,9 +89,7 @@ def test_remedy_can_be_pasted() -> None:
 
     check = judge_race(RULE, PRELOAD, [played], exposed=False, python=PYTHON)
 
-    assert (
-        check.remedy == "take the shim out: ci-doctor preload remove --python '/a venv/bin/python'"
-    )
+    assert check.remedy == "remove the shim: ci-doctor preload remove --python '/a venv/bin/python'"
 
 
 def test_race_of_another_pair_of_the_rule_is_named() -> None:
