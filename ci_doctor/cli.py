@@ -9,48 +9,11 @@ from types import FrameType
 import click
 
 from ci_doctor.commands.group import Group
+from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.errors import Terminated
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
-
-# name -> (help group, one line). The module is ci_doctor.commands.<name>, the function bears the same name:
-# `--help` and `--version` load none of them.
-COMMANDS = {
-    "setup-env": (
-        "Prepare",
-        "Pin versions, set determinism variables, install preload shims; print what to export.",
-    ),
-    "config": ("Prepare", "Show every configuration value and where it came from."),
-    "preload": (
-        "Prepare",
-        "Plan, install, show, verify or remove the preload shims of interpreters.",
-    ),
-    "run": ("Run", "Prepare the same environment and become a command."),
-    "correctness": (
-        "Run",
-        "Start two servers, compare their answers byte for byte, and say what the difference means.",
-    ),
-    "launch": (
-        "Run",
-        "Start services, run a command under them, stop everything; the first death ends it.",
-    ),
-    "wait": ("Run", "Wait until a server that somebody else started is ready, or has died."),
-    "restart-check": (
-        "Run",
-        "Kill a service under load, start it again, and check what it promised.",
-    ),
-    "import-race": (
-        "Explain",
-        "Record imports across threads, find import races, and make them fire.",
-    ),
-    "explain": (
-        "Explain",
-        "What a finding's rule, a verdict or an exit code means, and what to do.",
-    ),
-    "report": ("Report", "Show written reports again, or publish them on Buildkite."),
-    "plugin": ("", "What the Buildkite plugin's hooks call."),
-}
 
 
 class Root(Group):
@@ -94,7 +57,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     help="Show the version.",
 )
 def root() -> None:
-    """An instrument for CI jobs that test LLM serving: prepare, run under evidence, explain, report."""
+    """Diagnostics for CI jobs testing LLM serving: prepare, run, explain, report."""
 
 
 def main(argv: Sequence[str]) -> int:

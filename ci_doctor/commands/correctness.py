@@ -30,25 +30,27 @@ class _Below(Group):
 
 @click.group("correctness", cls=_Below, invoke_without_command=True)
 @click.option(
-    "--baseline", metavar="CMD", help="Start the baseline like this; {port} becomes a free port."
+    "--baseline", metavar="CMD", help="Command of the baseline; {port} becomes a free port."
 )
-@click.option("--candidate", metavar="CMD", help="Start the candidate like this.")
+@click.option("--candidate", metavar="CMD", help="Command of the candidate.")
 @click.option("--requests", metavar="FILE", help="JSONL, one request a line.")
-@click.option("--retries", type=click.IntRange(min=1), help="Candidate starts in all. [default: 3]")
+@click.option(
+    "--retries", type=click.IntRange(min=1), help="Candidate starts in total. [default: 3]"
+)
 @click.option(
     "--min-candidate-starts",
     type=click.IntRange(min=1),
-    help="Clean candidate starts before a pass: more of them see rarer bugs. [default: 1]",
+    help="Clean candidate starts before a pass; more starts find rarer bugs. [default: 1]",
 )
 @click.option(
     "--alpha",
     type=float,
-    help="Chance of calling a faultless candidate a regression. [default: 0.05]",
+    help="Accepted probability of a false regression. [default: 0.05]",
 )
 @click.option(
     "--policy",
     type=click.Choice([each.value for each in Policy]),
-    help="`any`: one pair of starts that agree is enough, and the risk is printed. [default: control]",
+    help="`any`: one agreeing pair of starts is enough; prints the risk. [default: control]",
 )
 @click.option(
     "--on-inconclusive",
@@ -65,20 +67,20 @@ class _Below(Group):
 @click.option(
     "--ready",
     metavar="PATH|URL",
-    help="What answers 200 once the server is ready. [default: /health]",
+    help="Path or URL answering 200 once the server is ready. [default: /health]",
 )
 @click.option(
-    "--concurrency", type=click.IntRange(min=1), help="Requests under way at once. [default: 40]"
+    "--concurrency", type=click.IntRange(min=1), help="Requests in flight at once. [default: 40]"
 )
 @click.option(
     "--passes",
     type=click.IntRange(min=1),
-    help="Times that every start is asked everything. [default: 2]",
+    help="How often each start gets every request. [default: 2]",
 )
 @click.option(
     "--reset",
     metavar="PATH",
-    help="A POST to the server between two passes, as /reset_prefix_cache.",
+    help="Send a POST to this path between two passes, such as /reset_prefix_cache.",
 )
 @click.option(
     "--caches",
@@ -86,43 +88,44 @@ class _Below(Group):
     help="Compile caches of each start. [default: fresh]",
 )
 @click.option(
-    "--start-timeout", metavar="S", help="What a server has to become ready. [default: 600s]"
+    "--start-timeout", metavar="S", help="Time for a server to become ready. [default: 600s]"
 )
 @click.option(
-    "--request-timeout", metavar="S", help="What a request has to be answered. [default: 120s]"
+    "--request-timeout", metavar="S", help="Time for a request to be answered. [default: 120s]"
 )
 @click.option(
     "--budget",
     metavar="S",
-    help="Wall clock for the whole, report included. [default: the step's timeout, or 25m]",
+    help="Wall clock for the whole run, report included. [default: the step's timeout, or 25m]",
 )
 @click.option(
     "--archive",
     metavar="DIR",
-    help="Keep baseline starts of trusted builds here, and use those that match.",
+    help="Keep baseline starts of trusted builds here, and use the matching ones.",
 )
 @click.option(
-    "--resume", metavar="DIR", help="Go on with the run that was cut off in this report directory."
+    "--resume", metavar="DIR", help="Continue the unfinished run in this report directory."
 )
 @click.option(
-    "--only", multiple=True, metavar="ID", help="Ask only the request with this id. Repeatable."
+    "--only", multiple=True, metavar="ID", help="Send only the request with this id. Repeatable."
 )
 @click.option(
     "--fail-on-flaky",
     is_flag=True,
     default=None,
-    help="Exit with 7 instead of 0 where the verdict is flaky.",
+    help="Exit with 7 instead of 0 if the verdict is flaky.",
 )
 @config_option
 @dry_run_option
 @output_options
 @click.pass_context
 def correctness(context: click.Context, /, **options: Any) -> int:
-    """Start a baseline and a candidate server, ask both the same, and say what a difference means.
+    """Start a baseline and a candidate server, send both the same requests, judge the difference.
 
-    If the first two starts answer alike, byte for byte, that is a pass. If not, both arms are started again, until an
-    exact test over the starts tells a regression from an environment that differs from itself. Exit codes: 0 pass or
-    flaky, 1 regression, 75 infra, 85 nondeterministic, 86 undecided.
+    If the first two starts give the same answers, byte for byte, the result is a pass. If not, both
+    servers are started again. An exact test over the starts then separates a regression from a
+    flaky environment. Exit codes: 0 pass or flaky, 1 regression, 75 infra, 85 nondeterministic, 86
+    undecided.
     """
     if context.invoked_subcommand:
         return 0

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
-    help="How often a regression may be told where there is none.",
+    help="Accepted probability of a false regression.",
 )
 @click.option(
-    "--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 where the verdict is flaky."
+    "--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 if the verdict is flaky."
 )
 @config_option
 @output_options
@@ -54,10 +54,10 @@ def compare(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Compare samples that somebody else collected: A is the baseline's, B the candidate's.
+    """Compare samples collected elsewhere: A is the baseline's, B the candidate's.
 
-    Each is a file, or a directory in which every *.jsonl or *.txt is one start. Exit codes: 0 pass or flaky, 1 regression,
-    85 nondeterministic, 86 undecided, as where one start a side differs.
+    A and B are files, or directories with one *.jsonl or *.txt per start. Exit codes: 0 pass or
+    flaky, 1 regression, 85 nondeterministic, 86 undecided, for example if one start a side differs.
     """
     from ci_doctor.config import loading as config
     from ci_doctor.config.exit_codes import read_exit_codes

@@ -52,11 +52,11 @@ _STYLES: dict[Mark, dict[str, Any]] = {
 @click.option(
     "--run", "run_directory", metavar="DIR", required=True, help="The report directory of a run."
 )
-@click.option("--request", metavar="ID", required=True, help="The request to show.")
+@click.option("--request", metavar="ID", required=True, help="The request to print.")
 @click.option(
     "--starts",
     metavar="A1,B1",
-    help="Two starts, or one to compare its passes. [default: what tells most]",
+    help="Two starts, or one to compare its passes. [default: the most informative pair]",
 )
 @output_options
 @legacy
@@ -68,9 +68,9 @@ def replay(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Show one request of a run: what every start answered, and where two of the answers part. Starts no server.
+    """Print one request of a run: the answer of every start, and the difference. Starts no server.
 
-    Ends with 0 once it is shown, whatever it shows.
+    Exits with 0 once the request is printed.
     """
     names = _names(starts)
     recorded = read_request(Path(run_directory), request)

@@ -72,7 +72,7 @@ def _options(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 def _means_setup_env(words: Sequence[str]) -> bool:
     """Whether the command is `setup-env`, or a mistyped word that is nearest to it."""
-    from ci_doctor.cli import COMMANDS
+    from ci_doctor.commands.listing import COMMANDS
 
     if not words or words[0] in COMMANDS:
         return words[:1] == ["setup-env"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--confirm",
     is_flag=True,
-    help="Run it again for each hazard, with a delay that could make it fire.",
+    help="Run CMD again for each hazard, with a delay to make it fire.",
 )
 @click.option(
     "--timeout", metavar="S", help="End a command that does not end by itself. [default: none]"
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     "--timeline",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where the imports by thread go, for Perfetto. [default: imports.json in --report-dir, or here]",
+    help="Write the imports by thread to this file, for Perfetto. "
+    "[default: imports.json in --report-dir, or here]",
 )
 @config_option
 @output_options
@@ -66,10 +67,11 @@ def import_race(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Run CMD, record its imports across threads, and say which of them can race, though nothing went wrong.
+    """Run CMD, record its imports across threads, and report possible races.
 
-    All Python processes that CMD starts are followed, but those that ignore PYTHONPATH. Exit codes: 0 no race, 1 a race
-    fired (in this run, or with --confirm in one with a delay), 86 races can happen and none has, or nothing is known.
+    Reports races even if nothing went wrong. Follows all Python processes of CMD, except if they
+    ignore PYTHONPATH. Exit codes: 0 no race, 1 a race fired (in this run, or with --confirm in a
+    run with a delay), 86 races are possible and none fired, or nothing is known.
     """
     invocation: Invocation = context.obj
     if words != invocation.argv[len(invocation.own_argv) + 1 :]:

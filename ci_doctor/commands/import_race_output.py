@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
 from msgspec import Struct
 
 from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.import_race_timeline import check_timeline, write_timeline
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.launch_output import take_secrets_out
+from ci_doctor.commands.telling.line import LineKind
+from ci_doctor.commands.telling.steps import StepSource
+from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.imports.investigate import Investigation, Plan, investigate
 from ci_doctor.imports.report import conclude, findings, report
 from ci_doctor.model.exit_code import ExitCode
@@ -57,9 +59,11 @@ def perform(job: Job, invocation: Invocation) -> int:
         scratch = Path(folder)
         logs = scratch / "logs" if job.directory is None else job.directory.absolute() / LOGS
         try:
-            found = investigate(
-                job.plan, scratch, logs, interruption, lambda text: say(redactor.text(text))
-            )
+            with Teller(StepSource(LineKind.KEPT), redactor) as tell:
+                found = investigate(job.plan, scratch, logs, interruption, tell)
+                outputs = [path for run in found.runs for path in (run.output, run.error)]
+                for warning in take_secrets_out(outputs, redactor):
+                    tell.warn(warning)
         except OSError as error:
             if error.errno is None or error.filename != job.plan.command[0]:
                 raise
@@ -68,18 +72,8 @@ def perform(job: Job, invocation: Invocation) -> int:
             return deliver(
                 refused(invocation, code, message), as_json=job.as_json, directory=job.directory
             )
-        for warning in take_secrets_out(
-            [path for run in found.runs for path in (run.output, run.error)], redactor
-        ):
-            say(f"warning: {warning}")
         described = describe(job, found, interruption.received, invocation, redactor)
         return _hand_over(described, job, redactor)
-
-
-def say(text: str) -> None:
-    """Talk is not evidence: where nobody listens any more, the work goes on."""
-    with contextlib.suppress(OSError):
-        click.echo(text, err=True)
 
 
 def refused(invocation: Invocation, code: int, message: str) -> "Report":

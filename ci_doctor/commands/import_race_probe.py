@@ -40,9 +40,9 @@ def probe(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Find out whether the import of MODULE (or of ATTR from it) is lost while another thread imports MODULE.
+    """Check whether importing MODULE (or ATTR from it) fails while another thread imports MODULE.
 
-    Exit codes: 0 it is not, 1 it is, 86 it cannot be imported at all.
+    Exit codes: 0 not exposed, 1 exposed, 86 MODULE cannot be imported at all.
     """
     from ci_doctor.environment.targets import choose_targets
     from ci_doctor.imports import probe as asking

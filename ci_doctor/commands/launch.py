@@ -20,9 +20,10 @@ from ci_doctor.commands.launch_output import (
     would_do,
 )
 from ci_doctor.commands.legacy import legacy
-from ci_doctor.commands.live import LiveLines
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
-from ci_doctor.commands.warm_up import WarmUp
+from ci_doctor.commands.telling.service_output import ServiceOutput
+from ci_doctor.commands.telling.services import ServiceSource
+from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config import loading as config
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.errors import UsageError
@@ -33,15 +34,18 @@ from ci_doctor.services.launch.client import check_words, problem
 from ci_doctor.services.launch.launch import Plan, run
 from ci_doctor.services.launch.options import choose
 from ci_doctor.services.spec import LaunchContext
+from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.files.streams import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ci_doctor.services.outcome import ServiceEvent
     from ci_doctor.services.running import RunningGroup
+
+    Listener = Callable[[ServiceEvent], None]
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
@@ -52,13 +56,13 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "services",
     multiple=True,
     metavar="NAME[='CMD']",
-    help="Start this one. Repeatable. [default: all]",
+    help="Start this service. Repeatable. [default: all]",
 )
 @click.option(
     "--ready",
     multiple=True,
     metavar="NAME=PROBE",
-    help="How to ask whether it is ready. Repeatable.",
+    help="Readiness check of a service. Repeatable.",
 )
 @click.option(
     "--needs",
@@ -69,15 +73,15 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 @click.option(
     "--timeout",
     metavar="S",
-    help="What all have together to become ready. [default: start_timeout of each]",
+    help="Time for all services together to become ready. [default: start_timeout of each]",
 )
 @click.option(
     "--events",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write events here, JSON lines.",
+    help="Write events to this file, as JSON lines.",
 )
-@click.option("--follow", is_flag=True, help="Show what the services write, on stderr.")
+@click.option("--follow", is_flag=True, help="Print the services' output on stderr.")
 @config_option
 @dry_run_option
 @output_options
@@ -101,8 +105,9 @@ def launch(
 ) -> int:
     """Start services, wait until all are ready, run CLIENT under them, stop everything.
 
-    Ends with CLIENT's status; with 1 where a service dies or is not ready in time, and with 75 where that has a cause
-    outside the change. Without CLIENT the services run until a signal comes or one of them dies.
+    Exits with CLIENT's status, with 1 if a service dies or is not ready in time, and with 75 if the
+    cause lies outside the change. Without CLIENT the services run until a signal arrives or one of
+    them dies.
     """
     if client and client != invocation.argv[len(invocation.own_argv) + 1 :]:
         # Without it a reader could not tell whose option `--json` is.
@@ -173,47 +178,64 @@ def _perform(
 ) -> int:
     """Launch, and deliver the report. Once everything has stopped, no signal takes the report away."""
     open_closed_streams()
-    interruption, logs = Interruption(), set[Path]()
+    interruption, warm_up, logs = Interruption(), WarmUp(_load_report), set[Path]()
+
+    def on_event(event: "ServiceEvent") -> None:
+        warm_up.begin()
+        if event.log is not None:
+            logs.add(Path(event.log))
+
     with interruption.handling():
-        warm_up = WarmUp()
-        try:
-            with contextlib.ExitStack() as stack:
-                live = stack.enter_context(
-                    LiveLines(job.plan.order, follow=follow, redact=job.redactor.without_values)
-                )
-                listeners: list[Callable[[ServiceEvent], None]] = [live, warm_up]
-                if events is not None:
-                    listeners.insert(0, stack.enter_context(EventLog(events, job.redactor, _warn)))
-
-                def on_event(event: "ServiceEvent") -> None:
-                    if event.log is not None:
-                        logs.add(Path(event.log))
-                    for listener in listeners:
-                        listener(event)
-
-                launched = run(
-                    job.plan, interruption, on_event, lambda group: _tell_ready(job, group, live)
-                )
-        finally:  # whatever has ended it
-            for warning in take_secrets_out(logs, job.redactor):
-                _warn(warning)
+        with Teller(ServiceSource(job.plan.order), job.redactor) as tell:
+            try:
+                with _listeners(job, tell, events=events, follow=follow) as listeners:
+                    launched = run(
+                        job.plan,
+                        interruption,
+                        _to_each(on_event, *listeners, tell),
+                        lambda group: _tell_ready(job, group, tell),
+                    )
+            finally:  # whatever has ended it
+                for warning in take_secrets_out(logs, job.redactor):
+                    tell.warn(warning)
         warm_up.wait()
         return hand_over(described(job, launched, events, invocation), job, as_json=as_json)
 
 
-def _warn(text: str) -> None:
-    with contextlib.suppress(OSError):
-        click.echo(f"warning: {text}", err=True)
+def _load_report() -> None:
+    """Import what the report of a launch needs."""
+    import ci_doctor.services.launch.report
+    import ci_doctor.services.launch.verdict  # noqa: F401
 
 
-def _tell_ready(job: Job, group: "RunningGroup", live: LiveLines) -> None:
-    from ci_doctor.render.safe_text import one_line
+@contextlib.contextmanager
+def _listeners(
+    job: Job, tell: "Teller[ServiceEvent]", *, events: Path | None, follow: bool
+) -> "Iterator[list[Listener]]":
+    """Those who get each event besides the terminal, open: the file of events, and what follows the logs."""
+    listeners: list[Listener] = []
+    with contextlib.ExitStack() as stack:
+        if events is not None:
+            listeners.append(stack.enter_context(EventLog(events, job.redactor, tell.warn)))
+        if follow:
+            listeners.append(stack.enter_context(ServiceOutput(job.plan.order, tell)))
+        yield listeners
 
+
+def _to_each(*listeners: "Listener") -> "Listener":
+    def hand_out(event: "ServiceEvent") -> None:
+        for listener in listeners:
+            listener(event)
+
+    return hand_out
+
+
+def _tell_ready(job: Job, group: "RunningGroup", tell: "Teller[ServiceEvent]") -> None:
     if job.plan.client:
-        live.freeze()
-        live.say(one_line(job.redactor.without_values(f"running {shlex.join(job.plan.client)}")))
+        tell.freeze()
+        tell.say(f"running {shlex.join(job.plan.client)}")
         return
     widest = max(map(len, group.services))
-    asked = [service for service in group.services.values() if service.probe.is_network]
-    where = (f"  {service.name.ljust(widest)}  {service.base_url}" for service in asked)
-    live.say("ready: running until Ctrl-C", *where)
+    networked = [service for service in group.services.values() if service.probe.is_network]
+    places = [f"  {service.name.ljust(widest)}  {service.base_url}" for service in networked]
+    tell.say("ready: running until Ctrl-C", *places)

@@ -33,7 +33,7 @@ def output_options(function: F) -> F:
             expose_value=False,
             is_eager=True,
             callback=_keep_json,
-            help="Print the report as JSON on stdout.",
+            help="Print the report as JSON on stdout; all other output goes to stderr.",
         ),
     ):
         function = option(function)
@@ -87,9 +87,9 @@ def config_option(function: F) -> F:
 
 def dry_run_option(function: F) -> F:
     """`--dry-run`."""
-    return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(
-        function
-    )
+    return click.option(
+        "--dry-run", is_flag=True, help="Print the planned actions; change nothing."
+    )(function)
 
 
 def environment_options(function: F) -> F:
@@ -99,14 +99,14 @@ def environment_options(function: F) -> F:
             "--allow-fallback",
             is_flag=True,
             default=None,
-            help="Pin even where a shallow clone hides the real version.",
+            help="Pin even if a shallow clone hides the real version.",
         ),
         click.option(
             "--preload",
             multiple=True,
             metavar="RULE",
-            help="Import a module before a trigger, by TRIGGER=MODULE[:ATTR,ATTR] or the name of a preset (vllm): by a shim that "
-            "is installed, or with `run` for CMD alone. Repeatable.",
+            help="Import a module before a trigger: TRIGGER=MODULE[:ATTR,ATTR], or the name of "
+            "a preset (vllm). Installs a shim; with `run` it applies to CMD alone. Repeatable.",
         ),
         click.option(
             "--determinism",

@@ -23,13 +23,13 @@ from ci_doctor.session.written import publish_all, read_reports
 
 @click.group("plugin", cls=Group, hidden=True)
 def plugin() -> None:
-    """What the Buildkite plugin's hooks call."""
+    """Called by the hooks of the Buildkite plugin."""
 
 
 @plugin.command("pre-command")
 @click.pass_context
 def pre_command(context: click.Context) -> int:
-    """Print what the hook evaluates: the exports of setup-env, and where this job's reports go."""
+    """Print shell code for the hook: the exports of setup-env, and this job's report directory."""
     options = read_plugin_options(os.environ)
     root = report_root(options, os.environ)
     os.environ[REPORT_DIR_VARIABLE] = str(root)
@@ -48,7 +48,7 @@ def pre_command(context: click.Context) -> int:
 
 @plugin.command("pre-exit")
 def pre_exit() -> int:
-    """Publish this job's reports. Ends with 0 whatever happens: the job's status is not ours to change."""
+    """Publish this job's reports. Always exits with 0, to leave the job's status unchanged."""
     try:
         options = read_plugin_options(os.environ)
         lines: list[str] = []

@@ -34,4 +34,4 @@ class _Below(Group):
 
 @click.group("preload", cls=_Below)
 def preload() -> None:
-    """Shims that import a module on the main thread before a background thread can race for it."""
+    """Manage shims: each imports a module before a background thread can race for it."""

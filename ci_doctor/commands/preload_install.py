@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ci_doctor.environment.settings import SetupEnvSettings
 
 _replace = click.option(
-    "--replace", is_flag=True, help="Arm these rules only, instead of adding them."
+    "--replace", is_flag=True, help="Arm only these rules, instead of adding them."
 )
 
 
@@ -45,10 +45,11 @@ def plan(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Say what `install` would do, file by file in each interpreter; change nothing.
+    """Print what `install` would do, file by file in each interpreter; change nothing.
 
-    A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of `preload` in
-    [setup-env]. The modules to preload are imported once, in a child of each interpreter, to see what that does.
+    A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of
+    `preload` in [setup-env]. A child of each interpreter imports the modules to preload once, to
+    check the effect.
     """
     settings = settings_of(config_path, pythons, venvs, (*presets, *rules, *more_rules))
     return _install(invocation, settings, presets, replace=replace, dry_run=True, as_json=as_json)
@@ -75,10 +76,11 @@ def install(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - as above
 ) -> int:
-    """Put a shim with the rules into each interpreter, or into none where one is refused.
+    """Install a shim with the rules in each interpreter, or in none if one is refused.
 
-    A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of `preload` in
-    [setup-env]. They are added to the rules that are armed already. Doing it again changes nothing.
+    A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of
+    `preload` in [setup-env]. They are added to the armed rules. A second identical call changes
+    nothing.
     """
     settings = settings_of(config_path, pythons, venvs, (*presets, *rules, *more_rules))
     return _install(

@@ -49,7 +49,7 @@ def rule_options(function: F) -> F:
             "rules",
             multiple=True,
             metavar="TRIGGER=MODULE[:ATTR,ATTR]",
-            help="Import MODULE when TRIGGER is imported. Repeatable.",
+            help="Import MODULE before TRIGGER. Repeatable.",
         ),
         click.option(
             "--preset",

@@ -14,9 +14,7 @@ from ci_doctor.commands.preload_options import pythons_meant, settings_of, targe
 
 @click.command("remove")
 @target_options
-@click.option(
-    "--trigger", metavar="NAME", help="Only the rule with this trigger; the others stay armed."
-)
+@click.option("--trigger", metavar="NAME", help="Remove only the rule with this trigger.")
 @config_option
 @dry_run_option
 @output_options
@@ -31,7 +29,7 @@ def remove(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """Take the shim out again; the site directory is left as it was before."""
+    """Remove the shim and restore the site directory."""
     from ci_doctor.commands.preload_output import report_results
     from ci_doctor.preload.install import remove_each
 

@@ -40,7 +40,7 @@ def status(
     as_json: bool,
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
-    """What is installed where, whether it is as it was written, and what else runs at every start, with its cost."""
+    """Print installed shims, whether they are unchanged, and the other code of every start."""
     targets = pythons_meant(settings_of(config_path, pythons, venvs))
     claim(invocation.report_directory)
     found, refused = _look(targets)

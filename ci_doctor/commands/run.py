@@ -46,9 +46,10 @@ def run(
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
     **flags: Any,
 ) -> int:
-    """Prepare the same environment as setup-env, then become CMD: its status and its signals are CMD's own.
+    """Prepare the same environment as setup-env, then become CMD: status and signals are CMD's own.
 
-    Preload rules hold for CMD and what it starts; nothing is installed. With them no project needs to be here.
+    Preload rules apply to CMD and its child processes; nothing is installed. With them no project
+    is needed here.
     """
     if "--" not in invocation.argv:
         # Without it a reader could not tell whose option `--json` is.

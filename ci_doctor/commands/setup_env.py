@@ -34,12 +34,12 @@ from ci_doctor.system.files.atomic import write_atomically
     type=click.Choice([str(item) for item in ExportFormat]),
     default="shell",
     show_default=True,
-    help="How the exports are written.",
+    help="Format of the exports.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Replace this file by the exports, instead of writing them to stdout.",
+    help="Write the exports to this file instead of stdout.",
 )
 @config_option
 @dry_run_option
@@ -59,8 +59,8 @@ def setup_env(
 ) -> int:
     """Prepare a job's environment and print what to export.
 
-    In a job: eval "$(ci-doctor setup-env)". On an error the shell format prints a statement that fails, and with --output
-    that is all the file then holds.
+    In a job: eval "$(ci-doctor setup-env)". On an error the shell format prints only a failing
+    statement, or writes it to the file of --output.
     """
     directory = invocation.report_directory
     claim(directory)

@@ -11,13 +11,14 @@ from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
-from ci_doctor.commands.wait_progress import WaitLines
-from ci_doctor.commands.warm_up import WarmUp
+from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.commands.telling.waiting import WaitSource
 from ci_doctor.config import loading as config
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.errors import UsageError
 from ci_doctor.services.probes.ready import Probe, Scheme, parse_ready
 from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
+from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.processes.interruption import Interruption
 
 _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML table"
@@ -29,23 +30,21 @@ _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PAT
     "--pidfile",
     type=click.Path(path_type=Path),
     metavar="F",
-    help="The file that names it; may be written later.",
+    help="File with the pid; may be written later.",
 )
-@click.option(
-    "--ready", metavar="PROBE", required=True, help=f"How to ask whether it is ready: {_PROBES}."
-)
+@click.option("--ready", metavar="PROBE", required=True, help=f"Readiness check: {_PROBES}.")
 @click.option(
     "--log",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where it writes: shown if it dies.",
+    help="Log of the process; printed if it dies.",
 )
 @click.option(
     "--timeout",
     default="600s",
     show_default=True,
     metavar="S",
-    help="How long to wait; 0 is one look.",
+    help="How long to wait; 0 checks once.",
 )
 @click.option(
     "--descendants",
@@ -66,18 +65,19 @@ def wait(
     report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
     **options: Any,
 ) -> int:
-    """Wait until a process that is running already is ready, or has died.
+    """Wait until a running process is ready or dead.
 
-    For scripts that start their servers themselves. Its end is known at once, whoever its parent is, a zombie's too.
-    Nothing is started and nothing is killed. Exit codes: 0 ready, 1 died or not ready in time, 75 where the cause lies
-    outside the change (another process has the port, the disk is full).
+    For scripts starting their servers themselves. Reports the end of any process at once, also of a
+    zombie and of another parent's child. Starts and kills nothing. Exit codes: 0 ready, 1 died or
+    not ready in time, 75 if the cause lies outside the change (another process has the port, the
+    disk is full).
     """
     directory = invocation.report_directory
     # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
     claim(directory)
     codes, _ = read_exit_codes(config.load(config_path, Path.cwd()), os.environ)
     request = _request(**options)
-    interruption, warm_up = Interruption(), WarmUp()
+    interruption, warm_up = Interruption(), WarmUp(_load_report)
     with interruption.handling():
         waited = _run(request, interruption, warm_up)
         warm_up.wait()
@@ -85,13 +85,18 @@ def wait(
 
 
 def _run(request: WaitRequest, interruption: Interruption, warm_up: WarmUp) -> Waited:
-    with WaitLines() as lines:
+    with Teller(WaitSource()) as tell:
 
-        def tell(progress: WaitProgress) -> None:
+        def on_progress(progress: WaitProgress) -> None:
             warm_up.begin()
-            lines(progress)
+            tell(progress)
 
-        return run(request, interruption, tell)
+        return run(request, interruption, on_progress)
+
+
+def _load_report() -> None:
+    """Import what the report of a wait needs."""
+    import ci_doctor.services.wait.report  # noqa: F401
 
 
 def _hand_over(

@@ -1,14 +1,20 @@
 """The shape of the code, held by tests where no tool holds it."""
 
 import ast
+import graphlib
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ci_doctor.catalogue import all_rules
+from tests.support.imports import file_imports, first_paragraph, modules, path_to, tree_of
+
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for path in (ROOT / "ci_doctor").rglob("*.py") if path.name != "_version.py")
+EFFECTS = frozenset({"subprocess", "socket", "asyncio", "httpx", "httpcore", "psutil", "time"})
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "manager", "base", "common", "misc"}
 
 
@@ -43,6 +49,65 @@ def test_every_source_file_begins_with_its_licence() -> None:
 
 def test_no_module_is_named_for_nothing() -> None:
     assert [path for path in MODULES if FORBIDDEN_NAMES & set(path.stem.split("_"))] == []
+
+
+def test_every_module_says_whether_it_acts_or_reads_or_is_pure() -> None:
+    silent = [name for name in modules() if not _has_role(name)]
+
+    assert silent == []
+
+
+def _has_role(name: str) -> bool:
+    """Packages' own files and what runs in other interpreters say what they are for instead."""
+    if modules()[name].name == "__init__.py" or _runs_elsewhere(name):
+        return True
+    paragraph = first_paragraph(name)
+    # A command's module says which command it is; what it touches is its room's.
+    is_command = name.startswith(("ci_doctor.commands.", "ci_doctor.cli", "ci_doctor.__main__"))
+    return (
+        is_command
+        or "Pure." in paragraph
+        or re.search(r"\b(Acts on|Reads) ", paragraph) is not None
+    )
+
+
+def _runs_elsewhere(name: str) -> bool:
+    return any(room in name for room in (".shim.", ".injected.", ".recorder.", ".stub."))
+
+
+@pytest.mark.parametrize("name", [name for name in modules() if "Pure." in first_paragraph(name)])
+def test_what_says_pure_reaches_no_effect_through_any_import(name: str) -> None:
+    assert path_to(name, EFFECTS) == []
+
+
+def test_no_file_imports_itself_in_a_circle() -> None:
+    graph = {name: file_imports(name) for name in modules()}
+
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_no_class_name_is_used_twice() -> None:
+    owners: dict[str, list[str]] = {}
+    for name in modules():
+        for node in ast.walk(tree_of(name)):
+            if isinstance(node, ast.ClassDef) and not _runs_elsewhere(name):
+                owners.setdefault(node.name, []).append(name)
+
+    assert {name: places for name, places in owners.items() if len(places) > 1} == {}
+
+
+def test_a_rules_id_stands_in_the_rules_of_its_room_alone() -> None:
+    families = "|".join(sorted({rule.partition("/")[0] for rule in all_rules()}))
+    literal = re.compile(rf"""["'](?:{families})/[a-z0-9{{-]""")
+    elsewhere = []
+    for name, path in modules().items():
+        if path.name == "rules.py":
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if literal.search(line):
+                elsewhere.append(f"{name}:{number} {line.strip()}")
+
+    assert elsewhere == []
 
 
 @pytest.mark.integration

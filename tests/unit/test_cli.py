@@ -7,16 +7,17 @@ import click
 import pytest
 
 from ci_doctor import cli
+from ci_doctor.commands.listing import COMMANDS
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_of_the_table_is_there_under_its_name(name: str) -> None:
     command = cli.root.get_command(click.Context(cli.root), name)
     assert command is not None
     assert command.name == name
 
 
-@pytest.mark.parametrize("name", [name for name, (group, _) in cli.COMMANDS.items() if group])
+@pytest.mark.parametrize("name", [name for name, (group, _) in COMMANDS.items() if group])
 def test_every_command_of_the_table_is_in_a_group_of_the_help(name: str) -> None:
     shown = cli.root.get_help(click.Context(cli.root))
     assert f"\n  {name} " in shown

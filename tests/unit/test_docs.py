@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.catalogue import all_rules
-from ci_doctor.cli import COMMANDS
+from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.verdict import Verdict
@@ -43,16 +43,17 @@ def exit_codes_page() -> str:
     lines = [
         "# Exit codes",
         "",
-        "One number per outcome, so that a pipeline can decide without reading a log. `ci-doctor explain 75` prints the same.",
+        "Each outcome has one exit code, so a pipeline can decide without reading a log. `ci-doctor explain 75` prints",
+        "the same text.",
         "",
         "| code | meaning | what to do |",
         "|--:|---|---|",
         *(f"| {int(code)} | {text.meaning} | {text.remedy} |" for code, text in EXIT_CODES.items()),
         "",
-        "125 is never used (buildkite-agent rewrites it to -1); 126, 127 and 128+n belong to the shell, and `ci-doctor run -- CMD`",
-        "hands on the status of CMD, with 127 where CMD does not exist and 126 where it cannot be run.",
+        "ci-doctor never uses 125, because buildkite-agent rewrites it to -1. 126, 127 and 128+n belong to the shell.",
+        "`ci-doctor run -- CMD` returns the status of CMD, 127 if CMD does not exist, and 126 if it cannot be run.",
         "",
-        "Because 75 is retried it never hides a regression: where the baseline starts and answers, and the candidate fails in",
+        "Pipelines retry 75, so it never hides a regression. If the baseline starts and answers, and the candidate fails in",
         "every start, the verdict is `regression`.",
         "",
         "## Verdicts",

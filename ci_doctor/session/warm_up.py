@@ -1,39 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads what a report needs while services start, so that a death is told without delay. Acts on a thread."""
+"""Acts on a thread: loads what a report needs while the work goes on, so that its end is reported without delay."""
 
 import contextlib
 import threading
-
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from collections.abc import Callable
 
 
 class WarmUp:
-    """Give it the events of a group: it loads at the first start. Wait for it before the report."""
+    """Begin when something has been started; wait before the report is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[], None] | None = None) -> None:
+        """`load` imports what the room's own part of the report needs."""
+        self._load = load
         self._thread: threading.Thread | None = None
 
-    def __call__(self, event: ServiceEvent) -> None:
-        """Start loading at the first start."""
-        if event.kind is EventKind.STARTED:
-            self.begin()
-
     def begin(self) -> None:
-        """Start loading, once."""
+        """Start to load; further calls do nothing."""
         if self._thread is None:
-            self._thread = threading.Thread(target=_load, name="ci-doctor-warm-up", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="ci-doctor-warm-up", daemon=True)
             with contextlib.suppress(RuntimeError):  # no more threads on this machine
                 self._thread.start()
 
     def wait(self) -> None:
-        """Until all is loaded."""
+        """Wait until all is loaded, if it was begun."""
         if self._thread is not None and self._thread.ident is not None:
             self._thread.join()
 
+    def _run(self) -> None:
+        if self._load is not None:
+            self._load()
+        _render_once()
 
-def _load() -> None:
-    """Render a report of every kind of part once: this loads the modules and compiles their patterns."""
-    import ci_doctor.services.launch.report  # noqa: F401 - loaded is all it must be
+
+def _render_once() -> None:
+    """Render a report with each kind of part: this loads the modules and compiles their patterns."""
     from ci_doctor.model.finding import Evidence, Finding, Severity
     from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
     from ci_doctor.model.report import Report
@@ -46,7 +46,7 @@ def _load() -> None:
         file="logs/warm-1.log", line=1, end_line=2, excerpt="  a line\n> \x1b[1mits\x1b[0m root"
     )
     finding = Finding(
-        rule="services/died",
+        rule="warm/up",
         severity=Severity.ERROR,
         summary="warm died",
         evidence=(evidence,),
@@ -58,7 +58,7 @@ def _load() -> None:
         argv=("launch", "--", "warm"),
         started_at="2026-01-01T00:00:00.000Z",
         duration_s=0.0,
-        verdict=Verdict.REGRESSION,
+        verdict=Verdict.FAILED,
         exit_code=1,
         summary="warm",
         reproduce="ci-doctor launch",

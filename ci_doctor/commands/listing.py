@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that people type. Pure, and cheap to import: `--help` loads none of them."""
+
+# name -> (help group, one line). The module is ci_doctor.commands.<name>, the function bears the same name:
+# `--help` and `--version` load none of them.
+COMMANDS = {
+    "setup-env": (
+        "Prepare",
+        "Pin versions, set determinism variables, install preload shims; print what to export.",
+    ),
+    "config": ("Prepare", "Print every configuration value and its origin."),
+    "preload": (
+        "Prepare",
+        "Plan, install, show, verify or remove the preload shims of interpreters.",
+    ),
+    "run": ("Run", "Prepare the same environment and become a command."),
+    "correctness": (
+        "Run",
+        "Start two servers, compare their answers byte for byte, and judge the difference.",
+    ),
+    "launch": (
+        "Run",
+        "Start services, run a command under them, stop everything; the first death ends it.",
+    ),
+    "wait": ("Run", "Wait until a running server is ready or dead."),
+    "restart-check": (
+        "Run",
+        "Kill a service under load, start it again, and check its promises.",
+    ),
+    "import-race": (
+        "Explain",
+        "Record imports across threads, find import races, and make them fire.",
+    ),
+    "explain": (
+        "Explain",
+        "Explain a finding's rule, a verdict or an exit code, and what to do.",
+    ),
+    "report": ("Report", "Print written reports again, or publish them on Buildkite."),
+    "plugin": ("", "Called by the hooks of the Buildkite plugin."),
+}
