@@ -6,12 +6,15 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ci_doctor.environment.setup_script import SetupScript, read_setup_script
 from ci_doctor.errors import UsageError
+
+# In setuptools-scm's order (setuptools_scm._integration.pyproject_reading).
+SCM_TABLES: Final = ("setuptools_scm", "vcs-versioning")
 
 
 class PackagingFiles(Struct, frozen=True, kw_only=True):
@@ -107,6 +110,15 @@ def table(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The table at `key`; empty if there is none."""
     value = mapping.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def scm_table(pyproject: Mapping[str, Any]) -> dict[str, Any]:
+    """The table that setuptools-scm would read from `pyproject`; empty if there is none."""
+    tools = table(pyproject, "tool")
+    for name in SCM_TABLES:
+        if isinstance(tools.get(name), dict):
+            return table(tools, name)
+    return {}
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

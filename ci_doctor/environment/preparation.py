@@ -57,9 +57,7 @@ class Preparation(Struct, frozen=True, kw_only=True):
         return replace(self, changed=changed)
 
 
-def prepare(
-    settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ
-) -> Preparation:
+def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ) -> Preparation:
     """Decide the exports for the projects of `settings`. Changes nothing.
 
     Raises UsageError, and PreparationError if a finding forbids the exports.

@@ -60,15 +60,19 @@ def prepare_job(
 
 
 def prepare_command(
-    settings: SetupEnvSettings, command: Sequence[str], environ: Mapping[str, str] = os.environ
+    settings: SetupEnvSettings,
+    command: Sequence[str],
+    environ: Mapping[str, str] = os.environ,
+    *,
+    needs_project: bool = True,
 ) -> tuple[dict[str, str], Preparation]:
     """The environment for `command`, which preloads with its children, and its preparation.
 
-    Nothing is installed. With preload rules no project needs to exist in the working directory. Raises
-    UsageError, and PreparationError if a finding forbids it.
+    Nothing is installed. Preload rules do not need a project in the working directory, unless
+    `needs_project`. Raises UsageError, and PreparationError if a finding forbids it.
     """
     texts = settings.preload
-    if texts and _means_missing_project(settings):
+    if texts and not needs_project and _means_missing_project(settings):
         settings = replace(settings, projects=())
     preparation = prepare(replace(settings, preload=()), environ)
     prepared = {**environ, **preparation.exports}

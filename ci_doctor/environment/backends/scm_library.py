@@ -22,9 +22,8 @@ from vcs_versioning._backends._scm_workdir import ScmWorkdir
 from vcs_versioning._scm_version import _parse_version_tag, tag_to_version
 
 from ci_doctor.environment import rules
-from ci_doctor.environment.backends.setuptools_scm import scm_table
 from ci_doctor.environment.not_computable import NotComputable, backend_fails
-from ci_doctor.environment.packaging_files import table
+from ci_doctor.environment.packaging_files import scm_table, table
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.tags import (
     Described,

@@ -3,9 +3,9 @@
 
 import re
 
-from ci_doctor.environment.backends.setuptools_scm import SCM_TABLES, with_setuptools_scm
+from ci_doctor.environment.backends.setuptools_scm import with_setuptools_scm
 from ci_doctor.environment.backends.unpinned import fixed, other
-from ci_doctor.environment.packaging_files import PackagingFiles, table
+from ci_doctor.environment.packaging_files import SCM_TABLES, PackagingFiles, table
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.setup_script import ScmOptions
 

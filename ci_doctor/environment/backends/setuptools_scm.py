@@ -4,9 +4,9 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from ci_doctor.environment.packaging_files import PackagingFiles, table
+from ci_doctor.environment.packaging_files import PackagingFiles, scm_table
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.setup_script import ScmOptions
 from ci_doctor.environment.tags import Described
@@ -15,9 +15,6 @@ from ci_doctor.environment.tags import Described
 # only the first, so that is the one we export.
 PREFIXES: Final = ("SETUPTOOLS_SCM_PRETEND_VERSION", "VCS_VERSIONING_PRETEND_VERSION")
 GENERIC: Final = PREFIXES[0]
-
-# In setuptools-scm's order (setuptools_scm._integration.pyproject_reading).
-SCM_TABLES: Final = ("setuptools_scm", "vcs-versioning")
 
 
 class SetuptoolsScm:
@@ -100,15 +97,6 @@ def with_setuptools_scm(
         reads_pyproject=reads_pyproject,
         reads_generic=name is None or (not reads_pyproject and dist_name is None),
     )
-
-
-def scm_table(pyproject: Mapping[str, Any]) -> dict[str, Any]:
-    """The table that setuptools-scm would read from `pyproject`; empty if there is none."""
-    tools = table(pyproject, "tool")
-    for name in SCM_TABLES:
-        if isinstance(tools.get(name), dict):
-            return table(tools, name)
-    return {}
 
 
 def suffix(name: str) -> str:

@@ -20,6 +20,9 @@ from ci_doctor.preload.result import Refused
 from ci_doctor.preload.shim_files import PATH_FILE
 from ci_doctor.preload.status import ShimStatus, status_each
 
+# Characters of a `.pth` line that are shown.
+_WIDTH = 60
+
 
 class _Report(Struct, frozen=True, kw_only=True):
     """One shim; `start` is None for what the interpreter no longer reads."""
@@ -132,9 +135,14 @@ def _file_rows(file: StartFile, site_dir: Path) -> Iterator[Row]:
         notes.append("not under -I")
     yield row(name, seconds(file.cost_us / 1e6), ", ".join(notes))
     for line in file.lines:
-        yield row("", "runs", line)
+        yield row("", "runs", _cut(line))
     if file.imports:
         yield row("", "imports", in_words(file.imports))
+
+
+def _cut(line: str) -> str:
+    # A `.pth` line may hold a whole program.
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
 def _fact(report: _Report) -> ShimFact:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.environment.backends.hatchling import HATCH_VCS
-from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM, scm_table
+from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
 from ci_doctor.environment.detection import read_project
+from ci_doctor.environment.packaging_files import scm_table
 from ci_doctor.environment.project import Project
 from ci_doctor.errors import UsageError
 
