@@ -19,9 +19,9 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
-from ci_doctor.environment.preparation import outcome
+from ci_doctor.environment.preparation import Preparation, outcome, prepare
+from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.preload.job import prepare_command
 from ci_doctor.session.session import Session
 
 
@@ -53,14 +53,23 @@ def run(
         raise UsageError("`--` is missing before the command", hint=f"write: {words}")
     session.claim()
     settings = read_settings(session, config_path, os.environ, flags)
-    needs_project = bool(flags["projects"])
-    environ, preparation = prepare_command(
-        settings, command, os.environ, needs_project=needs_project
-    )
+    environ, preparation = _prepare(settings, command, needs_project=bool(flags["projects"]))
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
         return code
     return become(command, environ)
+
+
+def _prepare(
+    settings: SetupEnvSettings, command: tuple[str, ...], *, needs_project: bool
+) -> tuple[dict[str, str], Preparation]:
+    if not settings.preload:
+        preparation = prepare(settings, os.environ)
+        return {**os.environ, **preparation.exports}, preparation
+    # Most jobs have no preload rule, and need not load that room.
+    from ci_doctor.preload.job import prepare_command
+
+    return prepare_command(settings, command, os.environ, needs_project=needs_project)
 
 
 def become(command: tuple[str, ...], environ: Mapping[str, str]) -> int:

@@ -18,8 +18,8 @@ from ci_doctor.commands.options import (
 )
 from ci_doctor.environment.agent_exports import set_on_agent
 from ci_doctor.environment.exports import ExportFormat, render
-from ci_doctor.environment.preparation import outcome
-from ci_doctor.preload.job import prepare_job
+from ci_doctor.environment.preparation import Preparation, outcome, prepare
+from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.session import Session
 from ci_doctor.system.files.atomic import write_atomically
 
@@ -60,7 +60,7 @@ def setup_env(
     """
     session.claim()
     settings = read_settings(session, config_path, os.environ, flags)
-    preparation = prepare_job(settings, os.environ, dry_run=dry_run)
+    preparation = _prepare(settings, dry_run=dry_run)
     text = render(preparation.exports, ExportFormat(style))
     if output is not None:
         differs = exports_output.differs(text, output)
@@ -75,3 +75,12 @@ def setup_env(
     elif output is None and not (dry_run or session.as_json):
         exports_output.put(text)
     return code
+
+
+def _prepare(settings: SetupEnvSettings, *, dry_run: bool) -> Preparation:
+    if not settings.preload:
+        return prepare(settings, os.environ)
+    # Most jobs have no preload rule, and need not load that room.
+    from ci_doctor.preload.job import prepare_job
+
+    return prepare_job(settings, os.environ, dry_run=dry_run)
