@@ -117,10 +117,9 @@ def _files(directory: Path, *, skip: str | None) -> tuple[list[Path], list[str]]
     large: list[Path] = []
     skipped = directory / skip if skip else None
     for path, size in _regular_files(directory):
-        if size > BYTES_PER_FILE:
-            large.append(path)
-        elif path != skipped:
-            small.append(path)
+        if path == skipped:
+            continue
+        (small if size <= BYTES_PER_FILE else large).append(path)
 
     def rank(path: Path) -> tuple[bool, bool, Path]:
         return path.parent != directory, path.name not in _FIRST_FILES, path
