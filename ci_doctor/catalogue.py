@@ -2,10 +2,12 @@
 """All rooms' rules in one table, for `explain` and the docs alone. Pure."""
 
 from ci_doctor.correctness import rules as correctness
+from ci_doctor.environment import rules as environment
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.rules import RULES as NOT_YET_MOVED
+from ci_doctor.preload import rules as preload
 
 
 def all_rules() -> dict[str, Rule]:
@@ -23,4 +25,4 @@ def _rooms() -> tuple[tuple[Rule, ...], ...]:
         Rule(id=name, severity=Severity.ERROR, meaning=text.meaning, remedy=text.remedy)
         for name, text in NOT_YET_MOVED.items()
     ]
-    return (correctness.RULES, tuple(old), imports.RULES)
+    return (environment.RULES, preload.RULES, correctness.RULES, tuple(old), imports.RULES)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.preload.target import Target, choose_site_dir, former_targets
+from ci_doctor.preload.inspection import choose_site_dir, former_targets
+from ci_doctor.preload.target import Target
 
 
 def test_purelib_is_first_even_where_another_site_directory_precedes_it() -> None:

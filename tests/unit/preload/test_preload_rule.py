@@ -6,20 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.preload.rules import Preload, Rule, format_rule, merge, parse_rule
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, merge, parse_rule
 
 NAMES = st.sampled_from(["torch", "vllm.entrypoints.cli.main", "transformers", "a.b", "a"])
 PRELOADS = st.builds(
     Preload, module=NAMES, attributes=st.lists(st.sampled_from("ABC"), unique=True).map(tuple)
 )
-RULES = st.lists(st.builds(Rule, trigger=NAMES, preloads=st.lists(PRELOADS, min_size=1).map(tuple)))
+RULES = st.lists(
+    st.builds(PreloadRule, trigger=NAMES, preloads=st.lists(PRELOADS, min_size=1).map(tuple))
+)
 
 
 def test_rule_with_attributes_and_two_modules() -> None:
     rule = parse_rule(
         "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig;numpy"
     )
-    assert rule == Rule(
+    assert rule == PreloadRule(
         trigger="vllm.entrypoints.cli.main",
         preloads=(
             Preload(module="transformers", attributes=("GenerationConfig", "PretrainedConfig")),
@@ -83,7 +85,9 @@ def test_merge_unites_attributes_of_the_same_module() -> None:
 
 
 @given(RULES, RULES)
-def test_merging_the_same_again_changes_nothing(existing: list[Rule], new: list[Rule]) -> None:
+def test_merging_the_same_again_changes_nothing(
+    existing: list[PreloadRule], new: list[PreloadRule]
+) -> None:
     once = merge(existing, new)
     assert merge(once, new) == once
     assert merge((), once) == once
@@ -91,5 +95,5 @@ def test_merging_the_same_again_changes_nothing(existing: list[Rule], new: list[
 
 @given(PRELOADS, PRELOADS)
 def test_written_rule_reads_as_the_same_rule(first: Preload, second: Preload) -> None:
-    (rule,) = merge((), [Rule(trigger="trigger", preloads=(first, second))])
+    (rule,) = merge((), [PreloadRule(trigger="trigger", preloads=(first, second))])
     assert parse_rule(format_rule(rule)) == rule

@@ -7,26 +7,26 @@ import pytest
 
 from ci_doctor.preload.checks import CheckOutcome
 from ci_doctor.preload.interpreter import Answer
-from ci_doctor.preload.race import Played, judge_race
-from ci_doctor.preload.race_run import Run, read_run
-from ci_doctor.preload.rules import Preload, Rule
+from ci_doctor.preload.preload_rule import Preload, PreloadRule
+from ci_doctor.preload.race_judgement import Played, RaceRun, judge_race
+from ci_doctor.preload.race_run import read_run
 
 PRELOAD = Preload(module="lazy", attributes=("Config",))
-RULE = Rule(trigger="serve", preloads=(PRELOAD,))
+RULE = PreloadRule(trigger="serve", preloads=(PRELOAD,))
 PYTHON = Path("/a venv/bin/python")
-LOST = Run(
+LOST = RaceRun(
     executed=True,
     error="ImportError: cannot import name 'Config'",
     traceback="Traceback",
     replaced=True,
 )
-WON = Run(executed=True, replaced=True)
+WON = RaceRun(executed=True, replaced=True)
 TRACE = "ci-doctor preload: [7] serve: preloaded lazy (Config) in 0.1 s\n"
-SHIM = Run(executed=True, trace=TRACE, loaded_before=True)
+SHIM = RaceRun(executed=True, trace=TRACE, loaded_before=True)
 
 
 def judged(
-    control: tuple[Run, ...], with_shim: tuple[Run, ...], *, exposed: bool = True
+    control: tuple[RaceRun, ...], with_shim: tuple[RaceRun, ...], *, exposed: bool = True
 ) -> tuple[str, str]:
     played = Played(first="lazy", second="lazy", control=control, with_shim=with_shim)
     check = judge_race(RULE, PRELOAD, [played], exposed=exposed, python=PYTHON)
@@ -49,7 +49,7 @@ def test_mixed_control_says_how_often() -> None:
 
 
 @pytest.mark.parametrize("control", [(LOST, LOST), (WON, WON)], ids=["lost", "won"])
-def test_one_failure_with_the_shim_is_a_failure(control: tuple[Run, ...]) -> None:
+def test_one_failure_with_the_shim_is_a_failure(control: tuple[RaceRun, ...]) -> None:
     outcome, sentence = judged(control, (SHIM, LOST))
 
     assert (outcome, "with the shim 1 of 2 runs fail: ImportError" in sentence) == ("failed", True)
@@ -69,13 +69,13 @@ def test_run_that_goes_well_without_a_preload_is_a_failure() -> None:
     [
         ((WON, WON), False, "looks again after waiting"),
         ((WON, WON), True, "found in what was there before"),
-        ((Run(executed=True),) * 2, True, "does not replace itself"),
+        ((RaceRun(executed=True),) * 2, True, "does not replace itself"),
         ((SHIM, SHIM), True, "is loaded already when serve runs"),
     ],
     ids=["fixed-interpreter", "not-missed", "plain", "loaded-before"],
 )
 def test_control_that_never_fails_says_why_and_that_the_shim_can_go(
-    control: tuple[Run, ...], exposed: bool, why: str
+    control: tuple[RaceRun, ...], exposed: bool, why: str
 ) -> None:
     outcome, sentence = judged(control, (SHIM, SHIM), exposed=exposed)
 
@@ -89,13 +89,11 @@ def test_remedy_can_be_pasted() -> None:
 
     check = judge_race(RULE, PRELOAD, [played], exposed=False, python=PYTHON)
 
-    assert (
-        check.remedy == "take the shim out: ci-doctor preload remove --python '/a venv/bin/python'"
-    )
+    assert check.remedy == "remove the shim: ci-doctor preload remove --python '/a venv/bin/python'"
 
 
 def test_race_of_another_pair_of_the_rule_is_named() -> None:
-    rule = Rule(trigger="serve", preloads=(PRELOAD, Preload(module="other")))
+    rule = PreloadRule(trigger="serve", preloads=(PRELOAD, Preload(module="other")))
     alone = Played(first="lazy", second="lazy", control=(WON,), with_shim=(SHIM,))
     pair = Played(first="lazy", second="other", control=(LOST,), with_shim=(SHIM,))
 
@@ -106,13 +104,13 @@ def test_race_of_another_pair_of_the_rule_is_named() -> None:
 
 
 def test_trigger_that_was_loaded_before_or_cannot_be_proves_nothing() -> None:
-    there, broken = Run(loaded_before=True), Run(error="ImportError: no parent")
+    there, broken = RaceRun(loaded_before=True), RaceRun(error="ImportError: no parent")
     assert judged((there,), (there,))[0] == "void"
     assert judged((broken,), (broken,))[0] == "void"
 
 
 def test_trigger_that_another_finder_serves_is_a_failure() -> None:
-    assert judged((Run(),), (Run(),))[0] == "failed"
+    assert judged((RaceRun(),), (RaceRun(),))[0] == "failed"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.environment.backends import Backend
-from ci_doctor.environment.project import Project, read_project
+from ci_doctor.environment.backends.hatchling import HATCH_VCS
+from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
+from ci_doctor.environment.detection import read_project
+from ci_doctor.environment.packaging_files import scm_table
+from ci_doctor.environment.project import Project
 from ci_doctor.errors import UsageError
 
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools", "setuptools-scm"]\nbuild-backend = "setuptools.build_meta"\n'
@@ -21,8 +24,8 @@ def project_of(directory: Path, **files: str) -> Project:
 
 def test_a_table_for_setuptools_scm_asks_for_it(tmp_path: Path) -> None:
     project = project_of(tmp_path, pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n")
-    assert (project.backend, project.name, project.reads_generic) == (
-        Backend.SETUPTOOLS_SCM,
+    assert (project.source, project.name, project.reads_generic) == (
+        SETUPTOOLS_SCM,
         "My--Pkg..x",
         False,
     )
@@ -33,23 +36,24 @@ def test_the_table_of_the_library_itself_does_too(tmp_path: Path) -> None:
         tmp_path,
         pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.vcs-versioning]\nlocal_scheme = 'dirty-tag'\n",
     )
-    assert project.backend is Backend.SETUPTOOLS_SCM
-    assert project.scm_table == {"local_scheme": "dirty-tag"}
+    assert project.source is SETUPTOOLS_SCM
+    assert scm_table(project.pyproject) == {"local_scheme": "dirty-tag"}
 
 
 @pytest.mark.parametrize(
-    ("requirement", "backend"),
+    ("requirement", "is_scm"),
     [
-        ("setuptools-scm", Backend.FIXED),
-        ("setuptools_scm [simple] >= 9.2", Backend.SETUPTOOLS_SCM),
-        ("setuptools-scm[toml]>=8", Backend.FIXED),
+        ("setuptools-scm", False),
+        ("setuptools_scm [simple] >= 9.2", True),
+        ("setuptools-scm[toml]>=8", False),
     ],
 )
 def test_a_requirement_alone_asks_only_with_the_extra(
-    tmp_path: Path, requirement: str, backend: Backend
+    tmp_path: Path, requirement: str, is_scm: bool
 ) -> None:
     toml = f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n{DYNAMIC}'
-    assert project_of(tmp_path, pyproject__toml=toml).backend is backend
+    project = project_of(tmp_path, pyproject__toml=toml)
+    assert (project.source is SETUPTOOLS_SCM, project.is_fixed) == (is_scm, not is_scm)
 
 
 def test_get_version_without_a_name_reads_only_the_generic_variable(tmp_path: Path) -> None:
@@ -73,9 +77,9 @@ def test_get_version_with_a_name_reads_the_scoped_one(tmp_path: Path) -> None:
 def test_the_keyword_takes_the_name_from_setup_cfg(tmp_path: Path) -> None:
     script = "from setuptools import setup\nsetup(use_scm_version=True, name='from-setup')\n"
     project = project_of(tmp_path, setup__py=script, setup__cfg="[metadata]\nname = from-cfg\n")
-    assert (project.name, project.backend, project.reads_generic) == (
+    assert (project.name, project.source, project.reads_generic) == (
         "from-cfg",
-        Backend.SETUPTOOLS_SCM,
+        SETUPTOOLS_SCM,
         False,
     )
 
@@ -93,7 +97,7 @@ def test_hatch_vcs_from_pyproject_and_from_its_own_file(tmp_path: Path) -> None:
     settings = 'source = "vcs"\ntag-pattern = "v(.*)"\nraw-options = {local_scheme = "dirty-tag"}\n'
     first = project_of(tmp_path, pyproject__toml=f"{toml}[tool.hatch.version]\n{settings}")
     assert first.options == {"local_scheme": "dirty-tag", "tag_regex": "v(.*)"}
-    assert (first.backend, first.reads_generic) == (Backend.HATCH_VCS, True)
+    assert (first.source, first.reads_generic) == (HATCH_VCS, True)
     assert (
         project_of(tmp_path, pyproject__toml=toml, hatch__toml=f"[version]\n{settings}").options
         == first.options
@@ -105,21 +109,16 @@ def test_pdm_backend(tmp_path: Path) -> None:
     assert project_of(
         tmp_path, pyproject__toml=f'{toml}source = "scm"\ntag_filter = "v*"'
     ).options == {"tag_filter": "v*"}
-    assert (
-        project_of(tmp_path, pyproject__toml=f'{toml}source = "file"\npath = "x.py"').backend
-        is Backend.FIXED
-    )
-    assert (
-        project_of(tmp_path, pyproject__toml=f'{toml}source = "call"\ngetter = "x:y"').backend
-        is Backend.UNSUPPORTED
-    )
+    assert project_of(tmp_path, pyproject__toml=f'{toml}source = "file"\npath = "x.py"').is_fixed
+    called = project_of(tmp_path, pyproject__toml=f'{toml}source = "call"\ngetter = "x:y"')
+    assert (called.source, called.is_fixed) == (None, False)
 
 
 def test_scikit_build_core_by_its_provider(tmp_path: Path) -> None:
     toml = f'[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n{DYNAMIC}[tool.setuptools_scm]\n'
     provider = '[tool.scikit-build.metadata.version]\nprovider = "scikit_build_core.metadata.setuptools_scm"\n'
-    assert project_of(tmp_path, pyproject__toml=toml + provider).backend is Backend.SETUPTOOLS_SCM
-    assert project_of(tmp_path, pyproject__toml=toml).backend is Backend.FIXED
+    assert project_of(tmp_path, pyproject__toml=toml + provider).source is SETUPTOOLS_SCM
+    assert project_of(tmp_path, pyproject__toml=toml).is_fixed
 
 
 def test_a_backend_in_the_tree_is_the_one_it_wraps(tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ def test_a_backend_in_the_tree_is_the_one_it_wraps(tmp_path: Path) -> None:
         SETUPTOOLS.replace("setuptools.build_meta", "own_backend")
         + f'backend-path = ["."]\n{DYNAMIC}[tool.setuptools_scm]\n'
     )
-    assert project_of(tmp_path, pyproject__toml=toml).backend is Backend.SETUPTOOLS_SCM
+    assert project_of(tmp_path, pyproject__toml=toml).source is SETUPTOOLS_SCM
 
 
 @pytest.mark.parametrize(
@@ -149,7 +148,7 @@ def test_other_tools_are_named_with_what_would_help(
     tmp_path: Path, files: dict[str, str], tool: str, word: str
 ) -> None:
     project = project_of(tmp_path, **files)
-    assert (project.backend, project.tool) == (Backend.UNSUPPORTED, tool)
+    assert (project.source, project.tool) == (None, tool)
     assert word in (project.advice or "")
 
 
@@ -170,7 +169,7 @@ def test_a_version_that_stands_in_a_file_needs_no_pin(
     tmp_path: Path, files: dict[str, str], version: str | None
 ) -> None:
     project = project_of(tmp_path, **files)
-    assert (project.backend, project.version) == (Backend.FIXED, version)
+    assert (project.is_fixed, project.version) == (True, version)
 
 
 @pytest.mark.parametrize(
@@ -185,12 +184,12 @@ def test_a_version_of_setuptools_own_dynamic_table_overwrites_that_of_setuptools
     tmp_path: Path, script: str
 ) -> None:
     toml = f'{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n[tool.setuptools.dynamic]\nversion = {{file = "VERSION"}}\n'
-    assert project_of(tmp_path, pyproject__toml=toml, setup__py=script).backend is Backend.FIXED
+    assert project_of(tmp_path, pyproject__toml=toml, setup__py=script).is_fixed
 
 
 def test_that_table_is_nothing_where_the_version_is_not_dynamic(tmp_path: Path) -> None:
     toml = f'{SETUPTOOLS}[tool.setuptools_scm]\n[tool.setuptools.dynamic]\nversion = {{file = "VERSION"}}\n'
-    assert project_of(tmp_path, pyproject__toml=toml).backend is Backend.SETUPTOOLS_SCM
+    assert project_of(tmp_path, pyproject__toml=toml).source is SETUPTOOLS_SCM
 
 
 def test_a_link_to_a_project_is_the_project(tmp_path: Path) -> None:
