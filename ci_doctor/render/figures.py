@@ -33,12 +33,14 @@ def duration(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in SI units: `812 B`, `340 kB`, `1.2 MB`."""
+    """Bytes in SI units: `812 B`, `340 kB`, `1.2 MB`, `3.2 GB`."""
     if count < 1000:
         return f"{count} B"
     if count < _MOST_KB:
         return f"{count / 1000:.0f} kB"
-    return f"{count / 1_000_000:.1f} MB"
+    if count < 999_950_000:
+        return f"{count / 1_000_000:.1f} MB"
+    return f"{count / 1_000_000_000:.1f} GB"
 
 
 def percent(share: float) -> str:

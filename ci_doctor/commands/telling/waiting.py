@@ -8,7 +8,7 @@ from ci_doctor.commands.telling.line import Line, LineKind, Span
 from ci_doctor.render.figures import duration
 
 if TYPE_CHECKING:
-    from ci_doctor.services.wait.waiting import WaitProgress
+    from ci_doctor.services.wait.waited import WaitProgress
 
 _QUIET_S = 2.0  # a wait that ends sooner needs no word
 
@@ -26,8 +26,8 @@ class WaitSource:
         if event.waited_s < _QUIET_S:
             return
         self._status = f"waiting for {event.name}, {duration(event.waited_s)}"
-        if event.seen:
-            self._status += f": {event.seen}"
+        if event.answer:
+            self._status += f": {event.answer}"
         yield Line(self._status, LineKind.STATUS)
 
     def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.commands.telling.waiting import WaitSource
-from ci_doctor.services.wait.waiting import WaitProgress
+from ci_doctor.services.wait.waited import WaitProgress
 from tests.unit.commands.telling.events import live, taken
 
 
 def progress(waited_s: float, seen: str = "") -> WaitProgress:
-    return WaitProgress(name="pid 7", waited_s=waited_s, seen=seen)
+    return WaitProgress(name="pid 7", waited_s=waited_s, answer=seen)
 
 
 def test_a_short_wait_shows_nothing() -> None:
