@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
@@ -24,10 +25,10 @@ def read_settings(
 
     The session gets the repository's own exit codes. Raises ConfigError.
     """
-    loaded = config.load(config_path, Path.cwd())
+    loaded = load_config(config_path, Path.cwd())
     codes, _ = read_exit_codes(loaded, environ)
     session.policy = ExitPolicy(codes=codes)
-    settings, origins = config.decode(
+    settings, origins = decode_section(
         loaded, "setup-env", SetupEnvSettings, environ=environ, flags=flags
     )
 
@@ -35,7 +36,7 @@ def read_settings(
         # The name of an interpreter without a slash is looked up on PATH.
         if name == "pythons" and "/" not in word:
             return word
-        return str(config.path_in(loaded, origins[name], word))
+        return str(path_in(loaded, origins[name], word))
 
     return replace(
         settings,
