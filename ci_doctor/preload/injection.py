@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.preload.preload_rule import PreloadRule, format_rule
+from ci_doctor.preload.preload_rule import PreloadRule, format_rules
 
 INJECT = "CI_DOCTOR_INJECT"
 RULES = "CI_DOCTOR_PRELOAD_RULES"
@@ -30,8 +30,7 @@ def injected(environ: Mapping[str, str], files: Sequence[Path], **variables: str
     # An empty entry stays: it is the working directory. An empty variable has none.
     path = before.split(os.pathsep) if before else []
     entries = [folder, *(entry for entry in path if entry != folder)]
-    executed = [file for file in environ.get(INJECT, "").split(os.pathsep) if file]
-    executed += [str(file) for file in files]
+    executed = [*filter(None, environ.get(INJECT, "").split(os.pathsep)), *map(str, files)]
     return {
         **environ,
         "PYTHONPATH": os.pathsep.join(entries),
@@ -42,5 +41,5 @@ def injected(environ: Mapping[str, str], files: Sequence[Path], **variables: str
 
 def with_rules(environ: Mapping[str, str], rules: Sequence[PreloadRule]) -> dict[str, str]:
     """`environ` in which every Python preloads by `rules`, besides those that it has already."""
-    texts = [*environ.get(RULES, "").split(), *(format_rule(rule) for rule in rules)]
+    texts = [*environ.get(RULES, "").split(), *format_rules(rules)]
     return injected(environ, _PRELOAD_FILES, **{RULES: " ".join(dict.fromkeys(texts))})

@@ -113,16 +113,14 @@ def _each(
     pythons: Sequence[Path | Refused], plan: TargetPlan, *, dry_run: bool, with_former: bool = False
 ) -> tuple[Result, ...]:
     candidates = _targets(pythons, with_former=with_former)
-    locked = () if dry_run else [each for each in candidates if isinstance(each, Target)]
-    with _alone_in(locked):
-        results = [_planned(each, plan) for each in candidates]
+    with contextlib.ExitStack() as locks:
+        if not dry_run:
+            locks.enter_context(_alone_in(candidates))
+        results = [_planned(candidate, plan) for candidate in candidates]
         planned = [result for result in results if isinstance(result, InstallResult)]
         if dry_run or len(planned) < len(results):
             return tuple(results)
-        failed = _apply_all(planned)
-    if failed is None:
-        return tuple(planned)
-    return tuple(failed if result.target == failed.target else result for result in planned)
+        return _applied(planned)
 
 
 def _planned(candidate: Target | Refused, plan: TargetPlan) -> Result:
@@ -134,21 +132,22 @@ def _planned(candidate: Target | Refused, plan: TargetPlan) -> Result:
         return Refused(python=candidate.python, error=error, target=candidate)
 
 
-def _apply_all(results: Sequence[InstallResult]) -> Refused | None:
-    """Carry out all; if one fails, put everything back and return that one."""
+def _applied(results: Sequence[InstallResult]) -> tuple[Result, ...]:
+    """Carry out all; if one fails, put everything back, and that one is refused."""
     snapshots: list[SiteSnapshot] = []
-    for result in results:
+    for number, result in enumerate(results):
         target = result.target
         try:
             snapshots.append(remember(result.actions, target))
             apply(result.actions, target)
         except CiDoctorError as error:
             _put_back(snapshots)
-            return Refused(python=target.python, error=error, target=target)
+            failed = Refused(python=target.python, error=error, target=target)
+            return (*results[:number], failed, *results[number + 1 :])
         except BaseException:
             _put_back(snapshots)
             raise
-    return None
+    return tuple(results)
 
 
 def _put_back(snapshots: Sequence[SiteSnapshot]) -> None:
@@ -184,13 +183,14 @@ def _all(results: Sequence[Result]) -> tuple[InstallResult, ...]:
 
 
 @contextlib.contextmanager
-def _alone_in(targets: Sequence[Target]) -> Iterator[None]:
+def _alone_in(candidates: Sequence[Target | Refused]) -> Iterator[None]:
     """Wait until no other ci-doctor changes these targets: one must not overwrite another's rules.
 
     The lock is on the directory itself, so it leaves no file, and it ends with this process. The
     directories are locked in one order, so that two processes never wait for each other.
     """
     with contextlib.ExitStack() as locks:
+        targets = [each for each in candidates if isinstance(each, Target)]
         for site_dir in sorted(os.path.realpath(target.site_dir) for target in targets):
             with contextlib.suppress(OSError):  # a file system without locks
                 descriptor = os.open(site_dir, os.O_RDONLY | os.O_DIRECTORY)

@@ -27,22 +27,27 @@ def find_interpreters(
 
     A named one that does not exist is a refusal among the others. Raises UsageError if there is none.
     """
-    projects = [Path(project) for project in named.projects]
     if not named.pythons and not named.venvs:
-        defaults = [target.python for target in choose_targets((), (), projects, environ)]
-        if not defaults:
-            raise UsageError("no interpreter found", hint="name one: --venv DIR or --python PY")
-        return list(defaults)
-    words: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
-    words += [((python,), ()) for python in named.pythons]
-    words += [((), (venv,)) for venv in named.venvs]
+        return _defaults(named, environ)
     interpreters: list[Path | Refused] = []
     # One by one, so that one that is missing does not hide the others.
-    for pythons, venvs in words:
-        try:
-            targets = choose_targets(pythons, venvs, projects, environ)
-        except UsageError as error:
-            interpreters.append(Refused(python=Path(*pythons, *venvs), error=error))
-        else:
-            interpreters += [target.python for target in targets]
+    for word in named.pythons:
+        interpreters += _named(Interpreters(pythons=(word,)), word, environ)
+    for word in named.venvs:
+        interpreters += _named(Interpreters(venvs=(word,)), word, environ)
     return interpreters
+
+
+def _defaults(named: Interpreters, environ: Mapping[str, str]) -> list[Path | Refused]:
+    targets = choose_targets((), (), list(map(Path, named.projects)), environ)
+    if not targets:
+        raise UsageError("no interpreter found", hint="name one: --venv DIR or --python PY")
+    return [target.python for target in targets]
+
+
+def _named(one: Interpreters, word: str, environ: Mapping[str, str]) -> list[Path | Refused]:
+    try:
+        targets = choose_targets(one.pythons, one.venvs, (), environ)
+    except UsageError as error:
+        return [Refused(python=Path(word), error=error)]
+    return [target.python for target in targets]

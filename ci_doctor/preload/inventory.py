@@ -102,20 +102,25 @@ def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
     `name` is the file's own module, if it is one. Costliest first; nothing below NAMED_US.
     """
     below = [each for each in imports if each.name != name]
-    top = min((each.depth for each in below), default=0)
-    costs: dict[str, int] = {}
-    for each in below:
-        if each.depth == top:
-            costs[each.name] = costs.get(each.name, 0) + each.cumulative_us
+    costs = _direct_costs(below)
     packages = {module.partition(".")[0] for module in costs}
-    total = sum(costs.values())
     ranking = list(by_package(below).items())
     package, own_us = ranking[0] if ranking else ("", 0)
     # Behind a thin wrapper: the wrapper alone would explain nothing.
-    if own_us * 3 > total and package not in packages:
+    if own_us * 3 > sum(costs.values()) and package not in packages:
         costs[package] = own_us
-    costliest = sorted(costs.items(), key=lambda item: -item[1])
-    return {module: cost for module, cost in costliest if cost >= NAMED_US}
+    costliest = sorted(costs, key=costs.__getitem__, reverse=True)
+    return {module: costs[module] for module in costliest if costs[module] >= NAMED_US}
+
+
+def _direct_costs(imports: Sequence[Imported]) -> dict[str, int]:
+    """Microseconds of the imports that no other one of `imports` caused, with all that they caused."""
+    costs: dict[str, int] = {}
+    top = min((each.depth for each in imports), default=0)
+    for each in imports:
+        if each.depth == top:
+            costs[each.name] = costs.get(each.name, 0) + each.cumulative_us
+    return costs
 
 
 def in_words(imports: Mapping[str, int]) -> str:

@@ -21,7 +21,7 @@ from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.isolation import isolation
 from ci_doctor.preload.outcome.change import changing
-from ci_doctor.preload.preload_rule import format_rule
+from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.presets import rules_of
 from ci_doctor.preload.result import InstallResult
 
@@ -44,17 +44,19 @@ def prepare_job(
         )
     pythons = [target.python for target in preparation.targets]
     results = install_shims(pythons, rules_of(settings.preload), dry_run=dry_run)
-    changed: list[str] = []
-    findings: list[Finding] = []
+    changed = list(preparation.changed)
+    findings = list(preparation.findings)
+    rows = []
     for result in results:
         changed += [str(action.path) for action in changing(result)]
         findings += result.findings
+        rows.append(_row(result))
     findings += [_own_interpreter(each) for each in preparation.targets if _is_unintended(each)]
-    table = Table(title="Preload", rows=tuple(_row(result) for result in results))
+    table = Table(title="Preload", rows=tuple(rows))
     return replace(
         preparation,
-        changed=(*preparation.changed, *changed),
-        findings=(*preparation.findings, *findings),
+        changed=tuple(changed),
+        findings=tuple(findings),
         tables=(*preparation.tables, table),
     )
 
@@ -79,7 +81,7 @@ def prepare_command(
     if not texts:
         return prepared, preparation
     rules = rules_of(texts)
-    lines = tuple(format_rule(rule) for rule in rules)
+    lines = format_rules(rules)
     limits = (
         "for this command and what it starts, by PYTHONPATH; "
         "a Python with -I, -E or -S is not reached"

@@ -70,10 +70,11 @@ def plan_install(
     elif target.externally_managed or not target.writable:
         return tuple(actions)
     *sources, path_file = actions
-    stale = set()
-    for action in sources:
-        if compile_anew or action.state is not FileState.UNCHANGED:
-            stale.add(action.path.name)
+    stale = {
+        action.path.name
+        for action in sources
+        if compile_anew or action.state is not FileState.UNCHANGED
+    }
     return (*_clear(state.cut_off), *sources, *_compile(target, stale), path_file)
 
 
@@ -101,16 +102,21 @@ def plan_remove(target: Target) -> tuple[WriteFile, ...]:
     if state.is_empty:
         return ()
     _refuse_unwritable(target)
-    names = [name for name in reversed(FILES) if name in state.contents and name != MANIFEST]
-    actions = [_remove(target.site_dir / name, "a file of the shim") for name in names]
+    *before, _manifest = reversed(FILES)
+    actions = [*_remove_files(target, state, before)]
     actions += [_remove(path, "its bytecode") for path in state.compiled]
     actions += _clear(state.cut_off)
     made_cache = state.manifest.made_cache if state.manifest else True
     if state.has_cache and made_cache and not state.shared_cache:
         actions.append(_remove(target.site_dir / CACHE, "was made for its bytecode"))
-    if MANIFEST in state.contents:
-        actions.append(_remove(target.site_dir / MANIFEST, "a file of the shim"))
+    actions += _remove_files(target, state, (MANIFEST,))
     return tuple(actions)
+
+
+def _remove_files(target: Target, state: SiteState, names: Sequence[str]) -> Iterator[WriteFile]:
+    for name in names:
+        if name in state.contents:
+            yield _remove(target.site_dir / name, "a file of the shim")
 
 
 def _not_yet_right(state: SiteState, files: Mapping[str, bytes]) -> Mapping[str, FileCondition]:

@@ -54,6 +54,11 @@ def format_rule(rule: PreloadRule) -> str:
     return f"{rule.trigger}={';'.join(modules)}"
 
 
+def format_rules(rules: Iterable[PreloadRule]) -> tuple[str, ...]:
+    """The text of each rule."""
+    return tuple(map(format_rule, rules))
+
+
 def merge(existing: Iterable[PreloadRule], new: Iterable[PreloadRule]) -> tuple[PreloadRule, ...]:
     """One rule per trigger, sorted by trigger; modules and attributes united, each in its first order.
 

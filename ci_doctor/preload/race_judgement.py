@@ -46,7 +46,7 @@ class Played(Struct, frozen=True, kw_only=True):
     @property
     def lost(self) -> int:
         """How many runs without the shim failed."""
-        return sum(bool(run.error) for run in self.control)
+        return len([run for run in self.control if run.error])
 
     @property
     def title(self) -> str:
@@ -63,11 +63,12 @@ def judge_race(
 
     `exposed`: whether this interpreter can lose the race of a module that replaces itself.
     """
-    unreached: list[RaceRun] = []
+    every: list[RaceRun] = []
     with_shim: list[RaceRun] = []
     for each in played:
-        unreached += [run for run in (*each.control, *each.with_shim) if not run.executed]
+        every += (*each.control, *each.with_shim)
         with_shim += each.with_shim
+    unreached = [run for run in every if not run.executed]
     if unreached:
         return _out_of_reach(rule, preload, unreached, python)
     bad = [run for run in with_shim if run.error or not has_preloaded(run, rule, preload)]

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.preload.preload_rule import PreloadRule, format_rule, parse_rule
+from ci_doctor.preload.preload_rule import PreloadRule, format_rules, parse_rule
 
 # History: 1 = first form (2026-11); 2 = `made_cache` (2026-11). An older form is read, and written
 # anew.
@@ -81,8 +81,7 @@ def make_manifest(
             digests[name] = recorded
         else:
             digests[name] = (current,)
-    texts = tuple(format_rule(rule) for rule in rules)
-    return Manifest(rules=texts, sha256=digests, made_cache=made_cache)
+    return Manifest(rules=format_rules(rules), sha256=digests, made_cache=made_cache)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

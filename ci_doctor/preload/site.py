@@ -132,12 +132,13 @@ def _condition(path: Path, content: bytes | None, manifest: Manifest | None) -> 
     if content is None:
         occupied = path.is_symlink() or path.exists()
         return FileCondition.NOT_A_FILE if occupied else FileCondition.ABSENT
-    if path.name == MANIFEST:
-        return FileCondition.OURS if manifest else FileCondition.FOREIGN
-    if OWNER_LINE.encode() not in content.splitlines()[:2]:
+    names_us = path.name == MANIFEST or OWNER_LINE.encode() in content.splitlines()[:2]
+    if not names_us:
         return FileCondition.FOREIGN
-    digests = manifest.sha256.get(path.name, ()) if manifest else ()
-    return FileCondition.OURS if digest(content) in digests else FileCondition.EDITED
+    if manifest is None:
+        return FileCondition.FOREIGN if path.name == MANIFEST else FileCondition.EDITED
+    is_written = path.name == MANIFEST or digest(content) in manifest.sha256.get(path.name, ())
+    return FileCondition.OURS if is_written else FileCondition.EDITED
 
 
 def _read(path: Path) -> bytes:

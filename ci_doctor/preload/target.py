@@ -21,3 +21,8 @@ class Target(Struct, frozen=True, kw_only=True):
     cache_tag: str | None = None
     magic: str = ""
     prefix: Path | None = None
+
+    @property
+    def version_text(self) -> str:
+        """Such as `3.12.1`."""
+        return ".".join(map(str, self.version))

@@ -43,11 +43,11 @@ sys.meta_path.insert(0, Finder)
 RULE = "server.entry.cli=lazy:Config"
 
 
-@pytest.fixture
 def rule_id(check: Check) -> str | None:
     return check.rule.id if check.rule else None
 
 
+@pytest.fixture
 def venv(tmp_path: Path) -> Venv:
     return Venv(interpreters()["own"], tmp_path / "v")
 

@@ -16,7 +16,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.install import install_each, remove_each
 from ci_doctor.preload.interpreters import Interpreters, find_interpreters
 from ci_doctor.preload.outcome.refused import refusal_fact, refusal_table, site_dir_of, worst
-from ci_doctor.preload.preload_rule import format_rule
+from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.presets import require_rules
 from ci_doctor.preload.result import InstallResult, Refused, Result
 from ci_doctor.render.figures import amount
@@ -86,26 +86,32 @@ def changing(result: Result) -> list[WriteFile]:
 
 def _outcome(change: _Change) -> Outcome:
     refused = change.refused
-    changed: list[str] = []
-    if not refused:
-        for result in change.results:
-            changed += [str(action.path) for action in changing(result)]
+    changed = () if refused else tuple(_changed(change.results))
     verdict, error = worst(refused) if refused else (Verdict.PASS, None)
     if change.dry_run and not refused:
         verdict = None
+    tables: list[Table] = []
+    cases: list[Case] = []
+    facts: list[ChangeFact] = []
+    for result in change.results:
+        tables.append(_table(change, result))
+        cases.append(_case(change, result))
+        facts.append(_fact(change, result))
     return Outcome(
         verdict=verdict,
         error=error,
         summary=_summary(change, len(changed)),
         findings=tuple(_findings(change.results)),
-        tables=tuple(_table(change, result) for result in change.results),
-        cases=tuple(_case(change, result) for result in change.results),
-        facts=ChangeFacts(
-            targets=tuple(_fact(change, result) for result in change.results),
-            changed=tuple(changed),
-            dry_run=change.dry_run,
-        ),
+        tables=tuple(tables),
+        cases=tuple(cases),
+        facts=ChangeFacts(targets=tuple(facts), changed=changed, dry_run=change.dry_run),
     )
+
+
+def _changed(results: Sequence[Result]) -> Iterator[str]:
+    for result in results:
+        for action in changing(result):
+            yield str(action.path)
 
 
 def _findings(results: Sequence[Result]) -> Iterator[Finding]:
@@ -128,10 +134,10 @@ def _table(change: _Change, result: Result) -> Table:
         return refusal_table(result)
     target = result.target
     rows = [
-        row(change.state(result), f"Python {_version(target.version)}"),
+        row(change.state(result), f"Python {target.version_text}"),
         row("site directory", str(target.site_dir)),
     ]
-    rows += [row("rule", format_rule(rule)) for rule in result.rules]
+    rows += [row("rule", text) for text in format_rules(result.rules)]
     for action in changing(result):
         name = _name(action, target.site_dir)
         # The reasons are for those who decide; afterwards the names are enough.
@@ -156,22 +162,18 @@ def _fact(change: _Change, result: Result) -> ChangeFact:
             state="refused",
             refused=refusal_fact(result.error),
         )
-    actions = []
-    for action in result.actions:
-        fact = ActionFact(path=str(action.path), state=str(action.state), why=action.why)
-        actions.append(fact)
     return ChangeFact(
         python=str(result.target.python),
-        version=_version(result.target.version),
+        version=result.target.version_text,
         site_dir=str(result.target.site_dir),
         state=change.state(result),
-        rules=tuple(format_rule(rule) for rule in result.rules),
-        actions=tuple(actions),
+        rules=format_rules(result.rules),
+        actions=tuple(map(_action, result.actions)),
     )
 
 
-def _version(version: tuple[int, int, int]) -> str:
-    return ".".join(str(part) for part in version)
+def _action(action: WriteFile) -> ActionFact:
+    return ActionFact(path=str(action.path), state=str(action.state), why=action.why)
 
 
 def _name(action: WriteFile, site_dir: Path) -> str:

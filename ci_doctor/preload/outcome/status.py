@@ -15,7 +15,7 @@ from ci_doctor.model.table import Row, Table, row, seconds
 from ci_doctor.preload.interpreters import Interpreters, find_interpreters
 from ci_doctor.preload.inventory import Inventory, StartFile, in_words, inventory
 from ci_doctor.preload.outcome.refused import refusal_fact, refusal_table, site_dir_of, worst
-from ci_doctor.preload.preload_rule import format_rule
+from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.result import Refused
 from ci_doctor.preload.shim_files import PATH_FILE
 from ci_doctor.preload.status import ShimStatus, status_each
@@ -110,8 +110,8 @@ def _rows(shim: ShimStatus, *, is_former: bool) -> Iterator[Row]:
             "of an earlier minor version",
             "this interpreter does not read it; `ci-doctor preload remove` clears it",
         )
-    for rule in shim.rules:
-        yield row("rule", format_rule(rule))
+    for text in format_rules(shim.rules):
+        yield row("rule", text)
     if not shim.rules:
         yield row("no rule")
     for name, condition in shim.files.items():
@@ -149,31 +149,32 @@ def _fact(report: _Report) -> ShimFact:
     shim = report.shim
     return ShimFact(
         python=str(shim.target.python),
-        version=".".join(str(part) for part in shim.target.version),
+        version=shim.target.version_text,
         site_dir=str(shim.target.site_dir),
         state="former" if report.start is None else "asked",
         installed=shim.installed,
         outdated=shim.outdated,
-        rules=tuple(format_rule(rule) for rule in shim.rules),
-        files={name: str(condition) for name, condition in shim.files.items()},
-        cut_off=tuple(str(path) for path in shim.cut_off),
+        rules=format_rules(shim.rules),
+        files=dict(shim.files),
+        cut_off=tuple(map(str, shim.cut_off)),
         start_up=None if report.start is None else _start_up(report.start),
     )
 
 
 def _start_up(start: Inventory) -> tuple[tuple[StartFileFact, ...], tuple[NeverRunFact, ...]]:
-    files = []
-    for file in start.files:
-        fact = StartFileFact(
-            path=file.path,
-            lines=file.lines,
-            cost_us=file.cost_us,
-            imports=file.imports,
-            everywhere=file.everywhere,
-        )
-        files.append(fact)
+    files = tuple(map(_start_file, start.files))
     never = tuple(NeverRunFact(path=each.path, by=each.by) for each in start.never)
-    return tuple(files), never
+    return files, never
+
+
+def _start_file(file: StartFile) -> StartFileFact:
+    return StartFileFact(
+        path=file.path,
+        lines=file.lines,
+        cost_us=file.cost_us,
+        imports=file.imports,
+        everywhere=file.everywhere,
+    )
 
 
 def _refused(result: Refused) -> ShimFact:
