@@ -20,7 +20,7 @@ from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import figures
-from ci_doctor.services.check import start_order
+from ci_doctor.services.start_order import start_order
 from ci_doctor.system.secrets.redaction import Redactor
 
 # Verdicts that rest on answers. Green runs alone would make the archive a biased sample.

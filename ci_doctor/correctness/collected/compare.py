@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads samples that another program collected, and compares them: the library entry of `compare`."""
+"""Reads samples of another program and compares them: the library entry of `compare`."""
 
 from msgspec import Struct
 

@@ -105,12 +105,15 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
 
 def _sample_error(value: dict[str, Any]) -> str | None:
     """Why a sample holds no answer; None if it holds one."""
+    error = value.get("error")
     output = value.get("output")
-    if value.get("error") is not None or not isinstance(output, dict):
-        return str(value.get("error") or "no answer")
+    if error is not None or not isinstance(output, dict):
+        return str(error or "no answer")
     choices = output.get("choices")
-    if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
+    if not isinstance(choices, list):
         return "no `choices` in the answer"
+    if not all(isinstance(choice, dict) for choice in choices):
+        return "a choice in the answer is no object"
     return None
 
 
@@ -190,9 +193,17 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _text_entry(identity: str | None, texts: list[str]) -> Entry:
-    choices = [{"index": index, "text": text} for index, text in enumerate(texts)]
+    choices = []
+    for index, text in enumerate(texts):
+        choice = {"index": index, "text": text}
+        choices.append(choice)
     output = {"choices": choices}
-    return Entry(id=identity, output=output, digest=digest(output), empty=not any(texts))
+    return Entry(
+        id=identity,
+        output=output,
+        digest=digest(output),
+        empty=not any(texts),
+    )
 
 
 _READERS = {

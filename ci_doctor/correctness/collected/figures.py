@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of collected samples for programs, and for the page that draws them. Pure."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from ci_doctor.correctness.collected.counts import cluster_names, kind_counts
@@ -99,8 +98,11 @@ def _divergence(differences: Sequence[CollectedDifference]) -> DivergencePositio
 
 
 def _by_hardness(differences: Sequence[CollectedDifference]) -> dict[str, int]:
-    counts = Counter(difference.divergence.hardness for difference in differences)
-    return {str(hardness): counts[hardness] for hardness in Hardness}
+    counts = dict.fromkeys(map(str, Hardness), 0)
+    for difference in differences:
+        hardness = str(difference.divergence.hardness)
+        counts[hardness] += 1
+    return counts
 
 
 def _aligned(difference: CollectedDifference) -> AlignedAnswers:

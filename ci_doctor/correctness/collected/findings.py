@@ -14,7 +14,7 @@ from ci_doctor.correctness.collected.differences import (
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.settle import Collected
 from ci_doctor.correctness.report.start_findings import distinct_errors
-from ci_doctor.correctness.verdict.compare import explain
+from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
@@ -22,8 +22,8 @@ from ci_doctor.model.verdict import Verdict
 # What to do next if only files were compared; the rules of the other verdicts say it for both.
 _NEXT = {
     Verdict.REGRESSION: (
-        "compare the answers shown in the two files; `ci-doctor correctness` can start both servers "
-        "and find out more"
+        "compare the answers shown in the two files; `ci-doctor correctness` can start both "
+        "servers and find out more"
     ),
     Verdict.INCONCLUSIVE: (
         "`ci-doctor correctness compare DIR DIR`, each directory with a file for each start"
@@ -60,11 +60,17 @@ def _which(collected: Collected, decision: Decision) -> str | None:
     counts = kind_counts(collected, decision)
     for kind in TELLING:
         if counts[kind]:
-            odd = collected.survey.odd
-            names = [request for request in odd if decision.kinds.get(request) is kind]
-            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            return f"{', '.join(names[:SHOWN])}{more}: {explain(kind)}"
+            names = _few(collected, decision, kind)
+            return f"{names}: {explain(kind)}"
     return None
+
+
+def _few(collected: Collected, decision: Decision, kind: DifferenceKind) -> str:
+    odd = collected.survey.odd
+    names = [request for request in odd if decision.kinds.get(request) is kind]
+    shown = ", ".join(names[:SHOWN])
+    more = len(names) - SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _evidence(difference: CollectedDifference) -> Evidence:

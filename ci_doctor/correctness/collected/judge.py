@@ -2,6 +2,7 @@
 """Reads an answer to prove the comparison, and decides as on any experiment."""
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,7 +11,8 @@ from ci_doctor.correctness.collected.entries import Entry, read
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.pieces import alike, head, token
 from ci_doctor.correctness.collected.settle import Collected
-from ci_doctor.correctness.collected.sources import content, records
+from ci_doctor.correctness.collected.sources import Source, content, records
+from ci_doctor.correctness.collected.survey import Survey
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.canary import canary
 from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
@@ -120,18 +122,23 @@ def _an_answer(collected: Collected) -> _Answer | None:
     answers = collected.starts[index].answers
     for request, columns in survey.odd.items():
         if answers.get(request) is not None:
-            position = columns[index][1][0]
+            first_pass = columns[index][1]
+            position = first_pass[0]
             return _read_answer(request, position.source.form, content(position))
-    # Nothing differs, so nothing was kept: the first record of the file that holds an answer.
-    source = survey.starts[index].source
-    for number, (identity, _, line) in enumerate(records(source), start=1):
-        request = f"line {number}"
-        answer = _read_answer(request, source.form, line)
-        if survey.aligned != "line":
-            answer = replace(answer, request=str(identity or answer.entry.id))
+    # Nothing differs, so no position was kept.
+    for answer in _answers(survey, survey.starts[index].source):
         if answer.entry.output is not None and answers.get(answer.request) is not None:
             return answer
     return None
+
+
+def _answers(survey: Survey, source: Source) -> Iterator[_Answer]:
+    """Every record of a file, by the name that its request has in the survey."""
+    for number, (identity, _, line) in enumerate(records(source), start=1):
+        answer = _read_answer(f"line {number}", source.form, line)
+        if survey.aligned == "id":
+            answer = replace(answer, request=str(identity or answer.entry.id))
+        yield answer
 
 
 def _read_answer(request: str, form: SampleFormat, line: bytes) -> _Answer:

@@ -19,6 +19,7 @@ Positions = dict[int, list[SourcePosition]]
 
 _Records = dict[int, list[SurveyRecord]]
 _Table = dict[str, _Records]
+_Ids = set[str]
 
 
 class AlignedRecords(Struct, frozen=True, kw_only=True):
@@ -52,43 +53,59 @@ def align(chosen: Sequence[ChosenStart]) -> AlignedRecords:
 
 
 def _passes(chosen: Sequence[ChosenStart]) -> int:
-    passes = {}
+    """How often each start got a request. Raises NoEvidenceError if not all the same."""
+    passes = set()
+    counts = []
     for start, file_start in chosen:
-        passes[start.name] = max(record.pass_ for record in file_start.records)
-    if len(set(passes.values())) > 1:
-        counts = ", ".join(f"{name} {number}" for name, number in passes.items())
-        raise NoEvidenceError(f"the starts have different numbers of passes: {counts}")
-    return next(iter(passes.values()))
+        number = max(record.pass_ for record in file_start.records)
+        passes.add(number)
+        counts.append(f"{start.name} {number}")
+    if len(passes) > 1:
+        raise NoEvidenceError(f"the starts have different numbers of passes: {', '.join(counts)}")
+    return passes.pop()
 
 
 def _by_line(chosen: Sequence[ChosenStart]) -> bool:
     """Whether lines are compared instead of ids. Raises NoEvidenceError if neither can be."""
     ids = [_ids(file_start) for _, file_start in chosen]
-    as_many = len({len(file_start.records) for _, file_start in chosen}) == 1
+    lengths = {len(file_start.records) for _, file_start in chosen}
+    as_many = len(lengths) == 1
     if not any(ids):
         if as_many:
             return True
         raise NoEvidenceError("the answers have no ids, and the files do not hold as many of them")
-    by_arm: dict[Arm, set[str]] = {arm: set() for arm in Arm}
-    for (start, _), of_start in zip(chosen, ids, strict=True):
-        by_arm[start.arm] |= of_start
-    if by_arm[Arm.BASELINE] & by_arm[Arm.CANDIDATE]:
+    if _have_common_ids(chosen, ids):
         return False
     if as_many and _are_random(chosen, ids):
         return True
     raise NoEvidenceError("the two sides have no request id in common")
 
 
-def _ids(file_start: FileStart) -> set[str]:
-    return {record.id for record in file_start.records if record.id is not None}
+def _have_common_ids(chosen: Sequence[ChosenStart], ids: Sequence[_Ids]) -> bool:
+    baseline: _Ids = set()
+    candidate: _Ids = set()
+    for (start, _), of_start in zip(chosen, ids, strict=True):
+        of_arm = baseline if start.arm is Arm.BASELINE else candidate
+        of_arm.update(of_start)
+    return not baseline.isdisjoint(candidate)
 
 
-def _are_random(chosen: Sequence[ChosenStart], ids: Sequence[set[str]]) -> bool:
+def _ids(file_start: FileStart) -> _Ids:
+    ids = {record.id for record in file_start.records}
+    return {each for each in ids if each is not None}
+
+
+def _are_random(chosen: Sequence[ChosenStart], ids: Sequence[_Ids]) -> bool:
     """Whether the server made the ids up: another one for each answer."""
     if not all(start.source.form.has_random_ids for start, _ in chosen):
         return False
-    # An id that two files share names a request. Then the order of lines proves nothing.
-    return sum(map(len, ids)) == len(set().union(*ids))
+    together: _Ids = set()
+    for of_start in ids:
+        # An id that two files share names a request. Then the order of lines proves nothing.
+        if not together.isdisjoint(of_start):
+            return False
+        together.update(of_start)
+    return True
 
 
 def _table(records: Iterable[SurveyRecord], *, by_line: bool) -> _Table:

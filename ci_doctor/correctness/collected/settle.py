@@ -117,13 +117,14 @@ def settle(survey: Survey) -> Collected:
         answers = dict(same) if survey.odd else same
         settling[start.name] = _Settling(start, answers, survey.passes)
     for request, columns in survey.odd.items():
-        for start, column in zip(survey.starts, columns, strict=True):
-            settling[start.name].take(request, column)
+        for each, column in zip(settling.values(), columns, strict=True):
+            each.take(request, column)
+    starts = []
     errors = {}
     within = {}
     for name, each in settling.items():
+        starts.append(each.start())
         within[name] = each.within
         if each.errors:
             errors[name] = each.errors
-    starts = tuple(each.start() for each in settling.values())
-    return Collected(survey=survey, starts=starts, errors=errors, within=within)
+    return Collected(survey=survey, starts=tuple(starts), errors=errors, within=within)

@@ -5,7 +5,7 @@ No answer is kept, only the SHA-256 of its bytes and its position. Two answers w
 are the same. The others are read again, the slow way (`settle`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -103,12 +103,13 @@ def _choose(arm: Arm, side: Sequence[Source]) -> tuple[list[ChosenStart], list[s
     return chosen, notes
 
 
-def _of_arm(arm: Arm, starts: Sequence[FileStart]) -> Iterator[FileStart]:
+def _of_arm(arm: Arm, starts: Sequence[FileStart]) -> list[FileStart]:
+    """The starts of a file that belong to a side."""
     arms = {start.arm for start in starts}
-    both = arms >= {each.value for each in Arm}
-    for start in starts:
-        if not both or start.arm == arm.value:
-            yield start
+    if "baseline" in arms and "candidate" in arms:
+        return [start for start in starts if start.arm == arm.value]
+    # A file of one arm may be given as either side: two candidates compare, too.
+    return list(starts)
 
 
 def _refuse_itself(chosen: Sequence[ChosenStart]) -> None:

@@ -32,13 +32,22 @@ def _rows(collected: Collected, decision: Decision) -> Iterator[Row]:
 
 
 def _certainty(collected: Collected, decision: Decision) -> Iterator[Row]:
-    varying = [f"{name} {count}" for name, count in collected.within.items() if count]
+    varying = _varying(collected)
     if varying:
-        yield row("passes", f"differ in {', '.join(varying)}")
+        yield row("passes", f"differ in {varying}")
     if decision.risk:
         yield row("risk", decision.risk)
     if decision.settle:
         yield row("to settle", decision.settle)
+
+
+def _varying(collected: Collected) -> str:
+    words = []
+    for name, count in collected.within.items():
+        if count:
+            word = f"{name} {count}"
+            words.append(word)
+    return ", ".join(words)
 
 
 def _alignment(collected: Collected) -> str:
@@ -64,17 +73,22 @@ def _starts(collected: Collected) -> str:
     for arm in Arm:
         names = [start.name for start in of_arm(starts, arm)]
         arms.append(" ".join(names))
-    counts = {}
+    shares = set()
+    counts = []
     for start in starts:
-        counts[start.name] = f"{collected.answered(start)}/{total}"
+        share = f"{collected.answered(start)}/{total}"
+        shares.add(share)
+        counts.append(f"{start.name} {share}")
     words = " | ".join(arms)
-    if len(set(counts.values())) == 1:
-        return f"{words}   answered {counts[starts[0].name]} each"
-    by_start = [f"{name} {count}" for name, count in counts.items()]
-    return f"{words}   {', '.join(by_start)}"
+    if len(shares) == 1:
+        return f"{words}   answered {shares.pop()} each"
+    return f"{words}   {', '.join(counts)}"
 
 
 def _kinds(collected: Collected, decision: Decision) -> str:
-    counts = kind_counts(collected, decision)
-    words = [f"{count} {kind}" for kind, count in counts.items() if count]
+    words = []
+    for kind, count in kind_counts(collected, decision).items():
+        if count:
+            word = f"{count} {kind}"
+            words.append(word)
     return ", ".join(words) or "none"

@@ -13,7 +13,11 @@ Groups = Sequence[Sequence[str]]
 
 def groups_of(experiment: Experiment) -> Groups:
     """The names of the starts that answered everything alike, group by group."""
-    return [sorted(names, key=_by_arm) for names in clusters(answering(experiment.starts))]
+    groups = []
+    for names in clusters(answering(experiment.starts)):
+        group = sorted(names, key=_by_arm)
+        groups.append(group)
+    return groups
 
 
 def _by_arm(name: str) -> tuple[str, bool, int]:
@@ -54,10 +58,8 @@ def within(experiment: Experiment) -> dict[str, int]:
 
 
 def fact_differences(results: Sequence[StartResult]) -> dict[str, dict[str, str]]:
-    """The facts that differ between starts, in order of name, each with its value by start.
-
-    A start without any fact is left out: it was not looked at.
-    """
+    """The facts that differ between starts, in order of name, each with its value by start."""
+    # A start without any fact was not looked at: it differs in nothing.
     with_facts = [result for result in results if result.facts]
     facts: set[str] = set()
     for result in with_facts:
@@ -66,7 +68,8 @@ def fact_differences(results: Sequence[StartResult]) -> dict[str, dict[str, str]
     for fact in sorted(facts):
         values = {}
         for result in with_facts:
-            values[result.start.name] = result.facts.get(fact, NOT_THERE)
+            name = result.start.name
+            values[name] = result.facts.get(fact, NOT_THERE)
         if len(set(values.values())) > 1:
             differing[fact] = values
     return differing
@@ -77,8 +80,8 @@ def lines_up(groups: Groups, values: Mapping[str, str]) -> bool:
     columns = _columns(groups, values)
     if any(len(set(column)) > 1 for column in columns):
         return False
-    # If every start is a group of its own, any fact that differs would line up. That proves nothing.
-    # With two starts there is nothing else to report, so it is.
+    # If every start is a group of its own, any fact that differs would line up. That proves
+    # nothing. With two starts there is nothing else to report, so it is.
     largest = max(map(len, columns), default=0)
     if largest == 1 and len(columns) != 2:
         return False

@@ -49,8 +49,13 @@ class AnswerDifference(Struct, frozen=True, kw_only=True):
 def counted_results(experiment: Experiment) -> list[StartResult]:
     """The starts that are evidence, those of today before archived ones."""
     names = {start.name for start in counted(experiment.starts)}
-    results = [result for result in experiment.compared if result.start.name in names]
-    return sorted(results, key=lambda result: result.start.archived)
+    today: list[StartResult] = []
+    archived: list[StartResult] = []
+    for result in experiment.compared:
+        if result.start.name in names:
+            of = archived if result.start.archived else today
+            of.append(result)
+    return today + archived
 
 
 def differences(

@@ -10,12 +10,20 @@ _Position = tuple[str, Any, Any]
 
 
 def first_field(left: Any, right: Any, path: str = "") -> _Position:
-    """The path of the first value in which two JSON values differ, and both values."""
+    """The path of the first value in which two JSON values differ, and both values.
+
+    `path` is that of the two values themselves. Without one, the path of a value that is neither an
+    object nor a list is `output`.
+    """
     position = path, left, right
     # A loop and not recursion: JSON may be nested deeper than Python's stack.
-    while (below := _below(*position)) is not None:
+    while True:
+        below = _below(*position)
+        if below is None:
+            break
         position = below
-    return position[0] or "output", position[1], position[2]
+    where, one, other = position
+    return where or "output", one, other
 
 
 def _below(path: str, left: Any, right: Any) -> _Position | None:
@@ -32,12 +40,16 @@ def _first_key(path: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> 
         one = left.get(key)
         other = right.get(key)
         if differ(one, other):
-            return f"{path}.{key}" if path else key, one, other
+            below = f"{path}.{key}" if path else key
+            return below, one, other
     return None
 
 
 def _first_item(path: str, left: list[Any], right: list[Any]) -> _Position:
-    for index, (one, other) in enumerate(zip(left, right, strict=False)):
+    shorter = min(len(left), len(right))
+    for index in range(shorter):
+        one = left[index]
+        other = right[index]
         if differ(one, other):
             return f"{path}[{index}]", one, other
     # One list is the beginning of the other. The numbers end the descent.

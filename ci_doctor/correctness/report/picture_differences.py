@@ -33,7 +33,11 @@ def difference_rows(
 
 
 def _varying(inside: Mapping[str, int]) -> str:
-    varying = [f"{name} {count}" for name, count in inside.items() if count]
+    varying = []
+    for name, count in inside.items():
+        if count:
+            word = f"{name} {count}"
+            varying.append(word)
     shown = ", ".join(varying[:_NAMED])
     more = len(varying) - _NAMED
     return f"{shown} and {more} more starts" if more > 0 else shown
@@ -78,10 +82,15 @@ def _steps(ulp: int) -> str:
 
 def positions_of(differences: Sequence[AnswerDifference]) -> tuple[Unit, list[int]]:
     """The positions of the first differences, sorted, in the unit that most of them have."""
-    by_unit: dict[Unit, list[int]] = {unit: [] for unit in Unit}
+    tokens: list[int] = []
+    characters: list[int] = []
     for difference in differences:
         at = difference.divergence
-        if at.position is not None:
-            by_unit[at.unit].append(at.position)
-    unit = max(by_unit, key=lambda each: len(by_unit[each]))
-    return unit, sorted(by_unit[unit])
+        if at.position is None:
+            continue
+        positions = tokens if at.unit is Unit.TOKEN else characters
+        positions.append(at.position)
+    # Positions of two units have no common axis.
+    if len(characters) > len(tokens):
+        return Unit.CHARACTER, sorted(characters)
+    return Unit.TOKEN, sorted(tokens)

@@ -27,11 +27,12 @@ def start_rows(experiment: Experiment) -> Iterator[Row]:
     """Which starts there are, whether they answered, and which of them answered alike."""
     yield row("starts", _starts(experiment.starts))
     yield row("answered", _answered(experiment.starts))
-    groups = ["{" + _span(names) + "}" for names in groups_of(experiment)]
+    groups = []
+    for names in groups_of(experiment):
+        group = "{" + _span(names) + "}"
+        groups.append(group)
     if groups:
-        fitting = _fitting(groups)
-        more = f"  and {len(groups) - fitting} more" if fitting < len(groups) else ""
-        yield row("clusters", "  ".join(groups[:fitting]) + more)
+        yield row("clusters", _fitting(groups))
 
 
 def _starts(starts: Sequence[ArmStart]) -> str:
@@ -64,16 +65,17 @@ def _answered(starts: Sequence[ArmStart]) -> str:
     counts = {start.answered for start in starts}
     if len(counts) == 1:
         return f"{counts.pop()}/{total} each"
-    words = []
+    less = []
     for start in starts:
         if start.answered < total:
-            count = f"{start.name} {start.answered}/{total}"
-            words.append(count)
+            share = f"{start.name} {start.answered}/{total}"
+            less.append(share)
+    words = ", ".join(less[:_NAMED])
+    more = len(less) - _NAMED
+    if more > 0:
+        words += f", {more} more starts less"
     # If no start answered everything, there are no others.
-    others = ", the others all" if max(counts) == total else ""
-    if len(words) > _NAMED:
-        return f"{', '.join(words[:_NAMED])}, {len(words) - _NAMED} more starts less{others}"
-    return f"{', '.join(words)}{others}"
+    return f"{words}, the others all" if total in counts else words
 
 
 def _span(names: Sequence[str]) -> str:
@@ -87,14 +89,15 @@ def _span(names: Sequence[str]) -> str:
     return f"{row[0]}-{row[-1]}" if whole == " ".join(row) else whole
 
 
-def _fitting(groups: Sequence[str]) -> int:
-    """How many groups fit on a line; at least one."""
-    used = 0
-    for index, group in enumerate(groups):
-        used += len(group) + 2
-        if used > _GROUP_CELLS:
-            return max(1, index)
-    return len(groups)
+def _fitting(groups: Sequence[str]) -> str:
+    """As many groups as fit on a line, at least one, and how many more there are."""
+    shown = groups[0]
+    for number, group in enumerate(groups[1:], start=1):
+        longer = f"{shown}  {group}"
+        if len(longer) + 2 > _GROUP_CELLS:
+            return f"{shown}  and {len(groups) - number} more"
+        shown = longer
+    return shown
 
 
 def request_rows(starts: Sequence[ArmStart], decision: Decision) -> Iterator[Row]:
@@ -112,19 +115,21 @@ def _differing_counts(starts: Sequence[ArmStart]) -> list[str]:
     """`A/A 1 to 3`: the least and the most requests that differ, between the starts of two arms."""
     baseline = of_arm(starts, Arm.BASELINE)
     candidate = of_arm(starts, Arm.CANDIDATE)
-    pairs_by_arms: dict[str, Iterable[tuple[ArmStart, ArmStart]]] = {
-        "A/A": combinations(baseline, 2),
-        "A/B": product(baseline, candidate),
-        "B/B": combinations(candidate, 2),
-    }
-    words = []
-    for arms, pairs in pairs_by_arms.items():
-        counts = {differing(one, other) for one, other in pairs}
-        if len(counts) > 1:
-            words.append(f"{arms} {min(counts)} to {max(counts)}")
-        elif counts:
-            words.append(f"{arms} {min(counts)}")
-    return words
+    words = [
+        _spread("A/A", combinations(baseline, 2)),
+        _spread("A/B", product(baseline, candidate)),
+        _spread("B/B", combinations(candidate, 2)),
+    ]
+    return [word for word in words if word]
+
+
+def _spread(arms: str, pairs: Iterable[tuple[ArmStart, ArmStart]]) -> str:
+    counts = {differing(one, other) for one, other in pairs}
+    if not counts:
+        return ""
+    least = min(counts)
+    most = max(counts)
+    return f"{arms} {least}" if least == most else f"{arms} {least} to {most}"
 
 
 def differing(one: ArmStart, other: ArmStart) -> int:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answers to one request as lines: each distinct answer with the starts that gave it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+from msgspec import Struct, field
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report.alignment import visible
@@ -18,36 +20,42 @@ _WIDEST_NAMES = 30
 _Passes = list[tuple[StartSamples, int]]
 
 
+class _Given(Struct):
+    """One distinct answer: its first sample, and every start and pass that gave it."""
+
+    sample: Sample
+    passes: _Passes = field(default_factory=list)
+
+
 def answers(recorded: RecordedRequest, width: int) -> AnswerBlock:
     """Every distinct answer with the starts that gave it, then every error."""
-    passes: dict[str, _Passes] = {}
-    first: dict[str, Sample] = {}
+    given: dict[str, _Given] = {}
     errors: dict[str, list[str]] = {}
     for start in recorded.starts:
         for number, sample in sorted(start.samples.items()):
             if sample.digest is None or sample.output is None:
                 error = sample.error or "no answer"
-                errors.setdefault(error, []).append(_pass_name(start, number, recorded))
+                name = _pass_name(start, number, recorded)
+                errors.setdefault(error, []).append(name)
             else:
-                passes.setdefault(sample.digest, []).append((start, number))
-                first.setdefault(sample.digest, sample)
-    lines = _answer_lines(passes, first, recorded, width)
-    for text, names in errors.items():
-        line = clip(f"✗  {' '.join(names)}  {visible(text)}", width - 2)
-        lines.append((MarkedText(line, Mark.STRONG),))
+                answer = given.setdefault(sample.digest, _Given(sample))
+                answer.passes.append((start, number))
+    lines = _answer_lines(list(given.values()), recorded, width)
+    for error, names in errors.items():
+        line = f"✗  {' '.join(names)}  {visible(error)}"
+        lines.append((MarkedText(clip(line, width - 2), Mark.STRONG),))
     return AnswerBlock("Answers", tuple(lines))
 
 
-def _answer_lines(
-    passes: dict[str, _Passes], first: dict[str, Sample], recorded: RecordedRequest, width: int
-) -> list[Line]:
-    names = {digest: _names(given, recorded) for digest, given in passes.items()}
-    column = min(_WIDEST_NAMES, max(map(len, names.values()), default=0))
+def _answer_lines(given: list[_Given], recorded: RecordedRequest, width: int) -> list[Line]:
+    names = [_names(answer.passes, recorded) for answer in given]
+    widest = max(map(len, names), default=0)
+    column = min(_WIDEST_NAMES, widest)
     lines = []
-    for index, digest in enumerate(passes):
+    for index, answer in enumerate(given):
         letter = _LETTERS[index % len(_LETTERS)]
-        head = f"{letter}  {pad(clip(names[digest], column), column)}  "
-        lines.append(_answer(head, first[digest], width))
+        name = pad(clip(names[index], column), column)
+        lines.append(_answer(f"{letter}  {name}  ", answer.sample, width))
     return lines
 
 
@@ -55,14 +63,17 @@ def _pass_name(start: StartSamples, number: int, recorded: RecordedRequest) -> s
     return f"{start.name}/{number}" if recorded.passes > 1 else start.name
 
 
-def _names(given: Sequence[tuple[StartSamples, int]], recorded: RecordedRequest) -> str:
+def _names(passes: _Passes, recorded: RecordedRequest) -> str:
     """`A1 A2/1`: the start, with the pass if not all of its passes gave this answer."""
+    # A dict, and not a set: a start with several passes is named once, in its place.
     names: dict[str, None] = {}
-    for start, number in given:
+    for start, number in passes:
         digests = start.digests
-        always = len(digests) == recorded.passes and len(set(digests.values())) == 1
-        name = start.name if always else _pass_name(start, number, recorded)
-        names.setdefault(name)
+        complete = len(digests) == recorded.passes
+        if complete and len(set(digests.values())) == 1:
+            names.setdefault(start.name)
+        else:
+            names.setdefault(_pass_name(start, number, recorded))
     return " ".join(names)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report.alignment import (
     AlignedRow,
+    AnswerSide,
     manner,
     place,
     ranked,
@@ -33,21 +34,32 @@ def alignment(pair: AnswerPair, at: Divergence, width: int) -> AnswerBlock:
     """Both texts below each other around their divergence, the difference in brackets."""
     names = names_of(pair)
     label = max(map(len, names))
+    # The indent, the gap behind the label, the brackets and the sign of a cut take eight cells.
     room = max(10, (width - label - 8) // 2)
-    where = [place(at)]
-    if how := manner(at):
-        where.append(how)
-    lines: list[Line] = [(MarkedText(f"diverge at {': '.join(where)}"),)]
-    marks = (Mark.LEFT, Mark.RIGHT)
-    for side, mark in zip(sides(at, *names, before=room, after=room), marks, strict=True):
-        line = (
-            MarkedText(f"{side.name:>{label}}  ", Mark.STRONG),
-            MarkedText(side.before, Mark.DIM),
-            MarkedText(f"[{clip(side.own, room)}]", mark),
-        )
-        lines.append(line)
-    number = "" if pair.first == pair.second else f", pass {pair.number}"
-    return AnswerBlock(f"{names[0]} against {names[1]}{number}", tuple(lines))
+    left, right = sides(at, *names, before=room, after=room)
+    where = place(at)
+    how = manner(at)
+    if how:
+        where = f"{where}: {how}"
+    lines = (
+        (MarkedText(f"diverge at {where}"),),
+        _side(left, Mark.LEFT, label, room),
+        _side(right, Mark.RIGHT, label, room),
+    )
+    first, second = names
+    title = f"{first} against {second}"
+    if pair.first != pair.second:
+        title += f", pass {pair.number}"
+    return AnswerBlock(title, lines)
+
+
+def _side(side: AnswerSide, mark: Mark, label: int, room: int) -> Line:
+    own = clip(side.own, room)
+    return (
+        MarkedText(f"{side.name:>{label}}  ", Mark.STRONG),
+        MarkedText(side.before, Mark.DIM),
+        MarkedText(f"[{own}]", mark),
+    )
 
 
 def numbers(
@@ -60,12 +72,14 @@ def numbers(
     rows = rows_around(left, right, at)
     if not rows:
         return None
-    names = names_of(pair)
+    # The rest of the line holds the sign, the position and the distance in ULP.
     column = max(20, (width - 18) // 2)
-    header = f"     at  {names[0]:<{column}}{names[1]:<{column}}ULP"
+    first, second = names_of(pair)
+    header = f"     at  {first:<{column}}{second:<{column}}ULP"
     lines: list[Line] = [(MarkedText(header, Mark.DIM),)]
     for row in rows:
-        lines.extend(_number_lines(row, column, here=row.at == at.position))
+        here = row.at == at.position
+        lines.extend(_number_lines(row, column, here=here))
     return AnswerBlock("Log-probabilities", tuple(lines))
 
 
@@ -83,43 +97,56 @@ def _number_lines(row: AlignedRow, column: int, *, here: bool) -> Iterator[Line]
 def _token_line(row: AlignedRow, left: str, right: str, column: int, *, here: bool) -> Line:
     sign = ">" if here else " "
     head = MarkedText(f"{sign} {row.at:>5}  ")
-    one = MarkedText(pad(left, column), Mark.LEFT if here else Mark.PLAIN)
-    mark = Mark.RIGHT if here else Mark.PLAIN
-    if row.ulp is None:
-        # Nothing follows, so nothing is padded.
-        return head, one, MarkedText(right.rstrip(), mark)
-    return head, one, MarkedText(pad(right, column), mark), MarkedText(str(row.ulp))
+    one = pad(left, column)
+    other = right.rstrip()
+    ulp = ""
+    if row.ulp is not None:
+        other = pad(right, column)
+        ulp = str(row.ulp)
+    if here:
+        tokens = (MarkedText(one, Mark.LEFT), MarkedText(other, Mark.RIGHT))
+    else:
+        tokens = (MarkedText(one), MarkedText(other))
+    return (head, *tokens, MarkedText(ulp))
 
 
 def _column(token: Step | None, column: int) -> list[str]:
     """One side of a row: the token and its alternatives, at least one line."""
     if token is None:
         return [""]
-    ranking = ranked(token, _ALTERNATIVES)
-    cells = [_token(each.token, each.logprob, column) for each in ranking]
+    cells = []
+    for each in ranked(token, _ALTERNATIVES):
+        cell = _token(each.token, each.logprob, column)
+        cells.append(cell)
     return cells or [_token(token.token, None, column)]
 
 
 def _token(token: str, logprob: float | None, column: int) -> str:
-    text = clip(visible(token, spaces=True), column - _NUMBER_CELLS - 1)
+    width = column - _NUMBER_CELLS
+    text = clip(visible(token, spaces=True), width - 1)
+    # Six digits: enough to see a difference of one ULP of float32.
     number = "" if logprob is None else f"{logprob:.6f}"
-    return pad(text, column - _NUMBER_CELLS) + number
+    return pad(text, width) + number
 
 
 def beside(recorded: RecordedRequest, pair: AnswerPair, width: int) -> AnswerBlock:
     """What was not compared and may explain a difference; `≠` marks what differs."""
-    names = names_of(pair)
+    first, second = names_of(pair)
     column = max(12, (width - 30) // 2)
     left, right = samples_of(recorded, pair)
     ours = _details(left)
     theirs = _details(right)
-    lines: list[Line] = [(MarkedText(f"{'':<26}{names[0]:<{column}}{names[1]}", Mark.DIM),)]
+    header = f"{'':<26}{first:<{column}}{second}"
+    lines: list[Line] = [(MarkedText(header, Mark.DIM),)]
     for key in ours | theirs:
-        sign = " " if ours.get(key) == theirs.get(key) else "≠"
-        one = clip(visible(ours.get(key, "-")), column - 2)
-        other = clip(visible(theirs.get(key, "-")), column - 2)
-        line = f"{sign} {clip(key, 22):<24}{pad(one, column)}{other}"
-        lines.append((MarkedText(line),))
+        one = ours.get(key, "-")
+        other = theirs.get(key, "-")
+        sign = " " if one == other else "≠"
+        name = f"{clip(key, 22):<24}"
+        # What a server reports may hold anything, escape sequences too.
+        left_cell = pad(clip(visible(one), column - 2), column)
+        right_cell = clip(visible(other), column - 2)
+        lines.append((MarkedText(f"{sign} {name}{left_cell}{right_cell}"),))
     return AnswerBlock("Beside the answer", tuple(lines))
 
 

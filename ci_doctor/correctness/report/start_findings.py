@@ -100,21 +100,31 @@ def _unanswered(
 
 def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:
     """At most `most` errors (request, text), no text twice."""
-    first: dict[str, str] = {}
+    texts: set[str] = set()
+    distinct: list[tuple[str, str]] = []
     for request, text in errors.items():
-        first.setdefault(text, request)
-    return [(request, text) for text, request in first.items()][:most]
+        # A server that is down fails every request in the same words: one of them is enough.
+        if text not in texts and len(distinct) < most:
+            texts.add(text)
+            distinct.append((request, text))
+    return distinct
 
 
 def _throttled(results: Sequence[StartResult]) -> Iterator[Finding]:
-    counts = [f"{each.throttled} in {each.start.name}" for each in results if each.throttled]
+    counts = []
+    for result in results:
+        if result.throttled:
+            count = f"{result.throttled} in {result.start.name}"
+            counts.append(count)
     if not counts:
         return
     starts = ", ".join(counts[:_SHOWN])
-    if len(counts) > _SHOWN:
-        starts += f" and {len(counts) - _SHOWN} more starts"
+    more = len(counts) - _SHOWN
+    if more > 0:
+        starts += f" and {more} more starts"
     yield rules.THROTTLED.finding(
-        f"requests were answered only after HTTP 429: {starts}", remedy=rules.THROTTLED.remedy
+        f"requests were answered only after HTTP 429: {starts}",
+        remedy=rules.THROTTLED.remedy,
     )
 
 

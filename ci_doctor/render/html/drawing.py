@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of a correctness report -> what its page draws of them, each part by itself. Pure.
+"""Pure. Facts of a correctness report -> what its page draws of them, each part by itself.
 
 Mappings are read in the order of their keys, or in one of ours: report.json does not keep the order
 of facts.
@@ -17,15 +17,19 @@ from ci_doctor.model.facts.answers import (
     DivergencePositions,
 )
 from ci_doctor.model.facts.correctness import FactDifference, IdentityFacts
-from ci_doctor.render.html import histogram, matrix
+from ci_doctor.render.figures import probability
+from ci_doctor.render.html import matrix
 from ci_doctor.render.html.facts import part
-from ci_doctor.render.html.pairs import MEANINGS, PagePair, page_pair
+from ci_doctor.render.html.histogram import Histogram, histogram
+from ci_doctor.render.html.pairs import MEANINGS, PagePair, pair
 from ci_doctor.render.html.texts import value
 
 _MOST_PAIRS = 10
+_MOST_OF_A_COMMIT = 60
+Counts = dict[str, int]
 
 
-class Share(Struct, frozen=True):
+class PageShare(Struct, frozen=True):
     """One reason of differences: its count, and its share of all in percent."""
 
     name: str
@@ -41,8 +45,8 @@ class PageDifference(Struct, frozen=True):
     values: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-class Drawn(Struct, frozen=True, kw_only=True):
-    """The parts of the page that come from facts; empty or None if a part is left out."""
+class PageParts(Struct, frozen=True, kw_only=True):
+    """The parts of the page that come from facts; empty or None if the page leaves one out."""
 
     figures: tuple[tuple[str, str], ...]
     commits: tuple[tuple[str, str], ...]
@@ -51,11 +55,11 @@ class Drawn(Struct, frozen=True, kw_only=True):
     risk: str | None
     settle: str | None
     rare_bug: float | None
-    matrix: matrix.View | None
+    matrix: matrix.MatrixView | None
     within: tuple[tuple[str, int], ...]
     clusters: tuple[tuple[str, ...], ...]
-    histogram: histogram.Histogram | None
-    shares: tuple[Share, ...]
+    histogram: Histogram | None
+    shares: tuple[PageShare, ...]
     pairs: tuple[PagePair, ...]
     identity: IdentityFacts | None
     differences: tuple[PageDifference, ...]
@@ -63,20 +67,17 @@ class Drawn(Struct, frozen=True, kw_only=True):
 
     @property
     def decision(self) -> bool:
-        """Whether there is anything to say about how it was decided."""
+        """True if there is anything to show about the decision."""
         return self.tested or bool(self.risk or self.settle) or self.rare_bug is not None
 
 
-def drawn(facts: Mapping[str, Any]) -> Drawn:
+def drawn(facts: Mapping[str, Any]) -> PageParts:
     """What there is to draw of `facts`."""
     test = part(facts, "test", DecisionTest)
+    view = _matrix(facts, test)
     divergence = part(facts, "divergence", DivergencePositions)
     identity = part(facts, "identity", IdentityFacts)
-    view = _view(facts, test)
-    within = part(facts, "within", dict[str, int]) or {}
-    aligned = part(facts, "aligned", tuple[AlignedAnswers, ...]) or ()
-    differences = identity.differences if identity else ()
-    return Drawn(
+    return PageParts(
         figures=tuple(_figures(facts, view, test)),
         commits=tuple(_commits(facts, identity)),
         test=test,
@@ -85,73 +86,85 @@ def drawn(facts: Mapping[str, Any]) -> Drawn:
         settle=part(facts, "settle", str),
         rare_bug=_rare_bug(facts),
         matrix=view,
-        within=tuple(sorted(within.items())),
+        within=tuple(sorted((part(facts, "within", Counts) or {}).items())),
         clusters=part(facts, "clusters", tuple[tuple[str, ...], ...]) or (),
-        histogram=histogram.histogram(divergence) if divergence else None,
-        shares=tuple(_shares(part(facts, "differences_by", dict[str, int]) or {})),
-        pairs=tuple(page_pair(each) for each in aligned[:_MOST_PAIRS]),
+        histogram=histogram(divergence) if divergence else None,
+        shares=tuple(_shares(part(facts, "differences_by", Counts) or {})),
+        pairs=tuple(_pairs(facts)),
         identity=identity,
-        differences=tuple(_difference(each) for each in differences),
+        differences=tuple(_differences(identity)),
         suspects=part(facts, "suspects", tuple[str, ...]) or (),
     )
 
 
-def _view(facts: Mapping[str, Any], test: DecisionTest | None) -> matrix.View | None:
-    answers = part(facts, "matrix", AnswerMatrix)
-    if answers is None:
+def _matrix(facts: Mapping[str, Any], test: DecisionTest | None) -> matrix.MatrixView | None:
+    picture = part(facts, "matrix", AnswerMatrix)
+    if picture is None:
         return None
-    return matrix.view(answers, test.disputed if test else ())
+    return matrix.view(picture, test.disputed if test else ())
 
 
 def _rare_bug(facts: Mapping[str, Any]) -> float | None:
+    """The bound of a rare bug; None if the sentence on the risk names that very bound."""
     bound = part(facts, "rare_bug_bound", float)
     risk = part(facts, "risk", str) or ""
-    # The sentence about the risk may be about that very bound: the page does not print it twice.
-    if bound is not None and f"{bound:.0%}" in risk:
+    if bound is None or f"{bound:.0%}" in risk:
         return None
     return bound
 
 
 def _figures(
-    facts: Mapping[str, Any], view: matrix.View | None, test: DecisionTest | None
+    facts: Mapping[str, Any], view: matrix.MatrixView | None, test: DecisionTest | None
 ) -> Iterator[tuple[str, str]]:
     """The few figures that stand large above everything else."""
     if view is None:
         return
-    total = part(facts, "requests", int) or view.total + view.left_out
-    yield "requests", f"{total:,}"
+    requests = part(facts, "requests", int) or view.total + view.left_out
+    yield "requests", f"{requests:,}"
     yield "differing", f"{view.differing:,}"
     if test:
         yield "disputed", f"{len(test.disputed):,}"
     yield "baseline starts", str(view.baseline)
     yield "candidate starts", str(len(view.columns) - view.baseline)
     if test:
-        yield "p", f"{test.p:.3g}"
+        yield "p", probability(test.p)
 
 
 def _commits(facts: Mapping[str, Any], identity: IdentityFacts | None) -> Iterator[tuple[str, str]]:
-    """Whatever is named a commit."""
-    named: dict[str, Any] = dict(identity.facts) if identity else {}
-    named.update(facts)
+    """Every fact whose name says that it is a commit; those of the report before the identity's."""
+    named = {**(identity.facts if identity else {}), **facts}
     for name in sorted(named):
-        commit = named[name]
-        if "commit" in name.lower() and isinstance(commit, str):
-            yield name.replace("_", " "), commit[:60]
+        fact = named[name]
+        if "commit" in name.lower() and isinstance(fact, str):
+            yield name.replace("_", " "), fact[:_MOST_OF_A_COMMIT]
 
 
-def _shares(counts: Mapping[str, int]) -> Iterator[Share]:
-    total = sum(count for count in counts.values() if count > 0)
-    # Known names in their own order, then those of a later version.
-    for name in dict.fromkeys([*MEANINGS, *sorted(counts)]):
-        count = counts.get(name, 0)
-        if count > 0:
-            percent = round(100 * count / total, 2)
-            yield Share(name, count, percent, MEANINGS.get(name, ""))
+def _shares(reasons: Mapping[str, int]) -> Iterator[PageShare]:
+    counts = {name: count for name, count in reasons.items() if count > 0}
+    total = sum(counts.values())
+    # Known reasons in our order, then unknown ones by name.
+    names = dict.fromkeys((*MEANINGS, *sorted(counts)))
+    for name in names:
+        if name in counts:
+            share = round(100 * counts[name] / total, 2)
+            yield PageShare(name, counts[name], share, MEANINGS.get(name, ""))
+
+
+def _pairs(facts: Mapping[str, Any]) -> Iterator[PagePair]:
+    aligned = part(facts, "aligned", tuple[AlignedAnswers, ...]) or ()
+    for each in aligned[:_MOST_PAIRS]:
+        yield pair(each)
+
+
+def _differences(identity: IdentityFacts | None) -> Iterator[PageDifference]:
+    if identity is not None:
+        for each in identity.differences:
+            yield _difference(each)
 
 
 def _difference(difference: FactDifference) -> PageDifference:
     starts: dict[str, list[str]] = {}
-    for start, text in sorted(difference.values.items()):
-        starts.setdefault(value(text), []).append(start)
+    for start in sorted(difference.values):
+        starts.setdefault(value(difference.values[start]), []).append(start)
     values = tuple((text, tuple(names)) for text, names in starts.items())
     return PageDifference(difference.fact, values)

@@ -1,44 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two answers to one request, as a page draws them. Pure."""
+"""Pure. Two answers side by side, as the page draws them."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from ci_doctor.model.facts.answers import AlignedAnswers, LogProbRow, TokenNumber
-from ci_doctor.render.html import visible
 from ci_doctor.render.html.texts import clipped, clipped_before
+from ci_doctor.render.html.visible import (
+    Segment,
+    VisibleRun,
+    code_point,
+    differing,
+    look_alike,
+    loose_spaces,
+    runs,
+    segment_runs,
+)
 
-# Meanings of hardness, in the order in which a page lists them.
+# What the hardness of a difference means, in the order in which the kinds are listed.
 MEANINGS = {
-    "near-tie": (
-        "the two likeliest tokens were almost equally likely: rounding is enough to swap them"
-    ),
+    "near-tie": "the two likeliest tokens were almost equally likely: rounding can swap them",
     "hard": "the likeliest token was clearly ahead: rounding alone rarely explains it",
-    "numbers": "both say the same; only log-probabilities differ",
-    "length": "one answer ends where the other goes on, or ends for another reason",
+    "numbers": "the texts are the same; only log-probabilities differ",
+    "length": "one answer ends before the other, or for another reason",
     "missing": "one side gave no answer",
-    "unknown": "there are no log-probabilities to tell by",
+    "unknown": "there are no log-probabilities to decide by",
 }
 _BEFORE = 320
 _SIDE = 900
+_TOKEN = 60
 _POSITIONS = 12
 _CHOICES = 5
-_TOKEN = 60
+_CODE_POINTS = 12
 
 
 class PageSide(Struct, frozen=True):
-    """What one start answered from the divergence on."""
+    """One start's answer from the first difference on; `left_out` characters are not shown."""
 
     start: str
-    segments: tuple[tuple[bool, tuple[visible.TextRun, ...]], ...]
+    segments: tuple[tuple[bool, tuple[VisibleRun, ...]], ...]
     left_out: int
 
 
 class PageChoice(Struct, frozen=True):
-    """One token that was likely at a position, and its log-probability in nat."""
+    """One likely token at a position, and its log-probability."""
 
-    token: tuple[visible.TextRun, ...]
+    token: tuple[VisibleRun, ...]
     value: float | None
 
 
@@ -55,68 +63,73 @@ class PagePair(Struct, frozen=True):
     """Two answers to one request, ready to be shown."""
 
     about: AlignedAnswers
-    before: tuple[visible.TextRun, ...]
+    before: tuple[VisibleRun, ...]
     sides: tuple[PageSide, PageSide]
     code_points: tuple[str, str] | None
     logprobs: tuple[PagePosition, ...]
     meaning: str
 
 
-def page_pair(about: AlignedAnswers) -> PagePair:
-    """`about`, cut to what a page shows."""
-    left, right = visible.differing(about.left[:_SIDE], about.right[:_SIDE])
-    # A report of an earlier version may name no starts.
-    first, second = about.starts[:2] if len(about.starts) > 1 else ("left", "right")
+def pair(about: AlignedAnswers) -> PagePair:
+    """Two answers as they are drawn."""
+    left = about.left[:_SIDE]
+    right = about.right[:_SIDE]
+    left_segments, right_segments = differing(left, right)
     before = clipped_before(about.before, _BEFORE)
+    left_name, right_name = _names(about.starts)
     return PagePair(
         about=about,
-        before=tuple(visible.runs(before, visible.loose_spaces(before))),
-        sides=(_side(first, left, about.left), _side(second, right, about.right)),
-        code_points=_code_points(left, right),
-        logprobs=tuple(_position(row) for row in about.logprobs[:_POSITIONS]),
+        before=tuple(runs(before, loose_spaces(before))),
+        sides=(
+            _side(left_name, left_segments, len(about.left) - len(left)),
+            _side(right_name, right_segments, len(about.right) - len(right)),
+        ),
+        code_points=_code_points(left_segments, right_segments),
+        logprobs=tuple(_position(each) for each in about.logprobs[:_POSITIONS]),
         meaning=MEANINGS.get(about.hardness, ""),
     )
 
 
-def _side(start: str, segments: Sequence[visible.Segment], text: str) -> PageSide:
-    return PageSide(
-        start=start,
-        segments=tuple(visible.segment_runs(segments)),
-        left_out=max(0, len(text) - _SIDE),
-    )
+def _names(starts: Sequence[str]) -> tuple[str, str]:
+    """The starts of both sides; without them the sides themselves."""
+    left, right, *_ = (*starts, "left", "right")
+    return left, right
 
 
-def _position(row: LogProbRow) -> PagePosition:
-    return PagePosition(at=row.at, left=_choices(row.left), right=_choices(row.right), ulp=row.ulp)
+def _side(start: str, segments: Sequence[Segment], left_out: int) -> PageSide:
+    return PageSide(start, tuple(segment_runs(segments)), left_out)
+
+
+def _position(logprobs: LogProbRow) -> PagePosition:
+    left = _choices(logprobs.left)
+    right = _choices(logprobs.right)
+    return PagePosition(logprobs.at, left, right, logprobs.ulp)
 
 
 def _choices(choices: Sequence[TokenNumber]) -> tuple[PageChoice, ...]:
     shown = []
-    for text, value in choices[:_CHOICES]:
-        token = clipped(text, _TOKEN)
-        # Every space is marked: a token often begins with one.
-        runs = visible.runs(token, range(len(token)))
-        shown.append(PageChoice(tuple(runs), value))
+    for token, value in choices[:_CHOICES]:
+        text = clipped(token, _TOKEN)
+        # Every space of a token is marked: " the" and "the" are two tokens.
+        shown.append(PageChoice(tuple(runs(text, range(len(text)))), value))
     return tuple(shown)
 
 
-def _code_points(
-    left: Sequence[visible.Segment], right: Sequence[visible.Segment]
-) -> tuple[str, str] | None:
-    """The code points of the first words that differ, if the two look the same."""
-    ours = _first_differing(left)
-    theirs = _first_differing(right)
-    if not visible.look_alike(ours, theirs):
+def _code_points(left: Sequence[Segment], right: Sequence[Segment]) -> tuple[str, str] | None:
+    """The code points of the first words that differ, if they look the same."""
+    left_text = _first_differing(left)
+    right_text = _first_differing(right)
+    if not look_alike(left_text, right_text):
         return None
-    return _spelled(ours), _spelled(theirs)
+    return _listed(left_text), _listed(right_text)
 
 
-def _first_differing(side: Sequence[visible.Segment]) -> str:
+def _first_differing(side: Sequence[Segment]) -> str:
     for segment in side:
         if segment.differs:
             return segment.text
     return ""
 
 
-def _spelled(text: str) -> str:
-    return clipped(" ".join(map(visible.code_point, text[:12])), 200)
+def _listed(text: str) -> str:
+    return clipped(" ".join(map(code_point, text[:_CODE_POINTS])), 200)
