@@ -92,6 +92,7 @@ class StartAttempt:
             self.failure = await self._requests(launched)
             self.whole = True
         finally:
+            # Also after a signal or at the deadline: no process may outlive its start.
             self._stopped = await launched.stop(grace_s=self.plan.grace_s)
 
     def result(self, *, warm_up: bool = False) -> StartResult:
@@ -142,6 +143,7 @@ class StartAttempt:
             directory=self.plan.services_directory,
             log_directory=self.plan.directory / "logs" / tally.name,
             placeholders={"arm": tally.arm.value, "start": str(tally.number)},
+            # A start_timeout may be longer than the budget.
             limit_s=self._start_deadline - clock.now(),
             grace_s=self.plan.grace_s,
         )
@@ -176,9 +178,11 @@ class StartAttempt:
             base_url=service.base_url,
             concurrency=self.plan.concurrency,
             timeout_s=self.plan.request_timeout_s,
+            # A server that throttles is slow and not wrong; the number of such requests is reported.
             comes_again=True,
         )
         not_reset = await self._send_passes(sender)
+        # While the processes live: /proc shows what they have loaded.
         self.facts = self._loaded(group)
         tally.proof_missing = (*not_reset, *await proof.unmet())
         # A server that ends with its last answer is not always dead yet when that arrives.

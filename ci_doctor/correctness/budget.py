@@ -44,6 +44,7 @@ def budget_of(
     The text says where it comes from, if nobody gave it. Raises UsageError.
     """
     if settings.budget is not None:
+        # What a person wrote needs no note of where it comes from.
         seconds = seconds_above_zero(settings.budget, "budget")
         return Budget(began=began, seconds=seconds), ""
     seconds, note = default_budget(environment) or (DEFAULT_BUDGET_S, "")

@@ -29,6 +29,7 @@ async def collect(
 def _fields(reply: Reply) -> dict[str, object]:
     """The fields of a sample that the reply decides."""
     answer = reply.answer
+    # An error is evidence too: the other arm may not have it.
     if answer is None:
         return {"status": reply.status, "error": reply.error}
     return {

@@ -101,6 +101,7 @@ def run_prepared(prepared: PreparedExperiment, on_progress: OnProgress = lambda 
 
 
 def _begun(prepared: PreparedExperiment) -> Resumed:
+    # This order: a kill in between leaves no run.json, so nobody resumes half of two runs.
     clear(prepared.plan.directory)
     write_run(prepared.plan.directory, prepared.identity)
     return Resumed(results=(), outputs=Outputs())
@@ -109,8 +110,7 @@ def _begun(prepared: PreparedExperiment) -> Resumed:
 def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
     """The finished starts of the run in the directory. If that is refused, nothing there changes."""
     plan = prepared.plan
-    ids = [request.id for request in plan.requests]
-    finished = resume(plan.directory, prepared.identity, ids=ids, passes=plan.passes)
+    finished = resume(plan.directory, prepared.identity, ids=plan.ids, passes=plan.passes)
     names = " ".join(result.start.name for result in finished.results) or "no finished start"
     for note in (f"resuming with {names}", *finished.again):
         on_progress(ExperimentProgress(note=note))
@@ -124,6 +124,7 @@ def _experiment(
     directory, redactor = prepared.plan.directory, prepared.redactor
     try:
         with (
+            # Append in both cases: a new run has removed the old files, a resumed one keeps them.
             SampleWriter(directory / SAMPLES, redactor, append=True) as samples,
             StartWriter(directory, redactor, append=True) as starts,
         ):

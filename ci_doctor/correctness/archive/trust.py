@@ -23,6 +23,7 @@ def trusted(environ: Mapping[str, str]) -> tuple[bool, str]:
         return False, f"this is a build of pull request {request}"
     branch = environ.get("BUILDKITE_BRANCH", "")
     default = environ.get("BUILDKITE_PIPELINE_DEFAULT_BRANCH", "")
+    # An agent may leave the default branch out; then no branch is it.
     if default and branch == default:
         return True, f"this is a build of the default branch {default}"
     unknown = "(unknown)"

@@ -81,6 +81,7 @@ def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator
     yield f"the reset of the {arm}", _hash(plan.reset)
     for name in start_order(plan.specs, plan.names):
         spec = plan.specs[name]
+        # An arm that is one command has a service of its own name.
         whose = f"the {arm}" if name == arm.value else f"the {arm}'s {name}"
         yield f"the command of {whose}", _hash(spec.words())
         yield f"the directory of {whose}", _hash(spec.cwd)
@@ -128,6 +129,7 @@ def write_run(directory: Path, identity: RunIdentity) -> None:
     """
     run = RunDescription(version=tool_version(), started_at=clock.timestamp(), identity=identity)
     for path in (directory / RUN, directory / STARTS):
+        # Other tools write files of these names, and a directory of theirs is not ours to clear.
         if path.exists() and not is_ours(path):
             raise UsageError(
                 f"{path} is not a file that ci-doctor wrote",

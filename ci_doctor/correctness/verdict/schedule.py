@@ -118,6 +118,7 @@ def _first_unmade(
     """The first start of the sequence that was not made; starts made out of turn count too."""
     left = Counter(made)
     for arm in arms:
+        # Below zero: this start of the sequence was not made yet.
         left[arm] -= 1
         skipped = no_more_baseline and arm is Arm.BASELINE
         if left[arm] < 0 and not skipped:
