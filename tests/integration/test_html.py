@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.render import html, json
 from ci_doctor.session.delivery import write
-from ci_doctor.session.report_directory import PAGE, hold_named
+from ci_doctor.session.report_directory import hold_named
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_report, sample_reports
 from tests.support.cli import doctor
@@ -20,7 +20,7 @@ def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix(tmp_path:
     write(modes(), tmp_path / "modes")
     write(sample_reports()["flaky"], tmp_path / "plain")
 
-    assert (tmp_path / "modes" / PAGE).read_text(encoding="utf-8") == html.render(modes())
+    assert (tmp_path / "modes" / "report.html").read_text(encoding="utf-8") == html.render(modes())
     assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == [
         "junit.xml",
         "report.json",
@@ -44,7 +44,7 @@ def test_no_secret_reaches_the_page(tmp_path: Path) -> None:
     }
     report = Redactor(["s3cr3t-value"]).report(a_report(facts=facts, summary="s3cr3t-value"))
     write(report, tmp_path)
-    text = (tmp_path / PAGE).read_text(encoding="utf-8")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
 
     assert "s3cr3t" not in text
     assert "redacted" in text
