@@ -18,7 +18,7 @@ def test_a_longer_one_shows_why_it_is_not_over() -> None:
     source = WaitSource()
     lines = taken(source, progress(2.0), progress(7.1, "connection refused"))
     assert lines == [
-        ("status", "waiting for pid 7, 2 s"),
-        ("status", "waiting for pid 7, 7 s: connection refused"),
+        ("status", "waiting for pid 7, 2.0 s"),
+        ("status", "waiting for pid 7, 7.1 s: connection refused"),
     ]
-    assert live(source) == ["waiting for pid 7, 7 s: connection refused"]
+    assert live(source) == ["waiting for pid 7, 7.1 s: connection refused"]
