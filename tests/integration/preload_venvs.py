@@ -24,7 +24,7 @@ import importlib._bootstrap as bootstrap, sys, threading, time, types
 if threading.current_thread() is not threading.main_thread():
     import fakegate
     fakegate.opened.set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not bootstrap._blocking_on.get(threading.main_thread().ident) and time.monotonic() < deadline:
         time.sleep(0.001)
 

@@ -11,7 +11,7 @@ from ci_doctor.services.logs.watch import FatalLine, LogWatch
 from ci_doctor.system.files.inotify import FileWatch
 
 MIB = 1024 * 1024
-LIMIT_S = 60.0  # guards against hanging only
+LIMIT_S = 180.0  # guards against hanging only
 
 
 class Reader:
