@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All rooms' rules in one table, for `explain` and the docs alone. Pure."""
 
+from ci_doctor.imports import rules as imports
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.rules import RULES as NOT_YET_MOVED
@@ -21,4 +22,4 @@ def _rooms() -> tuple[tuple[Rule, ...], ...]:
         Rule(id=name, severity=Severity.ERROR, meaning=text.meaning, remedy=text.remedy)
         for name, text in NOT_YET_MOVED.items()
     ]
-    return (tuple(old),)
+    return (tuple(old), imports.RULES)

@@ -10,9 +10,9 @@ from msgspec import Struct, to_builtins
 
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.options import config_option, output_options, pass_session
-from ci_doctor.config import loading as configuration
+from ci_doctor.config.decoding import DEFAULT, decode_section
 from ci_doctor.config.exit_codes import read_exit_codes
-from ci_doctor.config.loading import Config
+from ci_doctor.config.loading import Config, load_config
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.model.facts.config import ConfigFacts, ConfigValue
@@ -44,7 +44,7 @@ def config() -> None:
 def show(session: Session, config_path: Path | None) -> int:
     """Print every value and its origin: default, file and line, or environment."""
     session.claim()
-    return session.finish(describe(configuration.load(config_path, Path.cwd())), on_stdout=True)
+    return session.finish(describe(load_config(config_path, Path.cwd())), on_stdout=True)
 
 
 def describe(loaded: Config) -> Outcome:
@@ -69,9 +69,7 @@ def _table(title: str, section: Values) -> Table:
 def _typed(loaded: Config) -> dict[str, Values]:
     sections = {}
     for section, into in TYPED.items():
-        settings, origins = configuration.decode(
-            loaded, section, into, environ=os.environ, flags={}
-        )
+        settings, origins = decode_section(loaded, section, into, environ=os.environ, flags={})
         values = {}
         for name, origin in origins.items():
             values[name] = ConfigValue(value=to_builtins(getattr(settings, name)), origin=origin)
@@ -86,7 +84,7 @@ def _services(loaded: Config) -> dict[str, Values]:
         values = {}
         for key, value in to_builtins(spec).items():
             is_written = key in written
-            origin = loaded.where("services", name, key) if is_written else configuration.DEFAULT
+            origin = loaded.where("services", name, key) if is_written else DEFAULT
             values[key] = ConfigValue(value=value, origin=origin)
         sections[f"services.{name}"] = values
     return sections

@@ -59,12 +59,12 @@ def compare(
     A and B are files, or directories with one *.jsonl or *.txt per start. Exit codes: 0 pass or
     flaky, 1 regression, 85 nondeterministic, 86 undecided, for example if one start a side differs.
     """
-    from ci_doctor.config import loading as config
     from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.loading import load_config
 
     directory = invocation.report_directory
     claim(directory)
-    codes, _ = read_exit_codes(config.load(config_path, Path.cwd()), os.environ)
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     report = _report(
         invocation,
         (baseline, candidate),

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import path_in
 from ci_doctor.config.exit_codes import read_exit_codes
-from ci_doctor.config.loading import Config
+from ci_doctor.config.loading import Config, load_config
 from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.archive.use import Shelf, identity_of
 from ci_doctor.correctness.estimate import assumed, earlier
@@ -70,7 +70,7 @@ def prepare(
     **flags: Any,
 ) -> Job:
     """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = config.load(config_path, Path.cwd())
+    loaded = load_config(config_path, Path.cwd())
     commands = {arm: flags.pop(arm.value) for arm in Arm}
     settings, origins = read_settings(
         loaded, os.environ, flags, commands, parse_arm_variables(variables)
@@ -126,7 +126,7 @@ def _shelf(
 ) -> Shelf | None:
     if settings.archive is None:
         return None
-    directory = config.path_in(loaded, origins["archive"], settings.archive)
+    directory = path_in(loaded, origins["archive"], settings.archive)
     try:
         limit = parse_size(settings.archive_limit)
     except ValueError as error:
@@ -154,7 +154,7 @@ def _requests_file(
             "no requests file is named",
             hint='give --requests FILE, or requests = "…" in [correctness]',
         )
-    return config.path_in(loaded, origins["requests"], settings.requests)
+    return path_in(loaded, origins["requests"], settings.requests)
 
 
 def _one_request(invocation: Invocation) -> str:

@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import click
-
 from ci_doctor.commands.correctness_job import Job, prepare
 from ci_doctor.commands.correctness_report import INTERRUPTIONS, dry_report, report_of
 from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.progress import ProgressLines
+from ci_doctor.commands.telling.experiment import ExperimentSource
+from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.correctness.attempt import Progress
 from ci_doctor.correctness.evidence.files import SAMPLES, clear, redact_logs
 from ci_doctor.correctness.evidence.outputs import Outputs
@@ -26,7 +25,7 @@ from ci_doctor.correctness.results import Experiment
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Report
-from ci_doctor.system.processes.interruption import deaf
+from ci_doctor.system.processes.interruption import signals_ignored
 from ci_doctor.system.secrets.redaction import Redactor
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
@@ -58,12 +57,12 @@ def run_experiment(
             "--resume names the report directory already", hint="leave --report-dir out"
         )
     job = prepare(invocation, directory, **options)
-    with ProgressLines() as progress:
-        finished = _begin(job) if resume is None else _resume(job, progress)
+    with Teller(ExperimentSource(), job.redactor) as tell:
+        finished = _begin(job) if resume is None else _resume(job, tell)
         for note in job.notes:
-            progress(Progress(note=note))
-        experiment = _run(job, finished, progress)
-    with deaf() if experiment.ending in INTERRUPTIONS else contextlib.nullcontext():
+            tell.say(note)
+        experiment = _run(job, finished, tell)
+    with signals_ignored() if experiment.ending in INTERRUPTIONS else contextlib.nullcontext():
         report = report_of(job, experiment, invocation)
         return _hand_over(report, job.redactor, as_json=as_json, directory=directory)
 
@@ -86,20 +85,18 @@ def _begin(job: Job) -> Resumed:
     return Resumed(results=(), outputs=Outputs())
 
 
-def _resume(job: Job, progress: ProgressLines) -> Resumed:
+def _resume(job: Job, tell: Teller[Progress]) -> Resumed:
     """Take up the run in the directory; where that is refused, everything there is left as it was."""
     plan = job.plan
     ids = [request.id for request in plan.requests]
     finished = resume_run(plan.directory, job.identity, ids=ids, passes=plan.passes)
     claim(plan.directory)
     names = " ".join(result.start.name for result in finished.results) or "no finished start"
-    progress(Progress(note=f"going on with {names}"))
-    for sentence in finished.again:
-        progress(Progress(note=sentence))
+    tell.say(f"going on with {names}", *finished.again)
     return finished
 
 
-def _run(job: Job, finished: Resumed, progress: ProgressLines) -> Experiment:
+def _run(job: Job, finished: Resumed, tell: Teller[Progress]) -> Experiment:
     """Make the experiment; however it ends, no log keeps a secret."""
     directory, redactor = job.plan.directory, job.redactor
     try:
@@ -114,7 +111,7 @@ def _run(job: Job, finished: Resumed, progress: ProgressLines) -> Experiment:
                 finished=finished.results,
                 archived=job.archived(finished.outputs),
             )
-            return run(job.plan, records, progress, job.pace)
+            return run(job.plan, records, tell, job.pace)
     finally:
         for warning in redact_logs(directory, redactor):
-            click.echo(f"warning: {warning}", err=True)
+            tell.warn(warning)

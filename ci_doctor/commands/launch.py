@@ -20,11 +20,13 @@ from ci_doctor.commands.launch_output import (
     would_do,
 )
 from ci_doctor.commands.legacy import legacy
-from ci_doctor.commands.live import LiveLines
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
-from ci_doctor.commands.warm_up import WarmUp
-from ci_doctor.config import loading as config
+from ci_doctor.commands.telling.service_output import ServiceOutput
+from ci_doctor.commands.telling.services import ServiceSource
+from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
@@ -33,15 +35,18 @@ from ci_doctor.services.launch.client import check_words, problem
 from ci_doctor.services.launch.launch import Plan, run
 from ci_doctor.services.launch.options import choose
 from ci_doctor.services.spec import LaunchContext
+from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.files.streams import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ci_doctor.services.outcome import ServiceEvent
     from ci_doctor.services.running import RunningGroup
+
+    Listener = Callable[[ServiceEvent], None]
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
@@ -140,14 +145,14 @@ def _prepare(
     as_json: bool,
 ) -> Job:
     """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = config.load(config_path, Path.cwd())
+    loaded = load_config(config_path, Path.cwd())
     specs, names = choose(service_specs(loaded), *services)
     environment = dict(os.environ)
     context = LaunchContext(
         environment=environment,
         directory=loaded.directory.absolute(),
         log_directory=directory.absolute() / "logs",
-        limit_s=None if timeout is None else config.seconds_above_zero(timeout, "--timeout"),
+        limit_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
     )
     order = check_services(specs, names, context)
     check_words(client, order)
@@ -174,47 +179,64 @@ def _perform(
 ) -> int:
     """Launch, and deliver the report. Once everything has stopped, no signal takes the report away."""
     open_closed_streams()
-    interruption, logs = Interruption(), set[Path]()
+    interruption, warm_up, logs = Interruption(), WarmUp(_load_report), set[Path]()
+
+    def on_event(event: "ServiceEvent") -> None:
+        warm_up.begin()
+        if event.log is not None:
+            logs.add(Path(event.log))
+
     with interruption.handling():
-        warm_up = WarmUp()
-        try:
-            with contextlib.ExitStack() as stack:
-                live = stack.enter_context(
-                    LiveLines(job.plan.order, follow=follow, redact=job.redactor.without_values)
-                )
-                listeners: list[Callable[[ServiceEvent], None]] = [live, warm_up]
-                if events is not None:
-                    listeners.insert(0, stack.enter_context(EventLog(events, job.redactor, _warn)))
-
-                def on_event(event: "ServiceEvent") -> None:
-                    if event.log is not None:
-                        logs.add(Path(event.log))
-                    for listener in listeners:
-                        listener(event)
-
-                launched = run(
-                    job.plan, interruption, on_event, lambda group: _tell_ready(job, group, live)
-                )
-        finally:  # whatever has ended it
-            for warning in take_secrets_out(logs, job.redactor):
-                _warn(warning)
+        with Teller(ServiceSource(job.plan.order), job.redactor) as tell:
+            try:
+                with _listeners(job, tell, events=events, follow=follow) as listeners:
+                    launched = run(
+                        job.plan,
+                        interruption,
+                        _to_each(on_event, *listeners, tell),
+                        lambda group: _tell_ready(job, group, tell),
+                    )
+            finally:  # whatever has ended it
+                for warning in take_secrets_out(logs, job.redactor):
+                    tell.warn(warning)
         warm_up.wait()
         return hand_over(described(job, launched, events, invocation), job, as_json=as_json)
 
 
-def _warn(text: str) -> None:
-    with contextlib.suppress(OSError):
-        click.echo(f"warning: {text}", err=True)
+def _load_report() -> None:
+    """Import what the report of a launch needs."""
+    import ci_doctor.services.launch.report
+    import ci_doctor.services.launch.verdict  # noqa: F401
 
 
-def _tell_ready(job: Job, group: "RunningGroup", live: LiveLines) -> None:
-    from ci_doctor.render.safe_text import one_line
+@contextlib.contextmanager
+def _listeners(
+    job: Job, tell: "Teller[ServiceEvent]", *, events: Path | None, follow: bool
+) -> "Iterator[list[Listener]]":
+    """Those who get each event besides the terminal, open: the file of events, and what follows the logs."""
+    listeners: list[Listener] = []
+    with contextlib.ExitStack() as stack:
+        if events is not None:
+            listeners.append(stack.enter_context(EventLog(events, job.redactor, tell.warn)))
+        if follow:
+            listeners.append(stack.enter_context(ServiceOutput(job.plan.order, tell)))
+        yield listeners
 
+
+def _to_each(*listeners: "Listener") -> "Listener":
+    def hand_out(event: "ServiceEvent") -> None:
+        for listener in listeners:
+            listener(event)
+
+    return hand_out
+
+
+def _tell_ready(job: Job, group: "RunningGroup", tell: "Teller[ServiceEvent]") -> None:
     if job.plan.client:
-        live.freeze()
-        live.say(one_line(job.redactor.without_values(f"running {shlex.join(job.plan.client)}")))
+        tell.freeze()
+        tell.say(f"running {shlex.join(job.plan.client)}")
         return
     widest = max(map(len, group.services))
-    asked = [service for service in group.services.values() if service.probe.is_network]
-    where = (f"  {service.name.ljust(widest)}  {service.base_url}" for service in asked)
-    live.say("ready: running until Ctrl-C", *where)
+    networked = [service for service in group.services.values() if service.probe.is_network]
+    places = [f"  {service.name.ljust(widest)}  {service.base_url}" for service in networked]
+    tell.say("ready: running until Ctrl-C", *places)

@@ -14,6 +14,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.table import text_table
 from ci_doctor.services.launch.launch import Plan
 from ci_doctor.services.launch.launched import Launched
+from ci_doctor.system.secrets.log_files import redact_file
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def take_secrets_out(logs: Iterable[Path], redactor: Redactor) -> Iterator[str]:
     for log in logs:
         try:
             if log.exists():
-                redactor.file(log)
+                redact_file(log, redactor)
         except UsageError as error:
             log.unlink(missing_ok=True)
             yield f"removed {log}: {error.message}"

@@ -41,11 +41,14 @@ def output_options(function: F) -> F:
 
 
 def _keep_directory(context: click.Context, _option: click.Parameter, value: Path | None) -> None:
-    _session(context).named_directory = value
+    # Not if it is absent: it may stand before the word of a command within a command.
+    if value is not None:
+        _session(context).named_directory = value
 
 
 def _keep_json(context: click.Context, _option: click.Parameter, value: bool) -> None:
-    _session(context).as_json = bool(value)
+    if value:
+        _session(context).as_json = True
 
 
 def _session(context: click.Context) -> Session:

@@ -13,30 +13,17 @@ from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.preload_options import pythons_meant, settings_of, target_options
+from ci_doctor.commands.telling.line import LineKind
+from ci_doctor.commands.telling.steps import StepSource
+from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.table import text_table
-from ci_doctor.system import clock
 
 if TYPE_CHECKING:
     from ci_doctor.model.outcome import Case
     from ci_doctor.model.report import Report
     from ci_doctor.preload.checks import Check
     from ci_doctor.preload.install import Refused
-
-QUIET_S = 2.0
-
-
-class Talk:
-    """Says on stderr what is done, no more often than every QUIET_S seconds, and nothing in the first of them."""
-
-    def __init__(self) -> None:
-        self._last = clock.now()
-
-    def __call__(self, text: str) -> None:
-        """`text` is what is done next."""
-        if clock.now() - self._last > QUIET_S:
-            self._last = clock.now()
-            click.echo(text, err=True)
 
 
 @click.command("verify")
@@ -80,17 +67,17 @@ def _verify(
     from ci_doctor.preload.target import inspect_interpreter
     from ci_doctor.preload.verify import verify as verify_shim
 
-    talk = Talk()
     checks: dict[str, tuple[Check, ...]] = {}
     refused = []
-    for python in targets:
-        if isinstance(python, Refused):
-            refused.append(python)
-            continue
-        try:
-            checks[str(python)] = verify_shim(inspect_interpreter(python), runs=runs, tell=talk)
-        except CiDoctorError as error:
-            refused.append(Refused(python=python, error=error))
+    with Teller(StepSource(LineKind.STATUS)) as tell:
+        for python in targets:
+            if isinstance(python, Refused):
+                refused.append(python)
+                continue
+            try:
+                checks[str(python)] = verify_shim(inspect_interpreter(python), runs=runs, tell=tell)
+            except CiDoctorError as error:
+                refused.append(Refused(python=python, error=error))
     return checks, refused
 
 

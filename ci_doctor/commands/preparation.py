@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.commands.shims import Shims, install
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import decode_section, path_in
+from ci_doctor.config.loading import load_config
 from ci_doctor.environment import determinism, exports
 from ci_doctor.environment.pins import Pins, decide_pins
 from ci_doctor.environment.project import read_project
@@ -44,13 +45,13 @@ def read_settings(
     config_path: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]
 ) -> SetupEnvSettings:
     """The `[setup-env]` settings, with the paths of a file made relative to the working directory."""
-    loaded = config.load(config_path, Path.cwd())
-    settings, origins = config.decode(
+    loaded = load_config(config_path, Path.cwd())
+    settings, origins = decode_section(
         loaded, "setup-env", SetupEnvSettings, environ=environ, flags=flags
     )
 
     def placed(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(str(config.path_in(loaded, origins[name], word)) for word in words)
+        return tuple(str(path_in(loaded, origins[name], word)) for word in words)
 
     return replace(
         settings,

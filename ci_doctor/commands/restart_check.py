@@ -15,20 +15,22 @@ from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.restart_output import (
-    PhaseLines,
     described,
     hand_over,
     take_secrets_out,
     would_do,
 )
-from ci_doctor.commands.warm_up import WarmUp
-from ci_doctor.config import loading as config
+from ci_doctor.commands.telling.restart import RestartSource
+from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.config.decoding import decode_section
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.restart.experiment import run
 from ci_doctor.restart.notes import Progress
 from ci_doctor.restart.planning import make_plan
 from ci_doctor.restart.settings import Plan, RestartSettings
 from ci_doctor.restart.starts import Starts
+from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -112,8 +114,8 @@ def _prepare(
     invocation: Invocation, directory: Path, config_path: Path | None, flags: Mapping[str, Any]
 ) -> Job:
     """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = config.load(config_path, Path.cwd())
-    settings, origins = config.decode(
+    loaded = load_config(config_path, Path.cwd())
+    settings, origins = decode_section(
         loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
     )
     codes, _ = read_exit_codes(loaded, os.environ)
@@ -129,22 +131,30 @@ def _prepare(
     return Job(plan=plan, codes=codes, redactor=Redactor.from_environment(os.environ, *secrets))
 
 
+def _load_report() -> None:
+    """Import what the report of a check needs."""
+    import ci_doctor.restart.conclude
+    import ci_doctor.restart.describe
+    import ci_doctor.restart.judge  # noqa: F401
+
+
 def _perform(job: Job, invocation: Invocation, directory: Path, *, as_json: bool) -> int:
     """Check, and deliver the report. Once everything has stopped, no signal takes the report away."""
-    interruption, starts, lines, warm_up = Interruption(), Starts(), PhaseLines(), WarmUp()
-
-    def on_progress(progress: Progress) -> None:
-        if progress.event is not None:
-            starts.add(progress.event)
-            warm_up(progress.event)
-        lines(progress)
-
+    interruption, starts, warm_up = Interruption(), Starts(), WarmUp(_load_report)
     with interruption.handling():
-        try:
-            seen = run(job.plan, interruption, on_progress)
-        finally:
-            for warning in take_secrets_out(starts.runs, job.redactor):
-                lines.say(f"warning: {warning}")
+        with Teller(RestartSource(), job.redactor) as tell:
+
+            def on_progress(progress: Progress) -> None:
+                if progress.event is not None:
+                    starts.add(progress.event)
+                    warm_up.begin()
+                tell(progress)
+
+            try:
+                seen = run(job.plan, interruption, on_progress)
+            finally:
+                for warning in take_secrets_out(starts.runs, job.redactor):
+                    tell.warn(warning)
         warm_up.wait()
         report = described(job.plan, seen, starts.runs, job.codes, invocation)
         return hand_over(report, job.redactor, directory, as_json=as_json)

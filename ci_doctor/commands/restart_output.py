@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `ci-doctor restart-check` tells: lines on stderr as it goes, and its report."""
 
-import contextlib
 import os
 import shlex
 import sys
@@ -9,20 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 from msgspec import structs
 
 from ci_doctor.commands.delivery import deliver
 from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.live import event_line
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import exit_code
-from ci_doctor.restart.notes import Progress
 from ci_doctor.restart.observed import Ending, Observation
 from ci_doctor.restart.settings import Plan
 from ci_doctor.restart.starts import StartRun
+from ci_doctor.system.secrets.log_files import redact_file
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -31,26 +28,12 @@ if TYPE_CHECKING:
 _INTERRUPTIONS = {Ending.SIGINT, Ending.SIGTERM, Ending.SIGHUP, Ending.SIGQUIT}
 
 
-class PhaseLines:
-    """Give it the progress of a check: a plain line for each event."""
-
-    def __call__(self, progress: Progress) -> None:
-        """Tell of it."""
-        text = progress.text if progress.event is None else event_line(progress.event)
-        self.say(f"{progress.phase:<9} {text}")
-
-    def say(self, text: str) -> None:
-        """Talk is not evidence: where nobody listens any more, the check goes on."""
-        with contextlib.suppress(OSError):
-            click.echo(text, err=True)
-
-
 def take_secrets_out(starts: Sequence[StartRun], redactor: Redactor) -> Iterator[str]:
     """Of every log; one that they cannot be taken out of is removed, and the reason told."""
     for log in (Path(run.log) for run in starts if run.log is not None):
         try:
             if log.exists():
-                redactor.file(log)
+                redact_file(log, redactor)
         except UsageError as error:
             log.unlink(missing_ok=True)
             yield f"removed {log}: {error.message}"

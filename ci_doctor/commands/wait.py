@@ -11,13 +11,15 @@ from ci_doctor.commands.delivery import claim, deliver
 from ci_doctor.commands.invocation import Invocation
 from ci_doctor.commands.legacy import legacy
 from ci_doctor.commands.options import config_option, output_options
-from ci_doctor.commands.wait_progress import WaitLines
-from ci_doctor.commands.warm_up import WarmUp
-from ci_doctor.config import loading as config
+from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.commands.telling.waiting import WaitSource
+from ci_doctor.config.decoding import seconds_of
 from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.services.probes.ready import Probe, Scheme, parse_ready
 from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
+from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.processes.interruption import Interruption
 
 _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML table"
@@ -74,9 +76,9 @@ def wait(
     directory = invocation.report_directory
     # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
     claim(directory)
-    codes, _ = read_exit_codes(config.load(config_path, Path.cwd()), os.environ)
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     request = _request(**options)
-    interruption, warm_up = Interruption(), WarmUp()
+    interruption, warm_up = Interruption(), WarmUp(_load_report)
     with interruption.handling():
         waited = _run(request, interruption, warm_up)
         warm_up.wait()
@@ -84,13 +86,18 @@ def wait(
 
 
 def _run(request: WaitRequest, interruption: Interruption, warm_up: WarmUp) -> Waited:
-    with WaitLines() as lines:
+    with Teller(WaitSource()) as tell:
 
-        def tell(progress: WaitProgress) -> None:
+        def on_progress(progress: WaitProgress) -> None:
             warm_up.begin()
-            lines(progress)
+            tell(progress)
 
-        return run(request, interruption, tell)
+        return run(request, interruption, on_progress)
+
+
+def _load_report() -> None:
+    """Import what the report of a wait needs."""
+    import ci_doctor.services.wait.report  # noqa: F401
 
 
 def _hand_over(
@@ -135,7 +142,7 @@ def _request(
         _check_pid(pid)
     return WaitRequest(
         probe=_probe(ready, log),
-        limit_s=config.seconds(timeout, "--timeout"),
+        limit_s=seconds_of(timeout, "--timeout"),
         pid=pid,
         pidfile=pidfile,
         log=log,

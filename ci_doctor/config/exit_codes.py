@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ci_doctor.config.loading import DEFAULT, Config, decode
+from ci_doctor.config.decoding import DEFAULT, decode_section
+from ci_doctor.config.loading import Config
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
@@ -32,7 +33,7 @@ def read_exit_codes(
     config: Config, environ: Mapping[str, str]
 ) -> tuple[dict[str, int], dict[str, str]]:
     """The codes by verdict, and where each came from. Raises ConfigError for one that cannot serve."""
-    settings, origins = decode(config, "exit-codes", ExitCodes, environ=environ, flags={})
+    settings, origins = decode_section(config, "exit-codes", ExitCodes, environ=environ, flags={})
     codes = {name: int(code) for name, code in asdict(settings).items()}
     for name, code in codes.items():
         if origins[name] != DEFAULT and not _can_serve(code):

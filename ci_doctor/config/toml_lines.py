@@ -1,49 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a key stands in a TOML text. Pure; the standard library's parser forgets it."""
+"""Pure. Where a key stands in a TOML text, which the standard library's parser does not keep."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 Keys = tuple[str | int, ...]  # a table's key, or the index in an array
+# What a statement of several lines can end with.
+_CLOSING = ("]", "}", '"""', "'''")
 
 
 def line_of(text: str, keys: Keys) -> int | None:
-    """The 1-based line of the statement in valid TOML `text` that sets `keys`, or the longest leading part of them."""
+    """Return the 1-based line of the statement in valid TOML `text` that sets `keys`.
+
+    If the text does not set them, it is the line of the longest leading part of them; None if
+    not even the first key is there.
+    """
     lines = _lines(text)
-    return next((lines[keys[:end]] for end in range(len(keys), 0, -1) if keys[:end] in lines), None)
+    for end in range(len(keys), 0, -1):
+        line = lines.get(keys[:end])
+        if line is not None:
+            return line
+    return None
 
 
 @lru_cache(maxsize=4)
 def _lines(text: str) -> dict[Keys, int]:
-    """Statement by statement: each is the shortest run of lines that the parser takes for a document of its own."""
+    """The line of every key. A statement is the shortest run of lines that parses on its own."""
     lines: dict[Keys, int] = {}
     arrays: dict[Keys, int] = {}
     table: Keys = ()
-    start, statement = 1, ""
+    start = 1
+    statement = ""
     for number, line in enumerate(text.split("\n"), start=1):
         statement += f"{line}\n"
-        found = _parsed(statement, line)
-        if found is None:
+        document = _parsed(statement, line)
+        if document is None:
             continue
-        if found and statement.lstrip().startswith("["):
-            table = _opened(found, arrays)
-            keys = iter([table])
+        if document and statement.lstrip().startswith("["):
+            table = _opened(document, arrays)
+            _add(lines, table, start)
         else:
-            keys = ((*table, *below) for below in _paths(found))
-        for each in keys:
-            for end in range(1, len(each) + 1):
-                lines.setdefault(each[:end], start)
-        start, statement = number + 1, ""
+            for below in _paths(document):
+                _add(lines, (*table, *below), start)
+        start = number + 1
+        statement = ""
     return lines
 
 
+def _add(lines: dict[Keys, int], keys: Keys, line: int) -> None:
+    """Note the line of `keys` and of every table above them that has none yet."""
+    for end in range(1, len(keys) + 1):
+        lines.setdefault(keys[:end], line)
+
+
 def _parsed(statement: str, last_line: str) -> dict[str, Any] | None:
-    # A statement of several lines ends with one of these; to try it at every line would take quadratic time.
-    if statement != f"{last_line}\n" and not any(
-        end in last_line for end in ("]", "}", '"""', "'''")
-    ):
+    """The document that `statement` is; None if it goes on."""
+    is_one_line = statement == f"{last_line}\n"
+    # To parse a long array again at each of its lines would take quadratic time.
+    if not is_one_line and not any(end in last_line for end in _CLOSING):
         return None
     try:
         return tomllib.loads(statement)
@@ -51,29 +67,28 @@ def _parsed(statement: str, last_line: str) -> dict[str, Any] | None:
         return None
 
 
-def _opened(found: Any, arrays: dict[Keys, int]) -> Keys:
-    """The table that a header opens; `arrays` counts the tables of each array so far."""
+def _opened(header: Any, arrays: dict[Keys, int]) -> Keys:
+    """The table that a parsed header opens; `arrays` counts the tables of each array so far."""
     path: Keys = ()
-    while found:
-        ((key, found),) = found.items()
+    while header:
+        ((key, header),) = header.items()
         path = (*path, key)
-        if isinstance(found, list):
+        if isinstance(header, list):
             arrays[path] = arrays.get(path, 0) + 1
-            found = found[0]
+            header = header[0]
         if path in arrays:
             path = (*path, arrays[path] - 1)
     return path
 
 
 def _paths(value: Any) -> Iterator[Keys]:
-    """Every key below `value`."""
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    """Every key below `value`, the outer ones first."""
+    items: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
     for key, below in items:
         yield (key,)
-        yield from ((key, *more) for more in _paths(below))
+        for more in _paths(below):
+            yield (key, *more)

@@ -29,8 +29,10 @@ def _fields(reply: Reply) -> dict[str, object]:
         return {"status": reply.status, "error": reply.error}
     return {
         "status": reply.status,
-        **{
-            name: getattr(answer, name)
-            for name in ("output", "digest", "said", "asked", "empty", "meta")
-        },
+        "output": answer.output,
+        "digest": answer.digest,
+        "said": answer.words_digest,
+        "asked": answer.prompt_facts,
+        "empty": answer.empty,
+        "meta": answer.meta,
     }

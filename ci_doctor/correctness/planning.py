@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import decode_section, seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.estimate import default_budget
 from ci_doctor.correctness.settings import (
@@ -28,7 +28,7 @@ from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
-from ci_doctor.system.gpu_memory import gpus_are_told
+from ci_doctor.system.gpu_memory import can_read_gpu_memory
 
 # Of a budget, what is kept for stopping the last start and writing the report, and for ending the process.
 LONGEST_RESERVE_S = 12.0
@@ -48,7 +48,7 @@ def budget_of(
 ) -> tuple[Budget, str]:
     """The budget of a run that began then, and where it comes from if nobody gave it. Raises UsageError."""
     if settings.budget is not None:
-        return Budget(began=began, seconds=config.seconds_above_zero(settings.budget, "budget")), ""
+        return Budget(began=began, seconds=seconds_above_zero(settings.budget, "budget")), ""
     seconds, note = default_budget(environment) or (DEFAULT_BUDGET_S, "")
     return Budget(began=began, seconds=seconds), note
 
@@ -72,7 +72,7 @@ def plan(
         concurrency=settings.concurrency,
         passes=settings.passes,
         caches=settings.caches,
-        request_timeout_s=config.seconds_above_zero(settings.request_timeout, "request_timeout"),
+        request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
         started=budget.began,
         deadline=budget.began + budget.seconds - reserve,
         grace_s=min(5.0, reserve / 3),
@@ -117,7 +117,7 @@ def read_settings(
 
     A command on the command line takes the place of an arm's configured services; `variables` go on top of both.
     """
-    settings, origins = config.decode(
+    settings, origins = decode_section(
         loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
     )
     arms: dict[str, ArmSettings] = {}
@@ -206,7 +206,7 @@ def _over(
         changes["start_timeout"] = settings.start_timeout
     if settings.ready is not None and last:
         changes["ready"] = settings.ready
-    if "gpu-memory" not in spec.released and gpus_are_told():
+    if "gpu-memory" not in spec.released and can_read_gpu_memory():
         changes["released"] = [*spec.released, "gpu-memory"]
     return structs.replace(spec, **changes)
 

@@ -1,39 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: records a command, finds its hazards, and where that is asked for makes them happen."""
+"""Acts on processes: records a command, finds its import hazards and, on request, confirms them."""
 
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.imports.analyse.hazard import Hazard, Kind
-from ci_doctor.imports.analyse.hazards import find_hazards
-from ci_doctor.imports.confirm.delays import Hold, grouped
+from ci_doctor.imports.analyse.all_processes import find_in_all
+from ci_doctor.imports.confirm.delays import Candidate, Hold, grouped
 from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
-from ci_doctor.imports.record.run import Recorded, Streams, record
-from ci_doctor.imports.record.trace import Process
-from ci_doctor.imports.report.conclude import Seen, judge
-from ci_doctor.preload.immunity import self_replacement_race
+from ci_doctor.imports.confirm.standing import judge
+from ci_doctor.imports.interpreters import check_interpreters
+from ci_doctor.imports.investigation import Investigation
+from ci_doctor.imports.record.recorded import RecordedRun
+from ci_doctor.imports.record.run import RecordingPlan, Streams, record
 from ci_doctor.preload.injection import isolation
 from ci_doctor.system.processes.interruption import Interruption
 
 CANDIDATES = 10
-_INTERPRETERS_ASKED = 8
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """What is run and how: `output` is where the command's stdout goes, a file descriptor.
+class RaceRequest(Struct, frozen=True, kw_only=True):
+    """What is run and how.
 
-    At most `candidates` hazards are confirmed, each in at most `repeats` runs for each of its delays. `timeout_s` ends a
-    command that does not end by itself.
+    environ: by default that of this process. output: the file descriptor that gets the command's
+    stdout. timeout_s: ends a command that does not end by itself. confirming: at most `candidates`
+    hazards are confirmed, each in at most `repeats` runs for each of its delays.
     """
 
     command: tuple[str, ...]
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     output: int = 1
     timeout_s: float | None = None
     confirming: bool = False
@@ -41,148 +40,124 @@ class Plan(Struct, frozen=True, kw_only=True):
     repeats: int = REPEATS
 
 
-class Investigation(Struct, frozen=True, kw_only=True):
-    """What came of it: `runs` are those with a delay, in their order."""
-
-    seen: Seen
-    runs: tuple[HeldRun, ...] = ()
-
-
 def investigate(
-    plan: Plan, scratch: Path, logs: Path, interruption: Interruption, say: Callable[[str], None]
+    request: RaceRequest,
+    scratch: Path,
+    logs: Path,
+    interruption: Interruption,
+    say: Callable[[str], None],
 ) -> Investigation:
-    """Record, judge and confirm. Traces go into the folder `scratch`, what runs with a delay print into `logs`.
+    """Record the command, judge its imports, and confirm hazards if the request says so.
 
-    `interruption` is handling signals; the first ends the run that is under way, and no other is made. Raises as `record`.
+    Traces go into the folder `scratch`, the output of runs with a delay into `logs`; `say` prints
+    progress. `interruption` must be handling signals: the first one ends the current run, and no
+    other is made. Raises as `record` does.
     """
     stdin = _Stdin()
-    traces = _for_all_users(scratch / "recorded")
     recorded = record(
-        plan.command,
-        traces,
-        environ=plan.environ,
-        timeout_s=plan.timeout_s,
-        streams=Streams(output=plan.output),
-        interruption=interruption,
+        RecordingPlan(
+            command=request.command,
+            environ=request.environ,
+            timeout_s=request.timeout_s,
+            streams=Streams(output=request.output),
+        ),
+        _for_all_users(scratch / "recorded"),
+        interruption,
     )
-    interpreters = ask_interpreters(recorded)
-    found = find(recorded, interpreters)
-    groups = grouped(found.hazards)
-    runs: list[HeldRun] = []
+    interpreters = check_interpreters(recorded)
+    hazards = find_in_all(recorded, interpreters)
+    candidates = grouped(hazards.hazards)
+    runs = _HeldRuns(request, recorded, (scratch, logs), interruption, stdin)
     confirmations: tuple[Confirmation, ...] = ()
-    if plan.confirming and interruption.received is None:
-
-        def run(number: int, hold: Hold) -> HeldRun:
-            stdin.rewind()
-            runs.append(_held_run(plan, recorded, number, hold, (scratch, logs), interruption))
-            return runs[-1]
-
-        chosen = [group for group in groups if not group.has_fired][: plan.candidates]
-        confirmations = confirm(chosen, run, say, repeats=plan.repeats)
-    seen = Seen(
+    if request.confirming and interruption.received is None:
+        chosen = _chosen(candidates, request.candidates)
+        confirmations = confirm(chosen, runs.make, say, repeats=request.repeats)
+    return Investigation(
         recorded=recorded,
-        judged=judge(groups, confirmations, confirming=plan.confirming),
-        spared=found.spared,
-        is_whole=found.is_whole,
+        judged=judge(candidates, confirmations, confirming=request.confirming),
+        runs=tuple(runs.made),
+        spared=hazards.spared,
+        is_whole=hazards.is_whole,
         interpreters=interpreters,
-        isolated=isolation(plan.command, plan.environ),
-        confirming=plan.confirming,
+        isolated=isolation(request.command, request.environ),
+        confirming=request.confirming,
     )
-    return Investigation(seen=seen, runs=tuple(runs))
 
 
-class FoundInAll(Struct, frozen=True, kw_only=True):
-    """The hazards of all processes, and apart those that an immune interpreter does not have. `is_whole` as of `Found`."""
-
-    hazards: tuple[Hazard, ...]
-    spared: tuple[Hazard, ...]
-    is_whole: bool
+def _chosen(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
+    """The worst candidates that have not fired yet."""
+    unproven = [candidate for candidate in candidates if not candidate.has_fired]
+    return unproven[:count]
 
 
-def find(recorded: Recorded, interpreters: Mapping[str, bool | None]) -> FoundInAll:
-    """What each process has, put together."""
-    hazards: list[Hazard] = []
-    spared: list[Hazard] = []
-    is_whole = True
-    for process in recorded.processes:
-        immune = interpreters.get(process.executable) is False
-        found = find_hazards(process)
-        is_whole = is_whole and found.is_whole
-        for hazard in found.hazards:
-            (spared if immune and hazard.kind is Kind.REPLACED else hazards).append(hazard)
-    return FoundInAll(hazards=tuple(hazards), spared=tuple(spared), is_whole=is_whole)
+class _HeldRuns:
+    """Makes the runs with a delay; `made` are those so far."""
 
+    def __init__(
+        self,
+        request: RaceRequest,
+        recorded: RecordedRun,
+        folders: tuple[Path, Path],
+        interruption: Interruption,
+        stdin: "_Stdin",
+    ) -> None:
+        self.request = request
+        self.recorded = recorded
+        self.scratch, self.logs = folders
+        self.interruption = interruption
+        self.stdin = stdin
+        self.made: list[HeldRun] = []
 
-def ask_interpreters(recorded: Recorded) -> dict[str, bool | None]:
-    """Whether each interpreter that was seen is exposed to the race of self-replacing modules; None where it cannot say."""
-    executables = dict.fromkeys(
-        process.executable for process in recorded.processes if _is_python(process)
-    )
-    return {
-        executable: _exposed(Path(executable))
-        for executable in list(executables)[:_INTERPRETERS_ASKED]
-    }
-
-
-def _is_python(process: Process) -> bool:
-    # A program that embeds Python names itself, and would be started with arguments that mean something else to it.
-    return Path(process.executable).name.startswith("python")
-
-
-def _exposed(python: Path) -> bool | None:
-    try:
-        return self_replacement_race(python)
-    except (UsageError, InfraError):
-        return None
-
-
-def _held_run(
-    plan: Plan,
-    recorded: Recorded,
-    number: int,
-    hold: Hold,
-    folders: tuple[Path, Path],
-    interruption: Interruption,
-) -> HeldRun:
-    scratch, logs = folders
-    traces = _for_all_users(scratch / f"held-{number}")
-    logs.mkdir(parents=True, exist_ok=True)
-    output, error = logs / f"held-{number}.stdout", logs / f"held-{number}.stderr"
-    with output.open("wb") as stdout, error.open("wb") as stderr:
-        held = record(
-            plan.command,
-            traces,
-            environ=plan.environ,
+    def make(self, number: int, hold: Hold) -> HeldRun:
+        """Run the command with the delay `hold`."""
+        self.stdin.rewind()
+        traces = _for_all_users(self.scratch / f"held-{number}")
+        self.logs.mkdir(parents=True, exist_ok=True)
+        output = self.logs / f"held-{number}.stdout"
+        error = self.logs / f"held-{number}.stderr"
+        with output.open("wb") as stdout, error.open("wb") as stderr:
+            plan = RecordingPlan(
+                command=self.request.command,
+                environ=self.request.environ,
+                hold=hold.text(),
+                timeout_s=time_limit_s(self.recorded, hold, self.request.timeout_s),
+                streams=Streams(output=stdout.fileno(), error=stderr.fileno()),
+            )
+            held = record(plan, traces, self.interruption)
+        run = HeldRun(
+            number=number,
             hold=hold,
-            timeout_s=time_limit_s(recorded, hold, plan.timeout_s),
-            streams=Streams(output=stdout.fileno(), error=stderr.fileno()),
-            interruption=interruption,
+            recorded=held,
+            output=output,
+            error=error,
+            ended_as_recorded=_end(held) == _end(self.recorded),
         )
-    same = _end(held) == _end(recorded)
-    return HeldRun(
-        number=number, hold=hold, recorded=held, output=output, error=error, ended_as_recorded=same
-    )
+        self.made.append(run)
+        return run
+
+
+def _end(recorded: RecordedRun) -> tuple[object, ...]:
+    return recorded.exit_code, recorded.signal, recorded.timed_out
 
 
 def _for_all_users(folder: Path) -> Path:
-    """The new `folder`: a command that drops its privileges, or starts children as others, goes on writing there."""
+    """The new `folder`, writable for all users if we are root.
+
+    A command that drops its privileges, or starts children as other users, writes there as those.
+    """
     folder.mkdir()
     if os.geteuid() == 0:
-        folder.parent.chmod(0o711)  # its name is random, and cannot be listed
+        folder.parent.chmod(0o711)  # others cannot list it, and its name is random
         folder.chmod(0o733)
     return folder
 
 
-def _end(recorded: Recorded) -> tuple[object, ...]:
-    return recorded.exit_code, recorded.signal, recorded.timed_out
-
-
 class _Stdin:
-    """Our stdin, which each run gets as the first one did, where it is a file."""
+    """Our stdin: if it is a file, each run reads it from where the first one did."""
 
     def __init__(self) -> None:
         self._start: int | None = None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it may be closed
             if stat.S_ISREG(os.fstat(0).st_mode):
                 self._start = os.lseek(0, 0, os.SEEK_CUR)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client load for OpenAI-compatible servers: what is asked, how it is sent, and what an answer says."""
+"""Client load for OpenAI-compatible servers: requests, how they are sent, answers in one form."""

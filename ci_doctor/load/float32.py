@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as the float32 that a server computed them in, and how far two of them are apart. Pure."""
+"""Pure. Numbers as the float32 that a server computed, and the distance between two of them."""
 
 import math
 import struct
@@ -11,26 +11,28 @@ _BITS = struct.Struct("<i")
 
 
 def nearest(values: Collection[float]) -> list[float]:
-    """Each number as the double of its nearest float32, ties to even; what is beyond float32's range stays as it is.
+    """Each number as the double of its nearest float32, ties to even.
 
-    Many at once: this is the part of a large answer that costs time. Raises TypeError where one is no number, and
+    What is beyond float32's range stays as it is. Raises TypeError if one is no number, and
     OverflowError for an integer beyond all doubles.
     """
+    # Many at once, by array: this is the part of a large answer that costs time.
     rounded = array("f", values).tolist()
-    if not all(map(math.isfinite, rounded)):
-        return [
-            near if math.isfinite(near) else float(exact)
-            for near, exact in zip(rounded, values, strict=True)
-        ]
-    return rounded
+    if all(map(math.isfinite, rounded)):
+        return rounded
+    result = []
+    for near, exact in zip(rounded, values, strict=True):
+        result.append(near if math.isfinite(near) else float(exact))
+    return result
 
 
 def ulp_distance(a: float, b: float) -> int:
-    """How many float32 steps lie between two numbers: 0 for the same one, 1 for neighbours; 0.0 and -0.0 are the same.
+    """How many float32 steps lie between two numbers: 0 for the same one, 1 for neighbours.
 
-    The bits of a float, read as sign and magnitude, are integers in the order of the numbers: B. Dawson, "Comparing
-    Floating Point Numbers, 2012 Edition" (https://randomascii.wordpress.com/2012/02/25/). What is beyond the range
-    counts as infinity, which follows the largest float32. Raises ValueError for NaN, which is nowhere on that line.
+    0.0 and -0.0 are the same. The bits of a float, read as sign and magnitude, are integers in the
+    order of the numbers: B. Dawson, "Comparing Floating Point Numbers, 2012 Edition"
+    (https://randomascii.wordpress.com/2012/02/25/). What is beyond the range counts as infinity,
+    which follows the largest float32. Raises ValueError for NaN, which has no place in that order.
     """
     if math.isnan(a) or math.isnan(b):
         raise ValueError("NaN is no step away from anything")
@@ -39,5 +41,7 @@ def ulp_distance(a: float, b: float) -> int:
 
 def _place(value: float) -> int:
     near = array("f", (value,))[0]
-    (bits,) = _BITS.unpack(_FLOAT.pack(near))
-    return int(bits) if bits >= 0 else -(int(bits) & 0x7FFFFFFF)
+    bits = int(_BITS.unpack(_FLOAT.pack(near))[0])
+    if bits >= 0:
+        return bits
+    return -(bits & 0x7FFFFFFF)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the network: reads a server's metrics page."""
+"""Reads a server's metrics page over the network."""
 
 import asyncio
 
@@ -13,7 +13,10 @@ METRICS_TIMEOUT_S = 10.0
 async def read_metrics(
     base_url: str, limit_s: float = METRICS_TIMEOUT_S
 ) -> dict[str, float] | None:
-    """Every metric on `/metrics`, its samples summed over labels; None where there is no such page within `limit_s`."""
+    """Every metric on `/metrics`, its samples summed over labels.
+
+    None if there is no such page within `limit_s` seconds.
+    """
     try:
         async with (
             asyncio.timeout(limit_s),
@@ -23,19 +26,35 @@ async def read_metrics(
             body = await read_body(response)
     except (TimeoutError, httpx.HTTPError):
         return None
-    return parse_metrics(body.decode("utf-8", "replace")) if response.status_code == 200 else None
+    if response.status_code != 200:
+        return None
+    return parse_metrics(body.decode("utf-8", "replace"))
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats/), labels summed away. Pure."""
+    """Each metric of a text in Prometheus' format, its samples summed over labels.
+
+    https://prometheus.io/docs/instrumenting/exposition_formats/
+    """
     totals: dict[str, float] = {}
     for line in text.split("\n"):
-        name, _, rest = line.partition("{") if "{" in line else line.partition(" ")
-        value = rest.rpartition("}")[2].split() if "{" in line else rest.split()
-        if line.startswith("#") or not name.strip() or not value:
+        if line.startswith("#"):
             continue
+        name, rest = _name_and_rest(line)
         try:
-            totals[name.strip()] = totals.get(name.strip(), 0.0) + float(value[0])
-        except ValueError:
+            value = float(rest.split()[0])
+        except (ValueError, IndexError):
             continue
+        if name:
+            totals[name] = totals.get(name, 0.0) + value
     return totals
+
+
+def _name_and_rest(line: str) -> tuple[str, str]:
+    """The name of a sample, and what follows name and labels: its value and perhaps a time."""
+    if "{" in line:
+        name, _, rest = line.partition("{")
+        # The last brace: a label's value may hold one.
+        return name.strip(), rest.rpartition("}")[2]
+    name, _, rest = line.partition(" ")
+    return name.strip(), rest

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests file: one JSON object a line, `{"id": "r0", "path": "/v1/completions", "body": {...}}`."""
+"""Reads the requests file: one JSON object a line.
+
+`{"id": "r0", "path": "/v1/completions", "body": {...}}`
+"""
 
 import json
 import re
@@ -20,7 +23,7 @@ _PATH = re.compile(r"/(?!/)[!-~]*")
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One question. `id` is the client's own and aligns the answers; `line` is where it stands in the file."""
+    """One request. `id` is the client's own and aligns the answers; `line` is that of the file."""
 
     id: str
     path: str
@@ -33,23 +36,26 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def choices(self) -> int | None:
-        """How many choices an answer must have: `n` for each prompt (a list of numbers is one); None where unknown."""
-        each, prompt = self.body.get("n") or 1, self.body.get("prompt")
-        if (
-            "prompt_embeds" in self.body
-            or not isinstance(each, int)
-            or not {"prompt", "messages"} & self.body.keys()
-        ):
+        """How many choices an answer must have: `n` for each prompt; None if unknown."""
+        each = self.body.get("n") or 1
+        if not isinstance(each, int) or "prompt_embeds" in self.body:
             return None
-        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
-            return each * len(prompt)
-        return each
+        if not {"prompt", "messages"} & self.body.keys():
+            return None
+        return each * _count_prompts(self.body.get("prompt"))
+
+
+def _count_prompts(prompt: Any) -> int:
+    """A list holds prompts, unless it is one prompt as token ids."""
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        return len(prompt)
+    return 1
 
 
 def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
     """The requests of a file, or those with the ids in `only`.
 
-    Raises UsageError for a missing, empty or wrong file: an empty question list would make an empty answer look right.
+    Raises UsageError for a missing, empty or wrong file.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -57,16 +63,17 @@ def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
         raise UsageError(
             f"{path}: cannot be read: {error}", hint="name a JSONL file with --requests"
         ) from error
-    # Not splitlines(): JSON strings may hold U+2028 and its kin as they are.
-    lines = [
-        (number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()
-    ]
-    if not lines:
+    requests = []
+    # Not splitlines(): JSON strings may hold U+2028 and the like as they are.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            requests.append(_parse(line, number, path))
+    if not requests:
+        # Of no requests all answers are equal, and that would pass.
         raise UsageError(
             f"{path}: holds no requests",
             hint="an empty requests file can prove nothing; add one object a line",
         )
-    requests = tuple(_parse(line, number, path) for number, line in lines)
     _check_unique(requests, path)
     return _selected(requests, only, path)
 
@@ -77,22 +84,39 @@ def _parse(line: str, number: int, path: Path) -> Request:
     for key in value:
         if key not in KEYS:
             raise ConfigError(f"{where}: unknown key `{key}`", hint=did_you_mean(key, KEYS))
-    identity, url, body = value.get("id"), value.get("path", DEFAULT_PATH), value.get("body")
-    if not isinstance(identity, str) or not identity or not identity.isprintable():
+    return Request(
+        id=_identity(value.get("id"), where),
+        path=_url_path(value.get("path", DEFAULT_PATH), where),
+        body=_body(value.get("body"), where),
+        line=number,
+    )
+
+
+def _identity(value: Any, where: str) -> str:
+    # Printable: it stands in reports, in names of test cases and on the terminal.
+    if not isinstance(value, str) or not value or not value.isprintable():
         raise ConfigError(
             f"{where}: `id` must be a text of printable characters", hint='write "id": "r0"'
         )
-    if not isinstance(url, str) or not _PATH.fullmatch(url):
+    return value
+
+
+def _url_path(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not _PATH.fullmatch(value):
         raise ConfigError(
             f"{where}: `path` must be the path of a URL, from its first /",
             hint='write "path": "/v1/completions"',
         )
-    if not isinstance(body, dict):
+    return value
+
+
+def _body(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
         raise ConfigError(
             f"{where}: `body` must be an object",
             hint='write "body": {"prompt": "…", "max_tokens": 16}',
         )
-    return Request(id=identity, path=url, body=body, line=number)
+    return value
 
 
 def _object(line: str, where: str) -> dict[str, Any]:
@@ -115,20 +139,21 @@ def _check_unique(requests: Sequence[Request], path: Path) -> None:
     for request in requests:
         if request.id in first:
             raise ConfigError(
-                f"{path}:{request.line}: id `{request.id}` is already used in line {first[request.id]}",
+                f"{path}:{request.line}: id `{request.id}` "
+                f"is already used in line {first[request.id]}",
                 hint="answers are matched by id; give each request its own",
             )
         first[request.id] = request.line
 
 
-def _selected(
-    requests: tuple[Request, ...], only: Sequence[str], path: Path
-) -> tuple[Request, ...]:
-    known = [request.id for request in requests]
+def _selected(requests: Sequence[Request], only: Sequence[str], path: Path) -> tuple[Request, ...]:
+    if not only:
+        return tuple(requests)
+    ids = [request.id for request in requests]
     for identity in only:
-        if identity not in known:
+        if identity not in ids:
             raise UsageError(
                 f"{path}: no request has the id `{identity}`",
-                hint=did_you_mean(identity, known[:50]),
+                hint=did_you_mean(identity, ids[:50]),
             )
-    return tuple(request for request in requests if not only or request.id in only)
+    return tuple(request for request in requests if request.id in only)

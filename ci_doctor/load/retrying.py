@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which refusals are asked again, and when. Pure.
+"""Pure. Which refused requests are sent again, and when.
 
-429 says "later", and 503 does where it names a time (RFC 9110, sections 15.6.4 and 10.2.3; RFC 6585, section 4). Every
-other status is the server's answer.
+429 means "later", and 503 does if it names a time (RFC 9110, sections 15.6.4 and 10.2.3; RFC 6585,
+section 4). Every other status is the server's answer.
 """
 
 import math
@@ -16,24 +16,34 @@ LONGEST_S = 5.0
 def wait_before_retry(
     status: int, retry_after: str | None, tries: int, now: datetime
 ) -> float | None:
-    """Seconds to wait after the `tries`-th try (from 1) was answered by `status`; None where it is not to be repeated.
+    """Seconds to wait after try number `tries` (from 1) was answered by `status`.
 
-    Retry-After, in seconds or as an HTTP date, is honoured, but no wait is shorter than FIRST_S. Without it, or where it
-    cannot be read, waits double from FIRST_S to LONGEST_S, without a random part: a run repeats itself.
+    None if it is not to be repeated. Retry-After, in seconds or as an HTTP date, is honoured, but
+    no wait is shorter than FIRST_S. Without it, or if it cannot be read, waits double from FIRST_S
+    to LONGEST_S.
     """
-    if status != 429 and not (status == 503 and retry_after is not None):
+    is_later = status == 429 or (status == 503 and retry_after is not None)
+    if not is_later:
         return None
-    asked = _seconds(retry_after.strip(), now) if retry_after is not None else None
-    if asked is None:
-        return float(min(LONGEST_S, FIRST_S * 2 ** min(tries - 1, 10)))
-    return max(asked, FIRST_S)
+    requested_s = None
+    if retry_after is not None:
+        requested_s = _seconds(retry_after.strip(), now)
+    if requested_s is not None:
+        return max(requested_s, FIRST_S)
+    # No random part, which a client of many servers needs: a run must repeat itself.
+    doublings = min(tries - 1, 10)
+    return float(min(LONGEST_S, FIRST_S * 2**doublings))
 
 
 def _seconds(text: str, now: datetime) -> float | None:
+    """The seconds in a Retry-After; None if it cannot be read."""
     if text.isascii() and text.isdigit():
+        # Ten digits are centuries, and thousands of them would take long to convert.
         return float(text) if len(text) < 10 else math.inf
     try:
         date = parsedate_to_datetime(text)
     except ValueError:
         return None
-    return (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+    if date.tzinfo is None:  # "-0000": a time in UTC without a place (RFC 5322, section 3.3)
+        date = date.replace(tzinfo=UTC)
+    return (date - now).total_seconds()

@@ -12,7 +12,8 @@ import httpx
 from msgspec import Struct, structs
 
 from ci_doctor.errors import InfraError
-from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise
+from ci_doctor.load.canonical import Canonical, canonicalise
+from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.connections import open_client
 from ci_doctor.load.event_stream import is_event_stream
 from ci_doctor.load.requests import Request
@@ -26,18 +27,22 @@ _HEADERS = (
     ("connection", "close"),
     ("user-agent", "ci-doctor"),
 )
-# An answer of a model is kilobytes, with logprobs of a long prompt some megabytes; what is larger must not fill our memory.
+# An answer of a model is kilobytes, with logprobs of a long prompt some megabytes. What is larger
+# must not fill our memory.
 LARGEST_ANSWER = 64 * 1024 * 1024
 # Forty such answers at once would take gigabytes until they are compared: a few are read at a time.
 _LARGE = 2 * 1024 * 1024
 _LARGE_AT_ONCE = 2
+_SHOWN_OF_A_BODY = 300
 
 
 class Sender(Struct, frozen=True, kw_only=True):
-    """How requests are sent: `concurrency` at a time, in the order of the file, each within `timeout_s` seconds.
+    """How requests are sent: `concurrency` at a time, in the order of the file.
 
-    With `comes_again` a request is sent again where the server says "later" (429, or 503 with a time): not where it is
-    asked how fast a server refuses.
+    Each has `timeout_s` seconds.
+
+    With `comes_again` a request is sent again if the server answers "later" (429, or 503 with a
+    time). Not if it is measured how fast a server refuses.
     """
 
     base_url: str
@@ -51,10 +56,11 @@ class Sender(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What became of a request: exactly one of `answer` and `error` (a sentence) is set; `status` is HTTP's.
+    """The result of a request: exactly one of `answer` and `error` (a sentence) is set.
 
-    `sent_at` and `ended_at` are monotonic seconds, of the first try and of the last. One that is `hung` was given up at
-    its time limit. `tries` counts the attempts: more than one where the server said "later" (429, or 503 with a time).
+    `status` is HTTP's. `sent_at` and `ended_at` are monotonic seconds, of the first try and of the
+    last. `hung`: it was given up at its time limit. `tries` counts the attempts: more than one if
+    the server answered "later" (429, or 503 with a time).
     """
 
     id: str
@@ -70,15 +76,15 @@ class Reply(Struct, frozen=True, kw_only=True):
 async def send_all(
     sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]
 ) -> None:
-    """Send all `requests`; `keep` gets a reply for each as it arrives, an error being one too.
+    """Send all `requests`; `keep` gets a reply for each as it arrives, also for an error.
 
-    What `keep` raises ends it, and is raised. Raises InfraError as `ask`.
+    What `keep` raises ends it, and is raised. Raises InfraError as `ask` does.
     """
-    waiting = iter(requests)
+    remaining = iter(requests)
     large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def one_after_another() -> None:
-        for request in waiting:
+        for request in remaining:
             keep(await ask(client, sender, request, large))
 
     try:
@@ -86,7 +92,7 @@ async def send_all(
             for _ in range(min(sender.concurrency, len(requests))):
                 group.create_task(one_after_another())
     except ExceptionGroup as errors:
-        # Without its wrapping the one error boundary can tell a full disk from a bug of ours.
+        # Unwrapped: the error boundary must be able to tell a full disk from a bug of ours.
         raise errors.exceptions[0] from errors
 
 
@@ -96,46 +102,49 @@ async def ask(
     request: Request,
     large: asyncio.Semaphore | None = None,
 ) -> Reply:
-    """Send one request and wait at most the sender's `timeout_s` for its whole answer, all tries and waits included.
+    """Send one request and wait at most the sender's `timeout_s` for its whole answer.
 
-    Of answers that are `large` only as many are held at once as the semaphore allows.
-
-    Raises InfraError where we ourselves run out of file descriptors: no server is to blame for that.
+    All tries and waits are included. Of large answers only as many are held at once as the
+    semaphore `large` allows. Raises InfraError if we ourselves run out of file descriptors: no
+    server is to blame for that.
     """
-    await asyncio.sleep(
-        0
-    )  # a server that is always faster than we are would leave no turn to anything else
-    asking, timeout_s = _Asking(request, large), sender.timeout_s
-    deadline = asking.sent_at + timeout_s if sender.comes_again else None
+    # A server that is always faster than we are would leave no turn to anything else.
+    await asyncio.sleep(0)
+    exchange = _Exchange(request, large)
+    timeout_s = sender.timeout_s
+    deadline = exchange.sent_at + timeout_s if sender.comes_again else None
     try:
         # httpx's own limits are per read: a server that trickles bytes would never end.
         async with asyncio.timeout(timeout_s):
-            response, body = await asking.answered(client, deadline)
-        if response.status_code != 200:
-            return asking.failed(
-                f"HTTP {response.status_code}: {body[:300].decode('utf-8', 'replace')}"
-            )
-        streamed = is_event_stream(response.headers.get("content-type", ""))
-        return asking.succeeded(
-            (canonicalise_stream if streamed else canonicalise)(body, request.choices)
-        )
+            response, body = await exchange.last_response(client, deadline)
+        return exchange.succeeded(_canonical(request, response, body))
     except TimeoutError:
-        return asking.failed(f"no answer in {timeout_s:g} s", hung=True)
+        return exchange.failed(f"no answer in {timeout_s:g} s", hung=True)
+    except NotAnAnswerError as error:
+        return exchange.failed(str(error))
     except (httpx.HTTPError, OSError) as error:
-        if _out_of_descriptors(error):
+        if _is_out_of_descriptors(error):
             raise InfraError(
                 "ci-doctor may open no more files and connections",
                 hint="raise `ulimit -n`, or lower --concurrency",
             ) from error
         if isinstance(error, OSError):
             raise
-        return asking.failed(f"{type(error).__name__}: {error}".rstrip(": "))
-    except NotAnAnswerError as error:
-        return asking.failed(str(error))
+        return exchange.failed(f"{type(error).__name__}: {error}".rstrip(": "))
 
 
-class _Asking:
-    """One request on its way, and what is known of it so far."""
+def _canonical(request: Request, response: httpx.Response, body: bytes) -> Canonical:
+    """The answer in a response. Raises NotAnAnswerError if there is none."""
+    if response.status_code != 200:
+        shown = body[:_SHOWN_OF_A_BODY].decode("utf-8", "replace")
+        raise NotAnAnswerError(f"HTTP {response.status_code}: {shown}")
+    if is_event_stream(response.headers.get("content-type", "")):
+        return canonicalise_stream(body, request.choices)
+    return canonicalise(body, request.choices)
+
+
+class _Exchange:
+    """One request with all its tries, and the state of it so far."""
 
     def __init__(self, request: Request, large: asyncio.Semaphore | None) -> None:
         self.sent_at = clock.now()
@@ -150,8 +159,9 @@ class _Asking:
         return self._reply(answer=answer)
 
     def failed(self, error: str, *, hung: bool = False) -> Reply:
-        tries = f" ({self._tries} tries)" if self._tries > 1 else ""
-        return self._reply(error=f"{error}{tries}", hung=hung)
+        if self._tries > 1:
+            error = f"{error} ({self._tries} tries)"
+        return self._reply(error=error, hung=hung)
 
     def _reply(
         self, *, answer: Canonical | None = None, error: str | None = None, hung: bool = False
@@ -167,34 +177,40 @@ class _Asking:
             tries=self._tries,
         )
 
-    async def answered(
+    async def last_response(
         self, client: httpx.AsyncClient, deadline: float | None
     ) -> tuple[httpx.Response, bytes]:
-        """The response and its body, of the last try: the server says no more "later", or there is no time left for it.
+        """The response and its body, of the last try.
 
-        Without a `deadline` there is only one.
+        That is the one whose response is not "later", or which leaves no time for another before
+        `deadline`. Without a `deadline` there is only one.
         """
-        url, content = _url(client.base_url, self._request.path), self._request.content()
         while True:
             self._tries += 1
             self._status = None
-            # Not build_request(), which merges the client's headers, cookies and parameters anew for each request.
-            request = httpx.Request("POST", url, headers=_HEADERS, content=content)
-            response = await client.send(request, stream=True)
-            try:
-                self._status = response.status_code
-                body = await read_body(response, self._large)
-            finally:
-                await response.aclose()
+            response, body = await self._try(client)
             if deadline is None:
                 return response, body
             later = response.headers.get("retry-after")
-            wait = wait_before_retry(
-                response.status_code, later, self._tries, datetime.fromisoformat(clock.timestamp())
-            )
-            if wait is None or clock.now() + wait >= deadline:
+            now = datetime.fromisoformat(clock.timestamp())
+            wait_s = wait_before_retry(response.status_code, later, self._tries, now)
+            if wait_s is None or clock.now() + wait_s >= deadline:
                 return response, body
-            await asyncio.sleep(wait)
+            await asyncio.sleep(wait_s)
+
+    async def _try(self, client: httpx.AsyncClient) -> tuple[httpx.Response, bytes]:
+        url = _url(client.base_url, self._request.path)
+        content = self._request.content()
+        # Not build_request(), which merges the client's headers, cookies and parameters anew for
+        # each request.
+        request = httpx.Request("POST", url, headers=_HEADERS, content=content)
+        response = await client.send(request, stream=True)
+        try:
+            self._status = response.status_code
+            body = await read_body(response, self._large)
+        finally:
+            await response.aclose()
+        return response, body
 
 
 @lru_cache(maxsize=256)
@@ -202,8 +218,8 @@ def _url(base: httpx.URL, path: str) -> httpx.URL:
     return httpx.URL(str(base).rstrip("/") + path)
 
 
-def _out_of_descriptors(error: BaseException | None) -> bool:
-    """Whether that is what an error goes back to: httpx hides it behind its own."""
+def _is_out_of_descriptors(error: BaseException | None) -> bool:
+    """Whether that is the cause of an error: httpx wraps it in its own."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
             return True
@@ -212,9 +228,9 @@ def _out_of_descriptors(error: BaseException | None) -> bool:
 
 
 async def read_body(response: httpx.Response, large: asyncio.Semaphore | None = None) -> bytes:
-    """The whole body; a `large` one is read on when it is its turn.
+    """The whole body; a large one is read on once the semaphore `large` allows it.
 
-    Raises httpx.ReadError where it is larger than LARGEST_ANSWER.
+    Raises httpx.ReadError if it is larger than LARGEST_ANSWER.
     """
     body = bytearray()
     async with contextlib.AsyncExitStack() as turn:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every rule that a finding may name: what it means and what to do. docs/findings.md says the same, rule by rule."""
 
-from ci_doctor.model.import_rules import IMPORT_RULES
 from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.preload_rules import PRELOAD_RULES
 from ci_doctor.model.restart_rules import RESTART_RULES
@@ -191,5 +190,4 @@ RULES: dict[str, Meaning] = {
     **SERVICE_RULES,
     **RESTART_RULES,
     **PRELOAD_RULES,
-    **IMPORT_RULES,
 }

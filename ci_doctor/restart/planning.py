@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci_doctor.config import loading as config
+from ci_doctor.config.decoding import path_in, seconds_above_zero, seconds_of
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import read_requests
@@ -59,7 +59,7 @@ def make_plan(
     order = check_services(specs, names, context)
     if settings.gpu_memory:
         check_gpu_library()
-    budget = config.seconds_above_zero(settings.budget, "budget")
+    budget = seconds_above_zero(settings.budget, "budget")
     reserve = min(_LONGEST_RESERVE_S, _SHORTEST_RESERVE_S + 0.25 * budget)
     plan = Plan(
         specs=specs,
@@ -71,10 +71,10 @@ def make_plan(
         requests=read_requests(_requests_file(settings, origins, loaded)),
         concurrency=settings.concurrency,
         passes=settings.passes,
-        request_timeout_s=config.seconds_above_zero(settings.request_timeout, "request_timeout"),
-        outage_s=config.seconds(settings.outage, "outage"),
-        release_timeout_s=config.seconds(settings.release_timeout, "release_timeout"),
-        recovery_timeout_s=config.seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
+        request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
+        outage_s=seconds_of(settings.outage, "outage"),
+        release_timeout_s=seconds_of(settings.release_timeout, "release_timeout"),
+        recovery_timeout_s=seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
         conditions=tuple(_condition(each, names[-1], order) for each in settings.recovered),
         throughput=settings.throughput,
         same_outputs=settings.same_outputs,
@@ -126,7 +126,7 @@ def _requests_file(settings: RestartSettings, origins: Mapping[str, str], loaded
             "no requests file is named",
             hint='give --requests FILE, or requests = "…" in [restart-check]',
         )
-    path = config.path_in(loaded, origins["requests"], settings.requests)
+    path = path_in(loaded, origins["requests"], settings.requests)
     return Path(os.path.relpath(path))
 
 

@@ -17,7 +17,8 @@ from ci_doctor.system.gpu_memory import read_gpu_memory
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin, look_up
-from ci_doctor.system.processes.tree import OwnTree, become_subreaper
+from ci_doctor.system.processes.subreaper import become_subreaper
+from ci_doctor.system.processes.tree import OwnTree
 
 LONGEST_GRACE_S = 5.0
 # What fails because of a death does so at once or much later: this long it is waited for, where anything else runs.

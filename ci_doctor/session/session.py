@@ -84,9 +84,9 @@ class Session:
         code. Raises BrokenPipeError if the reader of stdout is gone.
         """
         from ci_doctor.model.exit_code import ExitCode
-        from ci_doctor.system.processes.interruption import deaf
+        from ci_doctor.system.processes.interruption import signals_ignored
 
-        with deaf():  # the report is short work, and must be whole
+        with signals_ignored():  # the report is short work, and must be whole
             report = self.redactor.report(self._report(outcome))
             code = report.exit_code
             if not self._written(report):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only place that asks what time it is."""
+"""Reads the clock, for all of ci-doctor's own process."""
 
 import time
 from datetime import UTC, datetime

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads how much memory of each GPU is in use, through NVIDIA's own library (nvidia-ml-py, the extra `gpu`)."""
+"""Reads how much memory of each GPU is in use, by NVIDIA's library (nvidia-ml-py, extra `gpu`)."""
 
 import contextlib
 import functools
@@ -15,9 +15,10 @@ _MIB = 2**20
 
 
 class GpuMemory(Struct, frozen=True, kw_only=True):
-    """The memory of one GPU: `used` in bytes, None where it has none of its own, and the pids that hold some of it.
+    """The memory of one GPU.
 
-    The pids are those of the machine, not of a container.
+    `used` is bytes, None if the GPU has no memory of its own. `holders` are the pids of processes
+    that hold some of it; pids of the machine, not of a container.
     """
 
     index: int
@@ -26,16 +27,14 @@ class GpuMemory(Struct, frozen=True, kw_only=True):
 
     def describe(self) -> str:
         """`GPU 0 has 1,024 MiB in use, by pid 42`."""
-        by = (
-            f", by pid {', '.join(map(str, self.holders))}"
-            if self.holders
-            else ", by no process that NVIDIA's driver names"
-        )
-        return f"GPU {self.index} has {(self.used or 0) // _MIB:,} MiB in use{by}"
+        by = "by no process that NVIDIA's driver names"
+        if self.holders:
+            by = f"by pid {', '.join(map(str, self.holders))}"
+        return f"GPU {self.index} has {(self.used or 0) // _MIB:,} MiB in use, {by}"
 
 
 def check_gpu_library() -> None:
-    """Raises UsageError where NVIDIA's Python library is not installed."""
+    """Raise UsageError if NVIDIA's Python library is not installed."""
     try:
         importlib.import_module("pynvml")
     except ImportError as error:
@@ -46,9 +45,9 @@ def check_gpu_library() -> None:
 
 
 def read_gpu_memory() -> tuple[GpuMemory, ...]:
-    """Every GPU of this machine; may take a second, since the driver is woken up.
+    """Every GPU of this machine. May take a second, to initialise the driver.
 
-    Raises UsageError as `check_gpu_library`, and InfraError where the driver does not answer.
+    Raises UsageError as `check_gpu_library` does, and InfraError if the driver does not answer.
     """
     check_gpu_library()
     pynvml: Any = importlib.import_module("pynvml")
@@ -63,10 +62,10 @@ def read_gpu_memory() -> tuple[GpuMemory, ...]:
 
 
 @functools.cache
-def gpus_are_told() -> bool:
-    """Whether there is a GPU whose memory can be read: the library, a driver that answers, and a device.
+def can_read_gpu_memory() -> bool:
+    """Whether there is a GPU whose memory can be read: the library, a driver, and a device.
 
-    Asked once: waking the driver may take a second.
+    Determined once: to initialise the driver may take a second.
     """
     try:
         return bool(read_gpu_memory())
@@ -89,9 +88,9 @@ def _read(pynvml: Any, index: int) -> GpuMemory:
         used = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
     except pynvml.NVMLError_NotSupported:  # it shares the machine's memory
         return GpuMemory(index=index, used=None)
-    holders: tuple[int, ...] = ()
+    processes: list[Any] = []
+    # Some drivers do not list processes, as under WSL; the memory in use is what counts.
     with contextlib.suppress(pynvml.NVMLError):
-        holders = tuple(
-            process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        )
-    return GpuMemory(index=index, used=used, holders=holders)
+        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    pids = tuple(process.pid for process in processes)
+    return GpuMemory(index=index, used=used, holders=pids)

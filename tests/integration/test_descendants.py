@@ -14,7 +14,7 @@ import pytest
 from ci_doctor.services import descendants
 from ci_doctor.services.descendants import DescendantWatch, Ended
 from ci_doctor.system.processes.children import children_of
-from ci_doctor.system.processes.tree import become_subreaper
+from ci_doctor.system.processes.subreaper import become_subreaper
 
 pytestmark = pytest.mark.integration
 

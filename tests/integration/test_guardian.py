@@ -23,7 +23,7 @@ import psutil
 import pytest
 
 from ci_doctor.errors import InfraError
-from ci_doctor.system.guardian import client as guardian_module
+from ci_doctor.system.guardian import connection as guardian_module
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.children import children_of
 from ci_doctor.system.processes.process import Child

@@ -41,7 +41,7 @@ def probe(
 def test_a_self_replacing_module_is_exposed_and_a_rule_is_ready(folder: Path, target: str) -> None:
     code, report = probe(folder, target)
 
-    assert (code, report["facts"]["exposed"]) == (1, True)
+    assert (code, report["verdict"], report["facts"]["exposed"]) == (1, "failed", True)
     assert target.partition(":")[0] in report["facts"]["replaced"]
     assert report["facts"]["rule"] == f"TRIGGER={target}"
     (finding,) = report["findings"]

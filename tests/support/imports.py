@@ -41,13 +41,12 @@ def imports_of(name: str) -> frozenset[str]:
     """
     imported: set[str] = set()
     for node in _running(tree_of(name).body):
-        match node:
-            case ast.Import(names=aliases):
-                for alias in aliases:
-                    imported |= _resolved(alias.name)
-            case ast.ImportFrom(module=str(module), names=aliases, level=0):
-                for alias in aliases:
-                    imported |= _resolved(f"{module}.{alias.name}", module)
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                imported |= _resolved(alias.name)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                imported |= _resolved(f"{node.module}.{alias.name}", node.module)
     return frozenset(imported - {name})
 
 
@@ -91,3 +90,14 @@ def path_to(name: str, forbidden: frozenset[str]) -> list[str]:
                 visited.add(imported)
                 chains.append([*chain, imported])
     return []
+
+
+def file_imports(name: str) -> set[str]:
+    """The modules of the package that a file names in its imports, those for type checkers included."""
+    named: set[str] = set()
+    for node in ast.walk(tree_of(name)):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                candidates = (f"{node.module}.{alias.name}", node.module)
+                named.update([each for each in candidates if each in modules()][:1])
+    return named - {name}

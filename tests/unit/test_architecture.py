@@ -1,6 +1,7 @@
 """The shape of the code, held by tests where no tool holds it."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.catalogue import all_rules
-from tests.support.imports import first_paragraph, modules, path_to, tree_of
+from tests.support.imports import file_imports, first_paragraph, modules, path_to, tree_of
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for path in (ROOT / "ci_doctor").rglob("*.py") if path.name != "_version.py")
@@ -77,6 +78,12 @@ def _runs_elsewhere(name: str) -> bool:
 @pytest.mark.parametrize("name", [name for name in modules() if "Pure." in first_paragraph(name)])
 def test_what_says_pure_reaches_no_effect_through_any_import(name: str) -> None:
     assert path_to(name, EFFECTS) == []
+
+
+def test_no_file_imports_itself_in_a_circle() -> None:
+    graph = {name: file_imports(name) for name in modules()}
+
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 def test_no_class_name_is_used_twice() -> None:

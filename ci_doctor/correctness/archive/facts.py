@@ -8,12 +8,20 @@ from functools import cache
 from pathlib import Path
 
 from ci_doctor.correctness import tally
-from ci_doctor.load import canonical, event_stream, float32, logprobs, streamed, strict_json
+from ci_doctor.load import (
+    canonical,
+    choices,
+    event_stream,
+    float32,
+    logprobs,
+    streamed,
+    strict_json,
+)
 from ci_doctor.load.requests import Request
 from ci_doctor.version import tool_version
 
 # What an answer goes through until it is an outcome.
-_RULES = (canonical, logprobs, float32, streamed, event_stream, strict_json, tally)
+_RULES = (canonical, choices, logprobs, float32, streamed, event_stream, strict_json, tally)
 
 
 def requests_digest(requests: Sequence[Request]) -> str:

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, Format
 from ci_doctor.load import strict_json
-from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise, digest, text_of
+from ci_doctor.load.canonical import Canonical, canonicalise, digest, text_of
+from ci_doctor.load.choices import NotAnAnswerError
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -124,7 +125,7 @@ def _canonical_entry(identity: str | None, answer: Canonical) -> Entry:
         id=identity,
         output=answer.output,
         digest=answer.digest,
-        asked=answer.asked,
+        asked=answer.prompt_facts,
         empty=answer.empty,
     )
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from ci_doctor.correctness.collected.formats import Format
-from ci_doctor.load.canonical import BROKEN_OFF
+from ci_doctor.load.choices import BROKEN_OFF
 
 _PLAIN = rb'[^"\\\x00-\x1f\x7f-\xff]*'  # a string that needs no decoding
 # As our own SampleWriter writes it: the top-level keys in this order, with these spaces.

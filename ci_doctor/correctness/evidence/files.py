@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
+from ci_doctor.system.secrets.log_files import redact_file
 from ci_doctor.system.secrets.redaction import Redactor
 
 SAMPLES = "samples.jsonl"
@@ -63,7 +64,7 @@ def redact_logs(directory: Path, redactor: Redactor) -> Iterator[str]:
     """Take secrets out of every log; one that they cannot be taken out of is removed, and the reason told."""
     for log in _logs(directory):
         try:
-            redactor.file(log)
+            redact_file(log, redactor)
         except UsageError as error:
             log.unlink(missing_ok=True)
             yield f"removed {log}: {error.message}"

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.load.canonical import NotAnAnswerError, digest
+from ci_doctor.load.canonical import digest
+from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.system.secrets.patterns import PLACEHOLDER
 from ci_doctor.system.secrets.redaction import Redactor
 

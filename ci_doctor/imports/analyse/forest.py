@@ -1,88 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What locks a thread would take, one within the other, if it came first to all that it imports.
+"""The locks a thread would take, each within another, if it were the first to import. Pure.
 
-CPython's `_find_and_load("p.q")` takes the lock of `p.q`, imports `p` unless that is in `sys.modules`, and executes `p.q`,
-all under that lock; what the code of `p.q` imports is taken within it. So each module is taken once, and what is held when
-it is taken are its ancestors in a tree. Pure.
+CPython's `_find_and_load("p.q")` takes the lock of `p.q`, imports `p` unless `sys.modules` has it,
+and executes `p.q`, all under that lock. What the code of `p.q` imports is taken within it. So each
+module is taken once, and the locks held at that time are its ancestors in a tree, the lock tree of
+Goodlock (Havelund 2000).
 """
 
 from collections.abc import Iterator
 
 from ci_doctor.imports.analyse.graph import Graph, Need
 from ci_doctor.imports.analyse.history import History
-from ci_doctor.imports.analyse.settled import Progress
+from ci_doctor.imports.analyse.settled import Settled, ThreadProgress
 from ci_doctor.imports.record.events import Ask
 
 
-class Taken:
-    """One module in a tree: taken at `at` by `ask` (None: a submodule's need of its package), released at `done`.
+class LockNode:
+    """One module in a lock tree: taken at `at`, released at `done`, both counted in modules.
 
-    waits: another thread, which has begun before in every run, executes it; this one takes it after that.
+    ask: the statement that takes it; None for a submodule's need of its package. entry: the
+    outermost request of its tree. waits: another thread executes it, which has begun it before in
+    every run; this thread takes it after that.
     """
 
     __slots__ = ("ask", "at", "done", "entry", "holder", "name", "outermost", "waits")
 
-    def __init__(self, need: Need, holder: "Taken | None", entry: Ask, at: int) -> None:
+    def __init__(self, need: Need, holder: "LockNode | None", entry: Ask, at: int) -> None:
         self.name, self.ask = need
         self.holder = holder
-        self.outermost: Taken = holder.outermost if holder is not None else self
+        self.outermost: LockNode = self if holder is None else holder.outermost
         self.entry = entry
-        self.at = self.done = at
+        self.at = at
+        self.done = at
         self.waits = False
 
-    def held(self) -> Iterator["Taken"]:
-        """What the thread holds when it takes this one, innermost first."""
+    def held(self) -> Iterator["LockNode"]:
+        """What the thread holds when it takes this module, innermost first."""
         holder = self.holder
         while holder is not None:
             yield holder
             holder = holder.holder
 
-    def holds(self, other: "Taken") -> bool:
-        """Whether this one is held when `other`, of the same thread, is taken."""
+    def holds(self, other: "LockNode") -> bool:
+        """Whether this module is held when `other`, of the same thread, is taken."""
         return self.at < other.at <= self.done
 
     def asks(self) -> tuple[Ask, ...]:
         """The statements that lead to it, outermost first."""
-        found = [node.ask for node in (self, *self.held()) if node.ask is not None]
-        return tuple(reversed(found))
+        path = [self, *self.held()]
+        return tuple(node.ask for node in reversed(path) if node.ask is not None)
 
 
 class Forest:
-    """The trees of thread `n`, one for each of its imports.
+    """The lock trees of thread `n`, one for each of its imports; `taken` has the nodes by name.
 
-    skipping: where a submodule needs its package, another thread has just put that into `sys.modules`: it is not waited
-    for, and `skipped` has its name.
+    skipping: another thread has just put the packages that submodules need into `sys.modules`, so
+    this thread does not wait for them. `skipped` has their names.
     """
 
     def __init__(self, n: int, *, skipping: bool) -> None:
         self.n = n
         self.skipping = skipping
-        self.taken: dict[str, Taken] = {}
+        self.taken: dict[str, LockNode] = {}
         self.skipped: set[str] = set()
 
 
-_Work = list[tuple[Taken, Iterator[Need]]]
+_Work = list[tuple[LockNode, Iterator[Need]]]
 
 
-class Grower:
-    """Grows the forests of a process, as far as they reach a module of `wanted` (bits), within `budget` steps in all."""
+class ForestBuilder:
+    """Builds the forests of a process, as far as they reach a module of `wanted` (bits).
+
+    budget: how many needs it visits in all; `is_cut` once it has stopped for that.
+    """
 
     def __init__(self, history: History, graph: Graph, wanted: int, budget: int) -> None:
         self.graph = graph
-        self.progress = Progress(history, graph)
+        self.progress = ThreadProgress(history, graph)
         self.history = history
         self.wanted = wanted
         self.left = budget
         self.is_cut = False
 
-    def grow(self, n: int, *, skipping: bool = False) -> Forest:
+    def build(self, n: int, *, skipping: bool = False) -> Forest:
         """The forest of thread `n`."""
         forest = Forest(n, skipping=skipping)
         for entry in self.history.entries.get(n, ()):
-            self._plant(forest, entry)
+            self._add_tree(forest, entry)
         return forest
 
-    def _plant(self, forest: Forest, entry: Ask) -> None:
+    def _add_tree(self, forest: Forest, entry: Ask) -> None:
+        # Depth first with a stack of our own: chains of imports are longer than Python's.
         work: _Work = []
         self._visit(forest, entry, (entry.name, entry), work)
         while work:
@@ -97,24 +105,40 @@ class Grower:
     def _visit(self, forest: Forest, entry: Ask, need: Need, work: _Work) -> bool:
         """Take one module, unless it needs no lock; whether there is something to descend into."""
         name, ask = need
-        number = self.graph.number.get(name)
         self.left -= 1
-        if number is None or name in forest.taken or not self.graph.reach[number] & self.wanted:
+        if name in forest.taken or not self._is_wanted(name):
             return False
         if self.left < 0:
             self.is_cut = True
             return False
-        # What the thread itself has asked for was asked at that time; of the rest only the time of the outermost is known.
-        settled = self.progress.before(ask if ask is not None and ask.n == forest.n else entry)
-        if settled.loaded >> number & 1:
+        settled = self._settled_before(forest, need, entry)
+        bit = self.graph.bit(name)
+        if settled.loaded & bit:
             return False
-        is_begun = bool(settled.begun >> number & 1)
-        if ask is None and (forest.skipping or is_begun):
-            if not is_begun:
-                forest.skipped.add(name)
+        is_begun = bool(settled.begun & bit)
+        if ask is None and self._is_skipped(forest, name, is_begun=is_begun):
             return False
-        node = Taken(need, work[-1][0] if work else None, entry, len(forest.taken) + 1)
+        holder = work[-1][0] if work else None
+        node = LockNode(need, holder, entry, len(forest.taken) + 1)
         node.waits = is_begun
         forest.taken[name] = node
-        work.append((node, iter(() if is_begun else self.graph.needs[number])))
+        needs = () if is_begun else self.graph.needs[self.graph.number[name]]
+        work.append((node, iter(needs)))
         return True
+
+    def _settled_before(self, forest: Forest, need: Need, entry: Ask) -> Settled:
+        # The time of the thread's own requests is known; of all others, only that of the outermost.
+        _, ask = need
+        if ask is not None and ask.n == forest.n:
+            return self.progress.before(ask)
+        return self.progress.before(entry)
+
+    def _is_skipped(self, forest: Forest, package: str, *, is_begun: bool) -> bool:
+        """Whether a submodule does not wait for its package, as `sys.modules` has it already."""
+        if forest.skipping and not is_begun:
+            forest.skipped.add(package)
+        return forest.skipping or is_begun
+
+    def _is_wanted(self, name: str) -> bool:
+        number = self.graph.number.get(name)
+        return number is not None and bool(self.graph.reach[number] & self.wanted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which module needs which, over all that was loaded in a process: groups that need each other, and what each reaches. Pure."""
+"""Which module needs which, over all modules loaded in a process, and what each reaches. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,39 +11,43 @@ Need = tuple[str, Ask | None]  # None for a submodule's need of its package
 
 
 class Graph:
-    """The modules whose code ran in this process, numbered; sets of them are the bits of an int.
+    """The modules whose code ran in this process, numbered; a set of them is the bits of an int.
 
-    What another process loaded before a fork, or the interpreter before the recorder began, is not among them: no lock
-    is taken for it.
+    Ints, because each module reaches up to thousands of others, and unions must be fast. Modules
+    that another process loaded before a fork, or the interpreter before the recorder began, are not
+    included: no thread takes a lock for them.
+
+    reach: by module, all that it needs, itself included. group: by module, the index of its group
+    in `groups`; the modules of one group need each other. grouped: the modules that are in a group
+    with others. unloaded: the modules whose every execution failed.
     """
 
     def __init__(self, history: History) -> None:
-        self.number = {name: index for index, name in enumerate(history.executed)}
-        self.names = list(self.number)
-        self.needs: list[tuple[Need, ...]] = [
-            tuple(self._needs(name, history)) for name in self.names
-        ]
+        self.names = list(history.executed)
+        self.number = {name: index for index, name in enumerate(self.names)}
+        self.needs = [tuple(self._needs(name, history)) for name in self.names]
         self.reach = [0] * len(self.names)
-        self.group: list[int] = [-1] * len(self.names)
+        self.group = [-1] * len(self.names)
         self.groups: list[tuple[str, ...]] = []
-        targets = [[self.number[name] for name, _ in needs] for needs in self.needs]
+        self.grouped = 0
+        targets = [self._numbers(needs) for needs in self.needs]
         for members in groups(targets):
-            self._take(members, targets)
-        self.grouped = self.bits(name for group in self.groups if len(group) > 1 for name in group)
-        failed = (
-            name
-            for name, loads in history.executed.items()
-            if not any(_is_loaded(load) for load in loads)
-        )
-        self.unloaded = self.bits(failed)
+            self._add_group(members, targets)
+        self.unloaded = 0
+        for name, loads in history.executed.items():
+            if not any(map(_is_loaded, loads)):
+                self.unloaded |= self.bit(name)
+
+    def bit(self, name: str) -> int:
+        """The set of this one module; empty if it is not known."""
+        index = self.number.get(name)
+        return 0 if index is None else 1 << index
 
     def bits(self, names: Iterable[str]) -> int:
         """The set of `names`, without those that are not known."""
         result = 0
         for name in names:
-            index = self.number.get(name)
-            if index is not None:
-                result |= 1 << index
+            result |= self.bit(name)
         return result
 
     def reached(self, name: str) -> int:
@@ -53,18 +57,24 @@ class Graph:
 
     def _needs(self, name: str, history: History) -> Iterator[Need]:
         package = name.rpartition(".")[0]
+        requested: set[tuple[str, bool]] = set()
         if package in self.number:
             yield package, None
-        seen = {package} if package in self.number else set()
+            requested.add((package, True))
         for ask in history.inside.get(name, ()):
-            # A package is asked for again: where its own import is skipped, because it has begun, a statement waits.
-            key = ask.name if ask.how == "importlib" else ask.name + "."
-            if ask.name in self.number and ask.name != name and key not in seen:
-                seen.add(key)
+            # A package is needed again by a statement: if the submodule's own import of it is
+            # skipped, because another thread has begun it, a statement still waits.
+            key = ask.name, ask.how == "importlib"
+            if ask.name in self.number and ask.name != name and key not in requested:
+                requested.add(key)
                 yield ask.name, ask
 
-    def _take(self, members: list[int], targets: Sequence[Sequence[int]]) -> None:
-        """One group; those that it needs were taken before."""
+    def _numbers(self, needs: Iterable[Need]) -> list[int]:
+        return [self.number[name] for name, _ in needs]
+
+    def _add_group(self, members: list[int], targets: Sequence[Sequence[int]]) -> None:
+        """Add one group; `groups` yields those that it needs before it."""
+        # The modules of a group need each other, so all of them reach the same.
         reach = 0
         for member in members:
             reach |= 1 << member
@@ -73,7 +83,10 @@ class Graph:
                 reach |= self.reach[target]
         for member in members:
             self.reach[member] = reach
-        self.groups.append(tuple(self.names[member] for member in members))
+        names = tuple(self.names[member] for member in members)
+        self.groups.append(names)
+        if len(names) > 1:
+            self.grouped |= self.bits(names)
 
 
 def _is_loaded(load: Load) -> bool:

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hazard of imports is: two threads, two imports, and how near they came to each other. Pure."""
+"""What an import hazard is: two threads, two imports, and how close they came. Pure."""
 
 from enum import StrEnum
 
 from msgspec import Struct
 
 from ci_doctor.imports.record.events import Site
-from ci_doctor.imports.report.remedy import Remedy
 
 
-class Kind(StrEnum):
-    """Why two threads' imports of it can go wrong. All others are made safe by CPython's module locks.
+class HazardKind(StrEnum):
+    """Why two threads can break an import. CPython's module locks make every other case safe.
 
-    REPLACED: the module puts another object into `sys.modules` while its code runs; who waits gets the discarded one.
-    CYCLE: each thread holds a module that the other one needs. SUBMODULE: so do a package, which imports its submodule, and
-    the submodule, which needs its package first. FAILED: the import fails, and who waits gets the unfinished module.
+    REPLACED: the module puts another object into `sys.modules` while its code runs; a thread that
+    waits for it receives the discarded object. CYCLE: each thread holds a module that the other one
+    needs. SUBMODULE: the same for a package that imports its submodule, and the submodule, which
+    needs its package first. FAILED: the import fails, and a thread that waits for it receives the
+    incomplete module.
     """
 
     REPLACED = "self-replacing package"
@@ -24,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Closeness(StrEnum):
-    """FIRED: it happened in this run. NEAR: the two imports overlapped. LATENT: nothing orders the two."""
+    """FIRED: it happened in this run. NEAR: the imports overlapped. LATENT: nothing orders them."""
 
     FIRED = "fired"
     NEAR = "near"
@@ -34,9 +35,10 @@ class Closeness(StrEnum):
 class Import(Struct, frozen=True, kw_only=True):
     """One thread's import of module `name` at `site`.
 
-    chain: from the outermost statement to `site`, each of which loads the module in which the next one stands.
-    began_ns, ended_ns: when it was asked for and when it was there; `ended_ns` is None where that is not known.
-    names: the from-list. thread_started_at: where the thread was started, None for the first thread.
+    chain: the statements from the outermost one to `site`; each one loads the module that contains
+    the next one. began_ns: when the thread requested the module. ended_ns: when the module was
+    loaded; None if that is not known. names: the from-list. thread_started_at: where the thread was
+    started; None for the first thread.
     """
 
     thread: str
@@ -52,12 +54,13 @@ class Import(Struct, frozen=True, kw_only=True):
 class Hazard(Struct, frozen=True, kw_only=True):
     """Two imports of process `pid` that must not meet.
 
-    first: the one that loads the module; second: the one that is harmed. margin_ns: from the end of the first's loading to
-    the second's ask; negative where they overlapped, None where the end is not known. pair: the two module locks, the
-    first's and the second's; None where there is one module only. detail: how close it was, in a sentence.
+    first: the import that loads the module. second: the import that fails if they meet. margin_ns:
+    the time from the end of the first's loading to the second's request; negative if they
+    overlapped, None if the end is not known. pair: the modules whose locks the first and the second
+    hold; None if only one module is involved. detail: how close it was, in a sentence.
     """
 
-    kind: Kind
+    kind: HazardKind
     closeness: Closeness
     pid: int
     modules: tuple[str, ...]
@@ -65,5 +68,15 @@ class Hazard(Struct, frozen=True, kw_only=True):
     second: Import
     margin_ns: int | None
     pair: tuple[str, str] | None
-    remedy: Remedy
     detail: str
+
+
+_RANKS = {closeness: rank for rank, closeness in enumerate(Closeness)}
+
+
+def badness(hazard: Hazard) -> tuple[int, bool, int]:
+    """The sort key of "worst first": FIRED, NEAR, LATENT; among those, the smallest margin first.
+
+    An unknown margin comes after the known ones.
+    """
+    return _RANKS[hazard.closeness], hazard.margin_ns is None, abs(hazard.margin_ns or 0)

@@ -1,152 +1,169 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every hazard of imports in a recorded process, worst first. Pure."""
+"""Every import hazard of a recorded process, the worst first. Pure."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.imports.analyse.crossed import avoided, crossed
-from ci_doctor.imports.analyse.forest import Forest, Grower
+from ci_doctor.imports.analyse.crossed import avoided_deadlocks, crossing_hazard
+from ci_doctor.imports.analyse.forest import Forest, ForestBuilder
 from ci_doctor.imports.analyse.graph import Graph
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
+from ci_doctor.imports.analyse.hazard import Hazard, badness
 from ci_doctor.imports.analyse.history import History
-from ci_doctor.imports.analyse.locks import Steps, crossings
-from ci_doctor.imports.analyse.replaced import (
-    failed_hazards,
-    handed_out,
-    replaced_hazards,
-    replaced_modules,
-)
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.analyse.locks import ComparisonBudget, crossings
+from ci_doctor.imports.analyse.one_module import failed_hazards, wrong_objects
+from ci_doctor.imports.analyse.replaced import replaced_hazards, replaced_modules
+from ci_doctor.imports.record.recorded import RecordedProcess
 
-__all__ = ["Closeness", "Found", "Hazard", "Import", "Kind", "find_hazards"]
-
-# About half a second each; a program reaches them only with thousands of modules in dozens of threads.
+# About half a second each. Only programs with thousands of modules in dozens of threads get there.
 _VISITS = 400_000
 _COMPARISONS = 600_000
-# Threads that ask for the same modules at the same lines, in the same order, are taken to behave alike.
+# Of threads that make the same requests at the same lines, in the same order, a few are enough.
 _ALIKE = 3
-_RANKS = {closeness: rank for rank, closeness in enumerate(Closeness)}
 
 
-class Found(Struct, frozen=True, kw_only=True):
-    """The hazards of a process; `is_whole` is False where not all that could meet was compared, so that there may be more."""
+class ProcessHazards(Struct, frozen=True, kw_only=True):
+    """The hazards of a process.
+
+    is_whole: False if the comparison stopped at a bound, so that there may be more.
+    """
 
     hazards: tuple[Hazard, ...] = ()
     is_whole: bool = True
 
 
-def find_hazards(process: Process) -> Found:
+def find_hazards(process: RecordedProcess) -> ProcessHazards:
     """The hazards of `process`, FIRED first, then NEAR, then LATENT, the closest first.
 
-    Of one module that replaces itself, one hazard is told for each two places; of one group of modules that need each
-    other, the closest. Where a bound was reached, the `detail` of each says so.
+    Of a module that replaces itself there is one hazard for each two places; of a group of modules
+    that need each other, the closest one. If a bound was reached, the `detail` of each says so.
     """
     history = History(process)
+    # One importing thread races with nobody. Most processes end here.
     if len(history.entries) < 2:
-        return Found()
+        return ProcessHazards()
     graph = Graph(history)
     wanted = graph.grouped | graph.bits(replaced_modules(history))
-    grower = Grower(history, graph, wanted, _VISITS)
-    replacing, crossing = Steps(_COMPARISONS), Steps(_COMPARISONS)
-    forests = _forests(history, grower)
-    found = [
-        *handed_out(history),
+    builder = ForestBuilder(history, graph, wanted, _VISITS)
+    replacing, crossing = ComparisonBudget(_COMPARISONS), ComparisonBudget(_COMPARISONS)
+    forests = _forests(history, builder)
+    hazards = [
+        *wrong_objects(history),
         *replaced_hazards(history, forests, replacing),
         *failed_hazards(history),
-        *avoided(history, graph),
+        *avoided_deadlocks(history, graph),
         *_crossed(history, forests, graph, crossing),
     ]
-    closest = _one_each(
-        _one_each(sorted(found, key=_badness), _places), lambda hazard: _group(hazard, graph)
-    )
-    if grower.is_cut or replacing.are_short or crossing.are_short:
-        told = tuple(replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in closest)
-        return Found(hazards=told, is_whole=False)
-    return Found(hazards=tuple(closest))
+    # The worst first, so that it is the one that stands for its places and for its group.
+    hazards.sort(key=_badness)
+    hazards = _first_of_each(hazards, _places)
+    hazards = _first_of_each(hazards, lambda hazard: _group(hazard, graph))
+    is_whole = not (builder.is_cut or replacing.is_exhausted or crossing.is_exhausted)
+    if not is_whole:
+        hazards = [replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in hazards]
+    return ProcessHazards(hazards=tuple(hazards), is_whole=is_whole)
 
 
 def _bound() -> str:
-    return f"there may be more: not all of what could meet was compared ({_VISITS} imports, {_COMPARISONS} pairs)"
+    return (
+        "there may be more: not all of what could meet was compared "
+        f"({_VISITS} imports, {_COMPARISONS} pairs)"
+    )
 
 
-def _forests(history: History, grower: Grower) -> list[Forest]:
-    """What each thread would take; of threads that do the same, a few."""
-    alike: dict[Hashable, list[int]] = defaultdict(list)
-    for n, entries in history.entries.items():
-        settled = [grower.progress.before(entry).loaded & grower.wanted for entry in entries]
-        alike[
-            tuple(
-                (entry.site, entry.name, bits) for entry, bits in zip(entries, settled, strict=True)
-            )
-        ].append(n)
-    # A thread that did load something, or waited, tells more than one that found everything done.
-    acted = {load.begin.n for loads in history.executed.values() for load in loads} | {
-        n for n, _ in history.waits
-    }
-    forests = []
-    for threads in alike.values():
-        for n in sorted(threads, key=lambda n: (n not in acted, history.entries[n][0].t))[:_ALIKE]:
-            forests += [forest for forest in _grown(grower, n) if forest.taken]
+def _forests(history: History, builder: ForestBuilder) -> list[Forest]:
+    """What each thread would take; of threads that behave alike, a few."""
+    active = {n for n, _ in history.waits}
+    for loads in history.executed.values():
+        active.update(load.n for load in loads)
+    forests: list[Forest] = []
+    for threads in _alike(history, builder):
+        # A thread that loaded something, or waited, shows more than one that found all of it done.
+        threads.sort(key=lambda n: (n not in active, history.entries[n][0].t))
+        for n in threads[:_ALIKE]:
+            forests += _of_thread(builder, n)
     return forests
 
 
-def _grown(grower: Grower, n: int) -> Iterator[Forest]:
-    yield grower.grow(n)
-    skipping = grower.grow(n, skipping=True)
-    if skipping.skipped:
+def _alike(history: History, builder: ForestBuilder) -> Iterable[list[int]]:
+    """The threads, grouped by what they request and what is loaded by then."""
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for n, entries in history.entries.items():
+        behaviour = []
+        for entry in entries:
+            loaded = builder.progress.before(entry).loaded & builder.wanted
+            behaviour.append((entry.site, entry.name, loaded))
+        groups[tuple(behaviour)].append(n)
+    return groups.values()
+
+
+def _of_thread(builder: ForestBuilder, n: int) -> Iterator[Forest]:
+    waiting = builder.build(n)
+    if waiting.taken:
+        yield waiting
+    # The same thread if another one has begun the packages: then it takes fewer locks, and can
+    # meet the other one at places where it would have waited.
+    skipping = builder.build(n, skipping=True)
+    if skipping.skipped and skipping.taken:
         yield skipping
 
 
 def _crossed(
-    history: History, forests: list[Forest], graph: Graph, steps: Steps
+    history: History, forests: Sequence[Forest], graph: Graph, budget: ComparisonBudget
 ) -> Iterator[Hazard]:
     for index, one in enumerate(forests):
         for two in forests[index + 1 :]:
+            # Of two threads that skip the same package, neither loads it.
             if one.n == two.n or (one.skipping and two.skipping):
                 continue
-            waiting, other = (two, one) if one.skipping else (one, two)
-            simplest: dict[Hashable, Hazard] = {}
-            # The shortest of each group and two places: what is told is what a person can follow.
-            for crossing in sorted(
-                crossings(waiting, other, graph, steps), key=lambda crossing: crossing.length
-            ):
-                group = graph.group[graph.number[crossing.has_one.name]]
-                key = (group, crossing.has_one.entry.site, crossing.has_two.entry.site)
-                if key not in simplest:
-                    simplest[key] = crossed(history, crossing)
-            yield from simplest.values()
+            if one.skipping:
+                yield from _simplest(history, two, one, graph, budget)
+            else:
+                yield from _simplest(history, one, two, graph, budget)
 
 
-def _badness(hazard: Hazard) -> tuple[int, bool, int, int]:
-    margin_ns = hazard.margin_ns
-    is_known = margin_ns is not None
-    return (
-        _RANKS[hazard.closeness],
-        not is_known,
-        abs(margin_ns or 0),
-        len(hazard.first.chain) + len(hazard.second.chain),
-    )
+def _simplest(
+    history: History, waiting: Forest, other: Forest, graph: Graph, budget: ComparisonBudget
+) -> Iterator[Hazard]:
+    """The shortest crossing of each group and two places: one that a person can follow."""
+    reported: set[Hashable] = set()
+    possible = crossings(waiting, other, graph, budget)
+    for crossing in sorted(possible, key=lambda crossing: crossing.length):
+        group = graph.group[graph.number[crossing.has_one.name]]
+        key = group, crossing.has_one.entry.site, crossing.has_two.entry.site
+        if key not in reported:
+            reported.add(key)
+            yield crossing_hazard(history, crossing)
+
+
+def _badness(hazard: Hazard) -> tuple[tuple[int, bool, int], int]:
+    """Of equally bad hazards the one with the shortest chains first."""
+    return badness(hazard), len(hazard.first.chain) + len(hazard.second.chain)
 
 
 def _places(hazard: Hazard) -> Hashable:
+    """What is the same for two hazards of the same modules at the same places."""
+    # Sets: which of the two threads comes first differs from one pair of threads to another.
     if hazard.pair is None:
         return hazard.kind, hazard.modules, frozenset({hazard.first.site, hazard.second.site})
     return hazard.kind, frozenset(hazard.pair), hazard.first.chain[0], hazard.second.chain[0]
 
 
 def _group(hazard: Hazard, graph: Graph) -> Hashable:
-    """What is told once: one place of the harmed import, or a whole group of modules."""
+    """What is reported once: one place of the second import, or a whole group of modules."""
     if hazard.pair is None:
         return hazard.kind, hazard.modules, hazard.second.site
-    numbers = [graph.number[name] for name in hazard.pair if name in graph.number]
-    return graph.group[numbers[0]] if numbers else hazard.pair
+    for name in hazard.pair:
+        number = graph.number.get(name)
+        if number is not None:
+            return graph.group[number]
+    return hazard.pair
 
 
-def _one_each(hazards: Iterable[Hazard], key: Callable[[Hazard], Hashable]) -> list[Hazard]:
-    """The first of each key."""
+def _first_of_each(hazards: Iterable[Hazard], key: Callable[[Hazard], Hashable]) -> list[Hazard]:
+    """The first hazard of each key."""
     first: dict[Hashable, Hazard] = {}
     for hazard in hazards:
         first.setdefault(key(hazard), hazard)

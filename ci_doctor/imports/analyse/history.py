@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of a process, put together: which thread loaded what, why, and what each module asks for. Pure."""
+"""Indexes over the events of a process: which thread loaded what and why, what a module asks for.
+
+Pure.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -7,118 +10,158 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ci_doctor.imports.analyse.order import Orders
-from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, Event, Site, Wait
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, ImportEvent, Site, Wait
+from ci_doctor.imports.record.recorded import RecordedProcess
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """A begin and its end; `end` is None where the trace ends first."""
+    """A begin and its end; `end` is None if the trace ends first."""
 
     begin: Begin
     end: End | None
 
+    @property
+    def n(self) -> int:
+        """The thread."""
+        return self.begin.n
+
+    @property
+    def name(self) -> str:
+        """The module."""
+        return self.begin.name
+
+    @property
+    def ended_ns(self) -> int | None:
+        """When it ended; None if that is not recorded."""
+        return None if self.end is None else self.end.t
+
     def __contains__(self, t: int) -> bool:
+        """Whether time `t` lies within it."""
         return self.begin.t <= t and (self.end is None or t <= self.end.t)
+
+    def ended_as(self, status: str) -> bool:
+        """Whether it ended, with this status."""
+        return self.end is not None and self.end.status == status
+
+    @property
+    def is_execution(self) -> bool:
+        """Whether this thread executed the module; otherwise it was missing or already loaded."""
+        return self.end is None or self.end.status in {"loaded", "failed"}
 
 
 class History:
-    """Indexes over the events of `process`; lists are in the order of the events."""
+    """Indexes over the events of `process`; each list is in the order of the events.
 
-    def __init__(self, process: Process) -> None:
+    entries: by thread, the requests that it made while it loaded nothing. inside: by module, the
+    requests made while it was loaded. asks and waits: by thread and module. executed: by module,
+    the executions of its code, in the order of their begins.
+    """
+
+    def __init__(self, process: RecordedProcess) -> None:
         self.process = process
         self.orders = Orders(process.orders)
-        self.events: dict[int, list[Event]] = defaultdict(list)
-        self.entries: dict[int, list[Ask]] = defaultdict(
-            list
-        )  # asked for while the thread loads nothing
-        self.asked: dict[tuple[int, str], list[Ask]] = defaultdict(list)  # by thread and module
-        self.inside: dict[str, list[Ask]] = defaultdict(
-            list
-        )  # asked for while the module is loaded
+        self.events: dict[int, list[ImportEvent]] = defaultdict(list)
+        self.entries: dict[int, list[Ask]] = defaultdict(list)
+        self.inside: dict[str, list[Ask]] = defaultdict(list)
+        self.asks: dict[tuple[int, str], list[Ask]] = defaultdict(list)
         self.waits: dict[tuple[int, str], list[Wait]] = defaultdict(list)
         self.deadlocks: list[Deadlock] = []
         for event in process.events:
             self.events[event.n].append(event)
+        self.executed: dict[str, list[Load]] = {}
+        loads: list[Load] = []
         for events in self.events.values():
-            self._take(events)
-        self.loads: dict[str, list[Load]] = defaultdict(list)
-        for load in sorted(self._loads(), key=lambda load: load.begin.t):
-            self.loads[load.begin.name].append(load)
-        self.executed = {
-            name: found for name in self.loads if (found := [*filter(_executed, self.loads[name])])
-        }
+            events.sort(key=lambda event: event.k)
+            self._index(events)
+            loads += _loads(events)
+        self._index_loads(loads)
 
-    def _take(self, events: list[Event]) -> None:
-        for event in _lock_order(sorted(events, key=lambda event: event.k)):
+    def _index(self, events: list[ImportEvent]) -> None:
+        for event in _lock_order(events):
             if isinstance(event, Ask):
-                self.asked[event.n, event.name].append(event)
-                (
-                    self.entries[event.n] if event.within is None else self.inside[event.within]
-                ).append(event)
+                self.asks[event.n, event.name].append(event)
+                if event.within is None:
+                    self.entries[event.n].append(event)
+                else:
+                    self.inside[event.within].append(event)
             elif isinstance(event, Wait):
                 self.waits[event.n, event.name].append(event)
             elif isinstance(event, Deadlock):
                 self.deadlocks.append(event)
 
-    def _loads(self) -> Iterator[Load]:
-        for events in self.events.values():
-            begun: dict[str, list[Begin]] = defaultdict(list)
-            for event in sorted(events, key=lambda event: event.k):
-                if isinstance(event, Begin):
-                    begun[event.name].append(event)
-                elif isinstance(event, End) and begun[event.name]:
-                    yield Load(begin=begun[event.name].pop(), end=event)
-            yield from (Load(begin=begin, end=None) for left in begun.values() for begin in left)
+    def _index_loads(self, loads: list[Load]) -> None:
+        by_name: dict[str, list[Load]] = defaultdict(list)
+        for load in sorted(loads, key=lambda load: load.begin.t):
+            by_name[load.name].append(load)
+        for name, attempts in by_name.items():
+            executions = [load for load in attempts if load.is_execution]
+            if executions:
+                self.executed[name] = executions
 
     def load_by(self, n: int, name: str) -> Load | None:
         """How thread `n` executed module `name`, if it did."""
-        return next((load for load in self.executed.get(name, ()) if load.begin.n == n), None)
+        for load in self.executed.get(name, ()):
+            if load.n == n:
+                return load
+        return None
+
+    def asks_before(self, n: int, name: str, k: int) -> list[Ask]:
+        """The requests of thread `n` for module `name` before its event `k`."""
+        return [ask for ask in self.asks.get((n, name), ()) if ask.k < k]
 
     def chain(self, ask: Ask) -> tuple[Site, ...]:
         """The statements from the outermost one of the thread inwards to `ask`."""
         sites = [ask.site]
-        seen = {ask.within}
+        visited = {ask.within}
         cause: Ask | None = ask
         while cause is not None and cause.within is not None:
-            cause = self._cause(cause)
-            if cause is None or (cause.within is not None and cause.within in seen):
+            # The request for the module within which `cause` was made: the last one before it.
+            earlier = self.asks_before(cause.n, cause.within, cause.k)
+            cause = earlier[-1] if earlier else None
+            # A module that is reloaded can be within itself.
+            if cause is None or (cause.within is not None and cause.within in visited):
                 break
-            seen.add(cause.within)
+            visited.add(cause.within)
             if sites[-1] != cause.site:
                 sites.append(cause.site)
         return tuple(reversed(sites))
 
-    def _cause(self, ask: Ask) -> Ask | None:
-        """The ask for the module within which `ask` was made, by the same thread: the last one before it."""
-        earlier = [
-            other for other in self.asked.get((ask.n, ask.within or ""), ()) if other.k < ask.k
-        ]
-        return earlier[-1] if earlier else None
 
-
-def _executed(load: Load) -> bool:
-    return load.end is None or load.end.status in {"loaded", "failed"}
-
-
-def _lock_order(events: list[Event]) -> Iterator[Event]:
-    """`import a.b` is written as asks for `a`, which it hands out, and for `a.b`; the lock of `a.b` is taken first."""
-    held_back: Ask | None = None
+def _loads(events: list[ImportEvent]) -> Iterator[Load]:
+    """The begins of one thread with their ends."""
+    # A stack for each module: its code may reload it, or a failed import may be tried again.
+    begun: dict[str, list[Begin]] = defaultdict(list)
     for event in events:
-        if held_back is not None:
-            if (
-                isinstance(event, Ask)
-                and event.site == held_back.site
-                and event.name.startswith(held_back.name + ".")
-            ):
-                yield event
-                yield held_back
-                held_back = None
-                continue
-            yield held_back
-            held_back = None
-        if isinstance(event, Ask) and event.how == "statement" and not event.names:
-            held_back = event
+        if isinstance(event, Begin):
+            begun[event.name].append(event)
+        elif isinstance(event, End) and begun[event.name]:
+            yield Load(begin=begun[event.name].pop(), end=event)
+    for unfinished in begun.values():
+        for begin in unfinished:
+            yield Load(begin=begin, end=None)
+
+
+def _lock_order(events: list[ImportEvent]) -> Iterator[ImportEvent]:
+    """The events of one thread, with requests in the order in which CPython takes their locks.
+
+    The recorder writes `import a.b` as a request for `a`, which the statement hands out, and one
+    for `a.b`. CPython takes the lock of `a.b` first.
+    """
+    at = 0
+    while at < len(events):
+        together = events[at : at + 2]
+        if _is_dotted_import(together[0], together[-1]):
+            together.reverse()
         else:
-            yield event
-    if held_back is not None:
-        yield held_back
+            del together[1:]
+        yield from together
+        at += len(together)
+
+
+def _is_dotted_import(first: ImportEvent, second: ImportEvent) -> bool:
+    """Whether they are the two requests of one `import a.b`."""
+    if not isinstance(first, Ask) or not isinstance(second, Ask):
+        return False
+    if first.how != "statement" or first.names or first.site != second.site:
+        return False
+    return second.name.startswith(first.name + ".")

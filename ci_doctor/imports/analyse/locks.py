@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two threads that each hold a module lock which the other needs.
+"""Two threads that each hold a module lock which the other one needs. Pure.
 
-This is lock-order analysis with gate locks (Goodlock, Havelund 2000), over the locks that each thread would take if it came
-first. Pure.
+This is lock-order analysis with gate locks (Goodlock, Havelund 2000), over the locks that each
+thread would take if it were the first to import.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,58 +10,61 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from ci_doctor.imports.analyse.forest import Forest, Taken
+from ci_doctor.imports.analyse.forest import Forest, LockNode
 from ci_doctor.imports.analyse.graph import Graph
 
 
 class Crossing(Struct, frozen=True, kw_only=True):
-    """Thread `one` takes `needs_one` while it holds `has_one`; thread `two` takes them the other way round.
+    """Thread `one` takes `needs_one` while it holds `has_one`; thread `two` the other way round.
 
-    So `has_one` and `needs_two` are the same module, and so are `has_two` and `needs_one`. length: how many modules both
-    hold then; the shorter, the easier it is to see.
+    So `has_one` and `needs_two` are the same module, and so are `has_two` and `needs_one`. length:
+    how many modules both threads hold then. A person follows the shortest most easily.
     """
 
     one: Forest
     two: Forest
-    has_one: Taken
-    needs_one: Taken
-    has_two: Taken
-    needs_two: Taken
+    has_one: LockNode
+    needs_one: LockNode
+    has_two: LockNode
+    needs_two: LockNode
     length: int
 
 
-class Steps:
-    """How many comparisons may still be made in all; `are_short` once some were not made."""
+class ComparisonBudget:
+    """How many comparisons may still be made; `is_exhausted` once one was not made."""
 
     def __init__(self, left: int) -> None:
         self.left = left
-        self.are_short = False
+        self.is_exhausted = False
 
     def take(self, count: int) -> bool:
-        """Take `count` of them, if there are as many."""
+        """Take `count` of them, if that many are left."""
         if count > self.left:
-            self.are_short = True
+            self.is_exhausted = True
             return False
         self.left -= count
         return True
 
 
-def crossings(one: Forest, two: Forest, graph: Graph, steps: Steps) -> Iterator[Crossing]:
-    """All that can meet; `one` waits for packages that it needs, `two` may skip them."""
-    for needs_one in one.taken.values():
-        has_two = two.taken.get(needs_one.name)
-        group = graph.group[graph.number[needs_one.name]]
-        if has_two is None or len(graph.groups[group]) < 2 or same_gate(needs_one, has_two):
-            continue
+def crossings(
+    one: Forest, two: Forest, graph: Graph, budget: ComparisonBudget
+) -> Iterator[Crossing]:
+    """All crossings in which both threads can be at the same time.
+
+    `one` waits for the packages that it needs, `two` may skip them.
+    """
+    for needs_one, has_two in _taken_by_both(one, two, graph):
         for has_one in needs_one.held():
-            if not steps.take(1):
+            if not budget.take(1):
                 return
             needs_two = two.taken.get(has_one.name)
+            # The other way round: `two` must take it while it holds what `one` needs.
             if needs_two is None or not has_two.holds(needs_two):
                 continue
-            length = _meeting(needs_one, needs_two, one, two)
-            steps.take(abs(length))
-            if length > 0:
+            length, can_meet = _meeting(needs_one, needs_two, one, two)
+            # Counted after the fact: the depth is not known before.
+            budget.take(length)
+            if can_meet:
                 yield Crossing(
                     one=one,
                     two=two,
@@ -73,31 +76,44 @@ def crossings(one: Forest, two: Forest, graph: Graph, steps: Steps) -> Iterator[
                 )
 
 
-def same_gate(one: Taken, two: Taken) -> bool:
-    """Whether both are taken within the same outermost module: its lock keeps the two threads apart."""
-    return (
-        one.outermost is not one
-        and two.outermost is not two
-        and one.outermost.name == two.outermost.name
-    )
+def _taken_by_both(one: Forest, two: Forest, graph: Graph) -> Iterator[tuple[LockNode, LockNode]]:
+    """The modules that both threads take and no gate lock protects."""
+    for node_one in one.taken.values():
+        node_two = two.taken.get(node_one.name)
+        # Only the modules of a cycle can be taken in opposite orders.
+        is_in_cycle = bool(graph.grouped & graph.bit(node_one.name))
+        if node_two is not None and is_in_cycle and not _share_gate(node_one, node_two):
+            yield node_one, node_two
 
 
-def _meeting(needs_one: Taken, needs_two: Taken, one: Forest, two: Forest) -> int:
-    """How many modules both threads hold when they meet; as a negative number where they cannot.
+def _share_gate(one: LockNode, two: LockNode) -> bool:
+    """Whether both are taken within the same outermost module: its lock separates the threads."""
+    if one.outermost is one or two.outermost is two:
+        return False
+    return one.outermost.name == two.outermost.name
 
-    They cannot where a lock that both hold keeps them apart, and where one has already loaded what the other holds.
+
+def _meeting(
+    needs_one: LockNode, needs_two: LockNode, one: Forest, two: Forest
+) -> tuple[int, bool]:
+    """How many modules were compared, and whether the two threads can meet there.
+
+    They cannot if a lock that both hold separates them, or if one of them has already loaded what
+    the other one holds. If they can, the number is that of the modules that both hold.
     """
     held_one = {node.name for node in needs_one.held()}
-    for count, node in enumerate(needs_two.held(), start=1):
+    held_two = []
+    for node in needs_two.held():
+        held_two.append(node.name)
         if node.name in held_one or _is_done(one, node.name, needs_one.at):
-            return -len(held_one) - count
-    length = len(held_one) + sum(1 for _ in needs_two.held())
-    if any(_is_done(two, name, needs_two.at) for name in held_one):
-        return -length
+            return len(held_one) + len(held_two), False
+    length = len(held_one) + len(held_two)
+    for name in held_one:
+        if _is_done(two, name, needs_two.at):
+            return length, False
     if two.skipping:
-        chain = [needs_two.name, *(node.name for node in needs_two.held())]
-        return length if skips_into(two, chain, held_one) else -length
-    return length
+        return length, skips_into(two, [needs_two.name, *held_two], held_one)
+    return length, True
 
 
 def _is_done(forest: Forest, name: str, at: int) -> bool:
@@ -106,6 +122,12 @@ def _is_done(forest: Forest, name: str, at: int) -> bool:
 
 
 def skips_into(forest: Forest, chain: Iterable[str], held: AbstractSet[str]) -> bool:
-    """Whether one of `chain` is in a package that it did not wait for because the other thread, which has `held`, loads it."""
-    packages = {name.rpartition(".")[0] for name in chain}
-    return any(package in held for package in packages & forest.skipped)
+    """Whether a module of `chain` is in a package that the other thread, holding `held`, loads.
+
+    Only packages that `forest` skipped count: it did not wait for those.
+    """
+    for name in chain:
+        package = name.rpartition(".")[0]
+        if package in held and package in forest.skipped:
+            return True
+    return False

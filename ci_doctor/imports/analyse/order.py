@@ -1,37 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened before what in a process: program order, and the vector clocks that the recorder wrote (Mattern 1989). Pure."""
+"""Which event of a process comes before which, in every run that keeps its synchronisation. Pure.
+
+From program order within a thread, and vector clocks between threads (Mattern 1989).
+"""
 
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from ci_doctor.imports.record.events import Event, Order
+from ci_doctor.imports.record.events import ImportEvent, Order
 
 _NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
 class Orders:
-    """The order records of one process."""
+    """The vector clocks of one process."""
 
     def __init__(self, orders: Iterable[Order]) -> None:
         self._from: dict[int, list[int]] = defaultdict(list)
-        self._seen: dict[int, list[Mapping[int, int]]] = defaultdict(list)
+        self._clocks: dict[int, list[Mapping[int, int]]] = defaultdict(list)
         for order in sorted(orders, key=lambda order: (order.n, order.k)):
             self._from[order.n].append(order.k)
-            self._seen[order.n].append(order.seen)
+            self._clocks[order.n].append(order.clock)
 
     def index(self, n: int, k: int) -> int:
-        """Which of the order records of thread `n` holds for its event `k`; -1 for none."""
-        return bisect_right(self._from[n], k) - 1 if n in self._from else -1
+        """Which of the clocks of thread `n` holds for its event `k`; -1 for none."""
+        if n not in self._from:
+            return -1
+        return bisect_right(self._from[n], k) - 1
 
-    def seen(self, n: int, k: int) -> Mapping[int, int]:
+    def clock(self, n: int, k: int) -> Mapping[int, int]:
         """How many events of each other thread came before event `k` of thread `n`."""
         index = self.index(n, k)
-        return self._seen[n][index] if index >= 0 else _NOTHING
+        if index < 0:
+            return _NOTHING
+        return self._clocks[n][index]
 
-    def before(self, first: Event, second: Event) -> bool:
-        """Whether `first` comes before `second` in every run that keeps what orders the threads."""
+    def before(self, first: ImportEvent, second: ImportEvent) -> bool:
+        """Whether `first` comes before `second` in every run that keeps the synchronisation."""
         if first.n == second.n:
             return first.k < second.k
-        return first.k <= self.seen(second.n, second.k).get(first.n, 0)
+        return first.k <= self.clock(second.n, second.k).get(first.n, 0)

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which delay would make a hazard happen, and whether it did (active testing; TSVD, Li et al., SOSP 2019). Pure."""
+"""Which delay would make a hazard happen, and whether a run with it did. Pure.
 
-from collections.abc import Iterable
+This is active testing (TSVD, Li et al., SOSP 2019).
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from msgspec import Struct
 
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Kind
-from ci_doctor.imports.record.events import Deadlock, Event, Held, Wait
-from ci_doctor.imports.record.trace import Process
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, badness
+from ci_doctor.imports.record.events import Deadlock, HeldImport, ImportEvent, Wait
+from ci_doctor.imports.record.recorded import RecordedProcess
 
-# A second run is not as fast as the first, so twice the gap that was seen, and a second for a loaded machine.
+# A second run is not as fast as the first one: twice the recorded gap, and a second more for a
+# loaded machine.
 _FACTOR = 2.0
 _MARGIN_S = 1.0
 _SHORTEST_S = 2.0
@@ -18,9 +22,9 @@ _LONGEST_S = 30.0
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """One delay that the recorder makes, of at most `limit_s` seconds; its modes are told in the recorder's own hold module.
+    """One delay that the recorder makes, of at most `limit_s` seconds.
 
-    `y` is empty in mode `exec`.
+    The recorder's module `_ci_doctor_hold` describes the modes. `y` is empty in mode `exec`.
     """
 
     mode: Literal["exec", "together", "late"]
@@ -29,7 +33,7 @@ class Hold(Struct, frozen=True, kw_only=True):
     limit_s: float
 
     def text(self) -> str:
-        """As CI_DOCTOR_IMPORT_RACE_HOLD has it."""
+        """The form in CI_DOCTOR_IMPORT_RACE_HOLD."""
         return f"{self.mode} {self.x} {self.y or '-'} {self.limit_s:g}"
 
     def describe(self) -> str:
@@ -41,17 +45,21 @@ class Hold(Struct, frozen=True, kw_only=True):
 
 
 def limit_s(hazard: Hazard) -> float:
-    """How long a thread is held: long enough for the other one to come as late as it did when it was recorded."""
+    """How many seconds to delay: the other thread arrives as late as it did in the recording."""
     gap_s = abs(hazard.margin_ns or 0) / 1e9
-    return round(min(max(_FACTOR * gap_s + _MARGIN_S, _SHORTEST_S), _LONGEST_S), 1)
+    wanted_s = _FACTOR * gap_s + _MARGIN_S
+    return round(min(max(wanted_s, _SHORTEST_S), _LONGEST_S), 1)
 
 
 def holds(hazard: Hazard) -> tuple[Hold, ...]:
-    """The delays that can make it happen, in the order to try them."""
+    """The delays that can make it happen, in the order in which to try them."""
     limit = limit_s(hazard)
-    if hazard.kind in {Kind.REPLACED, Kind.FAILED}:
+    # One module: it is enough that the other thread requests it while its code runs.
+    if hazard.kind in {HazardKind.REPLACED, HazardKind.FAILED}:
         return (Hold(mode="exec", x=hazard.modules[0], limit_s=limit),)
     x, y = hazard.pair or (hazard.modules[0], hazard.modules[-1])
+    # `late` decides which thread gives up its wait: CPython lets the later one continue, and only
+    # one of the two may be harmed by that.
     return (
         Hold(mode="together", x=x, y=y, limit_s=limit),
         Hold(mode="late", x=x, y=y, limit_s=limit),
@@ -59,70 +67,73 @@ def holds(hazard: Hazard) -> tuple[Hold, ...]:
     )
 
 
-def fired(hazard: Hazard, processes: Iterable[Process]) -> bool:
-    """Whether a run shows that it has happened: a thread was handed a module that is none, or went on without its lock."""
-    return any(_shows(hazard, event) for process in processes for event in process.events)
+def fired(hazard: Hazard, processes: Iterable[RecordedProcess]) -> bool:
+    """Whether the events of a run show that the hazard happened.
+
+    A thread received a wrong object, or CPython let it continue without its lock.
+    """
+    return any(_shows(hazard, event) for event in _events(processes))
 
 
-def _shows(hazard: Hazard, event: Event) -> bool:
-    modules = set(hazard.modules)
+def _events(processes: Iterable[RecordedProcess]) -> Iterator[ImportEvent]:
+    for process in processes:
+        yield from process.events
+
+
+def _shows(hazard: Hazard, event: ImportEvent) -> bool:
+    modules = hazard.modules
     match hazard.kind:
-        case Kind.REPLACED:
-            return isinstance(event, Wait) and event.outcome == "replaced" and event.name in modules
-        case Kind.FAILED:
-            return isinstance(event, Wait) and event.outcome == "removed" and event.name in modules
+        case HazardKind.REPLACED:
+            return _received(event, "replaced") in modules
+        case HazardKind.FAILED:
+            return _received(event, "removed") in modules
         case _:
+            if not isinstance(event, Deadlock) or event.name not in modules:
+                return False
             # Both sides are modules of this hazard: the lock that is wanted and one that is held.
-            return (
-                isinstance(event, Deadlock)
-                and event.name in modules
-                and not modules.isdisjoint(event.held)
-            )
+            return not set(modules).isdisjoint(event.held)
 
 
-def was_held(processes: Iterable[Process]) -> bool:
+def _received(event: ImportEvent, outcome: str) -> str | None:
+    """The module of which a thread received a wrong object in this way, if `event` says so."""
+    if isinstance(event, Wait) and event.outcome == outcome:
+        return event.name
+    return None
+
+
+def was_held(processes: Iterable[RecordedProcess]) -> bool:
     """Whether the delay was made at all."""
-    return any(isinstance(event, Held) for process in processes for event in process.events)
+    return any(isinstance(event, HeldImport) for event in _events(processes))
 
 
-def met(processes: Iterable[Process]) -> bool:
-    """Whether another thread came while one was held."""
-    return any(
-        isinstance(event, Held) and event.met for process in processes for event in process.events
-    )
+def met(processes: Iterable[RecordedProcess]) -> bool:
+    """Whether another thread arrived during the delay."""
+    return any(isinstance(event, HeldImport) and event.met for event in _events(processes))
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """Hazards that the same delays decide, the worst first: the same modules at several places, or in several processes."""
+    """Hazards that the same delays decide, the worst first.
+
+    They have the same modules at several places, or in several processes.
+    """
 
     hazards: tuple[Hazard, ...]
 
     @property
     def worst(self) -> Hazard:
-        """The one that stands for all."""
+        """The hazard that stands for all."""
         return self.hazards[0]
 
     @property
     def has_fired(self) -> bool:
-        """Whether one of them has happened without any delay."""
+        """Whether one of them happened without any delay."""
         return self.worst.closeness is Closeness.FIRED
 
 
-_CLOSENESS = list(Closeness)
-
-
 def grouped(hazards: Iterable[Hazard]) -> tuple[Candidate, ...]:
-    """The hazards of all processes by what decides them, worst first."""
+    """The hazards of all processes by what decides them, the worst first."""
     groups: dict[tuple[object, ...], list[Hazard]] = {}
-    for hazard in sorted(hazards, key=_badness):
-        groups.setdefault(_decided_by(hazard), []).append(hazard)
+    for hazard in sorted(hazards, key=badness):
+        delays = [(hold.mode, hold.x, hold.y) for hold in holds(hazard)]
+        groups.setdefault((hazard.kind, *delays), []).append(hazard)
     return tuple(Candidate(hazards=tuple(group)) for group in groups.values())
-
-
-def _badness(hazard: Hazard) -> tuple[int, bool, int]:
-    """An unknown margin comes after the known ones, as in `find_hazards`."""
-    return _CLOSENESS.index(hazard.closeness), hazard.margin_ns is None, abs(hazard.margin_ns or 0)
-
-
-def _decided_by(hazard: Hazard) -> tuple[object, ...]:
-    return (hazard.kind, *((hold.mode, hold.x, hold.y) for hold in holds(hazard)))

@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: runs a command again and again, each time with a delay that could make one of its hazards happen."""
+"""Runs with delays: in which order they are made, and what they show of each hazard. Pure.
 
-from collections.abc import Callable, Sequence
+The caller makes the runs.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ci_doctor.imports.confirm.delays import Candidate, Hold, fired, holds, met, was_held
-from ci_doctor.imports.record.run import Recorded
+from ci_doctor.imports.record.recorded import RecordedRun
 
-REPEATS = 3  # the other thread can be past the moment already, and then the roles of another run are needed
+# The other thread can be past the moment already. Then only another run brings the two together.
+REPEATS = 3
 _LEAST_S = 60.0
 _TIMES_AS_LONG = 5.0
 
 
 class HeldRun(Struct, frozen=True, kw_only=True):
-    """One run with one delay; `output` and `error` are the files that it printed into.
+    """One run with one delay; `output` and `error` are the files into which it printed.
 
-    ended_as_recorded: with the same status as the run without a delay.
+    ended_as_recorded: it ended with the same status as the run without a delay.
     """
 
     number: int
     hold: Hold
-    recorded: Recorded
+    recorded: RecordedRun
     output: Path
     error: Path
     ended_as_recorded: bool = True
@@ -34,12 +38,23 @@ class HeldRun(Struct, frozen=True, kw_only=True):
 
     @property
     def met(self) -> bool:
-        """Whether another thread came during it."""
+        """Whether another thread arrived during it."""
         return met(self.recorded.processes)
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether a hazard that did not fire in it cannot be made to fire by its delay.
+
+        A run that ended with another status than the recorded one may not have come as far as the
+        other import, unless that one arrived.
+        """
+        if not self.was_held or self.recorded.received is not None or self.recorded.timed_out:
+            return False
+        return self.ended_as_recorded or self.met
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
-    """What became of one candidate: the runs that were made for it, and the one in which it happened, if it did."""
+    """What the runs show of one candidate: those made for it, and the one in which it fired."""
 
     candidate: Candidate
     runs: tuple[HeldRun, ...] = ()
@@ -47,17 +62,19 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has happened, or its import was delayed and the run came to its end without it.
+        """Whether it fired, or a run was conclusive without it."""
+        return self.fired_in is not None or any(run.is_conclusive for run in self.runs)
 
-        A run that ended otherwise than the recorded one may not have come as far as the other import, unless that one came.
-        """
-        tried = [run for run in self.runs if run.was_held and run.recorded.received is None]
-        whole = [
-            run
-            for run in tried
-            if not run.recorded.timed_out and (run.ended_as_recorded or run.met)
-        ]
-        return self.fired_in is not None or bool(whole)
+    def with_run(self, run: HeldRun, *, is_own: bool) -> "Confirmation":
+        """What is known after `run`; `is_own` if the run was made for this candidate."""
+        fired_in = self.fired_in
+        if fired_in is None and self._fired(run):
+            fired_in = run
+        runs = (*self.runs, run) if is_own else self.runs
+        return Confirmation(candidate=self.candidate, runs=runs, fired_in=fired_in)
+
+    def _fired(self, run: HeldRun) -> bool:
+        return any(fired(hazard, run.recorded.processes) for hazard in self.candidate.hazards)
 
 
 def confirm(
@@ -67,38 +84,38 @@ def confirm(
     *,
     repeats: int = REPEATS,
 ) -> tuple[Confirmation, ...]:
-    """Try each of `candidates`; `run` makes the run of that number. It ends with the first run that a signal has ended."""
-    confirmations = {
-        index: Confirmation(candidate=candidate) for index, candidate in enumerate(candidates)
-    }
+    """Try each of `candidates`, until it fires, in at most `repeats` runs for each of its delays.
+
+    `run` makes the run of that number, from 1. After a run that a signal ended no other is made.
+    """
+    confirmations = [Confirmation(candidate=candidate) for candidate in candidates]
     number = 0
     for index, candidate in enumerate(candidates):
-        for hold in [hold for _ in range(repeats) for hold in holds(candidate.worst)]:
+        for hold in _tries(candidate, repeats):
+            # A run for another candidate may have shown this one too.
             if confirmations[index].fired_in is not None:
                 break
             number += 1
             say(f"confirming {index + 1}/{len(candidates)}: {hold.describe()}…")
             held = run(number, hold)
-            _take(confirmations, index, held)
+            for other, confirmation in enumerate(confirmations):
+                confirmations[other] = confirmation.with_run(held, is_own=other == index)
             if held.recorded.received is not None:
-                return tuple(confirmations.values())
-    return tuple(confirmations.values())
+                return tuple(confirmations)
+    return tuple(confirmations)
 
 
-def _take(confirmations: dict[int, Confirmation], index: int, held: HeldRun) -> None:
-    """A run made for one candidate may show another one too."""
-    for each, known in confirmations.items():
-        runs = (*known.runs, held) if each == index else known.runs
-        shown = known.fired_in is None and any(
-            fired(hazard, held.recorded.processes) for hazard in known.candidate.hazards
-        )
-        confirmations[each] = Confirmation(
-            candidate=known.candidate, runs=runs, fired_in=held if shown else known.fired_in
-        )
+def _tries(candidate: Candidate, repeats: int) -> Iterator[Hold]:
+    for _ in range(repeats):
+        yield from holds(candidate.worst)
 
 
-def time_limit_s(recorded: Recorded, hold: Hold, timeout_s: float | None) -> float:
-    """How long a run with a delay may take, in seconds: it is only later than the first one, unless the race hangs it."""
+def time_limit_s(recorded: RecordedRun, hold: Hold, timeout_s: float | None) -> float:
+    """How many seconds a run with a delay may take.
+
+    It takes as long as the recorded run and the delays, unless the race makes it hang.
+    """
+    # In each process both threads of the pair may be delayed, one after the other.
     delays_s = 2 * hold.limit_s * max(1, len(recorded.processes))
     if timeout_s is not None:
         return timeout_s + delays_s

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command in which every Python records its imports, and reads what they wrote."""
+"""Acts on processes: runs a command in which every Python records its imports; reads the traces."""

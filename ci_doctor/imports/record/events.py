@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens in a recorded process, one value for each record of its trace.
+"""What happens in a recorded process: one value for each record of its trace. Pure.
 
-Times are `time.monotonic_ns`, comparable between the processes of one machine. `n` numbers the threads of a process (0 is
-the first, none is used twice), `k` the events of a thread from 1. Pure.
+Times are `time.monotonic_ns`, comparable between the processes of one machine. `n` numbers the
+threads of a process. The first thread is 0, and no number is used twice. `k` numbers the events of
+one thread, from 1.
 """
 
 from typing import Literal
@@ -10,28 +11,19 @@ from typing import Literal
 from msgspec import Struct
 
 How = Literal["statement", "importlib"]
-Status = Literal["loaded", "failed", "missing", "found"]
-Outcome = Literal["same", "replaced", "removed"]
+LoadStatus = Literal["loaded", "failed", "missing", "found"]
+WaitOutcome = Literal["same", "replaced", "removed"]
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """A line of code. `module` is the `__name__` there; the script of `-m a.b` has `__main__:a.b`."""
+    """A line of code. `module` is the `__name__` there; a script of `-m a.b` has `__main__:a.b`."""
 
     file: str
     line: int
     module: str
 
 
-class Thread(Struct, frozen=True, kw_only=True):
-    """One thread, by its number; `parent` started it at `started_at`. Both are None for the first, and where not known."""
-
-    number: int
-    name: str
-    parent: int | None = None
-    started_at: Site | None = None
-
-
-class Event(Struct, frozen=True, kw_only=True):
+class ImportEvent(Struct, frozen=True, kw_only=True):
     """Event `k` of thread `n`, at `t` nanoseconds."""
 
     t: int
@@ -39,12 +31,13 @@ class Event(Struct, frozen=True, kw_only=True):
     k: int
 
 
-class Ask(Event, frozen=True, kw_only=True):
-    """The thread asks for module `name`, from `site`.
+class Ask(ImportEvent, frozen=True, kw_only=True):
+    """The thread requests module `name` at `site`.
 
-    how: "statement" where CPython's C code hands the module out, "importlib" where the import system's Python half does.
-    names: the from-list. within: the innermost module that the thread is loading then. It is written once per
-    (n, within, name, how), so a later ask of the same kind is not seen.
+    how: "statement" if CPython's C code hands the module out, "importlib" if the Python half of the
+    import system does. names: the from-list. within: the innermost module that the thread then is
+    loading. The recorder writes one record per (n, within, name, how): later requests of the
+    same kind are not recorded.
     """
 
     name: str
@@ -54,48 +47,55 @@ class Ask(Event, frozen=True, kw_only=True):
     within: str | None = None
 
 
-class Begin(Event, frozen=True, kw_only=True):
-    """`name` is not ready: the thread goes to load it, or to wait for who does."""
+class Begin(ImportEvent, frozen=True, kw_only=True):
+    """`name` is not loaded yet: the thread starts to load it, or to wait for another that does."""
 
     name: str
     within: str | None = None
 
 
-class End(Event, frozen=True, kw_only=True):
+class End(ImportEvent, frozen=True, kw_only=True):
     """The end of the thread's `Begin` of `name`.
 
-    status: "loaded" (this thread executed it), "failed" (its code raised), "missing" (not found), "found" (another thread
-    had loaded it). replaced: `sys.modules` then held another object than the one that was created.
+    status: "loaded" (this thread executed the module), "failed" (its code raised), "missing" (no
+    such module), "found" (another thread had loaded it). replaced: at the end `sys.modules` held
+    another object than the one that the import system had created.
     """
 
     name: str
-    status: Status
+    status: LoadStatus
     replaced: bool
 
 
-class Wait(Event, frozen=True, kw_only=True):
-    """The thread waited `waited_ns` for `name`, which thread `owner` was loading; `t` is the time at the end.
+class Wait(ImportEvent, frozen=True, kw_only=True):
+    """The thread waited `waited_ns` for `name`, which thread `owner` was loading; it ended at `t`.
 
-    outcome: it was handed what `sys.modules` holds ("same"), the discarded object ("replaced"), or a module whose import
-    has failed ("removed").
+    outcome: the thread received the object in `sys.modules` ("same"), the discarded object
+    ("replaced"), or a module whose import has failed ("removed").
     """
 
     name: str
     owner: int | None
     waited_ns: int
-    outcome: Outcome
+    outcome: WaitOutcome
 
 
-class Deadlock(Event, frozen=True, kw_only=True):
-    """CPython let the thread go on without the lock of `name`, held by `owner`; the thread holds the locks of `held`."""
+class Deadlock(ImportEvent, frozen=True, kw_only=True):
+    """CPython let the thread continue without the lock of `name`, to avoid a deadlock.
+
+    Thread `owner` held that lock; this thread held the locks of the modules `held`.
+    """
 
     name: str
     owner: int | None
     held: tuple[str, ...]
 
 
-class Held(Event, frozen=True, kw_only=True):
-    """The recorder held the thread at module `name`, at most `limit_ns`; `met`: another thread came."""
+class HeldImport(ImportEvent, frozen=True, kw_only=True):
+    """The recorder delayed the thread at module `name` by at most `limit_ns`.
+
+    met: another thread arrived during the delay.
+    """
 
     name: str
     limit_ns: int
@@ -103,17 +103,11 @@ class Held(Event, frozen=True, kw_only=True):
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """Before event `k` of thread `n`: the first `seen[m]` events of each other thread `m`. It holds until the next one."""
+    """The vector clock of thread `n` from its event `k` on, until its next `Order`.
+
+    The first `clock[m]` events of each other thread `m` came before.
+    """
 
     n: int
     k: int
-    seen: dict[int, int]
-
-
-class Escape(Struct, frozen=True, kw_only=True):
-    """At `t`, thread `n` started a Python that is not followed; `why`: "-I", "-E", "clean environment"."""
-
-    t: int
-    n: int
-    argv: tuple[str, ...]
-    why: str
+    clock: dict[int, int]

@@ -9,16 +9,27 @@ from ci_doctor.preload.injection import injected
 DIRECTORY = "CI_DOCTOR_IMPORT_RACE"
 HOLD = "CI_DOCTOR_IMPORT_RACE_HOLD"
 FOLDER = Path(__file__).parent / "recorder"
-# In this order: each uses those before it.
-FILES = tuple(
-    FOLDER / f"_ci_doctor_{name}.py" for name in ("trace", "hold", "order", "escapes", "imports")
+# In this order: each file imports those before it.
+FILES = (
+    FOLDER / "_ci_doctor_trace.py",
+    FOLDER / "_ci_doctor_hold.py",
+    FOLDER / "_ci_doctor_order.py",
+    FOLDER / "_ci_doctor_escapes.py",
+    FOLDER / "_ci_doctor_imports.py",
 )
 
 
 def recording(
     environ: Mapping[str, str], directory: Path, hold: str | None = None
 ) -> dict[str, str]:
-    """`environ` in which every Python writes the trace of its imports into `directory`, and makes the delay `hold`."""
-    quiet = {name: value for name, value in environ.items() if name != HOLD}
-    extra = {HOLD: hold} if hold else {}
-    return injected(quiet, FILES, **{DIRECTORY: str(directory), **extra})
+    """A copy of `environ` in which every Python writes the trace of its imports into `directory`.
+
+    hold: the delay that each of them makes, in the form of `Hold.text()`.
+    """
+    environment = dict(environ)
+    # ci-doctor itself may run under a recorder that makes a delay.
+    environment.pop(HOLD, None)
+    variables = {DIRECTORY: str(directory)}
+    if hold:
+        variables[HOLD] = hold
+    return injected(environment, FILES, **variables)

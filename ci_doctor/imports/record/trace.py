@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of one process, read from its text.
+"""The trace of one process, read from its text. Pure.
 
-A trace has one record a line: a Python tuple literal in ASCII, its kind first. Pure.
+A trace has one record a line: a Python tuple literal in ASCII, the kind of the record first.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec import Struct
 
 from ci_doctor.errors import InfraError
 from ci_doctor.imports.record.events import (
@@ -16,82 +15,49 @@ from ci_doctor.imports.record.events import (
     Begin,
     Deadlock,
     End,
-    Escape,
-    Event,
-    Held,
+    HeldImport,
+    ImportEvent,
     Order,
     Site,
-    Thread,
     Wait,
 )
+from ci_doctor.imports.record.recorded import Escape, RecordedProcess, RecordedThread
 
-__all__ = ["Process", "Site", "Thread", "read_trace"]
-
-EVENTS: dict[str, tuple[type[Event], tuple[str, ...]]] = {
-    "ask": (Ask, ("name", "how", "file", "line", "module", "names", "within")),
-    "begin": (Begin, ("name", "within")),
-    "end": (End, ("name", "status", "replaced")),
-    "wait": (Wait, ("name", "owner", "waited_ns", "outcome")),
-    "deadlock": (Deadlock, ("name", "owner", "held")),
-    "held": (Held, ("name", "limit_ns", "met")),
+_EVENTS: dict[str, tuple[type[ImportEvent], tuple[str, ...]]] = {
+    "ask": (Ask, ("t", "n", "k", "name", "how", "file", "line", "module", "names", "within")),
+    "begin": (Begin, ("t", "n", "k", "name", "within")),
+    "end": (End, ("t", "n", "k", "name", "status", "replaced")),
+    "wait": (Wait, ("t", "n", "k", "name", "owner", "waited_ns", "outcome")),
+    "deadlock": (Deadlock, ("t", "n", "k", "name", "owner", "held")),
+    "held": (HeldImport, ("t", "n", "k", "name", "limit_ns", "met")),
 }
-FIELDS = {kind: ("t", "n", "k", *fields) for kind, (_, fields) in EVENTS.items()}
-OTHERS = {
+_OTHERS = {
     "process": ("t", "pid", "parent_pid", "facts"),
     "thread": ("t", "n", "name", "parent", "file", "line", "module"),
-    "order": ("n", "seen"),
+    "order": ("n", "clock"),
     "escape": ("t", "n", "argv", "why"),
     "armed": ("t",),
     "exit": ("t",),
 }
-TO_JSON = str.maketrans("()", "[]")
-decode = msgspec.json.Decoder(list[object]).decode
+_BRACKETS = str.maketrans("()", "[]")
+_decode = msgspec.json.Decoder(list[object]).decode
+# What `ast.literal_eval` and the conversion raise for a line that is not a record.
+_BAD_RECORD = (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError)
 
 
-class Process(Struct, frozen=True, kw_only=True):
-    """One process. `events` are in the order of `t`, those of a thread in the order of `k`; `orders` in the order written.
+def read_trace(text: str) -> RecordedProcess | None:
+    """The process that wrote `text`; None if it ended before its first line was complete.
 
-    truncated: the last line was cut off. armed: the recorder watched imports, and did not fail before it could.
-    exited_ns: None where the process ended without telling (kill -9, os._exit).
-    threading: `threading` was loaded before the recorder was.
-    """
-
-    pid: int
-    parent_pid: int
-    executable: str
-    argv: tuple[str, ...]
-    version: str
-    forked: bool
-    threading: bool
-    started_ns: int
-    exited_ns: int | None = None
-    threads: dict[int, Thread]
-    events: tuple[Event, ...] = ()
-    orders: tuple[Order, ...] = ()
-    escapes: tuple[Escape, ...] = ()
-    truncated: bool = False
-    armed: bool = True
-
-
-def read_trace(text: str) -> Process | None:
-    """The process that wrote `text`; None where it ended before its first line was complete.
-
-    A last line that is cut off is dropped, and `truncated` says so. Raises InfraError for any other line that is no record.
+    A last line that is cut off is dropped, and `truncated` is set. Raises InfraError if any other
+    line is not a record.
     """
     lines = text.split("\n")
     cut_off = lines.pop() != ""
-    reader = _Reader()
+    reader = _TraceReader()
     for number, line in enumerate(lines, start=1):
         try:
             reader.read(_values(line))
-        except (
-            ValueError,
-            SyntaxError,
-            TypeError,
-            LookupError,
-            RecursionError,
-            MemoryError,
-        ) as error:
+        except _BAD_RECORD as error:
             raise _unreadable(number, line) from error
     return reader.process(truncated=cut_off)
 
@@ -104,102 +70,108 @@ def _unreadable(number: int, line: str) -> InfraError:
 
 
 def _values(line: str) -> Sequence[object]:
-    """The values of one line. A line that is as good as JSON is read as JSON, which is several times faster than `ast`."""
+    """The values of one line.
+
+    Most lines differ from JSON only outside of their strings. Those are read as JSON, several times
+    faster than by `ast`.
+    """
+    # A backslash or a double quote has another meaning in JSON; a dict may have keys of numbers.
     if not any(mark in line for mark in '\\"{'):
         pieces = line.split("'")
         pieces[::2] = _as_json(pieces[::2])
         try:
-            return decode('"'.join(pieces))
+            return _decode('"'.join(pieces))
         except msgspec.DecodeError:
-            pass  # `ast` tells whether it is a literal at all
+            pass  # `ast` decides whether it is a literal at all
     values = ast.literal_eval(line)
     if not isinstance(values, tuple):
         raise TypeError(line)
     return values
 
 
-def _as_json(outside: list[str]) -> Iterator[str]:
-    """The pieces of a tuple literal that lie outside of its strings."""
+def _as_json(outside: Iterable[str]) -> list[str]:
+    """The pieces of a tuple literal outside of its strings, in JSON."""
+    converted = []
     for piece in outside:
-        if piece == ", ":
-            yield piece
-        else:
-            text = piece.translate(TO_JSON).replace(",]", "]").replace("None", "null")
-            yield text.replace("True", "true").replace("False", "false")
+        text = piece
+        if piece != ", ":  # by far the most common one
+            text = text.translate(_BRACKETS).replace(",]", "]").replace("None", "null")
+            text = text.replace("True", "true").replace("False", "false")
+        converted.append(text)
+    return converted
 
 
-class _Reader:
-    """What has been read so far."""
+class _TraceReader:
+    """The records read so far."""
 
     def __init__(self) -> None:
-        self.facts: dict[str, object] = {}
-        self.threads: dict[int, Thread] = {}
-        self.events: list[Event] = []
+        self.facts: dict[str, object] = {"armed": False, "threads": {}}
+        self.threads: dict[int, RecordedThread] = {}
+        self.events: list[ImportEvent] = []
         self.orders: list[Order] = []
         self.escapes: list[Escape] = []
         self.sites: dict[tuple[object, ...], Site] = {}
-        self.pending: dict[int, object] = {}  # by thread, the order that its next event has
+        self.pending: dict[int, object] = {}  # by thread, the clock of its next event
 
     def read(self, values: Sequence[object]) -> None:
-        """Take one record. Raises what its bad form raises."""
+        """Take one record. Raises one of `_BAD_RECORD`."""
         kind = str(values[0])
-        event = EVENTS.get(kind)
-        if event is None:
-            self.read_other(kind, dict(zip(OTHERS[kind], values[1:], strict=True)))
-            return
-        fields = dict(zip(FIELDS[kind], values[1:], strict=True))
-        if kind == "ask":
+        if kind in _EVENTS:
+            event_type, names = _EVENTS[kind]
+            self.read_event(event_type, dict(zip(names, values[1:], strict=True)))
+        else:
+            self.read_other(kind, dict(zip(_OTHERS[kind], values[1:], strict=True)))
+
+    def read_event(self, event_type: type[ImportEvent], fields: dict[str, object]) -> None:
+        """Take an event, and the vector clock that was written just before it."""
+        if event_type is Ask:
             fields["site"] = self.site(fields)
-        made = msgspec.convert(fields, event[0])
-        self.events.append(made)
-        if made.n in self.pending:
-            order = {"n": made.n, "k": made.k, "seen": self.pending.pop(made.n)}
+        event = msgspec.convert(fields, event_type)
+        self.events.append(event)
+        if event.n in self.pending:
+            order = {"n": event.n, "k": event.k, "clock": self.pending.pop(event.n)}
             self.orders.append(msgspec.convert(order, Order))
 
     def site(self, fields: dict[str, object]) -> Site:
         """The place of a record; one value for the many records of one place."""
-        key = (fields["file"], fields["line"], fields["module"])
-        if key not in self.sites:
-            self.sites[key] = msgspec.convert(
-                dict(zip(("file", "line", "module"), key, strict=True)), Site
-            )
-        return self.sites[key]
+        file, line, module = fields["file"], fields["line"], fields["module"]
+        if (file, line, module) not in self.sites:
+            place = {"file": file, "line": line, "module": module}
+            self.sites[file, line, module] = msgspec.convert(place, Site)
+        return self.sites[file, line, module]
 
     def read_other(self, kind: str, fields: dict[str, object]) -> None:
-        """Take a record that is no event of a thread."""
+        """Take a record that is not an event of a thread."""
         match kind:
             case "process":
-                facts = fields.pop("facts")
-                self.facts |= {
-                    "started_ns": fields.pop("t"),
-                    **fields,
-                    **msgspec.convert(facts, dict[str, object]),
-                }
+                self.facts["started_ns"] = fields.pop("t")
+                self.facts |= msgspec.convert(fields.pop("facts"), dict[str, object])
+                self.facts |= fields
             case "thread":
-                site = self.site(fields) if fields["file"] else None
-                thread = msgspec.convert(
-                    {**fields, "number": fields["n"], "started_at": site}, Thread
-                )
+                if fields["file"]:
+                    fields["started_at"] = self.site(fields)
+                thread = msgspec.convert({"number": fields["n"], **fields}, RecordedThread)
                 self.threads[thread.number] = thread
             case "order":
-                self.pending[msgspec.convert(fields["n"], int)] = fields["seen"]
-            case "armed":
-                self.facts["armed"] = True
+                self.pending[msgspec.convert(fields["n"], int)] = fields["clock"]
             case "escape":
                 self.escapes.append(msgspec.convert(fields, Escape))
+            case "armed":
+                self.facts["armed"] = True
             case _:
                 self.facts["exited_ns"] = msgspec.convert(fields["t"], int)
 
-    def process(self, *, truncated: bool) -> Process | None:
-        """All of it as one value; None where the first record is not there."""
+    def process(self, *, truncated: bool) -> RecordedProcess | None:
+        """All records as one value; None if the first record is missing."""
         if "pid" not in self.facts:
             return None
-        unnamed = {
-            event.n: Thread(number=event.n, name=f"thread {event.n}") for event in self.events
-        }
+        threads: dict[int, RecordedThread] = {}
+        for event in self.events:
+            if event.n not in threads:
+                threads[event.n] = RecordedThread(number=event.n, name=f"thread {event.n}")
         return msgspec.structs.replace(
-            msgspec.convert({"armed": False, **self.facts, "threads": {}}, Process),
-            threads=unnamed | self.threads,
+            msgspec.convert(self.facts, RecordedProcess),
+            threads=threads | self.threads,
             events=tuple(sorted(self.events, key=lambda event: event.t)),
             orders=tuple(self.orders),
             escapes=tuple(self.escapes),

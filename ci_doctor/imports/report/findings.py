@@ -1,28 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings of a recording: each hazard with both imports, how close it was and its remedy. Pure."""
+"""The findings of a recording: each hazard with its imports, and what was not recorded. Pure."""
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from ci_doctor.imports.analyse.hazard import Hazard, Import, Kind
+from ci_doctor.imports import rules
+from ci_doctor.imports.analyse.hazard import HazardKind
 from ci_doctor.imports.confirm.run import Confirmation, HeldRun
-from ci_doctor.imports.record.events import Site
-from ci_doctor.imports.report.conclude import Judged, Seen, Standing, how_it_ended
+from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
+from ci_doctor.imports.investigation import Investigation
+from ci_doctor.imports.report.describe import describe_import, shown, threads, what
+from ci_doctor.imports.report.remedy import remedy
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.render.figures import duration
 
-RULES: Final = {
-    Kind.REPLACED: "import-race/self-replacing",
-    Kind.CYCLE: "import-race/cycle",
-    Kind.SUBMODULE: "import-race/submodule-order",
-    Kind.FAILED: "import-race/failed-import",
+_BY_KIND: Final = {
+    HazardKind.REPLACED: rules.SELF_REPLACING,
+    HazardKind.CYCLE: rules.CYCLE,
+    HazardKind.SUBMODULE: rules.SUBMODULE_ORDER,
+    HazardKind.FAILED: rules.FAILED_IMPORT,
 }
-_WHAT: Final = {
-    Kind.REPLACED: "{0} replaces itself in sys.modules",
-    Kind.CYCLE: "{all} import each other",
-    Kind.SUBMODULE: "{0} imports its submodule {last}",
-    Kind.FAILED: "the import of {0} fails",
-}
+# What fired is an error even if the program ignored it: another run may not be able to.
 _SEVERITIES: Final = {
     Standing.FIRED: Severity.ERROR,
     Standing.CONFIRMED: Severity.ERROR,
@@ -30,203 +28,152 @@ _SEVERITIES: Final = {
     Standing.OPEN: Severity.WARNING,
     Standing.SAFE: Severity.NOTE,
 }
-_CHAIN_SHOWN = 4
 
 
-def findings(seen: Seen, excerpts: dict[int, str]) -> Iterator[Finding]:
-    """All of them; `excerpts` are the last lines that held runs wrote to stderr, by their number."""
-    for judged in seen.judged:
-        yield _of_hazard(judged, seen, excerpts)
-    yield from _not_followed(seen)
-    if seen.spared:
-        yield _spared(seen)
-    if seen.recorded.unreadable or not seen.recorded.processes:
-        yield _not_recorded(seen)
-    if seen.command_failed and seen.recorded.processes and not seen.having(Standing.FIRED):
-        yield _command_failed(seen)
+def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator[Finding]:
+    """All of them; `excerpts` has the last lines that runs with a delay wrote to stderr."""
+    run = investigation.recorded
+    for judged in investigation.judged:
+        yield _of_hazard(judged, investigation, excerpts)
+    yield from _not_followed(investigation)
+    if investigation.spared:
+        yield _immune(investigation)
+    if run.unreadable or not run.processes:
+        yield _not_recorded(investigation)
+    has_fired = bool(investigation.having(Standing.FIRED))
+    if run.command_failed and run.processes and not has_fired:
+        yield _command_failed(investigation)
 
 
-def _of_hazard(judged: Judged, seen: Seen, excerpts: dict[int, str]) -> Finding:
+def _of_hazard(
+    judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
+) -> Finding:
     hazard = judged.candidate.worst
-    rule = RULES[hazard.kind]
+    rule = _BY_KIND[hazard.kind]
+    advice: str | None = remedy(hazard).text
+    # What the runs with a delay show is the finding then, and no longer the kind of the hazard.
     if judged.standing is Standing.SAFE:
-        rule = "import-race/not-confirmed"
+        rule = rules.NOT_CONFIRMED
+        advice = None
     elif judged.standing is Standing.OPEN:
-        rule = "import-race/not-settled"
-    return Finding(
-        rule=rule,
+        rule = rules.NOT_SETTLED
+    return rule.finding(
+        f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
+        evidence=tuple(_evidence(judged, investigation, excerpts)),
+        remedy=advice,
         severity=_SEVERITIES[judged.standing],
-        summary=f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
-        evidence=tuple(_evidence(judged, seen, excerpts)),
-        remedy=None if judged.standing is Standing.SAFE else hazard.remedy.text,
     )
 
 
-def what(hazard: Hazard) -> str:
-    """What is odd about its modules."""
-    names = hazard.modules
-    together = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
-    return _WHAT[hazard.kind].format(names[0], all=together, last=names[-1])
-
-
-def threads(hazard: Hazard) -> str:
-    """Who imports it."""
-    first, second = hazard.first, hazard.second
-    if hazard.kind is Kind.REPLACED or first.name == second.name:
-        return f"and threads {first.thread} and {second.thread} import it"
-    return f"and thread {first.thread} imports {first.name}, thread {second.thread} {second.name}"
-
-
-def _standing(judged: Judged) -> str:
+def _standing(judged: JudgedHazard) -> str:
     confirmation = judged.confirmation
     match judged.standing:
         case Standing.FIRED:
             return "it fired in the recorded run"
-        case Standing.CONFIRMED:
-            return f"it fired in a run with a delay{_made_by(confirmation)}"
-        case Standing.SAFE:
-            return _not_made(confirmation)
+        case Standing.CONFIRMED if confirmation is not None and confirmation.fired_in is not None:
+            # A delay adds no order that cannot come about by itself: what fires with it can fire
+            # without it.
+            return f"it fired in a run with a delay ({confirmation.fired_in.hold.describe()})"
+        case Standing.SAFE if confirmation is not None:
+            return _not_fired(confirmation)
+        case Standing.OPEN if confirmation is None:
+            return "no run was made for it"
         case Standing.OPEN:
-            return (
-                "the runs with a delay could not decide it"
-                if confirmation
-                else "no run was made for it"
-            )
+            return "the runs with a delay could not decide it"
         case _:
             return "nothing orders the two imports"
 
 
-def _made_by(confirmation: Confirmation | None) -> str:
-    run = confirmation.fired_in if confirmation is not None else None
-    if run is None:
-        return ""
-    # What a thread meets while another is held, it could have met without us: a delay adds no order that cannot be.
-    return f" ({run.hold.describe()})"
-
-
-def _not_made(confirmation: Confirmation | None) -> str:
-    runs = confirmation.runs if confirmation is not None else ()
-    limit_s = max((run.hold.limit_s for run in runs), default=0.0)
-    if any(run.met for run in runs):
+def _not_fired(confirmation: Confirmation) -> str:
+    if any(run.met for run in confirmation.runs):
         return "a delay brought the two together, and nothing happened"
-    return f"no other thread came within {limit_s:g} s of a delay, so something orders the two"
+    limit_s = max(run.hold.limit_s for run in confirmation.runs)
+    return (
+        f"no other thread came within {duration(limit_s)} of a delay, so something orders the two"
+    )
 
 
-def _evidence(judged: Judged, seen: Seen, excerpts: dict[int, str]) -> Iterator[Evidence]:
+def _evidence(
+    judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
+) -> Iterator[Evidence]:
     hazard = judged.candidate.worst
-    yield _side(hazard.first)
-    yield _side(hazard.second)
-    yield Evidence(excerpt=f"{hazard.detail}{_elsewhere(judged, seen)}")
+    for side in (hazard.first, hazard.second):
+        yield Evidence(
+            file=shown(side.site.file), line=side.site.line or None, excerpt=describe_import(side)
+        )
+    lines = [hazard.detail, *_elsewhere(judged, investigation)]
+    yield Evidence(excerpt="\n".join(lines))
     if judged.confirmation is not None and judged.confirmation.fired_in is not None:
-        yield _held(judged.confirmation.fired_in, excerpts)
+        yield _of_run(judged.confirmation.fired_in, excerpts)
 
 
-def _side(side: Import) -> Evidence:
-    names = f" ({', '.join(side.names)})" if side.names else ""
-    lines = [f"thread {side.thread} imports {side.name}{names}"]
-    if side.thread_started_at is not None:
-        lines.append(f"started at {place(side.thread_started_at)}")
-    outer = [site for site in side.chain if site != side.site]
-    if len(outer) > _CHAIN_SHOWN:
-        lines.append(f"… {len(outer) - _CHAIN_SHOWN} more")
-    lines += [f"while {site.module} runs {place(site)}" for site in reversed(outer[:_CHAIN_SHOWN])]
-    return Evidence(
-        file=shown(side.site.file), line=side.site.line or None, excerpt="\n".join(lines)
-    )
-
-
-def _elsewhere(judged: Judged, seen: Seen) -> str:
+def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[str]:
     hazards = judged.candidate.hazards
-    parts = []
-    sites = {(each.first.site, each.second.site) for each in hazards}
-    if len(sites) > 1:
-        parts.append(f"the same at {len(sites) - 1} more pairs of places")
-    pids = {each.pid for each in hazards}
-    if len(seen.recorded.processes) > 1:
-        parts.append(f"in process {', '.join(map(str, sorted(pids)))}")
-    return "".join(f"\n{part}" for part in parts)
+    places = {(hazard.first.site, hazard.second.site) for hazard in hazards}
+    if len(places) > 1:
+        yield f"the same at {len(places) - 1} more pairs of places"
+    if len(investigation.recorded.processes) > 1:
+        pids = sorted({hazard.pid for hazard in hazards})
+        yield f"in process {', '.join(map(str, pids))}"
 
 
-def _held(run: HeldRun, excerpts: dict[int, str]) -> Evidence:
-    ended = (
-        "was stopped, it did not end"
-        if run.recorded.timed_out
-        else f"ended with {how_it_ended(run.recorded)}"
-    )
-    lines = [f"the run with the delay {ended}"]
-    failed = run.recorded.timed_out or run.recorded.exit_code != 0
-    if failed and (said := excerpts.get(run.number)):
-        lines.append(said)
+def _of_run(run: HeldRun, excerpts: dict[int, str]) -> Evidence:
+    recorded = run.recorded
+    ending = f"ended with {recorded.describe_end()}"
+    if recorded.timed_out:
+        ending = "was stopped, it did not end"
+    lines = [f"the run with the delay {ending}"]
+    # A program that ends well may still write warnings, which would look like evidence.
+    excerpt = excerpts.get(run.number)
+    if excerpt and (recorded.timed_out or recorded.exit_code != 0):
+        lines.append(excerpt)
     return Evidence(excerpt="\n".join(lines))
 
 
-def _not_followed(seen: Seen) -> Iterator[Finding]:
-    passes = not seen.judged
-    for why, argvs in _escapes(seen).items():
-        yield Finding(
-            rule="import-race/not-followed",
-            severity=Severity.WARNING if passes else Severity.NOTE,
-            summary=f"{len(argvs)} of the Pythons that were started could not be followed: {why}",
+def _not_followed(investigation: Investigation) -> Iterator[Finding]:
+    by_reason: dict[str, list[tuple[str, ...]]] = {}
+    for process in investigation.recorded.processes:
+        for escape in process.escapes:
+            by_reason.setdefault(escape.why, []).append(escape.argv)
+    # With a hazard the result is not a pass anyway; without one, the child may be what raced.
+    severity = Severity.NOTE if investigation.judged else Severity.WARNING
+    for why, argvs in by_reason.items():
+        yield rules.NOT_FOLLOWED.finding(
+            f"{len(argvs)} of the Pythons that were started could not be followed: {why}",
             evidence=tuple(Evidence(excerpt=" ".join(argv)) for argv in argvs[:3]),
-            remedy="start them without it while you look for import races: their imports are not known",
+            remedy=rules.NOT_FOLLOWED.remedy,
+            severity=severity,
         )
 
 
-def _escapes(seen: Seen) -> dict[str, list[tuple[str, ...]]]:
-    by_reason: dict[str, list[tuple[str, ...]]] = {}
-    for process in seen.recorded.processes:
-        for escape in process.escapes:
-            by_reason.setdefault(escape.why, []).append(escape.argv)
-    return by_reason
-
-
-def _spared(seen: Seen) -> Finding:
-    names = sorted({name for hazard in seen.spared for name in hazard.modules[:1]})
-    immune = [executable for executable, exposed in seen.interpreters.items() if exposed is False]
-    return Finding(
-        rule="import-race/interpreter-immune",
-        severity=Severity.NOTE,
-        summary=f"{', '.join(names)} replace themselves and are imported by two threads, which this interpreter survives",
-        evidence=tuple(Evidence(file=shown(executable)) for executable in immune),
-        remedy=seen.spared[0].remedy.text,
+def _immune(investigation: Investigation) -> Finding:
+    names = sorted({hazard.modules[0] for hazard in investigation.spared})
+    evidence = []
+    for executable, exposed in investigation.interpreters.items():
+        if exposed is False:
+            evidence.append(Evidence(file=shown(executable)))
+    return rules.INTERPRETER_IMMUNE.finding(
+        f"{', '.join(names)} replace themselves and are imported by two threads, "
+        "which this interpreter survives",
+        evidence=tuple(evidence),
+        remedy=remedy(investigation.spared[0]).text,
     )
 
 
-def _not_recorded(seen: Seen) -> Finding:
-    return Finding(
-        rule="import-race/not-recorded",
-        severity=Severity.WARNING,
-        summary=f"not followed: {seen.isolated}"
-        if seen.isolated
-        else "imports were not recorded, or cannot be read",
-        evidence=tuple(Evidence(excerpt=text) for text in seen.recorded.unreadable),
-        remedy="give a command that starts a Python without `-I`, `-E` and `-S`",
+def _not_recorded(investigation: Investigation) -> Finding:
+    summary = "imports were not recorded, or cannot be read"
+    if investigation.isolated:
+        summary = f"not followed: {investigation.isolated}"
+    return rules.NOT_RECORDED.finding(
+        summary,
+        evidence=tuple(Evidence(excerpt=text) for text in investigation.recorded.unreadable),
+        remedy=rules.NOT_RECORDED.remedy,
     )
 
 
-def _command_failed(seen: Seen) -> Finding:
-    return Finding(
-        rule="import-race/command-failed",
-        severity=Severity.WARNING,
-        summary=f"the command ended with {how_it_ended(seen.recorded)}, so it may have ended before some of its imports",
-        remedy="give a command that succeeds, and record again",
+def _command_failed(investigation: Investigation) -> Finding:
+    ending = investigation.recorded.describe_end()
+    return rules.COMMAND_FAILED.finding(
+        f"the command ended with {ending}, so it may have ended before some of its imports",
+        remedy=rules.COMMAND_FAILED.remedy,
     )
-
-
-def place(site: Site) -> str:
-    """`file:line`."""
-    return f"{shown(site.file)}:{site.line}"
-
-
-def shown(path: str) -> str:
-    """`path` as a person types it."""
-    relative = os.path.relpath(path) if os.path.isabs(path) else path  # noqa: PTH117
-    return path if relative.startswith("..") else relative
-
-
-def standings(judged: Iterable[Judged]) -> dict[str, int]:
-    """How many hazards there are of each standing."""
-    counts = {str(standing): 0 for standing in Standing}
-    for each in judged:
-        counts[each.standing] += 1
-    return counts

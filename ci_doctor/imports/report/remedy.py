@@ -3,24 +3,21 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
+from ci_doctor.imports.analyse.hazard import Hazard, HazardKind
 from ci_doctor.imports.record.events import Site
 from ci_doctor.preload.rules import Preload, Rule, format_rule, parse_rule
-
-if TYPE_CHECKING:
-    from ci_doctor.imports.analyse.hazard import Import
 
 _MAIN = "__main__"
 
 
 class Remedy(Struct, frozen=True, kw_only=True):
-    """What to do. `rule` is ready for `ci-doctor preload install`, `move` says which import to write where.
+    """What to do, as a rule for `ci-doctor preload install` or as an import to move.
 
-    At least one of the two is there; `text` is the whole advice, with commands to paste.
+    Exactly one of `rule` and `move` is set. text: the whole advice, with commands to paste.
     """
 
     rule: Rule | None
@@ -28,37 +25,34 @@ class Remedy(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def remedy(
-    first: "Import", second: "Import", modules: Sequence[str], *, movable_only: bool = False
-) -> Remedy:
-    """What keeps `first` and `second` apart: all `modules` are imported before the thread of one of them starts.
-
-    movable_only: a preload would not help.
-    """
-    started = first.thread_started_at or second.thread_started_at
-    preloads = tuple(_preload(name, (first, second)) for name in modules)
-    rule = _rule(started, preloads) if started is not None and not movable_only else None
+def remedy(hazard: Hazard) -> Remedy:
+    """What keeps both imports apart: all modules are imported before one of the threads starts."""
+    started_at = hazard.first.thread_started_at or hazard.second.thread_started_at
+    preloads = tuple(_preload(name, hazard) for name in hazard.modules)
+    rule = None
+    # A preload does not help an import that fails: it would fail there too.
+    if started_at is not None and hazard.kind is not HazardKind.FAILED:
+        rule = _rule(started_at, preloads)
     if rule is not None:
         return Remedy(rule=rule, move=None, text=_install(rule))
-    move = _move(started, preloads)
+    move = _move(started_at, preloads)
     return Remedy(rule=None, move=move, text=move)
 
 
-def _preload(name: str, imports: Sequence["Import"]) -> Preload:
-    """The import of `name`, with what both sides take from it: a lazy attribute loads more."""
-    names = dict.fromkeys(
-        attribute
-        for side in imports
-        if side.name == name
-        for attribute in side.names
-        if attribute.isascii() and attribute.isidentifier()
-    )
-    return Preload(module=name, attributes=tuple(names))
+def _preload(module: str, hazard: Hazard) -> Preload:
+    """The import of `module` with the names that both sides take: a lazy attribute loads more."""
+    attributes: dict[str, None] = {}
+    for side in (hazard.first, hazard.second):
+        if side.name == module:
+            for name in side.names:
+                if name.isascii() and name.isidentifier():  # `*` is not
+                    attributes[name] = None
+    return Preload(module=module, attributes=tuple(attributes))
 
 
-def _rule(started: Site, preloads: tuple[Preload, ...]) -> Rule | None:
-    """Preload before the module is loaded whose code starts the thread; None where no rule can do that."""
-    trigger = started.module.removeprefix(_MAIN + ":")
+def _rule(started_at: Site, preloads: tuple[Preload, ...]) -> Rule | None:
+    """A preload before the module whose code starts the thread; None if no rule can express it."""
+    trigger = started_at.module.removeprefix(_MAIN + ":")
     if trigger == _MAIN:
         return None
     rule = Rule(trigger=trigger, preloads=preloads)
@@ -71,16 +65,20 @@ def _rule(started: Site, preloads: tuple[Preload, ...]) -> Rule | None:
 def _install(rule: Rule) -> str:
     words = shlex.quote(format_rule(rule))
     return (
-        f"import it before {rule.trigger} starts the thread: `ci-doctor preload install --rule {words}`, "
+        f"import it before {rule.trigger} starts the thread: "
+        f"`ci-doctor preload install --rule {words}`, "
         f"or for one run `ci-doctor run --preload {words} -- CMD`"
     )
 
 
-def _move(started: Site | None, preloads: Sequence[Preload]) -> str:
-    statements = "; ".join(_statement(preload) for preload in preloads)
-    if started is None:
+def _move(started_at: Site | None, preloads: Sequence[Preload]) -> str:
+    statements = "; ".join(map(_statement, preloads))
+    if started_at is None:
         return f"write `{statements}` where the program starts, before its first thread"
-    return f"write `{statements}` at the top of {started.file}, before line {started.line} starts the thread"
+    return (
+        f"write `{statements}` at the top of {started_at.file}, "
+        f"before line {started_at.line} starts the thread"
+    )
 
 
 def _statement(preload: Preload) -> str:

@@ -1,150 +1,166 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports by thread in the Trace Event Format, which Perfetto and chrome://tracing open. Pure."""
+"""Imports by thread in the Trace Event Format of Perfetto and chrome://tracing. Pure."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, Event, Wait
-from ci_doctor.imports.record.trace import Process, Thread
+from ci_doctor.imports.record.events import Ask, Begin, Deadlock, End, ImportEvent, Wait
+from ci_doctor.imports.record.recorded import RecordedProcess, RecordedThread
 
 Entry = dict[str, object]
+TOOL = "ci-doctor"  # by which `check_timeline` recognises a file of ours
+_ARGV_SHOWN = 200
 
 
-def chrome_trace(processes: Iterable[Process]) -> dict[str, object]:
+def chrome_trace(processes: Iterable[RecordedProcess]) -> dict[str, object]:
     """The JSON object of all `processes`; times are microseconds since the first of them started.
 
-    An import is a complete event of category "import", a wait one of category "wait" with the thread that it waited for,
-    what CPython did to avoid a deadlock an instant. What has no end ends with the process, and has `unfinished`.
+    An import is a complete event of category "import". A wait is one of category "wait" and names
+    the thread that it waited for. A deadlock that CPython avoided is an instant. What has no end
+    ends with the process, and has `unfinished`.
     """
-    known = list(processes)
-    origin = min((process.started_ns for process in known), default=0)
+    in_order = list(processes)
+    origin = min((process.started_ns for process in in_order), default=0)
+    entries: list[Entry] = []
+    for process in in_order:
+        entries += _ProcessTimeline(process, origin).entries()
     return {
-        "traceEvents": [
-            entry for process in known for entry in _Drawing(process, origin).entries()
-        ],
+        "traceEvents": entries,
         "displayTimeUnit": "ms",
-        "otherData": {"version": "1", "clock": "monotonic", "origin_ns": origin},
+        "otherData": {"version": "1", "clock": "monotonic", "origin_ns": origin, "tool": TOOL},
     }
 
 
-class _Drawing:
-    """One process."""
+class _Span(NamedTuple):
+    """One entry of a thread's row, and when it begins and ends."""
 
-    def __init__(self, process: Process, origin: int) -> None:
+    began_ns: int
+    ended_ns: int
+    entry: Entry
+
+
+class _ProcessTimeline:
+    """The entries of one process."""
+
+    def __init__(self, process: RecordedProcess, origin: int) -> None:
         self.process = process
         self.origin = origin
         last = max((event.t for event in process.events), default=process.started_ns)
         self.end = max(last, process.exited_ns or 0)
 
     def entries(self) -> Iterator[Entry]:
-        """All events of the process, metadata first."""
-        words = " ".join(self.process.argv) or self.process.executable
-        yield self.metadata("process_name", 0, "name", f"{words[:200]} (pid {self.process.pid})")
+        """All entries of the process, metadata first."""
+        command = " ".join(self.process.argv) or self.process.executable
+        name = f"{command[:_ARGV_SHOWN]} (pid {self.process.pid})"
+        yield self._metadata("process_name", 0, "name", name)
         for thread in self.process.threads.values():
-            yield from self.named(thread)
-        by_thread: dict[int, list[Event]] = {}
+            yield from self._names(thread)
+        by_thread: dict[int, list[ImportEvent]] = defaultdict(list)
         for event in self.process.events:
-            by_thread.setdefault(event.n, []).append(event)
+            by_thread[event.n].append(event)
         for events in by_thread.values():
-            yield from self.drawn(sorted(events, key=lambda event: event.k))
+            events.sort(key=lambda event: event.k)
+            yield from self._spans(events)
 
-    def named(self, thread: Thread) -> Iterator[Entry]:
-        """The name and the place of a thread in the picture."""
-        started = thread.started_at
-        where = f", started at {started.file}:{started.line}" if started is not None else ""
-        yield self.metadata("thread_name", thread.number, "name", thread.name + where)
-        yield self.metadata("thread_sort_index", thread.number, "sort_index", thread.number)
+    def _names(self, thread: RecordedThread) -> Iterator[Entry]:
+        """The name and the row of a thread."""
+        name = thread.name
+        if thread.started_at is not None:
+            name += f", started at {thread.started_at.file}:{thread.started_at.line}"
+        yield self._metadata("thread_name", thread.number, "name", name)
+        yield self._metadata("thread_sort_index", thread.number, "sort_index", thread.number)
 
-    def drawn(self, events: list[Event]) -> Iterator[Entry]:
+    def _spans(self, events: list[ImportEvent]) -> list[Entry]:
         """The imports, waits and instants of one thread, in the order in which they begin."""
-        asks: dict[str, Ask] = {}
-        open_at: list[tuple[Begin, Ask | None]] = []
-        found: list[tuple[int, int, Entry]] = []
+        spans = [self._import(*parts) for parts in _imports(events)]
         for event in events:
-            match event:
-                case Ask():
-                    asks[event.name] = event
-                case Begin():
-                    open_at.append((event, asks.get(event.name)))
-                case End():
-                    at = _index(open_at, event.name)
-                    if at is not None:
-                        begin, ask = open_at.pop(at)
-                        found.append((begin.t, -event.t, self.imported(begin, ask, event)))
-                case Wait():
-                    found.append((event.t - event.waited_ns, -event.t, self.waited(event)))
-                case Deadlock():
-                    found.append((event.t, -event.t, self.avoided(event)))
-                case _:
-                    pass
-        found += [(begin.t, -self.end, self.imported(begin, ask, None)) for begin, ask in open_at]
-        found.sort(key=lambda entry: entry[:2])
-        return (entry for _, _, entry in found)
+            if isinstance(event, Wait):
+                spans.append(self._wait(event))
+            elif isinstance(event, Deadlock):
+                spans.append(self._deadlock(event))
+        # Of two that begin together the longer one is outside: viewers need it first to nest them.
+        spans.sort(key=lambda span: (span.began_ns, -span.ended_ns))
+        return [span.entry for span in spans]
 
-    def imported(self, begin: Begin, ask: Ask | None, end: End | None) -> Entry:
-        """One import as a complete event."""
-        args: dict[str, object] = {"within": begin.within}
+    def _import(self, begin: Begin, ask: Ask | None, end: End | None) -> "_Span":
+        args: Entry = {"within": begin.within}
         if ask is not None:
-            args |= {"file": ask.site.file, "line": ask.site.line}
+            args["file"] = ask.site.file
+            args["line"] = ask.site.line
         if end is None:
             args["unfinished"] = True
+            ended_ns = self.end
         else:
-            args |= {"status": end.status, "replaced": end.replaced}
-        return self.complete(
-            begin, "import", begin.name, (begin.t, self.end if end is None else end.t), args
-        )
+            args["status"] = end.status
+            args["replaced"] = end.replaced
+            ended_ns = end.t
+        entry = {"name": begin.name, "cat": "import", "tid": begin.n, "args": args}
+        return self._complete(begin.t, ended_ns, entry)
 
-    def waited(self, wait: Wait) -> Entry:
-        """One wait as a complete event."""
-        owner = self.process.threads.get(wait.owner) if wait.owner is not None else None
-        args: dict[str, object] = {
-            "outcome": wait.outcome,
-            "owner": owner.name if owner is not None else None,
-        }
-        return self.complete(
-            wait, "wait", f"wait for {wait.name}", (wait.t - wait.waited_ns, wait.t), args
-        )
+    def _wait(self, wait: Wait) -> "_Span":
+        args: Entry = {"outcome": wait.outcome, "owner": self._thread_name(wait.owner)}
+        entry = {"name": f"wait for {wait.name}", "cat": "wait", "tid": wait.n, "args": args}
+        return self._complete(wait.t - wait.waited_ns, wait.t, entry)
 
-    def avoided(self, deadlock: Deadlock) -> Entry:
-        """A deadlock that CPython avoided, as an instant that the whole process sees."""
-        owner = self.process.threads.get(deadlock.owner) if deadlock.owner is not None else None
-        return {
+    def _deadlock(self, deadlock: Deadlock) -> "_Span":
+        """An instant ("i") across the whole process ("p")."""
+        entry: Entry = {
             "name": f"deadlock avoided at {deadlock.name}",
             "cat": "deadlock",
             "ph": "i",
             "s": "p",
-            "ts": self.microseconds(deadlock.t),
+            "ts": self._microseconds(deadlock.t),
             "pid": self.process.pid,
             "tid": deadlock.n,
-            "args": {
-                "held": list(deadlock.held),
-                "owner": owner.name if owner is not None else None,
-            },
+            "args": {"held": list(deadlock.held), "owner": self._thread_name(deadlock.owner)},
         }
+        return _Span(deadlock.t, deadlock.t, entry)
 
-    def complete(
-        self, event: Event, category: str, name: str, span: tuple[int, int], args: Entry
-    ) -> Entry:
-        """A complete event ("X") from `span[0]` to `span[1]`."""
-        began, ended = span
-        ts = self.microseconds(began)
-        return {
-            "name": name,
-            "cat": category,
-            "ph": "X",
-            "ts": ts,
-            "dur": round(self.microseconds(ended) - ts, 3),
-            "pid": self.process.pid,
-            "tid": event.n,
-            "args": args,
-        }
+    def _complete(self, began_ns: int, ended_ns: int, entry: Entry) -> "_Span":
+        """A complete event ("X") with the fields of `entry`."""
+        ts = self._microseconds(began_ns)
+        entry["ph"] = "X"
+        entry["ts"] = ts
+        entry["dur"] = round(self._microseconds(ended_ns) - ts, 3)
+        entry["pid"] = self.process.pid
+        return _Span(began_ns, ended_ns, entry)
 
-    def metadata(self, kind: str, tid: int, key: str, value: object) -> Entry:
+    def _metadata(self, kind: str, tid: int, key: str, value: object) -> Entry:
         """A metadata event ("M")."""
         return {"name": kind, "ph": "M", "pid": self.process.pid, "tid": tid, "args": {key: value}}
 
-    def microseconds(self, t: int) -> float:
+    def _thread_name(self, n: int | None) -> str | None:
+        if n is None or n not in self.process.threads:
+            return None
+        return self.process.threads[n].name
+
+    def _microseconds(self, t: int) -> float:
         return round((t - self.origin) / 1000, 3)
 
 
-def _index(open_at: list[tuple[Begin, Ask | None]], name: str) -> int | None:
-    return next((at for at in range(len(open_at) - 1, -1, -1) if open_at[at][0].name == name), None)
+def _imports(events: list[ImportEvent]) -> Iterator[tuple[Begin, Ask | None, End | None]]:
+    """The imports of one thread: its begins, the request before each, and the end of each."""
+    asks: dict[str, Ask] = {}
+    unfinished: list[tuple[Begin, Ask | None]] = []
+    for event in events:
+        if isinstance(event, Ask):
+            asks[event.name] = event
+        elif isinstance(event, Begin):
+            unfinished.append((event, asks.get(event.name)))
+        elif isinstance(event, End):
+            innermost = _take_innermost(unfinished, event.name)
+            if innermost is not None:
+                yield *innermost, event
+    for begin, ask in unfinished:
+        yield begin, ask, None
+
+
+def _take_innermost(
+    unfinished: list[tuple[Begin, Ask | None]], name: str
+) -> tuple[Begin, Ask | None] | None:
+    """Remove the newest begin of `name`, and return it; None if there is none."""
+    for at in reversed(range(len(unfinished))):
+        if unfinished[at][0].name == name:
+            return unfinished.pop(at)
+    return None

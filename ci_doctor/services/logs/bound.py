@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ci_doctor.system.files.sparse import BLOCK_BYTES, punch_hole
+from ci_doctor.system.files.sparse import BLOCK_BYTES, free_range
 
 _LEAST_BYTES = 64 * 1024
 _BORDER_BYTES = (
@@ -22,7 +22,7 @@ class LogBound:
     """
 
     def __init__(
-        self, path: Path, limit_bytes: int, free: Callable[[int, int, int], bool] = punch_hole
+        self, path: Path, limit_bytes: int, free: Callable[[int, int, int], bool] = free_range
     ) -> None:
         self._path = path
         self._free = free

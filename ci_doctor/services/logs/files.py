@@ -9,7 +9,7 @@ from pathlib import Path
 from ci_doctor.diagnosis.root_lines import Excerpt, root_lines
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.logs.bound import LogBound
-from ci_doctor.system.files.sparse import BLOCK_BYTES, has_hole
+from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
 
 __all__ = ["LogBound", "open_log", "read_root_lines"]
 
@@ -53,7 +53,7 @@ def read_root_lines(path: Path) -> tuple[Excerpt, bool]:
     """
     try:
         with path.open("rb", buffering=0) as file:
-            holed = has_hole(file.fileno())
+            holed = is_sparse(file.fileno())
             size = file.seek(0, os.SEEK_END)
             start = max(0, size - _TAIL_BYTES)
             counted = start <= _COUNTED_BYTES and not holed

@@ -17,7 +17,7 @@ from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.probes.ready import Probe, Scheme
 from ci_doctor.services.wait.family import Family, impostor
 from ci_doctor.system import clock
-from ci_doctor.system.processes.external_process import Stranger
+from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.memory_events import MemoryEvents, oom_cause
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class StrangerWatch:
     """Watches `stranger` inside a running loop; `log` is where it writes, if that is known."""
 
     def __init__(
-        self, stranger: Stranger, log: Path | None, probe: Probe, policy: DescendantPolicy
+        self, stranger: ExternalProcess, log: Path | None, probe: Probe, policy: DescendantPolicy
     ) -> None:
         self._stranger = stranger
         self._log = log

@@ -6,7 +6,7 @@ from pathlib import Path
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.probes.ready import Probe
-from ci_doctor.system.processes.external_process import Stranger
+from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
 
 # They take connections for a container that a process has asked a daemon to start.
@@ -16,7 +16,7 @@ _PROXIES = frozenset({"docker-proxy", "rootlessport", "pasta", "slirp4netns", "c
 class Family:
     """A stranger, what is below it now, and what was seen below it before its parent ended."""
 
-    def __init__(self, stranger: Stranger, watch: DescendantWatch) -> None:
+    def __init__(self, stranger: ExternalProcess, watch: DescendantWatch) -> None:
         self.stranger = stranger
         self._watch = watch
 

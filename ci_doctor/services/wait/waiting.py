@@ -16,7 +16,7 @@ from ci_doctor.services.pidfile import await_pidfile
 from ci_doctor.services.probes.ready import Probe
 from ci_doctor.services.wait.external_watch import StrangerWatch, absent
 from ci_doctor.system import clock
-from ci_doctor.system.processes.external_process import Stranger
+from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.interruption import Interruption
 
 _TICK_S = 0.25
@@ -80,7 +80,7 @@ class _Wait:
         self._tell = tell
         self._began = clock.now()
         self._deadline = self._began + request.limit_s
-        self._stranger: Stranger | None = None
+        self._stranger: ExternalProcess | None = None
         self._name = f"pid {request.pid}" if request.pid is not None else str(request.pidfile)
         self._seen = ""
 
@@ -119,7 +119,7 @@ class _Wait:
         finally:
             watch.close()
 
-    async def _find(self) -> Stranger | ServiceFailure:
+    async def _find(self) -> ExternalProcess | ServiceFailure:
         pid: int | str | None = self._request.pid
         if self._request.pidfile is not None:
             pid = await await_pidfile(self._request.pidfile, self._request.limit_s)
@@ -127,7 +127,7 @@ class _Wait:
             return self._nobody(f"no process was named within {self._request.limit_s:g} s: {pid}")
         self._name = f"pid {pid}"
         try:
-            stranger = Stranger.open(pid)
+            stranger = ExternalProcess.open(pid)
         except OSError as error:
             raise _cannot_watch(pid, error) from error
         return stranger or absent(pid, self._request.log, self._request.probe)

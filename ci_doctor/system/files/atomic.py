@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: every write is whole or not at all."""
+"""Acts on files: a write is complete, or leaves the old content."""
 
 import os
 import tempfile
@@ -9,12 +9,13 @@ from ci_doctor.errors import UsageError
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write `content` under a temporary name beside `path`, then rename. A symbolic link stays, and its target is written.
+    """Write `content` under a temporary name beside `path`, then rename it.
 
-    Raises UsageError where that is not possible, or where `path` is something else than a file (renaming over /dev/null
-    would take it away from the whole machine).
+    A symbolic link stays, and its target is written. Raises UsageError if that is not possible,
+    or if `path` is not a regular file.
     """
     target = Path(os.path.realpath(path))
+    # Renaming over /dev/null would take it away from the whole machine.
     if target.exists() and not target.is_file():
         raise UsageError(f"cannot write {path}: it is not a regular file", hint="name a file")
     try:
@@ -34,9 +35,10 @@ def _replace(target: Path, content: bytes, mode: int) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
+            # Before the rename: after a power loss some file systems would have an empty file.
             os.fsync(file.fileno())
         temporary.chmod(mode)
         temporary.replace(target)
-    except BaseException:  # also a signal: nothing of ours stays behind
+    except BaseException:  # also a signal: no temporary file stays behind
         temporary.unlink(missing_ok=True)
         raise

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the kernel's file notifications (inotify(7)): tells when a file is written, made, replaced or removed."""
+"""Acts on the kernel's file notifications: reports when a file is written, created or removed.
+
+inotify(7), by ctypes: no library of ours has it, and only this much of it is needed.
+"""
 
 import asyncio
 import contextlib
 import functools
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +28,20 @@ _IN_MOVE_SELF = 0x800
 _IN_Q_OVERFLOW = 0x4000
 _IN_IGNORED = 0x8000
 _IN_ONLYDIR = 0x1000000
-_OF_FILE = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_ATTRIB | _IN_DELETE_SELF | _IN_MOVE_SELF
-_OF_FOLDER = (
-    _IN_CREATE
-    | _IN_MOVED_TO
-    | _IN_DELETE
-    | _IN_MOVED_FROM
-    | _IN_DELETE_SELF
-    | _IN_MOVE_SELF
-    | _IN_ONLYDIR
-)
+_SELF_GONE = _IN_DELETE_SELF | _IN_MOVE_SELF
+_OF_FILE = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_ATTRIB | _SELF_GONE
+_ENTRIES = _IN_CREATE | _IN_MOVED_TO | _IN_DELETE | _IN_MOVED_FROM
+_OF_FOLDER = _ENTRIES | _SELF_GONE | _IN_ONLYDIR
 _EVENT = struct.Struct("iIII")  # struct inotify_event: wd, mask, cookie, len; the name follows
 
 
 class FileWatch:
-    """Calls `on_change` in the running event loop after `path` has changed in any way, also when it comes into being.
+    """Calls `on_change` in the running event loop after `path` has changed, or is created.
 
-    One call may stand for many changes, and one may come for none. A write is told within a millisecond or so. Where
-    the kernel gives no notification (fs.inotify.max_user_instances is used up, the folder is not there yet, or it goes
-    away) `on_change` is called every 50 ms instead. A write by another machine of a network file system is not seen.
+    One call may stand for many changes, and one may come for none. A write is reported within a
+    millisecond or so. If the kernel gives no notification, `on_change` is called every 50 ms
+    instead: fs.inotify.max_user_instances is used up, or the folder is not there. A write by
+    another machine of a network file system is not seen.
     """
 
     def __init__(self, path: Path, on_change: Callable[[], None]) -> None:
@@ -60,11 +58,11 @@ class FileWatch:
 
     @property
     def notified(self) -> bool:
-        """Whether the kernel tells; otherwise a timer asks."""
+        """Whether the kernel notifies us; otherwise a timer does."""
         return self._descriptor >= 0
 
     def close(self) -> None:
-        """Call no more, and give everything back; may be called again."""
+        """Make no further call, and give everything back; may be called again."""
         self._on_change = _nothing
         self._forget()
         if self._timer is not None:
@@ -72,72 +70,66 @@ class FileWatch:
             self._timer = None
 
     def _watch(self) -> bool:
-        """Have the kernel tell; False where it will not."""
+        """Have the kernel notify us; False if it will not."""
         library = _library()
         self._descriptor = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
             return False
-        self._folder_watch = library.inotify_add_watch(
-            self._descriptor, self._folder or b".", _OF_FOLDER
-        )
+        folder = self._folder or b"."
+        self._folder_watch = library.inotify_add_watch(self._descriptor, folder, _OF_FOLDER)
         if self._folder_watch < 0:
             self._forget()
             return False
-        self._loop.add_reader(self._descriptor, self._told)
+        self._loop.add_reader(self._descriptor, self._notified)
         return self._watch_file()
 
     def _watch_file(self) -> bool:
-        """The file that has the name now, if any; watching one again changes nothing."""
+        """Watch the file that has the name now, if any; to watch one again changes nothing."""
         import ctypes
         import errno
 
         if _library().inotify_add_watch(self._descriptor, self._path, _OF_FILE) >= 0:
             return True
+        # No file yet: the watch of its folder reports when there is one.
         if ctypes.get_errno() in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
             return True
-        self._forget()  # the user's watches are used up, or the file may not be read yet
+        # The user's watches are used up, or the file may not be read yet.
+        self._forget()
         return False
 
-    def _told(self) -> None:
+    def _notified(self) -> None:
         try:
             data = os.read(self._descriptor, _READ_BYTES)
         except BlockingIOError:
             return
-        ours, folder_is_gone = self._about_us(data)
-        if folder_is_gone:
+        events = list(_events(data))
+        is_folder_gone = any(self._is_end_of_folder(watch, mask) for watch, mask, _ in events)
+        is_about_file = is_folder_gone or any(self._is_about_file(*event) for event in events)
+        if is_folder_gone:
             self._forget()
-        if folder_is_gone or (ours and not self._watch_file()):
             self._poll_later()
-        if ours:
+        # A new file may have the name by now, which no watch is on.
+        elif is_about_file and not self._watch_file():
+            self._poll_later()
+        if is_about_file:
             self._on_change()
 
-    def _about_us(self, data: bytes) -> tuple[bool, bool]:
-        """Whether one of these events may be about the file, and whether its folder is gone."""
-        ours = gone = False
-        offset = 0
-        while offset < len(data):
-            watch, mask, _, length = _EVENT.unpack_from(data, offset)
-            name = data[offset + _EVENT.size : offset + _EVENT.size + length].rstrip(b"\0")
-            offset += _EVENT.size + length
-            self_gone = watch == self._folder_watch and bool(
-                mask & (_IN_DELETE_SELF | _IN_MOVE_SELF | _IN_IGNORED)
-            )
-            gone = gone or self_gone
-            ours = (
-                ours
-                or self_gone
-                or watch != self._folder_watch
-                or name == self._name
-                or bool(mask & _IN_Q_OVERFLOW)
-            )
-        return ours, gone
+    def _is_end_of_folder(self, watch: int, mask: int) -> bool:
+        return watch == self._folder_watch and bool(mask & (_SELF_GONE | _IN_IGNORED))
+
+    def _is_about_file(self, watch: int, mask: int, name: bytes) -> bool:
+        """Whether an event may be about the file; after an overflow any may have been lost."""
+        if watch != self._folder_watch or name == self._name:
+            return True
+        return bool(mask & _IN_Q_OVERFLOW)
 
     def _poll_later(self) -> None:
         self._timer = self._loop.call_later(_POLL_S, self._poll)
 
     def _poll(self) -> None:
         self._timer = None
-        # The kernel may be able to tell by now; and what happened before it could must still be told.
+        # The kernel may be able to notify us by now. What happened before it could is not lost:
+        # `on_change` is called in any case.
         if not self._watch():
             self._poll_later()
         self._on_change()
@@ -148,7 +140,18 @@ class FileWatch:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
-        self._descriptor = self._folder_watch = -1
+        self._descriptor = -1
+        self._folder_watch = -1
+
+
+def _events(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """(watch, mask, name) of each event in what was read."""
+    offset = 0
+    while offset < len(data):
+        watch, mask, _, length = _EVENT.unpack_from(data, offset)
+        start = offset + _EVENT.size
+        offset = start + length
+        yield watch, mask, data[start:offset].rstrip(b"\0")
 
 
 def _nothing() -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: gives the disk space of a file's middle back, while others write on at its end."""
+"""Acts on files: frees the disk space of a range in a file, while others append to it.
+
+The file becomes sparse: fallocate(2) with FALLOC_FL_PUNCH_HOLE.
+"""
 
 import errno
 import functools
@@ -21,16 +24,17 @@ def _fallocate() -> "ctypes._NamedFuncPointer":
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
-    # The 64-bit name is there on both GNU and musl; the plain one takes 32 bits on some.
+    # GNU and musl both have the 64-bit name; the plain one takes 32-bit offsets on some.
     function = library.fallocate64 if hasattr(library, "fallocate64") else library.fallocate
     function.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
     return function
 
 
-def punch_hole(descriptor: int, start: int, end: int) -> bool:
-    """Free the bytes from `start` to `end` (multiples of BLOCK_BYTES): they read as zeros, and all offsets stay.
+def free_range(descriptor: int, start: int, end: int) -> bool:
+    """Free the bytes from `start` to `end` (multiples of BLOCK_BYTES).
 
-    False where the file system cannot (fallocate(2): NFS before 4.2, some FUSE). Raises OSError as fallocate does.
+    They read as zeros, and all offsets stay. False if the file system cannot (fallocate(2): NFS
+    before 4.2, some FUSE). Raises OSError as fallocate does.
     """
     import ctypes
 
@@ -42,9 +46,10 @@ def punch_hole(descriptor: int, start: int, end: int) -> bool:
     raise OSError(number, os.strerror(number))
 
 
-def has_hole(descriptor: int) -> bool:
-    """Whether some of the file was freed or never written. The position in it is changed."""
+def is_sparse(descriptor: int) -> bool:
+    """Whether some range of the file was freed or never written. Changes the position in it."""
     try:
+        # lseek(2): the end of the file counts as a hole.
         return os.lseek(descriptor, 0, os.SEEK_HOLE) < os.fstat(descriptor).st_size
     except OSError:  # an empty file, or no file at all
         return False

@@ -5,10 +5,14 @@ import os
 
 
 def open_closed_streams() -> None:
-    """Where 0, 1 or 2 is closed, open /dev/null there; raises OSError where it cannot be opened.
+    """Open /dev/null at each of 0, 1 and 2 that is closed. Raises OSError if that fails.
 
-    Otherwise the next file of ours gets that number (open(2)), and a child that inherits our streams would write into it.
+    Otherwise the next file that we open gets that number (open(2)), and a child that inherits our
+    streams would write into it.
     """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            break
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

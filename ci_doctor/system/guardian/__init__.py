@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small process between ci-doctor and what it starts. It stops everything if ci-doctor is gone."""
+"""A process between ci-doctor and what it starts, which ends everything if ci-doctor is gone."""

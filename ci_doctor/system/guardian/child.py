@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: between fork and exec, in the guardian. Standard library only, as guardian_wire says."""
+"""Acts on processes: the guardian's child between fork and exec.
+
+Standard library only, for the reason that `wire` gives.
+"""
 
 import errno
 import os
 import signal
 from collections.abc import Iterator, Sequence
 
-# What the guardian does not hear: it ends with ci-doctor, and not before.
+# What the guardian ignores: it ends with ci-doctor, and not before.
 IGNORED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -19,11 +22,12 @@ IGNORED = (
 )
 _RESTORED = frozenset({*IGNORED, signal.SIGXFSZ, signal.SIGCHLD})  # Python itself ignores SIGXFSZ
 
-CHDIR, EXEC = "chdir", "exec"
+CHDIR = "chdir"
+EXEC = "exec"
 
 
 class Program:
-    """What to run: `words` in `directory` with `environment`, all as bytes (which is what the kernel takes)."""
+    """What to run: `words` in `directory` with `environment`, as bytes, which the kernel takes."""
 
     __slots__ = ("directory", "environment", "words")
 
@@ -40,28 +44,32 @@ def start(
     streams: Sequence[int | None],
     *,
     group: int | None = None,
-    deaf_to: frozenset[int] = frozenset(),
+    stay_ignored: frozenset[int] = frozenset(),
 ) -> tuple[int, int]:
-    """Fork, and have the child run `program`; its pid, and a pipe that tells by `read_report` whether that went well.
+    """Fork, and have the child run `program`; return its pid, and a pipe for `read_report`.
 
-    `streams` become its 0, 1 and 2; None is /dev/null. It leads a session of its own, or joins the process `group` of
-    ours. Signals of `deaf_to` stay ignored. Raises OSError where there can be no further process, or no pipe.
+    `streams` become its 0, 1 and 2; None is /dev/null. It leads a session of its own, or joins the
+    process `group` of ours. Signals of `stay_ignored` stay ignored. Raises OSError if there can be
+    no further process, or no pipe.
     """
-    report, told = os.pipe()
+    report, writing = os.pipe()
     try:
         pid = os.fork()
     except OSError:
         os.close(report)
-        os.close(told)
+        os.close(writing)
         raise
     if pid == 0:
-        _become(program, streams, group, deaf_to, told)
-    os.close(told)
+        _become(program, streams, group, stay_ignored, writing)
+    os.close(writing)
     return pid, report
 
 
 def read_report(report: int) -> tuple[str, int] | None:
-    """Once `report` is readable: None where the program runs, else the step that failed and the errno. Closes it."""
+    """Once `report` is readable: None if the program runs, else the failed step and the errno.
+
+    Closes the pipe. exec closes the other end without a word, since it is not inheritable.
+    """
     text = os.read(report, 64).decode()
     os.close(report)
     if not text:
@@ -74,10 +82,14 @@ def _become(
     program: Program,
     streams: Sequence[int | None],
     group: int | None,
-    deaf_to: frozenset[int],
-    told: int,
+    stay_ignored: frozenset[int],
+    report: int,
 ) -> None:
-    """Never returns. Of our file descriptors only 0, 1 and 2, which are /dev/null, outlive exec: Python makes no others."""
+    """Turn this process into `program`; never returns.
+
+    Of our file descriptors only 0, 1 and 2 (/dev/null) outlive exec: Python makes no other
+    inheritable ones.
+    """
     step = EXEC
     try:
         if group is None:
@@ -90,29 +102,34 @@ def _become(
         step = CHDIR
         os.chdir(program.directory)
         step = EXEC
-        for signal_number in _RESTORED - deaf_to:
+        # An ignored signal stays ignored across exec, a handler does not (execve(2)).
+        for signal_number in _RESTORED - stay_ignored:
             signal.signal(signal_number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _execute(program)
     except OSError as error:
-        os.write(told, f"{step} {error.errno or errno.EIO}".encode())
-    except BaseException:  # noqa: BLE001 - no word at all, a NUL or "=" in the wrong place; nothing may get out of here
-        os.write(told, f"{step} {errno.EINVAL}".encode())
+        os.write(report, f"{step} {error.errno or errno.EIO}".encode())
+    except BaseException:  # noqa: BLE001 - no word at all, a NUL or "=" in the wrong place
+        os.write(report, f"{step} {errno.EINVAL}".encode())
     finally:
+        # Nothing may get out of here: above is the guardian's own code.
         os._exit(127)
 
 
 def _execute(program: Program) -> None:
-    """As execvpe(3) looks for it; the error of a file that is there tells more than that of one that is not."""
-    telling: OSError | None = None
+    """Look for the program as execvpe(3) does; returns only by raising OSError.
+
+    The error of a file that is there is more useful than that of one that is not.
+    """
+    failure: OSError | None = None
     for path in _candidates(program):
         try:
             os.execve(path, program.words, program.environment)  # noqa: S606 - no shell is wanted
         except (FileNotFoundError, NotADirectoryError) as error:
-            telling = telling or error
+            failure = failure or error
         except PermissionError as error:
-            telling = error
-    raise telling or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            failure = error
+    raise failure or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 def _candidates(program: Program) -> Iterator[bytes]:
@@ -120,5 +137,6 @@ def _candidates(program: Program) -> Iterator[bytes]:
     if b"/" in word:
         yield word
         return
-    for folder in program.environment.get(b"PATH", os.defpath.encode()).split(b":"):
+    path = program.environment.get(b"PATH", os.defpath.encode())
+    for folder in path.split(b":"):
         yield os.path.join(folder, word)  # noqa: PTH118 - bytes; an empty folder is the current one

@@ -1,66 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: a small process between us and what we start, which ends it all when we are killed.
+"""Acts on processes: starts them through the guardian, which ends them all if we are killed.
 
-The guardian is the parent of all that we start, and a child subreaper (prctl(2)): what becomes an orphan below it stays
-below it. It watches our pidfd. When it is killed itself, its children become ours, because we are a subreaper too.
+The guardian is the parent of all that we start, and a child subreaper (prctl(2)): an orphan below
+it stays below it. It watches our pidfd. If it is killed itself, its children become ours, because
+we are a subreaper too.
 """
 
 import contextlib
 import errno
 import os
-import select
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
+from ci_doctor.system.guardian.connection import READY, Answer, GuardianConnection
 from ci_doctor.system.guardian.launch import SCARCE, SECCOMP, launch
-from ci_doctor.system.guardian.wire import Wire
 from ci_doctor.system.processes.children import children_of
 from ci_doctor.system.processes.process import (
     Child,
-    Ending,
+    ProcessEnding,
     adopted_ending,
     describe_exit,
     observed_ending,
 )
 from ci_doctor.system.processes.process_table import look_up
-from ci_doctor.system.processes.tree import become_subreaper
+from ci_doctor.system.processes.subreaper import become_subreaper
 
 _START_S = 30.0  # a cold file system under a loaded machine
-_ANSWER_S = 5.0
 _STATUS_S = 1.0
-_STOPPED_HINT = (
-    "see what stopped or killed the process ci-doctor-guard: the kernel's log, or the agent's"
-)
+_Program = tuple[list[bytes], dict[bytes, bytes], bytes]  # words, environment, directory
 
 
 class Guardian:
-    """Made by `start`; give it back by `close`, once nothing runs below it any more. Use it from one thread.
+    """Made by `start`. Call `close` once nothing runs below it any more. Use it from one thread.
 
-    `pid` is its own; `identity` tells it from a later process with that pid.
+    `pid` is its own; `identity` distinguishes it from a later process with that pid.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], wire: Wire) -> None:
-        self.pid = process.pid
-        self._process = process
-        self._wire = wire
-        self._gone = False
-        self._last_token = 0
-        self._answers: dict[int, tuple[tuple[Any, ...], list[int]]] = {}
-        self._endings: dict[int, Ending] = {}
+    def __init__(self, pid: int, connection: GuardianConnection) -> None:
+        self.pid = pid
+        self._connection = connection
+        self._last_token = READY
         self._living: dict[int, Child] = {}
-        kin = look_up(self.pid)
-        self.identity = (self.pid, kin.started if kin else 0)
+        kin = look_up(pid)
+        self.identity = (pid, kin.started if kin else 0)
 
     @classmethod
     def start(cls) -> "Guardian":
-        """A guardian that is ready; we become a subreaper too. Raises InfraError where the machine does not let us."""
+        """Start a guardian and wait until it is ready; we become a subreaper too.
+
+        Raises InfraError if the machine does not let us.
+        """
         become_subreaper()
-        guardian = cls(*launch())
+        process, wire = launch()
+        guardian = cls(process.pid, GuardianConnection(process, wire))
         try:
             guardian._wait_until_ready()
         except BaseException:
@@ -80,43 +75,36 @@ class Guardian:
         foreground: bool = False,
         stop_words: Sequence[str] | None = None,
     ) -> Child:
-        """Run `words` as the leader of a new session, or with `foreground` in our own session and process group.
+        """Run `words` as the leader of a new session, or in our session and process group.
 
-        `environment` is the whole of its environment; its PATH finds the command. stdin is empty unless `input` is a file
-        descriptor; stdout and stderr go to `output` and `error` (None: the same). `stop_words` are run, with the same
-        environment and directory, if we are gone while it lives. Raises OSError where it cannot run (`filename` is the
-        directory where that is to blame), InfraError where the guardian is gone or does not answer.
+        `environment` is the whole of its environment; its PATH finds the command. stdin is empty
+        unless `input` is a file descriptor; stdout and stderr go to `output` and `error` (None:
+        the same). `foreground` keeps it in our session. `stop_words` are run, with the same
+        environment and directory, if we are gone while it lives.
+
+        Raises OSError if it cannot run (`filename` is the directory if that is the reason), and
+        InfraError if the guardian is gone or does not answer.
         """
+        program = _program(words, environment, directory)
+        stop = _program(stop_words, environment, directory) if stop_words else None
         streams = (input, output, output if error is None else error)
-        given = tuple(descriptor is not None for descriptor in streams)
-        variables = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
-        folder = os.fsencode(Path(directory).absolute())
-        program = ([os.fsencode(word) for word in words], variables, folder)
-        stop = (
-            ([os.fsencode(word) for word in stop_words], variables, folder) if stop_words else None
-        )
+        given = tuple(stream is not None for stream in streams)
         began = clock.now()
         self._last_token += 1
         token = self._last_token
-        self._wire.put(
+        self._connection.put(
             ("spawn", token, program, stop, given, foreground),
-            [descriptor for descriptor in streams if descriptor is not None],
+            [stream for stream in streams if stream is not None],
         )
-        (kind, *said), descriptors = self._answer(token)
-        if kind == "failed":
-            step, number = said
-            raise OSError(
-                number,
-                os.strerror(number),
-                str(directory) if step == "chdir" else next(iter(words), ""),
-            )
-        if (
-            not descriptors
-        ):  # it runs, and we have no room for its pidfd: without one its end would go unnoticed
-            self._wire.put(("kill", token))
-            self._exchange(0.0)
+        answer = self._connection.answer(token)
+        _check_started(answer, words, directory)
+        (_, pid), descriptors = answer
+        if not descriptors:
+            # It runs, but we have no free descriptor for its pidfd, and without one its end
+            # would go unnoticed.
+            self._connection.put(("kill", token))
+            self._connection.exchange(0.0)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        pid = said[0]
         child = Child(
             pid=pid,
             pidfd=descriptors[0],
@@ -127,119 +115,69 @@ class Guardian:
         return child
 
     def claims(self, pid: int) -> bool:
-        """Whether `pid`, which has ended and is our own child by now, was spawned here: its status is then kept for it."""
+        """Whether `pid`, a child of ours that has ended, was spawned here; its status is then kept.
+
+        It became our own child when the guardian ended.
+        """
         child = self._living.get(pid)
-        if child is not None:
-            child.returncode()
-        return child is not None
+        if child is None:
+            return False
+        child.returncode()
+        return True
 
     def close(self) -> None:
-        """End and reap it, once all that was started is stopped. May be called again.
+        """End and reap the guardian, once all that was started is stopped. May be called again.
 
-        What still lives below it becomes our child and is left alone; how a process ended can still be asked.
+        What still lives below it becomes our child and is left alone. Its children can still be
+        asked how they ended.
         """
-        ours_then = children_of(self.pid) if self._process.returncode is None else []
-        self._lose()
-        for pid in ours_then:
+        orphans = []
+        if self._connection.returncode is None:
+            orphans = children_of(self.pid)
+        self._connection.lose()
+        for pid in orphans:
             if not self.claims(pid):
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 
     def _wait_until_ready(self) -> None:
         try:
-            (_, refused), _ = self._answer(0, _START_S)
+            (_, refused), _ = self._connection.answer(READY, _START_S)
         except InfraError as error:
-            how = describe_exit(self._process.returncode)
+            how = describe_exit(self._connection.returncode or 0)
             raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
         if refused:
             raise InfraError(
                 f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP
             )
 
-    def _answer(
-        self, token: int, limit_s: float | None = None
-    ) -> tuple[tuple[Any, ...], list[int]]:
-        deadline = clock.now() + (_ANSWER_S if limit_s is None else limit_s)
-        try:
-            while (
-                token not in self._answers
-                and not self._gone
-                and (left := deadline - clock.now()) > 0
-            ):
-                self._exchange(left)
-        except (
-            BaseException
-        ):  # a signal's exception: file descriptors that are not sent yet may be closed by then
-            if self._wire.unsent:
-                self._lose()
-            raise
-        if token in self._answers:
-            return self._answers.pop(token)
-        state = "is gone" if self._gone else "does not answer"
-        self._lose()  # what it would do later, nobody would know of; what it has started becomes ours
-        raise InfraError(f"the guardian process {state}", hint=_STOPPED_HINT)
-
-    def _exchange(self, limit_s: float) -> bool:
-        """Say what is to be said and take in what has come, waiting at most `limit_s` for that; whether any did."""
-        with contextlib.suppress(OSError):  # what it said before its end is still to be read
-            self._wire.send()
-        poll = select.poll()
-        poll.register(
-            self._wire.fileno(), select.POLLIN | (select.POLLOUT if self._wire.unsent else 0)
-        )
-        if not poll.poll(max(0.0, limit_s) * 1000):
-            return False
-        messages = self._wire.receive()
-        for message, descriptors in messages or ():
-            self._take(message, descriptors)
-        self._gone = self._gone or messages is None
-        return True
-
-    def _take(self, message: tuple[Any, ...], descriptors: list[int]) -> None:
-        kind, *said = message
-        if kind == "exited":
-            token, returncode, peak_rss = said
-            self._endings[token] = Ending(returncode=returncode, peak_rss=peak_rss)
-        elif kind == "ready":
-            self._answers[0] = (message, descriptors)
-        else:
-            token, *rest = said
-            for _, unwanted in self._answers.values():  # of a call that an exception has ended
-                for descriptor in unwanted:
-                    os.close(descriptor)
-            self._answers = {token: ((kind, *rest), descriptors)}
-
-    def _ending(self, token: int, pid: int, pidfd: int) -> Ending | None:
-        """How a child ended: the guardian is told of it at the same moment as we are, and says so at once."""
-        deadline = clock.now() + (_STATUS_S if pidfd >= 0 else 0.0)
-        self._exchange_until(token, deadline)
-        ending = self._endings.pop(token, None)
-        if ending is None and self._gone:
-            self._lose()
-            ending = self._endings.pop(token, None) or adopted_ending(pid, pidfd)
-        if ending is None and pidfd >= 0:  # it was stopped, or killed before it told
+    def _ending(self, token: int, pid: int, pidfd: int) -> ProcessEnding | None:
+        """How a child ended; None while it lives. `pidfd` is -1 once it is closed."""
+        # The kernel wakes the guardian and us at the same moment, and the guardian reports at once.
+        ending = self._connection.ending(token, _STATUS_S if pidfd >= 0 else 0.0)
+        if ending is None and self._connection.gone:
+            self._connection.lose()
+            ending = self._connection.ending(token, 0.0) or adopted_ending(pid, pidfd)
+        # The guardian is stopped, or was killed between its wait and its report.
+        if ending is None and pidfd >= 0:
             ending = observed_ending(pid, pidfd)
         if ending is not None:
             self._living.pop(pid, None)
         return ending
 
-    def _exchange_until(self, token: int, deadline: float) -> None:
-        first = True
-        while token not in self._endings and not self._gone and (first or clock.now() < deadline):
-            first = False
-            self._exchange(deadline - clock.now())
 
-    def _lose(self) -> None:
-        """It is to end, if it has not: its children are ours then, and what it has said is read."""
-        if self._process.returncode is None:
-            self._process.kill()
-            # The socket closes before the children change hands, which is done once it can be waited for.
-            self._process.wait()
-        while not self._gone and self._exchange(0.0):
-            pass
-        self._gone = True
-        for _, descriptors in self._answers.values():
-            for descriptor in descriptors:
-                os.close(descriptor)
-        self._answers.clear()
-        self._wire.close()
+def _program(words: Sequence[str], environment: Mapping[str, str], directory: Path) -> _Program:
+    """What the guardian needs to run `words`, as bytes."""
+    variables = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+    folder = os.fsencode(Path(directory).absolute())
+    return [os.fsencode(word) for word in words], variables, folder
+
+
+def _check_started(answer: Answer, words: Sequence[str], directory: Path) -> None:
+    """Raise the OSError of a program that could not be run."""
+    (kind, *fields), _ = answer
+    if kind != "failed":
+        return
+    step, number = fields
+    name = str(directory) if step == "chdir" else next(iter(words), "")
+    raise OSError(number, os.strerror(number), name)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: the guardian's own program. It starts what ci-doctor asks for, and ends it all when ci-doctor is gone.
+"""Acts on processes: the guardian's own program. It starts what ci-doctor asks for.
 
-Standard library only, and little of it: it is started in every launch, without site-packages. One loop, which sleeps
-until a request comes, a child ends, or ci-doctor does.
+It ends all that once ci-doctor is gone. Standard library only, and little of it: it is started in
+every launch, without site-packages. One loop, which sleeps until a request comes, a child ends, or
+ci-doctor does.
 """
 
 import contextlib
 import ctypes
 import errno
 import os
-import resource  # noqa: F401 - os.wait4 loads it, and that must not be when a death is to be told
+import resource  # noqa: F401 - os.wait4 imports it, and a death must not wait for that
 import select
 import signal
 import socket
@@ -19,7 +20,7 @@ from ci_doctor.system.guardian.child import EXEC, IGNORED, Program, read_report,
 from ci_doctor.system.guardian.stop import end_all
 from ci_doctor.system.guardian.wire import Wire
 
-TYPE_CHECKING = False  # as in guardian_wire
+TYPE_CHECKING = False  # as in wire
 if TYPE_CHECKING:
     from typing import Any
 
@@ -29,7 +30,10 @@ _SET_CHILD_SUBREAPER = 36
 
 
 class Spawned:
-    """A child that ci-doctor knows as `token`; `report` is open until it is known whether its program runs."""
+    """A child that ci-doctor knows as `token`.
+
+    `report` is open until it is known whether the program runs, and -1 then.
+    """
 
     __slots__ = ("pid", "pidfd", "report", "stop", "token")
 
@@ -42,125 +46,148 @@ class Spawned:
 
 
 class Loop:
-    """Requests of ci-doctor, ends of children, the end of ci-doctor."""
+    """Waits for requests of ci-doctor, ends of children, and the end of ci-doctor."""
 
-    def __init__(self, wire: Wire, doctor: int, doctor_pid: int, deaf_to: frozenset[int]) -> None:
+    def __init__(
+        self, wire: Wire, doctor: int, doctor_pid: int, stay_ignored: frozenset[int]
+    ) -> None:
         self.wire = wire
         self.doctor = doctor
         self.doctor_pid = doctor_pid
-        self.deaf_to = deaf_to
+        self.stay_ignored = stay_ignored
         self.spawned: dict[int, Spawned] = {}
         self.poll = select.poll()
         self.wakeup, writing = os.pipe()
         os.set_blocking(self.wakeup, False)
         os.set_blocking(writing, False)
+        # Full means that a wake-up is waiting already.
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for descriptor in (self.wakeup, self.doctor):
-            self.poll.register(descriptor, select.POLLIN)
+        self.poll.register(self.wakeup, select.POLLIN)
+        self.poll.register(self.doctor, select.POLLIN)
 
     def run(self) -> None:
-        """Until ci-doctor is gone."""
+        """Serve until ci-doctor is gone."""
         while True:
             self.send()
             ready = {descriptor for descriptor, _ in self.poll.poll()}
             if self.wakeup in ready:
                 os.read(self.wakeup, 4096)
                 self.reap()
-            if self.doctor in ready or (self.wire.fileno() in ready and not self.serve()):
+            if self.doctor in ready:
                 return
-            for child in [child for child in self.spawned.values() if child.report in ready]:
-                self.settle(child)
+            if self.wire.fileno() in ready and not self.serve():
+                return
+            self.settle_all(ready)
 
     def stop_programs(self) -> list[Program]:
-        """What was said to be run for those that live."""
+        """What ci-doctor wants to be run for those that still live."""
         return [child.stop for child in self.spawned.values() if child.stop is not None]
 
     def send(self) -> None:
-        """What has been said, as far as ci-doctor reads it."""
-        with contextlib.suppress(OSError):  # its end is seen by the reading side
+        """Send what is queued, as far as ci-doctor reads it."""
+        with contextlib.suppress(OSError):  # the end of ci-doctor shows on the reading side
             self.wire.send()
-        self.poll.register(
-            self.wire.fileno(), select.POLLIN | (select.POLLOUT if self.wire.unsent else 0)
-        )
+        events = select.POLLIN
+        if self.wire.unsent:
+            events |= select.POLLOUT
+        self.poll.register(self.wire.fileno(), events)
 
     def serve(self) -> bool:
-        """Take requests in; False once ci-doctor has closed its end."""
+        """Act on the requests that have come; False once ci-doctor has closed its end."""
         messages = self.wire.receive()
-        for (kind, token, *request), descriptors in messages or ():
+        if messages is None:
+            return False
+        for (kind, token, *request), descriptors in messages:
             if kind == "kill":
                 self.kill(token)
                 continue
             try:
                 self.spawn(token, descriptors, tuple(request))
-            except (OSError, MemoryError) as error:
-                number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno
-                self.wire.put(("failed", token, EXEC, number))
+            except MemoryError:
+                self.wire.put(("failed", token, EXEC, errno.ENOMEM))
+            except OSError as error:
+                self.wire.put(("failed", token, EXEC, error.errno))
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
-        return messages is not None
+        return True
 
     def spawn(self, token: int, descriptors: list[int], request: "tuple[Any, ...]") -> None:
-        """Fork; whether the program runs is told by `settle`."""
+        """Fork. `settle` reports later whether the program runs."""
         program, stop, given, foreground = request
-        if len(descriptors) < sum(given):
+        if len(descriptors) < sum(given):  # we had no room for all that were sent
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        taken = iter(descriptors)
-        streams = [next(taken) if here else None for here in given]
-        # A group of another pid namespace reads as 0, and then the child leads one of its own (setpgid(2)).
+        remaining = iter(descriptors)
+        streams = [next(remaining) if is_given else None for is_given in given]
+        # A group of another pid namespace reads as 0, and then the child leads one of its own
+        # (setpgid(2)).
         group = os.getpgid(self.doctor_pid) if foreground else None
-        pid, report = start(Program(*program), streams, group=group, deaf_to=self.deaf_to)
+        pid, report = start(Program(*program), streams, group=group, stay_ignored=self.stay_ignored)
         try:
-            pidfd = os.pidfd_open(
-                pid
-            )  # nobody has waited for it yet, so that this is certainly the one
+            # Nobody has waited for the child yet, so that its pid is certainly its own.
+            pidfd = os.pidfd_open(pid)
         except OSError:
             os.close(report)
             os.kill(pid, signal.SIGKILL)
             raise
-        self.spawned[pid] = Spawned(token, pid, pidfd, report, Program(*stop) if stop else None)
+        stop_program = Program(*stop) if stop else None
+        self.spawned[pid] = Spawned(token, pid, pidfd, report, stop_program)
         self.poll.register(report, select.POLLIN)
 
+    def settle_all(self, ready: set[int]) -> None:
+        """Settle the children whose reports are in `ready`."""
+        for child in list(self.spawned.values()):
+            if child.report in ready:
+                self.settle(child)
+
     def settle(self, child: Spawned) -> None:
-        """Say whether the program runs."""
+        """Report whether the program of `child` runs."""
         self.poll.unregister(child.report)
-        failed = read_report(child.report)
+        failure = read_report(child.report)
         child.report = -1
-        if failed is None:
+        if failure is None:
             self.wire.put(("started", child.token, child.pid), [child.pidfd], giving=True)
             return
         os.close(child.pidfd)
         del self.spawned[child.pid]
-        self.wire.put(("failed", child.token, *failed))
+        self.wire.put(("failed", child.token, *failure))
 
     def kill(self, token: int) -> None:
-        """A child that ci-doctor cannot take: it has no file descriptor left for it."""
+        """Kill a child that ci-doctor cannot take: it has no free descriptor for the pidfd."""
         for child in self.spawned.values():
             if child.token == token:
                 os.kill(child.pid, signal.SIGKILL)
 
     def reap(self) -> None:
-        """Wait for all that have ended, orphans too, and tell of those that ci-doctor knows."""
+        """Wait for all that have ended, orphans too, and report those that ci-doctor started."""
         with contextlib.suppress(ChildProcessError):
             while True:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
                 if pid == 0:
                     return
-                child = self.spawned.get(pid)
-                if child is not None and child.report >= 0:
-                    self.settle(child)
-                if self.spawned.pop(pid, None) is not None and child is not None:
-                    returncode = os.waitstatus_to_exitcode(status)
-                    self.wire.put(("exited", child.token, returncode, used.ru_maxrss * 1024))
+                self.report_end(pid, os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+
+    def report_end(self, pid: int, returncode: int, peak_rss: int) -> None:
+        """Report how a child ended, after whether it ran at all: ci-doctor waits for that first."""
+        child = self.spawned.get(pid)
+        if child is None:
+            return
+        if child.report >= 0:
+            self.settle(child)
+        if self.spawned.pop(pid, None) is not None:
+            self.wire.put(("exited", child.token, returncode, peak_rss))
 
 
 def main() -> None:
-    """Serve until ci-doctor is gone, and then end all that is left. Arguments: the socket, ci-doctor's pidfd and pid."""
+    """Serve until ci-doctor is gone, and then end all that is left.
+
+    Arguments: the socket, ci-doctor's pidfd and its pid.
+    """
     channel, doctor, doctor_pid = (int(word) for word in sys.argv[-3:])
-    deaf_to = frozenset(
-        {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else ()
-    )
+    # nohup(1) has SIGHUP ignored for the whole job.
+    is_hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    stay_ignored = frozenset({signal.SIGHUP}) if is_hangup_ignored else frozenset[int]()
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -168,8 +195,10 @@ def main() -> None:
     os.set_inheritable(doctor, False)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_SET_NAME, b"ci-doctor-guard", 0, 0, 0)
-    refused = ctypes.get_errno() if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) else 0
-    loop = Loop(Wire(socket.socket(fileno=channel)), doctor, doctor_pid, deaf_to)
+    refused = 0
+    if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        refused = ctypes.get_errno()
+    loop = Loop(Wire(socket.socket(fileno=channel)), doctor, doctor_pid, stay_ignored)
     loop.wire.put(("ready", refused))
     loop.run()
     end_all(loop.stop_programs(), loop.wakeup)

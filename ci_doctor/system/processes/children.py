@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads /proc: the children of a process, cheaply, and whether any process at all was born since the last look."""
+"""Reads /proc: the children of a process, and whether any process was born since the last look."""
 
 import contextlib
 import os
@@ -7,19 +7,24 @@ from functools import cache
 
 from ci_doctor.system.processes.process_table import read_table
 
+_READ_BYTES = 65536
+
 
 @cache
 def kernel_lists_children() -> bool:
-    """Whether /proc/PID/task/TID/children is there (CONFIG_PROC_CHILDREN; not in every container runtime)."""
+    """Whether /proc/PID/task/TID/children is there.
+
+    It needs CONFIG_PROC_CHILDREN, which not every container runtime has.
+    """
     pid = os.getpid()
-    return os.path.exists(f"/proc/{pid}/task/{pid}/children")  # noqa: PTH110 - no Path object is needed
+    return os.path.exists(f"/proc/{pid}/task/{pid}/children")  # noqa: PTH110 - no Path is needed
 
 
 class ChildrenLook:
-    """One look at who is whose child; every process is asked at most once, so that it is one picture.
+    """One look at the children of all processes; without the kernel's lists, by a single table.
 
-    A child that comes or goes meanwhile may be in it or not (proc_pid_task(5)). Raises OSError where no file
-    descriptor is left to look with.
+    A child that comes or goes meanwhile may be missing (proc_pid_task(5)). Raises OSError if no
+    file descriptor is left to look with.
     """
 
     def __init__(self, *, listed: bool | None = None) -> None:
@@ -27,7 +32,7 @@ class ChildrenLook:
         self._table: dict[int, list[int]] | None = None
 
     def of(self, pid: int) -> list[int]:
-        """The pids of the direct children of `pid`, the dead that nobody has waited for among them."""
+        """The pids of the direct children of `pid`, zombies included."""
         if self._listed:
             return children_of(pid)
         if self._table is None:
@@ -38,21 +43,21 @@ class ChildrenLook:
 
 
 def children_of(pid: int) -> list[int]:
-    """The same by the kernel's own lists, one for each thread, because a thread has children of its own."""
-    found: list[int] = []
-    # A process or a thread that goes away meanwhile has no children any more: they have moved to another parent.
+    """The same by the kernel's lists: one for each thread, since a thread has its own children."""
+    children: list[int] = []
+    # A process or a thread that ends meanwhile has no children any more: they have another parent.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - asked several times a second
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - many times a second
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                found += _read_list(f"/proc/{pid}/task/{thread}/children")
-    return found
+                children += _read_list(f"/proc/{pid}/task/{thread}/children")
+    return children
 
 
 def _read_list(path: str) -> list[int]:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        text = os.read(descriptor, 65536)
-        while text and (more := os.read(descriptor, 65536)):
+        text = b""
+        while more := os.read(descriptor, _READ_BYTES):
             text += more
     finally:
         os.close(descriptor)
@@ -60,13 +65,16 @@ def _read_list(path: str) -> list[int]:
 
 
 class NewestPid:
-    """The pid that this pid namespace gave out last: while it stays the same, nobody has forked (proc_loadavg(5))."""
+    """The pid that this pid namespace gave out last (proc_loadavg(5)).
+
+    While it stays the same, nobody has forked.
+    """
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
 
     def read(self) -> int | None:
-        """The pid; None where the system does not say."""
+        """The pid; None if the system does not show it."""
         try:
             if self._descriptor is None:
                 self._descriptor = os.open("/proc/loadavg", os.O_RDONLY)

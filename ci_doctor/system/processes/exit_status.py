@@ -10,10 +10,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-# linux/pidfd.h, Linux >= 6.15: struct pidfd_info in its first version, 64 bytes, and _IOWR(0xFF, 11, that).
+# linux/pidfd.h, Linux >= 6.15: struct pidfd_info in its first version, 64 bytes, and
+# _IOWR(0xFF, 11, that).
 _INFO = struct.Struct("=QQ11Ii")
 _GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
 _INFO_EXIT = 1 << 3
+# An older kernel, or one that no longer has the status.
+_UNKNOWN = frozenset({errno.ENOTTY, errno.EINVAL, errno.ESRCH, errno.EBADF})
 
 _PF_EXITING = 0x4  # linux/sched.h
 _ZOMBIE = frozenset("ZX")
@@ -21,7 +24,10 @@ _STOPPED = frozenset("Tt")
 
 
 class _Stat(Struct, frozen=True, kw_only=True):
-    """What proc_pid_stat(5) calls state (3), flags (9), num_threads (20), starttime (22) and exit_code (52)."""
+    """Fields of proc_pid_stat(5).
+
+    state (3), flags (9), num_threads (20), starttime (22) and exit_code (52).
+    """
 
     state: str
     flags: int
@@ -35,29 +41,35 @@ class _Stat(Struct, frozen=True, kw_only=True):
 
 
 def exit_status(pidfd: int | None, pid: int, started: int) -> int | None:
-    """The exit code of a process that has ended, or the negative signal number; None where the system does not tell.
+    """Return the exit code of an ended process, or the negative signal number; None if unknown.
 
-    `started` (clock ticks since boot) names the process together with `pid`. Told by /proc/PID/stat until its parent
-    has waited for it, where this user may see it, and by `pidfd`, if that was open before, on Linux >= 6.15 after.
+    `started` (clock ticks since boot) names the process together with `pid`. /proc/PID/stat shows
+    the status until the parent has waited for the process, if this user may see it. After that
+    `pidfd` has it, if that was open before, on Linux >= 6.15.
     """
     stat = _read_permitted(pid)
     if stat is not None and stat.started == started and stat.ended:
         return os.waitstatus_to_exitcode(stat.status)
-    return _reaped_status(pidfd) if pidfd is not None else None
+    if pidfd is None:
+        return None
+    return _reaped_status(pidfd)
 
 
 def is_ending(pid: int, started: int) -> bool:
-    """Whether that process has ended or is certain to: its end may take its children with it before it is a zombie.
+    """Whether that process has ended or is certain to.
 
-    With PR_SET_PDEATHSIG (prctl(2)) children get their signal when the thread that made them ends, while the memory
-    of their parent is still being taken down.
+    Its end may take its children with it before it is a zombie: with PR_SET_PDEATHSIG (prctl(2))
+    children get their signal when the thread that made them ends, while the memory of their
+    parent is still being released.
     """
     stat = _read(pid)
     if stat is None or stat.started != started:
         return True
-    # While all of its threads are told to end, exit_code already holds what they are told; a stop is held there too.
-    told_to_end = stat.status != 0 and stat.state not in _STOPPED
-    return stat.state in _ZOMBIE or bool(stat.flags & _PF_EXITING) or told_to_end
+    if stat.state in _ZOMBIE or stat.flags & _PF_EXITING:
+        return True
+    # While a group exit is under way exit_code already holds its status; it holds a stop's signal
+    # too (do_group_exit and do_signal_stop in kernel/).
+    return stat.status != 0 and stat.state not in _STOPPED
 
 
 def _read(pid: int) -> _Stat | None:
@@ -71,6 +83,7 @@ def _read(pid: int) -> _Stat | None:
 
 
 def _parse(text: bytes) -> _Stat:
+    # After the name, which may itself hold spaces and parentheses.
     fields = text.rpartition(b")")[2].split()
     return _Stat(
         state=fields[0].decode(),
@@ -82,9 +95,10 @@ def _parse(text: bytes) -> _Stat:
 
 
 def _read_permitted(pid: int) -> _Stat | None:
-    """The process's row, where its exit code is the true one: others are shown 0 (proc_pid_stat(5), PTRACE_MODE_READ).
+    """The row of a process, if its exit code is the true one.
 
-    /proc/PID/exe asks for the same right; a zombie has none, so that the right one gets is "no such file".
+    To others the kernel shows 0 (proc_pid_stat(5), PTRACE_MODE_READ). /proc/PID/exe needs the
+    same right. A zombie has no such link, so that "no such file" means that the right is there.
     """
     try:
         Path(f"/proc/{pid}/exe").readlink()
@@ -100,8 +114,10 @@ def _reaped_status(pidfd: int) -> int | None:
     try:
         fcntl.ioctl(pidfd, _GET_INFO, buffer, True)
     except OSError as error:
-        if error.errno in {errno.ENOTTY, errno.EINVAL, errno.ESRCH, errno.EBADF}:
-            return None  # an older kernel, or one that no longer knows
+        if error.errno in _UNKNOWN:
+            return None
         raise
     mask, *_, status = _INFO.unpack(buffer)
-    return os.waitstatus_to_exitcode(status) if mask & _INFO_EXIT else None
+    if not mask & _INFO_EXIT:
+        return None
+    return os.waitstatus_to_exitcode(status)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the kernel who listens on a port: by its socket diagnosis, which skips the thousands of other connections."""
+"""Reads from the kernel who listens on a port.
+
+By its socket diagnosis (sock_diag(7)), which skips the thousands of other connections.
+"""
 
 import contextlib
 import os
@@ -10,9 +13,12 @@ from collections.abc import Iterable, Iterator
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
 _REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
-_ERROR, _DONE = 2, 3
+_ERROR = 2
+_DONE = 3
 _LISTEN = 10  # TCP_LISTEN, include/net/tcp_states.h
 _HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBBBI")
+_REST_OF_REQUEST = bytes(46)  # struct inet_diag_req_v2 after the source port
 # struct inet_diag_msg (sock_diag(7)): the port begins at byte 4, the inode at byte 68.
 _PORT = struct.Struct("!H")
 _INODE = struct.Struct("=I")
@@ -24,7 +30,10 @@ def is_listened_on(port: int) -> bool:
 
 
 def listening_inodes(port: int) -> frozenset[int]:
-    """The inodes of the sockets that listen on TCP `port`; from /proc/net where the kernel has no socket diagnosis."""
+    """The inodes of the sockets that listen on TCP `port`.
+
+    From /proc/net if the kernel has no socket diagnosis.
+    """
     try:
         return frozenset(_diagnosed(port))
     except OSError:
@@ -35,30 +44,35 @@ def holders(pids: Iterable[int], inodes: frozenset[int]) -> Iterator[int]:
     """Those of `pids` that hold one of these sockets, as far as we may look into them."""
     names = {f"socket:[{inode}]" for inode in inodes}
     for pid in pids:
-        with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - thousands of Path objects
-                with contextlib.suppress(OSError):
-                    if os.readlink(f"/proc/{pid}/fd/{name}") in names:  # noqa: PTH115
-                        yield pid
-                        break
+        if _holds(pid, names):
+            yield pid
+
+
+def _holds(pid: int, names: set[str]) -> bool:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - thousands of Path objects
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{name}") in names:  # noqa: PTH115
+                    return True
+    return False
 
 
 def _diagnosed(port: int) -> Iterator[int]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as diagnosis:
         for family in (socket.AF_INET, socket.AF_INET6):
-            # struct inet_diag_req_v2, with the source port set; kernels do not all honour it, so it is looked at again.
-            request = (
-                struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 1 << _LISTEN)
-                + _PORT.pack(port)
-                + bytes(46)
-            )
+            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, 1 << _LISTEN)
+            request = wanted + _PORT.pack(port) + _REST_OF_REQUEST
             size = _HEADER.size + len(request)
-            diagnosis.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + request)
-            yield from (inode for number, inode in _answers(diagnosis) if number == port)
+            header = _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)
+            diagnosis.send(header + request)
+            for number, inode in _answers(diagnosis):
+                # Not every kernel filters a dump by the source port.
+                if number == port:
+                    yield inode
 
 
 def _answers(diagnosis: socket.socket) -> Iterator[tuple[int, int]]:
-    """(port, inode) of each socket until the kernel says that it is done. Raises OSError where it refuses."""
+    """(port, inode) of each socket until the kernel sends "done". Raises OSError if it refuses."""
     while True:
         data = diagnosis.recv(1 << 16)
         while len(data) >= _HEADER.size:
@@ -66,23 +80,25 @@ def _answers(diagnosis: socket.socket) -> Iterator[tuple[int, int]]:
             if kind == _DONE:
                 return
             if kind == _ERROR:
-                raise OSError(-struct.unpack_from("=i", data, _HEADER.size)[0], "sock_diag")
-            yield (
-                _PORT.unpack_from(data, _HEADER.size + 4)[0],
-                _INODE.unpack_from(data, _HEADER.size + 68)[0],
-            )
+                (negative_errno,) = struct.unpack_from("=i", data, _HEADER.size)
+                raise OSError(-negative_errno, "sock_diag")
+            (port,) = _PORT.unpack_from(data, _HEADER.size + 4)
+            (inode,) = _INODE.unpack_from(data, _HEADER.size + 68)
+            yield port, inode
+            # Messages begin at multiples of four (NLMSG_ALIGN, netlink(3)).
             data = data[(size + 3) & ~3 :]
 
 
 def _listed(port: int) -> Iterator[int]:
-    wanted = b":%04X" % port
+    address_end = b":%04X" % port
+    state = b"%02X" % _LISTEN
     for path in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as table:  # noqa: PTH123 - asked many times a second
+        with (
+            contextlib.suppress(FileNotFoundError),
+            open(path, "rb") as table,  # noqa: PTH123 - many times a second
+        ):
             for line in table:
                 fields = line.split(None, 10)
-                if (
-                    len(fields) > 9
-                    and fields[3] == b"%02X" % _LISTEN
-                    and fields[1].endswith(wanted)
-                ):
+                is_row = len(fields) > 9
+                if is_row and fields[3] == state and fields[1].endswith(address_end):
                     yield int(fields[9])

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads cgroups and /proc/vmstat: whether the kernel has killed for lack of memory, and whose memory it was."""
+"""Reads cgroups and /proc/vmstat: whether the kernel killed for lack of memory, and whose."""
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
 from msgspec import Struct
 
-_UNLIMITED = 2**60  # cgroup v1 says "none" with the largest number of whole pages
+_UNLIMITED = 2**60  # cgroup v1 writes "none" as the largest number of whole pages
+_MIB = 2**20
+_GIB = 2**30
 _ESCAPE = re.compile(r"\\([0-7]{3})")
+Version = Literal[1, 2]
 
 
 class Level(Struct, frozen=True, kw_only=True):
-    """The counters of one cgroup: `kills` of its processes for lack of memory, and how often its own limit was `hit`."""
+    """The counters of one cgroup.
+
+    `kills` counts processes killed for lack of memory, `hit` how often its own `limit` (bytes)
+    was reached.
+    """
 
     kills: int
     hit: int
@@ -32,22 +39,20 @@ class OomCause(Struct, frozen=True, kw_only=True):
         return self.limit is None
 
     def describe(self) -> str:
-        """`the host`, `its cgroup (limit 8 GiB)`: who ran out of memory."""
+        """`the host`, `its cgroup (limit 8 GiB)`."""
         if self.limit is None:
             return "the host"
-        gibibytes = self.limit / 2**30
-        return (
-            f"its cgroup (limit {gibibytes:.3g} GiB)"
-            if gibibytes >= 1
-            else f"its cgroup (limit {self.limit >> 20} MiB)"
-        )
+        if self.limit < _GIB:
+            return f"its cgroup (limit {self.limit // _MIB} MiB)"
+        return f"its cgroup (limit {self.limit / _GIB:.3g} GiB)"
 
 
 class MemoryEvents(Struct, frozen=True, kw_only=True):
-    """The counters of a process's cgroup and of those above it, the nearest first, as far as they can be seen.
+    """The counters of a process's cgroup and of those above it, the nearest first.
 
-    `unlimited` says that it is in no cgroup that could have a limit; then `host_kills`, the kernel's count of all
-    kills for lack of memory since boot, speaks. `hierarchical` counters (v2) count for the cgroups below, too.
+    `levels` holds those that can be read here. `unlimited` says that the process is in no cgroup
+    that could have a limit; then `host_kills` decides, the kernel's count of all kills for lack
+    of memory since boot. `hierarchical` counters (v2) count for the cgroups below, too.
     """
 
     levels: tuple[Level, ...] = ()
@@ -57,9 +62,10 @@ class MemoryEvents(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, pid: int | Literal["self"] = "self") -> Self:
-        """As they are now; what cannot be read, or lies outside this container's view, is left out.
+        """Read them now; what cannot be read, or lies outside this container's view, is left out.
 
-        cgroup v2 memory.events, memory.max; v1 memory.oom_control, memory.failcnt, memory.limit_in_bytes; /proc/vmstat.
+        cgroup v2 memory.events and memory.max; v1 memory.oom_control, memory.failcnt and
+        memory.limit_in_bytes; /proc/vmstat.
         """
         host_kills = _number(Path("/proc/vmstat"), "oom_kill")
         try:
@@ -71,34 +77,42 @@ class MemoryEvents(Struct, frozen=True, kw_only=True):
             return cls(host_kills=host_kills)
         mount, below = top
         levels = tuple(_levels(mount, below, version))
-        # Only the root of all cgroups lacks this file, and it can have no limit.
-        unlimited = version == 2 and not levels and not os.path.exists(mount / "cgroup.events")  # noqa: PTH110
+        unlimited = version == 2 and not levels and _is_root(mount)
         return cls(
             levels=levels, hierarchical=version == 2, unlimited=unlimited, host_kills=host_kills
         )
 
 
 def oom_cause(before: MemoryEvents, after: MemoryEvents) -> OomCause | None:
-    """What has made the kernel kill a process of that cgroup in between; None where it has not, or nobody can tell. Pure.
+    """What made the kernel kill a process of that cgroup in between, from two readings.
 
-    The nearest cgroup whose limit was hit is the cause. Where none in view was, it was the machine: the limits that a
-    container cannot see above itself are those of the whole node.
+    None if the kernel has killed none, or if that cannot be known. The nearest cgroup whose limit
+    was hit is the cause. If none in view was hit, it was the machine: the limits that a container
+    cannot see above itself are those of the whole node.
     """
     if after.unlimited:
-        return OomCause() if (after.host_kills or 0) > (before.host_kills or 0) else None
-    pairs = list(zip(before.levels, after.levels, strict=False))
-    if (
-        len(before.levels) != len(after.levels)
-        or not pairs
-        or pairs[0][1].kills <= pairs[0][0].kills
-    ):
+        has_killed = (after.host_kills or 0) > (before.host_kills or 0)
+        return OomCause() if has_killed else None
+    # Another number of levels: the process was moved to another cgroup meanwhile.
+    if len(before.levels) != len(after.levels) or not after.levels:
         return None
-    limits = (now.limit for then, now in pairs if now.hit > then.hit and now.limit is not None)
-    return OomCause(limit=next(limits, None))
+    if after.levels[0].kills <= before.levels[0].kills:
+        return None
+    return OomCause(limit=_limit_that_was_hit(before.levels, after.levels))
 
 
-def own_cgroup(lines: Iterable[str]) -> tuple[str, Literal[1, 2]]:
-    """The path of the cgroup that counts memory, and its version (cgroups(7)); OSError where there is none. Pure."""
+def _limit_that_was_hit(before: Sequence[Level], after: Sequence[Level]) -> int | None:
+    for then, now in zip(before, after, strict=True):
+        if now.hit > then.hit and now.limit is not None:
+            return now.limit
+    return None
+
+
+def own_cgroup(lines: Iterable[str]) -> tuple[str, Version]:
+    """The path of the cgroup that counts memory, and its version.
+
+    `lines` are those of /proc/PID/cgroup (cgroups(7)). Raises OSError if there is none.
+    """
     unified = None
     for line in lines:
         _, controllers, path = line.split(":", 2)
@@ -111,34 +125,54 @@ def own_cgroup(lines: Iterable[str]) -> tuple[str, Literal[1, 2]]:
     return unified, 2
 
 
-def mount_of(lines: Iterable[str], version: Literal[1, 2], path: str) -> tuple[Path, str] | None:
-    """Where cgroup `path` is to be seen: a mount point and the path below it, relative; None where it is not. Pure.
+def mount_of(lines: Iterable[str], version: Version, path: str) -> tuple[Path, str] | None:
+    """The mount point that shows cgroup `path`, and the path below it; None if no mount does.
 
-    In a container the mount may begin somewhere within the hierarchy (proc_pid_mountinfo(5), field 4, "root").
+    `lines` are those of /proc/PID/mountinfo (proc_pid_mountinfo(5)). In a container the mount may
+    begin anywhere within the hierarchy (field 4, "root"). Of several mounts the last one counts,
+    which hides the others.
     """
-    found = None
+    match = None
     for line in lines:
-        fields, _, rest = line.partition(" - ")
-        kind, _, options = rest.split(" ", 2)
-        if kind != ("cgroup2" if version == 2 else "cgroup") or (
-            version == 1 and "memory" not in options.split(",")
-        ):
+        if not _is_memory_mount(line, version):
             continue
-        root, point = (
-            _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)
-            for field in fields.split(" ")[3:5]
-        )
-        below = os.path.relpath(path, root) if "/.." not in path + root else ".."
+        fields = line.split(" ")
+        root = _unescaped(fields[3])
+        point = _unescaped(fields[4])
+        # A path with `..` leads out of this cgroup namespace (cgroup_namespaces(7)).
+        if "/.." in path + root:
+            continue
+        below = os.path.relpath(path, root)
         if not below.startswith(".."):
-            found = Path(point), below
-    return found
+            match = Path(point), below
+    return match
 
 
-def _levels(mount: Path, below: str, version: Literal[1, 2]) -> Iterator[Level]:
+def _is_memory_mount(line: str, version: Version) -> bool:
+    """Whether a line of mountinfo is a mount of the hierarchy that counts memory."""
+    kind, _, options = line.partition(" - ")[2].split(" ", 2)
+    if version == 2:
+        return kind == "cgroup2"
+    return kind == "cgroup" and "memory" in options.split(",")
+
+
+def _unescaped(field: str) -> str:
+    r"""Spaces and the like are written as `\040` in mountinfo."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)
+
+
+def _is_root(mount: Path) -> bool:
+    """Whether this is the root of all cgroups (v2), which has no limit and lacks this file."""
+    # Path.exists would raise PermissionError (Python 3.11).
+    return not os.path.exists(mount / "cgroup.events")  # noqa: PTH110
+
+
+def _levels(mount: Path, below: str, version: Version) -> Iterator[Level]:
     read = _read_v2 if version == 2 else _read_v1
     path = mount / below
     while True:
-        if (level := read(path)) is not None:
+        level = read(path)
+        if level is not None:
             yield level
         if path == mount:
             return
@@ -146,7 +180,8 @@ def _levels(mount: Path, below: str, version: Literal[1, 2]) -> Iterator[Level]:
 
 
 def _read_v2(path: Path) -> Level | None:
-    kills, hit = _number(path / "memory.events", "oom_kill"), _number(path / "memory.events", "oom")
+    kills = _number(path / "memory.events", "oom_kill")
+    hit = _number(path / "memory.events", "oom")
     if kills is None or hit is None:
         return None
     return Level(kills=kills, hit=hit, limit=_limit(path / "memory.max"))
@@ -156,23 +191,28 @@ def _read_v1(path: Path) -> Level | None:
     kills = _number(path / "memory.oom_control", "oom_kill")
     if kills is None:
         return None
-    return Level(
-        kills=kills,
-        hit=_number(path / "memory.failcnt") or 0,
-        limit=_limit(path / "memory.limit_in_bytes"),
-    )
+    hit = _number(path / "memory.failcnt") or 0
+    return Level(kills=kills, hit=hit, limit=_limit(path / "memory.limit_in_bytes"))
 
 
 def _limit(path: Path) -> int | None:
     number = _number(path)
-    return number if number is not None and number < _UNLIMITED else None
+    if number is None or number >= _UNLIMITED:
+        return None
+    return number
 
 
 def _number(path: Path, name: str | None = None) -> int | None:
-    """The number after `name` in a file of `name number` lines, or the file's only one."""
+    """The number after `name` in a file of `name number` lines, or in the first line without one.
+
+    None if the file or the name is not there, or if no number follows ("max").
+    """
     try:
-        lines = [line.split() for line in path.read_text().splitlines()]
+        lines = path.read_text().splitlines()
     except OSError:
         return None
-    words = next((line for line in lines if line and (name is None or line[0] == name)), [])
-    return int(words[-1]) if words and words[-1].isdecimal() else None
+    for line in lines:
+        words = line.split()
+        if words and name in {None, words[0]}:
+            return int(words[-1]) if words[-1].isdecimal() else None
+    return None

@@ -11,11 +11,14 @@ from msgspec import Struct
 from ci_doctor.system.processes.exit_status import exit_status
 from ci_doctor.system.processes.process_table import look_up
 
+_NEVER_STARTED = -1  # no process of /proc has this start time
 
-class Ending(Struct, frozen=True, kw_only=True):
+
+class ProcessEnding(Struct, frozen=True, kw_only=True):
     """How a process ended: its exit code or negative signal number, and its peak memory in bytes.
 
-    None where nobody can say any more: the guardian was killed after it had waited for the process, and before it told.
+    None if nobody knows: the guardian was killed after it had waited for the process, and before
+    it reported.
     """
 
     returncode: int | None = None
@@ -25,35 +28,44 @@ class Ending(Struct, frozen=True, kw_only=True):
 class Child:
     """A process that was started for us.
 
-    `pidfd` becomes readable when it ends (pidfd_open(2)); `started_at` is monotonic seconds. `ending` is asked for how it
-    ended, with the pidfd as argument; its None is "not yet".
+    `pidfd` becomes readable when it ends (pidfd_open(2)); `started_at` is monotonic seconds.
+    `ending` is called with the pidfd and returns how the process ended, None for "not yet".
     """
 
     def __init__(
-        self, *, pid: int, pidfd: int, started_at: float, ending: Callable[[int], Ending | None]
+        self,
+        *,
+        pid: int,
+        pidfd: int,
+        started_at: float,
+        ending: Callable[[int], ProcessEnding | None],
     ) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.started_at = started_at
         self._ask = ending
-        self._ending: Ending | None = None
+        self._ending: ProcessEnding | None = None
 
     @property
     def peak_rss(self) -> int | None:
-        """Bytes, after the end; of the largest process of its family that it waited for (getrusage(2)).
+        """Bytes, after the end: its own, or those of the largest process it waited for (getrusage(2)).
 
-        A few MiB at least: those of the guardian, from which it was forked. None where nobody can say.
+        A few MiB at least: those of the guardian, from which it was forked. None if unknown.
         """
-        return self._ending.peak_rss if self._ending is not None else None
+        if self._ending is None:
+            return None
+        return self._ending.peak_rss
 
     def returncode(self) -> int | None:
-        """The exit code, or the negative signal number; None while it lives, and where nobody can say."""
+        """The exit code, or the negative signal number; None while it lives, and if unknown."""
         if self._ending is None and (self.pidfd < 0 or has_ended(self.pidfd)):
             self._ending = self._ask(self.pidfd)
-        return self._ending.returncode if self._ending is not None else None
+        if self._ending is None:
+            return None
+        return self._ending.returncode
 
     def wait(self) -> int | None:
-        """The same, once it has ended: `pidfd` is readable then. None where nobody can say."""
+        """Block until it has ended (`pidfd` is readable then); return as `returncode` does."""
         if self._ending is None and self.pidfd >= 0:
             has_ended(self.pidfd, limit_s=None)
         return self.returncode()
@@ -66,43 +78,46 @@ class Child:
 
 
 def has_ended(pidfd: int, limit_s: float | None = 0.0) -> bool:
-    """Whether the process of `pidfd` has ended, now or within `limit_s` seconds (None: however long it takes)."""
+    """Whether the process of `pidfd` ends within `limit_s` seconds (None: without a limit)."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(None if limit_s is None else max(0.0, limit_s) * 1000))
+    limit_ms = None if limit_s is None else max(0.0, limit_s) * 1000
+    return bool(poll.poll(limit_ms))
 
 
-def adopted_ending(pid: int, pidfd: int) -> Ending | None:
-    """How a process ended that has become our child, and was waited for now; None where it is not, or lives.
+def adopted_ending(pid: int, pidfd: int) -> ProcessEnding | None:
+    """Wait for a process that has become our child; None if it lives or is no child of ours.
 
-    `pidfd` (-1 where it is closed) makes sure that the child with this pid is the one that is meant.
+    `pidfd` (-1 if it is closed) makes sure that the child with this pid is the one that is meant.
     """
     try:
-        if (
-            pidfd >= 0
-            and os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-        ):
+        # WNOWAIT: only a look. os.wait4, which alone returns the memory used, takes no pidfd.
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        if pidfd >= 0 and os.waitid(os.P_PIDFD, pidfd, look) is None:
             return None
-        found, status, used = os.wait4(pid, os.WNOHANG)
+        waited, status, usage = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
-        return None if pidfd >= 0 else Ending()
-    if found == 0:
+        return None if pidfd >= 0 else ProcessEnding()
+    if waited == 0:
         return None
-    return Ending(returncode=os.waitstatus_to_exitcode(status), peak_rss=used.ru_maxrss * 1024)
+    returncode = os.waitstatus_to_exitcode(status)
+    return ProcessEnding(returncode=returncode, peak_rss=usage.ru_maxrss * 1024)
 
 
-def observed_ending(pid: int, pidfd: int) -> Ending:
-    """How a process ended whose parent does not say; nothing is known of its memory."""
+def observed_ending(pid: int, pidfd: int) -> ProcessEnding:
+    """How a process ended whose parent does not report it; its memory is unknown."""
     kin = look_up(pid)
-    return Ending(
-        returncode=exit_status(
-            pidfd, pid, kin.started if kin is not None and _is_still_there(pidfd) else -1
-        )
-    )
+    started = _NEVER_STARTED
+    if kin is not None and _is_still_there(pidfd):
+        started = kin.started
+    return ProcessEnding(returncode=exit_status(pidfd, pid, started))
 
 
 def _is_still_there(pidfd: int) -> bool:
-    """Whether nobody has waited for the process of `pidfd`, so that its pid is its own (pidfd_send_signal(2))."""
+    """Whether nobody has waited for the process of `pidfd`, so that its pid is its own.
+
+    pidfd_send_signal(2) with signal 0 finds a zombie, and no process that was reaped.
+    """
     try:
         signal.pidfd_send_signal(pidfd, 0)
     except ProcessLookupError:
@@ -113,7 +128,7 @@ def _is_still_there(pidfd: int) -> bool:
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL` for 9; `SIGRTMIN+1` and its like, which Python has no name for, by number."""
+    """`SIGKILL` for 9; `signal 35` for one that Python has no name for, as `SIGRTMIN+1`."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-_ASKING = (signal.SIGINT, signal.SIGTERM)
+_POLITE = (signal.SIGINT, signal.SIGTERM)
 
 
 class Kin(Struct, frozen=True, kw_only=True):
-    """One row of the process table: `pid` and `started` (clock ticks since boot) name a process for good."""
+    """One row of the process table.
+
+    `pid` and `started` (clock ticks since boot) together never name another process.
+    """
 
     pid: int
     parent: int
@@ -22,17 +25,17 @@ class Kin(Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What tells this process from a later one with the same pid."""
+        """What distinguishes this process from a later one with the same pid."""
         return self.pid, self.started
 
     @property
     def ended(self) -> bool:
-        """Whether it only waits to be reaped; a leader that left its other threads running does not."""
+        """Whether it only waits to be reaped. A leader whose other threads still run does not."""
         return self.state in {"Z", "X"} and self.threads <= 1
 
 
 def parse_stat(text: str) -> Kin:
-    """A line of /proc/PID/stat (proc_pid_stat(5)); the name may itself hold spaces and parentheses."""
+    """Parse /proc/PID/stat (proc_pid_stat(5)); the name may itself hold spaces and parentheses."""
     head, _, tail = text.rpartition(")")
     pid, _, name = head.partition(" (")
     fields = tail.split()
@@ -47,13 +50,13 @@ def parse_stat(text: str) -> Kin:
 
 
 def look_up(pid: int) -> Kin | None:
-    """The process that has `pid` now; None where there is none, or where /proc hides it (hidepid)."""
+    """The process that has `pid` now; None if there is none, or if /proc hides it (hidepid)."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     try:
-        # One plain read, because a GPU host has thousands of processes and stopping looks at all of them.
+        # One plain read: a GPU host has thousands of processes, and a stop looks at all of them.
         return parse_stat(os.read(descriptor, 4096).decode(errors="replace"))
     except ProcessLookupError:
         return None
@@ -62,35 +65,44 @@ def look_up(pid: int) -> Kin | None:
 
 
 def ignored_signals(pid: int) -> frozenset[signal.Signals]:
-    """The signals that a process ignores (SigIgn in /proc/PID/status, proc_pid_status(5)); none where it cannot be read."""
+    """Which of SIGINT and SIGTERM a process ignores; none if that cannot be read.
+
+    SigIgn in /proc/PID/status (proc_pid_status(5)).
+    """
+    mask = 0
     try:
-        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123 - as in read_table
-            mask = next(
-                (int(line.split()[1], 16) for line in file if line.startswith(b"SigIgn:")), 0
-            )
+        with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123 - as in read_table
+            for line in status:
+                if line.startswith(b"SigIgn:"):
+                    mask = int(line.split()[1], 16)
+                    break
     except OSError:
         return frozenset()
-    return frozenset(number for number in _ASKING if mask >> (number - 1) & 1)
+    return frozenset(number for number in _POLITE if mask >> (number - 1) & 1)
 
 
 def read_table() -> Iterator[Kin]:
-    """Every process that /proc shows; one that comes or goes meanwhile may be in it or not."""
-    for name in os.listdir("/proc"):  # noqa: PTH208 - a thousand Path objects cost more than the look itself
-        if name.isdigit() and (kin := look_up(int(name))):
+    """Every process in /proc; one that comes or goes meanwhile may be missing."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of Path objects
+        if not name.isdigit():
+            continue
+        kin = look_up(int(name))
+        if kin is not None:
             yield kin
 
 
 def descendants(
     table: Iterable[Kin], root: int, bystanders: frozenset[tuple[int, int]]
 ) -> tuple[Kin, ...]:
-    """Everything below `root` in `table`, parents first, without `bystanders` and what is below them."""
+    """Everything below `root` in `table`, parents first, without the families of `bystanders`."""
     children: dict[int, list[Kin]] = {}
     for kin in table:
         children.setdefault(kin.parent, []).append(kin)
-    found: list[Kin] = []
+    family: list[Kin] = []
     parents = [root]
     while parents:
-        below = [kin for kin in children.get(parents.pop(), ()) if kin.identity not in bystanders]
-        found += below
-        parents += [kin.pid for kin in below]
-    return tuple(found)
+        for kin in children.get(parents.pop(), ()):
+            if kin.identity not in bystanders:
+                family.append(kin)
+                parents.append(kin.pid)
+    return tuple(family)

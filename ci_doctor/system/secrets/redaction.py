@@ -1,208 +1,167 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files (`Redactor.file` only): takes secrets out of texts, command lines, reports and logs before others see them."""
+"""Pure. Takes secrets out of texts, command lines and reports before others see them."""
 
-import os
 import re
-import stat
-import tempfile
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ci_doctor.errors import UsageError
 from ci_doctor.model.report import Report
-from ci_doctor.system.secrets import patterns
-from ci_doctor.system.secrets.patterns import PLACEHOLDER
+from ci_doctor.system.secrets.patterns import (
+    PLACEHOLDER,
+    assignment,
+    hide_places,
+    name_pattern,
+    secret_values,
+)
+from ci_doctor.system.secrets.written_forms import to_bytes, written_forms
 
-_CHUNK = 1 << 20
+Span = tuple[int, int]
 
 
 class Redactor:
-    """Knows some secrets, and the names under which others would stand.
+    """Holds the values of some secrets, and the names under which others would stand.
 
-    A secret's value becomes `[redacted]` wherever it stands, in whatever form; what stands beside a name that means a
-    secret (`HF_TOKEN=…`, `--api-key …`, `Authorization: …`, `https://user:…@host`) does so too, known or not.
+    A secret's value becomes `[redacted]` wherever it stands, in whatever form. The same happens
+    to any value beside a name that means a secret: `HF_TOKEN=…`, `--api-key …`,
+    `Authorization: …`, `https://user:…@host`.
     """
 
     def __init__(self, secrets: Iterable[str], *, names: Iterable[str] = ()) -> None:
-        """`secrets` are values, `names` more name patterns with `*` and `?`. Values under six bytes hide by name only."""
-        known = {form for secret in secrets for form in patterns.forms(secret)}
-        self._forms = sorted(known, key=lambda form: (-len(form), form))
+        """`secrets` are values, `names` more name patterns with `*` and `?`.
+
+        Values under six bytes are hidden beside their names only.
+        """
+        forms: set[bytes] = set()
+        for secret in secrets:
+            forms.update(written_forms(secret))
+        # Longest first, so that `longest` is at hand; then by value, so that runs repeat.
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
         globs = tuple(sorted(names))
-        pattern = patterns.name_pattern(globs)
+        pattern = name_pattern(globs)
         self._more_names = bool(globs)
         self._name = re.compile(pattern, re.IGNORECASE)
-        self._assignment = patterns.assignment(pattern)
+        self._assignment = assignment(pattern)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], *extra: Mapping[str, str]) -> "Redactor":
-        """Take the secrets from `environ` and from `extra` mappings (a service's own variables), by the names of variables.
+        """Take the secrets from `environ` and `extra` (a service's own variables), by their names.
 
         BUILDKITE_REDACTED_VARS in `environ` adds patterns, comma-separated, to the built-in ones.
         """
-        globs = [glob.strip() for glob in environ.get("BUILDKITE_REDACTED_VARS", "").split(",")]
-        # A bare `*` would hide PATH and HOME, and with them everything.
-        globs = [glob for glob in globs if glob.strip("*?")]
-        name = re.compile(patterns.name_pattern(tuple(sorted(globs))), re.IGNORECASE)
-        secrets = [
-            value for mapping in (environ, *extra) for value in patterns.values(mapping, name)
-        ]
+        globs = []
+        for word in environ.get("BUILDKITE_REDACTED_VARS", "").split(","):
+            glob = word.strip()
+            # A bare `*` would hide PATH and HOME, and with them everything.
+            if glob.strip("*?"):
+                globs.append(glob)
+        name = re.compile(name_pattern(tuple(sorted(globs))), re.IGNORECASE)
+        secrets: list[str] = []
+        for mapping in (environ, *extra):
+            secrets += secret_values(mapping, name)
         return cls(secrets, names=globs)
 
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest form of a secret; 0 if there are no secrets."""
+        return len(self._forms[0]) if self._forms else 0
+
     def text(self, text: str) -> str:
-        """`text` without secrets. Its time is linear in the length of `text`."""
-        return patterns.hide_places(
-            self.without_values(text), self._assignment, more_names=self._more_names
-        )
+        """Return `text` without secrets. The time is linear in the length of `text`."""
+        hidden = self.without_values(text)
+        return hide_places(hidden, self._assignment, more_names=self._more_names)
 
     def argv(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """A command line without secrets, also where option and value are words of their own."""
+        """Return a command line without secrets, also if option and value are separate words."""
         words: list[str] = []
         after_secret_option = False
         for word in argv:
-            hidden = after_secret_option and not word.startswith("--")
-            words.append(PLACEHOLDER if hidden else self.text(word))
-            after_secret_option = (
-                word.startswith("--") and self._name.fullmatch(word[2:]) is not None
-            )
+            is_option = word.startswith("--")
+            if after_secret_option and not is_option:
+                words.append(PLACEHOLDER)
+            else:
+                words.append(self.text(word))
+            after_secret_option = is_option and self._is_secret_name(word[2:])
         return tuple(words)
 
     def report(self, report: Report) -> Report:
-        """`report` without secrets in any of its strings, names and values of `facts` included."""
+        """Return `report` without secrets in its strings, names and values of `facts` included."""
         changed: Report = self.value(report)
+        # The schema is no text: a secret that is a part of it would leave a report nobody reads.
         return replace(changed, schema=report.schema)
 
-    def file(self, path: Path) -> bool:
-        """Rewrite the file at `path` without the values of secrets; False, and untouched, where there are none.
-
-        Memory stays bounded however large it is; the new content replaces the old at once, with the same mode. Raises
-        UsageError where it is not a regular file or cannot be rewritten.
-        """
-        if not self._forms:
-            return False
-        try:
-            if not stat.S_ISREG(path.lstat().st_mode):
-                raise UsageError(
-                    f"cannot take secrets out of {path}: not a regular file",
-                    hint="give the log file itself",
-                )
-            with path.open("rb") as source:
-                spans = array(
-                    "Q", (edge for span in _merged(self._spans_in(source)) for edge in span)
-                )
-                if spans:
-                    _rewrite(path, source, spans)
-        except OSError as error:
-            raise UsageError(
-                f"cannot take secrets out of {path}: {error.strerror or error}",
-                hint="remove the file before anything uploads it",
-            ) from error
-        return bool(spans)
-
     def value(self, value: Any) -> Any:
-        """A JSON value or a tree of structs without secrets in any of its strings; what is no text stays as it is."""
+        """Return a JSON value or a tree of structs without secrets in any of its strings."""
         match value:
             case str() if not isinstance(value, Enum):
                 return self.text(value)
             case Struct():
-                return replace(
-                    value, **{name: self.value(field) for name, field in asdict(value).items()}
-                )
+                changed = {name: self.value(field) for name, field in asdict(value).items()}
+                return replace(value, **changed)
             case dict():
                 return {self.value(key): self._named(key, field) for key, field in value.items()}
-            case tuple() | list() if all(type(item) is str for item in value):
-                return type(value)(self.argv(value))  # in `facts` too a command line may lie
             case tuple() | list():
-                return type(value)(self.value(item) for item in value)
+                return type(value)(self._items(value))
             case _:
                 return value
 
-    def _named(self, name: Any, value: Any) -> Any:
-        if (
-            isinstance(name, str)
-            and isinstance(value, str)
-            and value
-            and self._name.fullmatch(name)
-        ):
-            return PLACEHOLDER
-        return self.value(value)
-
     def without_values(self, text: str) -> str:
-        """`text` without the values of known secrets; what merely stands beside a secret's name stays."""
-        content = text.encode("utf-8", "surrogatepass")
-        pieces, end = [], 0
-        for start, stop in _merged(iter(self._spans(content))):
-            pieces += [content[end:start], PLACEHOLDER.encode()]
-            end = stop
-        return (
-            b"".join([*pieces, content[end:]]).decode("utf-8", "surrogatepass") if pieces else text
-        )
+        """Return `text` without the values of known secrets.
 
-    def _spans(self, content: bytes) -> list[tuple[int, int]]:
-        """Where secrets stand in `content`, overlapping ones too, by their starts."""
-        spans = []
+        A value that only stands beside a secret's name stays.
+        """
+        content = to_bytes(text)
+        pieces: list[bytes] = []
+        end = 0
+        for start, stop in merged(self.spans(content)):
+            pieces.append(content[end:start])
+            pieces.append(PLACEHOLDER.encode())
+            end = stop
+        if not pieces:
+            return text
+        pieces.append(content[end:])
+        return b"".join(pieces).decode("utf-8", "surrogatepass")
+
+    def spans(self, content: bytes) -> list[Span]:
+        """Where secrets stand in `content` (start, stop), overlapping ones too, by their starts."""
+        spans: list[Span] = []
         for form in self._forms:
             start = content.find(form)
             while start >= 0:
                 spans.append((start, start + len(form)))
+                # Not from its end: a secret may overlap itself, and no piece of it may stay.
                 start = content.find(form, start + 1)
         return sorted(spans)
 
-    def _spans_in(self, source: IO[bytes]) -> Iterator[tuple[int, int]]:
-        """As `_spans`, of a whole file: each buffer begins with what a secret over the border would need."""
-        overlap = len(self._forms[0]) - 1
-        buffer, base = b"", 0
-        while chunk := source.read(_CHUNK):
-            buffer += chunk
-            keep = min(overlap, len(buffer))
-            border = len(buffer) - keep
-            yield from (
-                (base + start, base + stop) for start, stop in self._spans(buffer) if start < border
-            )
-            buffer, base = buffer[border:], base + border
-        yield from ((base + start, base + stop) for start, stop in self._spans(buffer))
+    def _is_secret_name(self, name: str) -> bool:
+        return self._name.fullmatch(name) is not None
+
+    def _items(self, items: Sequence[Any]) -> Sequence[Any]:
+        # A list of strings in `facts` may be a command line.
+        if all(type(item) is str for item in items):
+            return self.argv(items)
+        return [self.value(item) for item in items]
+
+    def _named(self, name: Any, value: Any) -> Any:
+        is_named = isinstance(name, str) and self._is_secret_name(name)
+        if is_named and value and isinstance(value, str):
+            return PLACEHOLDER
+        return self.value(value)
 
 
-def _merged(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def merged(spans: Iterable[Span]) -> Iterator[Span]:
     """Overlapping spans as one; `spans` come by their starts."""
-    current = next(spans, None)
-    if current is None:
-        return
+    current: Span | None = None
     for start, stop in spans:
-        if start < current[1]:
+        if current is None:
+            current = (start, stop)
+        elif start < current[1]:
             current = (current[0], max(current[1], stop))
         else:
             yield current
             current = (start, stop)
-    yield current
-
-
-def _rewrite(path: Path, source: IO[bytes], spans: Sequence[int]) -> None:
-    """Replace the file at `path` by `source` with the placeholder at each of `spans` (start, stop, start, stop …)."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as target:
-            source.seek(0)
-            for start, stop in zip(spans[::2], spans[1::2], strict=True):
-                _copy(source, target, start - source.tell())
-                target.write(PLACEHOLDER.encode())
-                source.seek(stop)
-            _copy(source, target, os.fstat(source.fileno()).st_size - source.tell())
-            target.flush()
-            os.fsync(target.fileno())
-        Path(temporary).chmod(stat.S_IMODE(path.stat().st_mode))
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _copy(source: IO[bytes], target: IO[bytes], count: int) -> None:
-    while count > 0 and (chunk := source.read(min(count, _CHUNK))):
-        target.write(chunk)
-        count -= len(chunk)
+    if current is not None:
+        yield current

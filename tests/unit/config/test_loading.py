@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ci_doctor.config.loading import Config, decode, find, load, path_in
-from ci_doctor.correctness.settings import CorrectnessSettings
-from ci_doctor.environment.determinism import Profile
-from ci_doctor.environment.settings import SetupEnvSettings
+from ci_doctor.config.loading import Config, find_config, load_config
 from ci_doctor.errors import ConfigError
-from ci_doctor.services.configured import service_specs
 
 
 @pytest.fixture(autouse=True)
@@ -19,17 +14,7 @@ def _work_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def own(text: str) -> Config:
     Path("ci-doctor.toml").write_text(text)
-    return load(None, Path.cwd())
-
-
-def setup_env(
-    config: Config, environ: dict[str, str] | None = None, **flags: Any
-) -> tuple[SetupEnvSettings, dict[str, str]]:
-    return decode(config, "setup-env", SetupEnvSettings, environ=environ or {}, flags=flags)
-
-
-def correctness(config: Config, environ: dict[str, str] | None = None) -> CorrectnessSettings:
-    return decode(config, "correctness", CorrectnessSettings, environ=environ or {}, flags={})[0]
+    return load_config(None, Path.cwd())
 
 
 class TestFinding:
@@ -37,14 +22,14 @@ class TestFinding:
         (tmp_path / "ci-doctor.toml").write_text("")
         inner = tmp_path / "a" / "b"
         inner.mkdir(parents=True)
-        assert find(inner) == tmp_path / "ci-doctor.toml"
+        assert find_config(inner) == tmp_path / "ci-doctor.toml"
         (tmp_path / "a" / "ci-doctor.toml").write_text("")
-        assert find(inner) == tmp_path / "a" / "ci-doctor.toml"
+        assert find_config(inner) == tmp_path / "a" / "ci-doctor.toml"
 
     def test_no_further_than_the_repositorys_root(self, tmp_path: Path) -> None:
         (tmp_path / "ci-doctor.toml").write_text("")
         (tmp_path / "repository" / ".git").mkdir(parents=True)
-        assert find(tmp_path / "repository") is None
+        assert find_config(tmp_path / "repository") is None
 
     @pytest.mark.parametrize(
         ("text", "ours"),
@@ -63,74 +48,15 @@ class TestFinding:
     ) -> None:
         Path("pyproject.toml").write_text(f"[build-system]\n{text}\n")
         (tmp_path / ".git").mkdir()
-        assert (find(tmp_path) is not None) == ours
+        assert (find_config(tmp_path) is not None) == ours
 
-    def test_where_there_is_none_the_defaults_hold(self, tmp_path: Path) -> None:
+    def test_without_any_the_configuration_is_empty(self, tmp_path: Path) -> None:
         (tmp_path / ".git").mkdir()
-        settings, origins = setup_env(load(None, tmp_path))
-        assert settings == SetupEnvSettings()
-        assert set(origins.values()) == {"default"}
+        assert load_config(None, tmp_path) == Config(path=None, tables={})
 
 
-class TestPlaces:
-    """Errors name the file, the line and the nearest key."""
-
-    @pytest.mark.parametrize(
-        ("text", "where", "hint"),
-        [
-            (
-                "[setup-env]\nprojects = ['.']\nprojets = []\n",
-                "ci-doctor.toml:3: unknown key `projets`",
-                "`projects`",
-            ),
-            (
-                "\n[setup-env]\n'determinsm' = 'off'\n",
-                "ci-doctor.toml:3: unknown key `determinsm`",
-                "`determinism`",
-            ),
-            (
-                "setup-env = { preloads = [] }\n",
-                "ci-doctor.toml:1: unknown key `preloads`",
-                "`preload`",
-            ),
-            (
-                "setup-env.allow_falback = true\n",
-                "ci-doctor.toml:1: unknown key `allow_falback`",
-                "`allow_fallback`",
-            ),
-            (
-                "[setup-env]\nprojects = [\n  '.',\n  1,\n]\n",
-                "ci-doctor.toml:4: projects.1: expected `str`",
-                "",
-            ),
-            (
-                "[setup-env]\nallow_fallback = 1\n",
-                "ci-doctor.toml:2: allow_fallback: expected `bool`, got `int`",
-                "",
-            ),
-            (
-                "[setup-env]\ndeterminism = 'of'\n",
-                "ci-doctor.toml:2: determinism: invalid enum value 'of'",
-                "",
-            ),
-        ],
-    )
-    def test_in_our_own_file(self, text: str, where: str, hint: str) -> None:
-        with pytest.raises(ConfigError) as caught:
-            setup_env(own(text))
-        line = where.replace(
-            ":4:", ":2:"
-        )  # a value in an array: the line where its statement begins
-        assert caught.value.message.startswith(line), caught.value.message
-        assert caught.value.hint
-        assert hint in caught.value.hint
-
-    def test_in_a_pyproject(self) -> None:
-        Path("pyproject.toml").write_text(
-            "[project]\nname = 'x'\n\n[tool.ci-doctor.setup-env]\nprojetcs = []\n"
-        )
-        with pytest.raises(ConfigError, match=r"^pyproject\.toml:5: unknown key `projetcs`"):
-            setup_env(load(None, Path.cwd()))
+class TestErrors:
+    """Errors name the file and the line."""
 
     @pytest.mark.parametrize(
         ("text", "message", "hint"),
@@ -165,31 +91,7 @@ class TestPlaces:
     def test_of_a_pyproject_whose_table_is_none(self, text: str) -> None:
         Path("pyproject.toml").write_text(text)
         with pytest.raises(ConfigError, match="must be a table"):
-            load(Path("pyproject.toml"), Path.cwd())
-
-    def test_in_nested_tables_inline_tables_and_arrays_of_tables(self) -> None:
-        text = (
-            "[correctness.candidate]\ncommand = 'x'\n\n"
-            "[[correctness.candidate.proof]]\nmetric = 'a'\n\n"
-            "[[correctness.candidate.proof]]\nmetric = 'b'\nabov = 1\n"
-        )
-        with pytest.raises(ConfigError) as caught:
-            correctness(own(text))
-        assert caught.value.message == "ci-doctor.toml:9: unknown key `abov`"
-        assert caught.value.hint == "did you mean `above`?"
-        with pytest.raises(ConfigError, match=r"^ci-doctor\.toml:2: unknown key `envi`"):
-            correctness(own("[correctness]\nbaseline = { command = 'x', envi = {} }\n"))
-        with pytest.raises(
-            ConfigError,
-            match=r"^ci-doctor\.toml:3: baseline\.env \(one of its values\): expected `str`",
-        ):
-            correctness(own("[correctness.baseline]\ncommand = 'x'\nenv = { PORT = 80 }\n"))
-
-    def test_in_a_quoted_name_with_a_dot(self) -> None:
-        config = own('[services.a]\ncommand = "x"\n[services."b.c"]\ncommand = "x"\nredy = "/"\n')
-        with pytest.raises(ConfigError) as caught:
-            service_specs(config)
-        assert caught.value.message == "ci-doctor.toml:5: unknown key `redy`"
+            load_config(Path("pyproject.toml"), Path.cwd())
 
     @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"a = 1\0"])
     def test_of_a_file_that_cannot_be_read(self, content: bytes | None, tmp_path: Path) -> None:
@@ -197,100 +99,8 @@ class TestPlaces:
         if content is not None:
             path.write_bytes(content)
         with pytest.raises(ConfigError, match=r"c\.toml"):
-            load(path, tmp_path)
+            load_config(path, tmp_path)
 
     def test_of_a_directory(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot be read"):
-            load(tmp_path, tmp_path)
-
-
-class TestPrecedence:
-    VARIABLE = "CI_DOCTOR_SETUP_ENV_DETERMINISM"
-
-    def test_flags_win_over_the_environment_and_that_over_the_file(self) -> None:
-        config = own("[setup-env]\ndeterminism = 'off'\n")
-        environ = {self.VARIABLE: "default"}
-        assert setup_env(config)[0].determinism is Profile.OFF
-        assert setup_env(config, environ)[0].determinism is Profile.DEFAULT
-        assert setup_env(config, environ, determinism="strict")[0].determinism is Profile.STRICT
-
-    def test_origins_say_which_won(self) -> None:
-        config = own("[setup-env]\ndeterminism = 'off'\nprojects = ['a']\npreload = ['x=y']\n")
-        _, origins = setup_env(config, {"CI_DOCTOR_SETUP_ENV_PROJECTS": '["b"]'}, preload=("z=y",))
-        assert origins == {
-            "projects": "environment CI_DOCTOR_SETUP_ENV_PROJECTS",
-            "pythons": "default",
-            "venvs": "default",
-            "determinism": "ci-doctor.toml:2",
-            "preload": "flag --preload",
-            "allow_fallback": "default",
-        }
-
-    def test_a_flag_that_was_not_given_does_not_count(self) -> None:
-        config = own("[setup-env]\nprojects = ['a']\nallow_fallback = true\n")
-        settings, _ = setup_env(config, projects=(), allow_fallback=None)
-        assert (settings.projects, settings.allow_fallback) == (("a",), True)
-
-    @pytest.mark.parametrize(
-        ("text", "value"), [("1", True), ("true", True), ("0", False), ("false", False)]
-    )
-    def test_a_switch_in_the_environment(self, text: str, value: bool) -> None:
-        assert (
-            setup_env(own(""), {"CI_DOCTOR_SETUP_ENV_ALLOW_FALLBACK": text})[0].allow_fallback
-            is value
-        )
-
-    def test_numbers_and_words_in_the_environment(self) -> None:
-        found = correctness(
-            own(""),
-            {
-                "CI_DOCTOR_CORRECTNESS_RETRIES": "7",
-                "CI_DOCTOR_CORRECTNESS_REQUESTS": "123",
-                "CI_DOCTOR_CORRECTNESS_BASELINE": '{"command": "x"}',
-                "CI_DOCTOR_CORRECTNESS_READY": "",
-            },
-        )
-        assert (found.retries, found.requests, found.ready) == (7, "123", None)
-        assert found.baseline is not None
-        assert found.baseline.command == "x"
-
-    @pytest.mark.parametrize(
-        ("name", "text"),
-        [
-            ("CORRECTNESS_RETRIES", "0"),
-            ("CORRECTNESS_RETRIES", "many"),
-            ("CORRECTNESS_BASELINE", '{"comand": "x"}'),
-            ("CORRECTNESS_BASELINE", "{"),
-        ],
-    )
-    def test_what_is_wrong_in_the_environment_is_named_by_its_variable(
-        self, name: str, text: str
-    ) -> None:
-        with pytest.raises(ConfigError, match=f"^environment CI_DOCTOR_{name}") as caught:
-            correctness(own("[correctness]\nretries = 2\n"), {f"CI_DOCTOR_{name}": text})
-        assert caught.value.hint
-
-    def test_a_list_in_the_environment_is_json(self) -> None:
-        with pytest.raises(ConfigError) as caught:
-            setup_env(own(""), {"CI_DOCTOR_SETUP_ENV_PRELOAD": "a=b"})
-        assert caught.value.hint == 'write a JSON array, such as ["a", "b"]'
-
-
-@pytest.mark.parametrize(
-    "name", ["ci-doctor.toml", "default.toml", "flags.toml", "environment.toml"]
-)
-def test_a_path_in_a_file_is_relative_to_that_file(name: str, tmp_path: Path) -> None:
-    (tmp_path / "below").mkdir()
-    path = tmp_path / "below" / name
-    path.write_text("[setup-env]\nprojects = ['p', '/absolute']\n")
-    for config in (load(path, tmp_path), load(Path("below") / name, tmp_path)):
-        settings, origins = setup_env(config)
-        placed = [path_in(config, origins["projects"], text) for text in settings.projects]
-        assert placed == [tmp_path / "below" / "p", Path("/absolute")]
-
-
-@pytest.mark.parametrize(
-    "origin", ["default", "flag --projects", "environment CI_DOCTOR_SETUP_ENV_PROJECTS"]
-)
-def test_any_other_path_is_relative_to_where_we_are(origin: str) -> None:
-    assert path_in(own(""), origin, "p") == Path("p")
+            load_config(tmp_path, tmp_path)

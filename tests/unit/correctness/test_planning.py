@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.config import loading as config
-from ci_doctor.config.loading import seconds_above_zero
+from ci_doctor.config.decoding import seconds_above_zero
+from ci_doctor.config.loading import load_config
 from ci_doctor.correctness.planning import (
     budget_of,
     determinism_findings,
@@ -41,7 +41,7 @@ def planned(
     **flags: object,
 ) -> Plan:
     (directory / "ci-doctor.toml").write_text(text)
-    loaded = config.load(directory / "ci-doctor.toml", directory)
+    loaded = load_config(directory / "ci-doctor.toml", directory)
     none: dict[Arm, str | None] = dict.fromkeys(Arm)
     settings, _ = read_settings(loaded, environment, flags, {**none, **(commands or {})}, variables)
     request = Request(id="r0", path="/", body={}, line=1)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hazards, processes and runs as values, for the tests of what is made of them."""
+"""Hazards, processes, runs and investigations as values, for the tests of what is made of them."""
 
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, Import, Kind
-from ci_doctor.imports.confirm.delays import Hold
-from ci_doctor.imports.confirm.run import HeldRun
-from ci_doctor.imports.record.events import Event, Site
-from ci_doctor.imports.record.run import Recorded
-from ci_doctor.imports.record.trace import Process
-from ci_doctor.imports.report.remedy import Remedy
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, Import
+from ci_doctor.imports.confirm.delays import Hold, grouped
+from ci_doctor.imports.confirm.run import Confirmation, HeldRun
+from ci_doctor.imports.confirm.standing import judge
+from ci_doctor.imports.investigation import Investigation
+from ci_doctor.imports.record.events import HeldImport, ImportEvent, Site
+from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 
 
 def an_import(thread: str, name: str, line: int) -> Import:
@@ -18,7 +18,7 @@ def an_import(thread: str, name: str, line: int) -> Import:
     return Import(thread=thread, name=name, site=site, chain=(site,), began_ns=0, ended_ns=1)
 
 
-def a_hazard(kind: Kind = Kind.REPLACED, *modules: str, **fields: Any) -> Hazard:
+def a_hazard(kind: HazardKind = HazardKind.REPLACED, *modules: str, **fields: Any) -> Hazard:
     names = modules or ("lazy",)
     known = {
         "closeness": Closeness.LATENT,
@@ -27,13 +27,12 @@ def a_hazard(kind: Kind = Kind.REPLACED, *modules: str, **fields: Any) -> Hazard
         "second": an_import("MainThread", names[-1], 9),
         "margin_ns": 50_000_000,
         "pair": (names[0], names[-1]) if len(names) > 1 else None,
-        "remedy": Remedy(rule=None, move="import it first", text="import it first"),
         "detail": "50 ms apart",
     }
     return Hazard(kind=kind, modules=names, **{**known, **fields})
 
 
-def a_process(*events: Event, **fields: Any) -> Process:
+def a_process(*events: ImportEvent, **fields: Any) -> RecordedProcess:
     known = {
         "pid": 1,
         "parent_pid": 0,
@@ -45,16 +44,16 @@ def a_process(*events: Event, **fields: Any) -> Process:
         "started_ns": 0,
         "threads": {},
     }
-    return Process(events=events, **{**known, **fields})
+    return RecordedProcess(events=events, **{**known, **fields})
 
 
-def a_run(*processes: Process, **fields: Any) -> Recorded:
+def a_run(*processes: RecordedProcess, **fields: Any) -> RecordedRun:
     known = {"exit_code": 0, "signal": None, "duration_s": 1.0}
-    return Recorded(processes=processes, **{**known, **fields})
+    return RecordedRun(processes=processes, **{**known, **fields})
 
 
 def a_held_run(
-    *processes: Process, number: int = 1, limit_s: float = 2.0, **fields: Any
+    *processes: RecordedProcess, number: int = 1, limit_s: float = 2.0, **fields: Any
 ) -> HeldRun:
     return HeldRun(
         number=number,
@@ -63,3 +62,23 @@ def a_held_run(
         output=Path("held.stdout"),
         error=Path("held.stderr"),
     )
+
+
+def an_investigation(
+    *hazards: Hazard, confirmed: tuple[Any, ...] | None = None, **fields: Any
+) -> Investigation:
+    """`confirmed`: for each group the runs that were made, and the one in which it fired."""
+    groups = grouped(hazards)
+    made = tuple(
+        Confirmation(candidate=group, runs=runs, fired_in=fired_in)
+        for group, (runs, fired_in) in zip(groups, confirmed or (), strict=False)
+    )
+    judged = judge(groups, made, confirming=confirmed is not None)
+    known = {"recorded": a_run(a_process()), "confirming": confirmed is not None}
+    return Investigation(judged=judged, **{**known, **fields})
+
+
+NOT_MET = a_process(HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=False))
+MET = a_process(HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=True))
+FIRED = a_hazard(closeness=Closeness.FIRED)
+RUN = a_held_run(NOT_MET)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the text of a trace, an event at a time, as the recorder writes it."""
 
-from ci_doctor.imports.record.trace import Process, read_trace
+from ci_doctor.imports.analyse.hazard import Hazard
+from ci_doctor.imports.analyse.hazards import find_hazards
+from ci_doctor.imports.record.recorded import RecordedProcess
+from ci_doctor.imports.record.trace import read_trace
 
 MS = 1_000_000
 
@@ -87,8 +90,33 @@ class Trace:
         lines = [*self.lines, repr(("exit", self.now + MS))] if exited else self.lines
         return "\n".join(lines) + "\n"
 
-    def process(self) -> Process:
+    def process(self) -> RecordedProcess:
         """As it is read."""
         process = read_trace(self.text())
         assert process is not None
         return process
+
+
+def only_hazard(trace: Trace) -> Hazard:
+    """The one hazard that is found in it."""
+    hazards = find_hazards(trace.process()).hazards
+    assert len(hazards) == 1, hazards
+    return hazards[0]
+
+
+def cycle(foreground: str, *, gate: bool = False) -> Trace:
+    """A thread imports a, which imports b, which imports a; then the main one `foreground`."""
+    trace = Trace()
+    trace.background()
+    if gate:
+        trace.ask(1, "gate")
+        trace.begin(1, "gate")
+    trace.ask(1, "a")
+    trace.begin(1, "a")
+    trace.ask(1, "b")
+    trace.begin(1, "b")
+    trace.ask(1, "a")
+    for _ in range(2 + gate):
+        trace.end(1)
+    trace.ask(0, foreground)
+    return trace

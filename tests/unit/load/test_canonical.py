@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.load.canonical import NotAnAnswerError, canonicalise, encode, text_of
+from ci_doctor.load.canonical import canonicalise, encode, text_of
+from ci_doctor.load.choices import NotAnAnswerError
 
 COMPLETION: dict[str, Any] = {
     "id": "cmpl-1",
@@ -120,11 +121,11 @@ def test_a_tool_calls_id_is_random_its_name_and_raw_arguments_are_not() -> None:
 
 def test_what_was_asked_is_told_apart_from_what_was_said() -> None:
     answer = canonicalise(changed(COMPLETION))
-    assert answer.asked == {"model": "tiny", "prompt_tokens": 3}
+    assert answer.prompt_facts == {"model": "tiny", "prompt_tokens": 3}
     assert answer.meta["id"] == "cmpl-1"
     assert answer.meta["usage"]["prompt_tokens_details"] == {"cached_tokens": 0}
     in_a_choice = canonicalise(with_choice(prompt_token_ids=[1, 2, 3]))
-    assert in_a_choice.asked["prompt_token_ids"] == [None, [1, 2, 3]]
+    assert in_a_choice.prompt_facts["prompt_token_ids"] == [None, [1, 2, 3]]
     assert in_a_choice.digest == answer.digest
 
 

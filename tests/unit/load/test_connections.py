@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import json
-import resource
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpcore
 import httpx
 import pytest
 
-from ci_doctor.errors import InfraError
 from ci_doctor.load.sending import Reply, Sender, send_all
 from tests.support.canned_server import CannedServer, http, requests
 
@@ -75,34 +74,6 @@ def test_nobody_listens() -> None:
     assert reply.status is None
 
 
-def test_a_name_is_resolved_and_every_address_of_it_is_tried() -> None:
-    async def run() -> list[Reply]:
-        async with CannedServer(ANSWER).running() as url:
-            return await sent(url.replace("127.0.0.1", "localhost"))
-
-    (reply,) = asyncio.run(run())
-    assert reply.error is None
-
-
-def test_a_name_that_is_none_is_an_error_of_the_connection() -> None:
-    (reply,) = asyncio.run(sent("http://nobody.invalid:1"))
-    assert str(reply.error).startswith("ConnectError: ")
-
-
-@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
-def test_an_ipv6_literal_needs_no_resolver() -> None:
-    async def run() -> list[Reply]:
-        try:
-            server = await asyncio.start_server(CannedServer(ANSWER).serve, "::1", 0)
-        except OSError:
-            pytest.skip("no IPv6 address")
-        async with server:
-            return await sent(f"http://[::1]:{server.sockets[0].getsockname()[1]}")
-
-    (reply,) = asyncio.run(run())
-    assert reply.error is None
-
-
 def test_a_base_with_a_path_is_kept() -> None:
     seen = []
 
@@ -119,42 +90,6 @@ def test_a_base_with_a_path_is_kept() -> None:
     assert seen == [b"POST /base/v1/completions HTTP/1.1\r\n"]
 
 
-def test_a_server_that_accepts_late_is_waited_for() -> None:
-    """A full backlog: the attempt to connect goes on in the background."""
-
-    async def run() -> list[Reply]:
-        with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            with socket.create_connection(listener.getsockname()) as first:
-                sending = asyncio.create_task(sent(url, 4))
-                await asyncio.sleep(0)
-                listener.setblocking(False)
-                async with await asyncio.start_server(
-                    CannedServer(ANSWER).serve, sock=listener.dup()
-                ):
-                    replies = await sending
-                    first.close()  # from 3.12 on a server waits for its handlers to end
-                    return replies
-
-    assert [reply.error for reply in asyncio.run(run())] == [None] * 4
-
-
-def test_without_file_descriptors_it_is_our_own_trouble() -> None:
-    async def run() -> None:
-        async with CannedServer(ANSWER).running() as url:
-            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-            with socket.socket() as highest:
-                free = highest.fileno()
-            resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
-            try:
-                await sent(url)
-            finally:
-                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-
-    with pytest.raises(InfraError, match="open no more files"):
-        asyncio.run(run())
-
-
 def test_a_server_behind_tls_is_still_reached_by_the_usual_transport() -> None:
     async def run() -> None:
         client = Sender(base_url="https://127.0.0.1:1").client()
@@ -163,3 +98,37 @@ def test_a_server_behind_tls_is_still_reached_by_the_usual_transport() -> None:
                 await client.get("/")
 
     asyncio.run(run())
+
+
+def test_no_request_goes_through_a_pool_of_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool looks through all its connections twice a request, and is slow with many."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a pool was made")
+
+    monkeypatch.setattr(httpcore.AsyncConnectionPool, "__init__", refuse)
+
+    async def run() -> list[Reply]:
+        async with CannedServer(ANSWER).running() as url:
+            return await sent(url)
+
+    (reply,) = asyncio.run(run())
+    assert reply.error is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (b"", "RemoteProtocolError: Server disconnected"),
+        (b"nonsense\r\n\r\n", "RemoteProtocolError: "),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi", "RemoteProtocolError: peer closed"),
+    ],
+    ids=["nothing", "no HTTP", "a body cut off"],
+)
+def test_an_error_of_httpcore_has_the_name_that_httpx_gives_it(reply: bytes, error: str) -> None:
+    async def run() -> list[Reply]:
+        async with CannedServer(reply).running() as url:
+            return await sent(url)
+
+    (kept,) = asyncio.run(run())
+    assert str(kept.error).startswith(error)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.load.event_stream import Event, events, is_event_stream
+from ci_doctor.load.event_stream import StreamEvent, events, is_event_stream
 
 
 def data(body: bytes) -> list[str]:
@@ -33,8 +33,8 @@ def test_events_are_those_of_the_standard(body: bytes, expected: list[str]) -> N
 
 def test_the_name_of_an_event_holds_for_one() -> None:
     assert list(events(b"event: error\ndata: a\n\ndata: b\n\n")) == [
-        Event(name="error", data="a"),
-        Event(name="message", data="b"),
+        StreamEvent(name="error", data="a"),
+        StreamEvent(name="message", data="b"),
     ]
 
 

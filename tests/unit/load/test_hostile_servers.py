@@ -206,7 +206,7 @@ def test_another_prompts_answer_tells_it_by_its_prompt() -> None:
     assert mine is not None
     assert other is not None
     assert mine.digest == other.digest
-    assert mine.asked != other.asked
+    assert mine.prompt_facts != other.prompt_facts
 
 
 def test_a_wrong_count_is_another_answer() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.load.logprobs import as_float32, told
+from ci_doctor.load.logprobs import as_float32, comparable
 
 TENTH = 0.10000000149011612
 
@@ -62,8 +62,10 @@ def test_log_probabilities_are_float32_and_other_numbers_are_left(
     "value", [None, {}, [], {"content": None}, {"content": [], "refusal": None}]
 )
 def test_what_tells_nothing_is_none(value: Any) -> None:
-    assert told(value) is None
+    assert comparable(value) is None
 
 
 def test_a_gap_inside_a_list_is_told() -> None:
-    assert told({"token_logprobs": [None], "top_logprobs": None}) == {"token_logprobs": [None]}
+    assert comparable({"token_logprobs": [None], "top_logprobs": None}) == {
+        "token_logprobs": [None]
+    }

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.load.canonical import Canonical, NotAnAnswerError, canonicalise
+from ci_doctor.load.canonical import Canonical, canonicalise
+from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.streamed import canonicalise_stream
 from tests.support.growth import assert_linear
 from tests.unit.load.streams import HEAD, USAGE, chats, completions, event, stream
@@ -31,7 +32,7 @@ def test_an_answer_is_the_same_streamed_and_in_one_piece(answer: Answer, end: st
     other = canonicalise_stream(stream(chunks, end=end), len(whole["choices"]))
     assert one.output == other.output
     assert one.digest == other.digest
-    assert (one.asked, one.empty, one.meta) == (other.asked, other.empty, other.meta)
+    assert (one.prompt_facts, one.empty, one.meta) == (other.prompt_facts, other.empty, other.meta)
 
 
 @settings(max_examples=60, deadline=None)
@@ -112,7 +113,7 @@ def test_usage_is_the_last_that_was_told() -> None:
         {**LAST, "usage": {"completion_tokens": 1}}, {**HEAD, "choices": [], "usage": USAGE}
     )
     assert answer.output["completion_tokens"] == 4
-    assert answer.asked["prompt_tokens"] == 3
+    assert answer.prompt_facts["prompt_tokens"] == 3
 
 
 def test_without_usage_the_tokens_are_counted_where_all_are_told() -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in other interpreters: notes the start of a Python that will not be recorded, by its options or its environment."""
+"""Runs in other interpreters: records each start of a Python whose imports will not be recorded.
+
+Its options or its environment keep the recorder out.
+"""
 
 import sys
 from os import environ
@@ -12,25 +15,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Where an audit event has the arguments and the environment of a new process (docs.python.org/3/library/audit_events.html).
+# The positions of a new process's arguments and environment in the values of an audit event
+# (docs.python.org/3/library/audit_events.html).
 STARTS = {
     "subprocess.Popen": (1, 3),
     "os.exec": (1, 2),
     "os.posix_spawn": (1, 2),
     "os.system": (0, None),
 }
-ISOLATING = "IES"
-LAST = "cm"
+ISOLATING = "IES"  # PYTHONPATH is not read, or site not run
+LAST = "cm"  # what follows belongs to the program
 WITH_VALUE = "WX"
 CLEANING = ("-", "-i", "--ignore-environment")
-FOLDER = str(getattr(sys.modules.get("sitecustomize"), "__file__", "")).rpartition("/")[
-    0
-]  # where ours lies
-last: "list[str]" = []
+# The folder of the sitecustomize that loaded this: it must be on a child's PYTHONPATH.
+FOLDER = str(getattr(sys.modules.get("sitecustomize"), "__file__", "")).rpartition("/")[0]
+last: "list[str]" = []  # the newest command line that was recorded
 
 
 def on_audit(name: str, values: "tuple[Any, ...]") -> None:
-    """The audit hook: everything but the start of a process passes at once."""
+    """The audit hook: returns at once, unless a process starts."""
     if name in STARTS:
         arguments, environment = STARTS[name]
         try:
@@ -40,21 +43,26 @@ def on_audit(name: str, values: "tuple[Any, ...]") -> None:
 
 
 def note(arguments: "Any", environment: "Any") -> None:
-    """Record the new process if it is a Python that escapes. It has our environment, as it is now, where it is given none."""
-    words = (
-        text(arguments).split()
-        if isinstance(arguments, (str, bytes))
-        else [text(word) for word in arguments]
-    )
+    """Record the new process if it is a Python that escapes.
+
+    Without an environment of its own it has ours, as it is now.
+    """
+    if isinstance(arguments, (str, bytes)):
+        words = text(arguments).split()
+    else:
+        words = [text(word) for word in arguments]
     if len(words) > 2 and words[1] == "-c" and words[0].endswith("sh"):
         words = words[2].split()
-    starts = [index for index, word in enumerate(words) if is_python(word)]
-    if not starts:
+    start = 0
+    while start < len(words) and not is_python(words[start]):
+        start += 1
+    if start == len(words):
         return
-    why = isolation(words[starts[0] + 1 :]) or lost(
-        words[: starts[0]], environ if environment is None else environment
-    )
-    if why is not None and words != last:  # subprocess tells twice: of itself, and of posix_spawn
+    if environment is None:
+        environment = environ
+    why = isolation(words[start + 1 :]) or lost(words[:start], environment)
+    # subprocess raises two audit events for one start: its own and that of posix_spawn.
+    if why is not None and words != last:
         last[:] = words
         record("escape", monotonic_ns(), thread.number, tuple(words), why)
         process.write()
@@ -67,7 +75,7 @@ def is_python(word: str) -> bool:
 
 
 def isolation(options: "list[str]") -> "str | None":
-    """The first of the options after which PYTHONPATH is not read, or site not run."""
+    """The first option that keeps the recorder out; None without one."""
     skip = False
     for word in options:
         if skip:
@@ -87,15 +95,18 @@ def isolation(options: "list[str]") -> "str | None":
 
 
 def lost(before: "list[str]", environment: "Any") -> "str | None":
-    """Why a new process does not find the recorder in its environment, of which `before` is left: what starts the Python."""
+    """Why a new process does not find the recorder by its environment; None if it does.
+
+    before: the words of the command line before the Python, such as `env -i`.
+    """
     program = before[0].rpartition("/")[2] if before else ""
     if program == "sudo" or (program == "env" and any(word in CLEANING for word in before)):
         return "clean environment"
     # The audit event of subprocess has a mapping, those of the others may have one of bytes.
-    known = {text(name): text(environment[name]) for name in environment}
-    if "CI_DOCTOR_INJECT" not in known:
+    variables = {text(name): text(environment[name]) for name in environment}
+    if "CI_DOCTOR_INJECT" not in variables:
         return "clean environment"
-    if FOLDER and FOLDER not in known.get("PYTHONPATH", "").split(":"):
+    if FOLDER and FOLDER not in variables.get("PYTHONPATH", "").split(":"):
         return "PYTHONPATH of its own"
     return None
 
@@ -106,7 +117,7 @@ def text(word: "Any") -> str:
 
 
 def of_spawning(util: "Any") -> None:
-    """`multiprocessing` starts its processes by a way that no audit event tells of."""
+    """`multiprocessing` starts its processes by a C function that raises no audit event."""
 
     def noting(original: "Any") -> "Any":
         def spawnv_passfds(path: "Any", arguments: "Any", descriptors: "Any") -> "Any":

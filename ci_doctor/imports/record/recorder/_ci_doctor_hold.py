@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in other interpreters: delays one import, so that a race which is possible does happen.
+"""Runs in other interpreters: delays one import, so that a possible race does happen.
 
-This is active testing, after TSVD (Li et al., SOSP 2019).
-CI_DOCTOR_IMPORT_RACE_HOLD is `MODE X Y LIMIT`, with the limit in seconds. A delay only makes an order of threads happen that
-could have happened by itself: no thread is ever stopped for longer than the limit, and each delay is made once.
+This is active testing, after TSVD (Li et al., SOSP 2019). CI_DOCTOR_IMPORT_RACE_HOLD is
+`MODE X Y LIMIT`, the limit in seconds. A delay only produces an order of threads that could have
+come about by itself: no thread stops for longer than the limit, and each delay is made once.
 
-- `exec X -`: the code of X waits, when X is in sys.modules, until another thread's import statement asks for X. One that
-  asks too early waits for that moment.
-- `together X Y`: who is about to lock Y while it holds X waits until another thread holds Y; and the other way round.
-- `late X Y`: besides, who is about to lock X and does not hold Y waits until another thread, which holds Y, is about to.
+- `exec X -`: once X is in sys.modules, its code waits until another thread's import statement
+  requests X. A statement that requests it too early waits for that moment.
+- `together X Y`: a thread that holds X and is about to lock Y waits until another thread holds Y,
+  and the other way round.
+- `late X Y`: in addition, a thread that is about to lock X and does not hold Y waits until another
+  thread, which holds Y, is about to lock X.
 """
 
 import sys
@@ -27,12 +29,12 @@ is_on = False
 done: "set[str]" = set()  # the delays that were made
 holders: "dict[str, list[int]]" = {}  # threads that hold the lock of X or Y
 about: "set[int]" = set()  # threads that hold Y and are about to lock X
-asking: "set[int]" = set()  # threads whose import statement has asked for X while it waited
-waiting: "list[tuple[Any, Any]]" = []  # (condition, lock that is released when it is true)
+asking: "set[int]" = set()  # threads whose import statement requested X during the delay
+waiting: "list[tuple[Any, Any]]" = []  # (condition, lock to release once it is true)
 
 
 def read(text: str) -> None:
-    """Take the hold that `text` describes; none where it cannot be read."""
+    """Set the hold that `text` describes; none if it cannot be read."""
     global mode, first, second, limit_s, is_on
     words = text.split()
     if len(words) == 4:
@@ -41,7 +43,7 @@ def read(text: str) -> None:
 
 
 def wait_until(part: str, name: str, condition: "Any") -> None:
-    """Wait until `condition` is true of the other threads, at most the limit, and once for each `part`."""
+    """Wait until the other threads fulfil `condition`, at most the limit, once for each `part`."""
     if part in done:
         return
     done.add(part)
@@ -57,21 +59,19 @@ def wait_until(part: str, name: str, condition: "Any") -> None:
 
 
 def before_statement(name: str) -> None:
-    """This thread's import statement asks for `name`: too early for X is when another thread has its lock, and its code does not run.
+    """This thread's import statement requests `name`.
 
-    It would look at `sys.modules` after it has waited, and be safe by chance.
+    It is too early for X if another thread holds the lock of X and its code does not run yet. X is
+    not in `sys.modules` then, so the statement would take it from there after the wait, and be safe
+    by chance.
     """
-    if (
-        mode == "exec"
-        and name == first
-        and "exec" not in done
-        and others(holders.get(first, ()), get_ident())
-    ):
+    is_x = mode == "exec" and name == first
+    if is_x and "exec" not in done and others(holders.get(first, ()), get_ident()):
         wait_until("early", name, lambda: "exec" in done)
 
 
 def look() -> None:
-    """Something has changed: let go on whoever waited for it."""
+    """Something has changed: release the threads whose condition is true now."""
     for condition, gate in waiting.copy():
         if gate.locked() and condition():
             try:
@@ -115,7 +115,7 @@ def after_release(name: str) -> None:
 
 
 def others(threads: "Any", me: int) -> bool:
-    """Whether one of `threads` is another than `me`."""
+    """Whether one of `threads` is not `me`."""
     return any(ident != me for ident in tuple(threads))
 
 
@@ -123,7 +123,10 @@ original_call = bootstrap._call_with_frames_removed
 
 
 class Holding:
-    """Stands for the loader of X until its `exec_module` is called: a loader of the program's own executes as it likes."""
+    """Stands for the loader of X until its `exec_module` is called.
+
+    `_call_with_frames_removed` is not enough: a loader of the program's own need not call it.
+    """
 
     def __init__(self, spec: "Any") -> None:
         self.spec, self.loader = spec, spec.loader
@@ -136,7 +139,7 @@ class Holding:
 
 
 def before_exec(spec: "Any") -> None:
-    """The module of `spec` was created, and is about to be executed."""
+    """The module of `spec` was created, and its code is about to run."""
     if mode == "exec" and spec.name == first and hasattr(spec.loader, "exec_module"):
         spec.loader = Holding(spec)
 

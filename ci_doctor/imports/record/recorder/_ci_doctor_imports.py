@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in other interpreters: records who asks for which module, who loads it, who waits, and what is handed out.
+"""Runs in other interpreters: records which thread requests, loads and waits for which module.
 
-CPython's C code looks up `_find_and_load` and `_lock_unlock_module` on importlib for each import, so replacing them covers
-the import statement. `builtins.__import__` tells also the uses of modules that are loaded already.
+CPython's C code looks up `_find_and_load` and `_lock_unlock_module` on importlib for each import,
+so replacing them covers the import statement. `builtins.__import__` also covers the requests for
+modules that are loaded already.
+
+This is on the path of every import of the program: no frame and no allocation more than needed.
 """
 
 import builtins
@@ -12,17 +15,19 @@ from time import monotonic_ns
 
 import _ci_doctor_hold as hold  # type: ignore[import-not-found]
 import _ci_doctor_order as order  # type: ignore[import-not-found]
-from _ci_doctor_trace import (
+from _ci_doctor_trace import (  # type: ignore[import-not-found]
     SKIPPED,
+    absolute,
     arm,
     event,
+    is_initialising,
     numbers,
     place,
     process,
     thread,
     unframed,
     when_threaded,
-)  # type: ignore[import-not-found]
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,25 +51,25 @@ def __import__(
     name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0
 ) -> "Any":
     """Stands for `builtins.__import__`: the import statement."""
-    if (
-        type(fromlist) is list and not fromlist
-    ):  # C code (PyImport_Import), which looks at sys.modules after it
+    # Called by C code (PyImport_Import), which looks at sys.modules again afterwards.
+    if type(fromlist) is list and not fromlist:
         return original_import(name, globals, locals, fromlist, level)
-    # A string, and not a tuple: what the garbage collector tracks and lives on makes it run more often.
+    # A string, not a tuple: the garbage collector tracks tuples, and more of them make it run more.
     key = name + ":" if fromlist else name
     if level:
         key = "%s %d %s" % (key, level, (globals or {}).get("__package__"))
-    seen = thread.seen
-    if key in seen:
+    requested = thread.requested
+    if key in requested:
         return original_import(name, globals, locals, fromlist, level)
-    seen.add(key)
+    requested.add(key)
     full = absolute(name, globals, level)
     handed_out = full if fromlist else full.partition(".")[0]
     if hold.is_on:
         hold.before_statement(handed_out)
     before = modules.get(handed_out)
     by_another = is_initialising(before) and not is_ours(handed_out)
-    # Who imports again what it has loaded itself meets nobody: the names are for a remedy, and long lists cost time.
+    # The names are for the remedy, and long lists cost time. A thread that imports again what it
+    # has loaded itself is in no race.
     names = () if loaders.get(handed_out) == thread.number else tuple(fromlist or ())
     frame = sys._getframe(1)  # the statement's: only C code is between
     ask(handed_out, "statement", names, frame)
@@ -81,13 +86,14 @@ def __import__(
         and modules.get(handed_out) is not module
         and thread.waits == waited
     ):
-        # The other thread was done between CPython's look at the module and its look at the lock: no wait was seen.
-        tell_wait(handed_out, None, 0, before)
+        # The other thread finished after CPython took the module and before it looked at the lock,
+        # so there was no wait to record.
+        record_wait(handed_out, None, 0, before)
     return module
 
 
 def ask_submodules(package: str, names: "Any", frame: "Any") -> None:
-    """What a from-list names may be loaded already: it is asked for all the same."""
+    """Record requests for the submodules in a from-list, loaded already or not."""
     for name in names:
         if package + "." + name in modules:
             ask(package + "." + name, "importlib", (), frame)
@@ -98,65 +104,49 @@ def is_ours(name: str) -> bool:
     return any(entry[0] == name for entry in thread.loading)
 
 
-def absolute(name: str, globals: "Any", level: int) -> str:
-    """The absolute name of a relative import; the name as it is where that cannot be told."""
-    if not level:
-        return name
-    package = (globals or {}).get("__package__") or (globals or {}).get("__name__") or ""
-    bits = str(package).rsplit(".", level - 1)
-    return bits[0] + "." + name if name else bits[0]
-
-
-def is_initialising(module: "Any") -> bool:
-    """Whether somebody executes `module` now."""
-    try:
-        return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
-    except Exception:  # noqa: BLE001 - sys.modules may hold anything
-        return False
-
-
 def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> None:
-    """Record that this thread asks for `name`, once for each module that asks and each way."""
-    seen = thread.seen
+    """Record that this thread requests `name`, once for each requesting module and each `how`."""
+    requested = thread.requested
     if (
         name in BUILT_IN
-        or name + "?" + how in seen
-        or (how == "importlib" and name + "?statement" in seen)
+        or name + "?" + how in requested
+        or (how == "importlib" and name + "?statement" in requested)
     ):
         return
-    seen.add(name + "?" + how)
+    requested.add(name + "?" + how)
     within = thread.loading[-1][0] if thread.loading else None
     file, line, module = place(SKIPPED, frame)
     event("ask", name, how, file, line, module, names, within)
 
 
 def _find_and_load(name: str, import_: "Any") -> "Any":
-    """Stands for importlib's, once there are threads: what its Python half asks for is asked for by no statement."""
+    """Stands for importlib's, once there are threads. Its Python half makes no import statement."""
     if import_ is python_import or name not in modules:
         ask(name, "importlib", ())
     return original_find(name, import_)
 
 
 def begin(name: str) -> "list[Any]":
-    """Record that this thread goes to load `name`, or to wait for who does.
+    """Record that this thread starts to load `name`, or to wait for the thread that does.
 
-    This and `end` are called while the module's lock is taken and released, and return before its code runs: a frame of
-    ours around each nested import moves CPython's stack over the end of its pages, which it then maps again and again.
+    `acquire` calls it and `release` calls `end`, and both return before the module's code runs. A
+    frame of ours around each nested import would move CPython's stack across the end of its pages,
+    which it then maps again and again.
     """
     if not process.is_threaded:
         ask(name, "importlib", ())
     event("begin", name, thread.loading[-1][0] if thread.loading else None)
-    entry = [name, None, thread.seen, 0]
+    entry = [name, None, thread.requested, 0]
     thread.loading.append(entry)
-    thread.seen = set()
+    thread.requested = set()
     return entry
 
 
 def end(entry: "list[Any]") -> None:
-    """Record how the load ended that `begin` gave `entry` for."""
-    name, created, seen, _ = entry
+    """Record how the load ended for which `begin` returned `entry`."""
+    name, created, requested, _ = entry
     thread.loading.pop()
-    thread.seen = seen
+    thread.requested = requested
     there = modules.get(name)
     if created is None:
         status = "missing" if there is None else "found"
@@ -170,13 +160,13 @@ def end(entry: "list[Any]") -> None:
 
 
 def depth(lock: "Any") -> int:
-    """How often the owner of a module lock has it: a number before Python 3.12, a list from then on."""
+    """How many times its owner holds a module lock: a number before Python 3.12, then a list."""
     count = lock.count
     return count if isinstance(count, int) else len(count)
 
 
 def module_from_spec(spec: "Any") -> "Any":
-    """Stands for importlib's: this thread is the one that executes the module."""
+    """Stands for importlib's: the thread that calls it is the one that executes the module."""
     module = original_create(spec)
     for entry in reversed(thread.loading):
         if entry[0] == spec.name:
@@ -188,7 +178,7 @@ def module_from_spec(spec: "Any") -> "Any":
 
 
 def _load_backward_compatible(spec: "Any") -> "Any":
-    """Stands for importlib's, which leaves it all to a loader of the old kind: zipimport's up to Python 3.9."""
+    """Stands for importlib's, for loaders without `exec_module`: zipimport's up to Python 3.9."""
     entry = next((entry for entry in reversed(thread.loading) if entry[0] == spec.name), None)
     if entry is None:
         return original_old_load(spec)
@@ -207,10 +197,11 @@ def zip_exec(code: "Any", namespace: "Any") -> None:
 
 
 def _lock_unlock_module(name: str) -> None:
-    """Stands for importlib's, which C calls before it hands out a module that is being initialised."""
-    # Not by _find_and_load, which takes the module from sys.modules after it has waited.
+    """Stands for importlib's, which C calls before it hands out a module not yet initialised."""
+    # _find_and_load calls it too, but takes the module from sys.modules after the wait.
     if sys._getframe(1).f_code is not original_find.__code__:
-        thread.handed_out = modules.get(name)  # at once: the other thread may be done in a moment
+        # First of all: the other thread may finish and replace the module at any moment.
+        thread.handed_out = modules.get(name)
     try:
         original_pass(name)
     finally:
@@ -240,7 +231,7 @@ def acquire(self: "Any") -> "Any":
 
 
 def wait(self: "Any", owner: int) -> "Any":
-    """Acquire a module lock that another thread has, and record how that went."""
+    """Acquire a module lock that another thread holds, and record how long it took."""
     process.write()
     name, began = self.name, monotonic_ns()
     try:
@@ -248,12 +239,15 @@ def wait(self: "Any", owner: int) -> "Any":
     except bootstrap._DeadlockError:
         event("deadlock", name, numbers.get(owner), tuple(entry[0] for entry in thread.loading))
         raise
-    tell_wait(name, numbers.get(owner), monotonic_ns() - began, thread.handed_out)
+    record_wait(name, numbers.get(owner), monotonic_ns() - began, thread.handed_out)
     return result
 
 
-def tell_wait(name: str, owner: "int | None", waited_ns: int, handed_out: "Any") -> None:
-    """Record a wait for `name`; `handed_out` is the object that C returns after it, None where importlib looks again."""
+def record_wait(name: str, owner: "int | None", waited_ns: int, handed_out: "Any") -> None:
+    """Record a wait for `name`.
+
+    `handed_out` is the object that C returns after it; None if importlib looks again.
+    """
     thread.waits += 1
     after = modules.get(name)
     outcome = "same"
@@ -268,10 +262,10 @@ def release(self: "Any") -> None:
     try:
         if loading and loading[-1][0] == self.name and loading[-1][3] == depth(self):
             end(loading[-1])
-    finally:  # a Ctrl-C may come in between
+    finally:  # a signal handler may raise in between
         original_release(self)
     if hold.is_on:
-        if self.name in thread.held:  # not where it was locked before the recorder began
+        if self.name in thread.held:  # it may have been locked before the recorder began
             thread.held.remove(self.name)
         hold.after_release(self.name)
 

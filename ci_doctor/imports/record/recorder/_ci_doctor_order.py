@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in other interpreters: what happens before what, in vector clocks (Mattern 1989).
 
-A thread knows how many events of each other thread came before its next one. Known are the start and the end of a thread, and what hands something on from one thread to another: Event, Condition,
-Semaphore, Barrier, Queue, and the futures of thread pools. A plain lock tells no order that another run must keep.
+The clock of a thread has, for each other thread, how many of its events came before the next event
+here. It follows the start and the end of threads, and what hands something from one thread to
+another: Event, Condition, Semaphore, Barrier, Queue, and the futures of thread pools. Two threads
+can take a plain lock in the opposite order in another run, so a lock orders nothing.
 """
 
 import sys
 from time import monotonic_ns
 
-from _ci_doctor_trace import STARTERS, place, process, record, thread, unframed  # type: ignore[import-not-found]
+from _ci_doctor_trace import (  # type: ignore[import-not-found]
+    STARTERS,
+    place,
+    process,
+    record,
+    thread,
+    unframed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,33 +28,33 @@ PATIENT_S = 10.0
 
 
 def publish(thing: "Any") -> None:
-    """All that this thread has done comes before whatever `absorb`s `thing` later."""
-    known = getattr(thing, ATTRIBUTE, None)
-    merged = dict(known) if known else {}
-    for number, events in thread.known.items():
+    """All events of this thread so far come before those of threads that `absorb` `thing` later."""
+    published = getattr(thing, ATTRIBUTE, None)
+    merged = dict(published) if published else {}
+    for number, events in thread.clock.items():
         if merged.get(number, 0) < events:
             merged[number] = events
     merged[thread.number] = thread.events
     try:
         setattr(thing, ATTRIBUTE, merged)
     except (AttributeError, TypeError):
-        pass  # it has no room for it: fewer orders are known
+        pass  # it takes no attribute: fewer orders are known
 
 
 def absorb(thing: "Any") -> None:
-    """What was `publish`ed with `thing` comes before all that this thread does from here on."""
-    known = getattr(thing, ATTRIBUTE, None)
-    if not known:
+    """What was `publish`ed with `thing` comes before all later events of this thread."""
+    published = getattr(thing, ATTRIBUTE, None)
+    if not published:
         return
-    mine = thread.known
-    for number, events in known.items():
+    mine = thread.clock
+    for number, events in published.items():
         if number != thread.number and mine.get(number, 0) < events:
             mine[number] = events
-            thread.is_known_written = False
+            thread.is_clock_written = False
 
 
 def replace(owner: "Any", name: str, make: "Any") -> None:
-    """Put `make(the method)` in the place of a method that `owner` itself has."""
+    """Replace a method that `owner` itself defines by `make(the method)`."""
     original = vars(owner).get(name)
     if callable(original):
         replacement = make(original)
@@ -63,7 +72,7 @@ def publishing(original: "Any") -> "Any":
 
 
 def may_give_up(arguments: "Any", named: "Any") -> bool:
-    """Whether a wait goes on after a short time without what it waits for: another run can, so it tells no order."""
+    """Whether a wait can end by a short time limit: in another run it may, so it orders nothing."""
     limit = named.get("timeout", arguments[-1] if arguments else None)
     return isinstance(limit, (int, float)) and not isinstance(limit, bool) and limit < PATIENT_S
 
@@ -89,7 +98,10 @@ def absorbing_always(original: "Any") -> "Any":
 
 
 def absorbing_by_program(original: "Any") -> "Any":
-    """Not by the event loop: it takes a pool's result in a callback, before the task that wants it has awaited it, if one does."""
+    """Absorbs, unless the event loop calls.
+
+    It takes the result of a pool in a callback, before the task that wants it has awaited it.
+    """
 
     def method(self: "Any", *arguments: "Any", **named: "Any") -> "Any":
         result: Any = False
@@ -254,5 +266,5 @@ def watch(name: str) -> None:
     prepare = WATCHED.pop(name)
     try:
         prepare(module)
-    except Exception:  # noqa: BLE001 - another Python may have it otherwise: fewer orders are known
+    except Exception:  # noqa: BLE001 - in another Python: fewer orders are known
         pass

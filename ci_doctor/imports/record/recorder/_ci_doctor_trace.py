@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in other interpreters: what this process knows of its threads, and the trace that it writes.
+"""Runs in other interpreters: the state of the threads of this process, and the trace it writes.
 
-Imports nothing that a start of Python has not loaded, and keeps its own references to what it calls, so that a program
-which replaces `time` or `os` functions (gevent, freezegun) changes nothing here. The form of the trace is in trace.py.
+Imports only what every start of Python has loaded. Keeps its own references to what it calls, so
+that a program which replaces functions of `time` or `os` (gevent, freezegun) changes nothing here.
+`ci_doctor/imports/record/trace.py` reads what this writes.
 """
 
 import atexit
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 DIRECTORY = environ.get("CI_DOCTOR_IMPORT_RACE", "")
-# A line is on disk at the latest with this many others, when an import ends, and before a thread waits.
+# Lines wait in memory until there are this many, an outermost import ends, or a thread waits.
 BUFFERED = 256
-URGENT = ("wait", "deadlock")  # what the program may end by
+URGENT = ("wait", "deadlock")  # the program may end right after these
 SKIPPED = (
     "importlib",
     "_frozen_importlib",
@@ -52,13 +53,11 @@ class Thread(_local):
         self.number = process.next_number()
         self.events = 0
         self.loading: list[Any] = []  # of modules, the outermost first; see `begin`
-        self.held: list[
-            str
-        ] = []  # names of the module locks that it holds; kept where a hold needs them
-        self.seen: set[str] = set()  # what was asked for within the innermost of these
-        self.known: dict[int, int] = {}  # how many events of each other thread came before
-        self.is_known_written = True
-        self.handed_out: Any = None  # what C code returns when it has waited
+        self.held: list[str] = []  # modules whose locks it holds; only filled if there is a hold
+        self.requested: set[str] = set()  # what the innermost loading module has requested
+        self.clock: dict[int, int] = {}  # how many events of each other thread came before
+        self.is_clock_written = True
+        self.handed_out: Any = None  # what C code returns after it has waited
         self.waits = 0
         numbers[get_ident()] = self.number
 
@@ -74,10 +73,13 @@ class Process:
         self.restart()
 
     def restart(self) -> None:
-        """Begin the trace of this process, which may be a forked child. Lines are formatted when they are written, all at once."""
+        """Begin the trace of this process, which may be a forked child.
+
+        Lines are formatted when they are written, all at once.
+        """
         self.count = 0
-        # Until a thread is started all that happens comes before all that other threads will do, so who asks for what is
-        # written for modules that are loaded then, and not for the others, which are most.
+        # What happens before the first thread starts comes before everything that other threads do.
+        # So until then only requests that load a module are recorded, and those are few.
         self.is_threaded = False
         self.lines: list[Any] = []
         self.lock = allocate_lock()
@@ -101,14 +103,15 @@ class Process:
                 function()
 
     def write(self, surely: bool = False) -> None:
-        """Write what waits. The file is opened each time: a program that closes all descriptors must not lose or gain one.
+        """Write what waits, into a file opened anew each time.
 
-        surely: also where another thread is at it, which may never come back to it when the program ends.
+        A program that closes all file descriptors must neither lose nor gain one.
+        surely: also if another thread is writing. When the program ends, that thread may never
+        finish.
         """
         if not self.lock.acquire(False):
-            if (
-                not surely or self.writer == get_ident()
-            ):  # a signal handler has interrupted this very function
+            # The writer is this thread if a signal handler has interrupted this very function.
+            if not surely or self.writer == get_ident():
                 return
             if not self.lock.acquire(True, 1.0):
                 return
@@ -142,9 +145,9 @@ def record(kind: str, *values: "Any") -> None:
 
 def event(kind: str, *values: "Any") -> None:
     """Add the next event of this thread: its time, thread and number come first."""
-    if not thread.is_known_written:
-        thread.is_known_written = True
-        record("order", thread.number, dict(thread.known))
+    if not thread.is_clock_written:
+        thread.is_clock_written = True
+        record("order", thread.number, dict(thread.clock))
     thread.events += 1
     process.lines.append((kind, monotonic_ns(), thread.number, thread.events, *values))
     if kind in URGENT:
@@ -156,28 +159,51 @@ def event(kind: str, *values: "Any") -> None:
 
 
 def place(skipped: "tuple[str, ...]" = SKIPPED, frame: "Any" = None) -> "tuple[str, int, str]":
-    """File, line and module of `frame`, or of the innermost frame that is not of a module named like one of `skipped`."""
+    """File, line and module of the innermost frame whose module name does not begin with `skipped`.
+
+    frame: where to start; without it, at the caller of the caller.
+    """
     try:
-        found = frame = frame or sys._getframe(2)
-    except ValueError:  # C code imports, with no Python code that runs
+        chosen = frame = frame or sys._getframe(2)
+    except ValueError:  # C code imports, and no Python code runs
         return "", 0, ""
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
         if not str(name).startswith(skipped) and not frame.f_code.co_filename.startswith(
             "<frozen "
         ):
-            found = frame
+            chosen = frame
             break
         frame = frame.f_back
-    name = str(found.f_globals.get("__name__"))
+    name = str(chosen.f_globals.get("__name__"))
     if name == "__main__":
-        spec = found.f_globals.get("__spec__")
+        spec = chosen.f_globals.get("__spec__")
         name = "__main__:" + spec.name if spec is not None else name
-    return found.f_code.co_filename, found.f_lineno or 0, name
+    return chosen.f_code.co_filename, chosen.f_lineno or 0, name
+
+
+def absolute(name: str, globals: "Any", level: int) -> str:
+    """The absolute name of a relative import; the name as it is if nobody knows the package."""
+    if not level:
+        return name
+    package = (globals or {}).get("__package__") or (globals or {}).get("__name__") or ""
+    bits = str(package).rsplit(".", level - 1)
+    return bits[0] + "." + name if name else bits[0]
+
+
+def is_initialising(module: "Any") -> bool:
+    """Whether a thread executes `module` now."""
+    try:
+        return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+    except Exception:  # noqa: BLE001 - sys.modules may hold anything
+        return False
 
 
 def unframed(function: "Any") -> "Any":
-    """`function`, whose frames CPython takes for the import system's own: it leaves them out of tracebacks and warnings."""
+    """`function`, with a file name by which CPython takes it for a part of the import system.
+
+    CPython leaves such frames out of tracebacks and warnings.
+    """
     function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
     return function
 
@@ -196,15 +222,17 @@ def begin(forked: bool) -> None:
     process.write()
     if getuid() == 0:
         try:
-            chmod(
-                process.path, 0o666
-            )  # it may go on as another user; nobody else can guess where the file lies
+            # The process may continue as another user. No other user can guess the path.
+            chmod(process.path, 0o666)
         except OSError:
             pass
 
 
 def arm() -> None:
-    """All that is to be watched is watched. Without this record nothing is known of the process, however quiet its trace."""
+    """Record that everything is watched.
+
+    Without this record nothing is known of the process, even if its trace shows no problem.
+    """
     global is_armed
     is_armed = True
     record("armed", monotonic_ns())
@@ -222,7 +250,7 @@ def after_fork() -> None:
 
 
 def end() -> None:
-    """The interpreter ends in the ordinary way."""
+    """Record that the interpreter ends in the ordinary way."""
     record("exit", monotonic_ns())
     process.write(surely=True)
 

@@ -14,7 +14,7 @@ def test_events_of_one_thread_are_in_their_order() -> None:
 
 
 def test_an_order_holds_from_its_event_on_until_the_next_one() -> None:
-    orders = Orders([Order(n=1, k=3, seen={0: 5}), Order(n=1, k=6, seen={0: 9})])
+    orders = Orders([Order(n=1, k=3, clock={0: 5}), Order(n=1, k=6, clock={0: 9})])
     assert not orders.before(at(0, 1), at(1, 2))
     assert orders.before(at(0, 5), at(1, 3))
     assert not orders.before(at(0, 6), at(1, 5))

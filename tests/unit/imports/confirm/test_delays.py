@@ -3,11 +3,10 @@
 
 import pytest
 
-from ci_doctor.imports.analyse.hazard import Closeness, Kind
-from ci_doctor.imports.confirm.delays import Candidate, Hold, fired, grouped, holds, met, was_held
-from ci_doctor.imports.confirm.run import Confirmation, HeldRun, confirm, time_limit_s
-from ci_doctor.imports.record.events import Deadlock, Event, Held, Wait
-from tests.unit.imports.hazards_of import a_hazard, a_held_run, a_process, a_run
+from ci_doctor.imports.analyse.hazard import Closeness, HazardKind
+from ci_doctor.imports.confirm.delays import fired, grouped, holds, met, was_held
+from ci_doctor.imports.record.events import Deadlock, HeldImport, ImportEvent, Wait
+from tests.unit.imports.hazards_of import a_hazard, a_process
 
 
 def wait(name: str, outcome: str = "replaced") -> Wait:
@@ -18,19 +17,19 @@ def deadlock(name: str, *held: str) -> Deadlock:
     return Deadlock(t=1, n=0, k=1, name=name, owner=1, held=held)
 
 
-def held(*, came: bool) -> Held:
-    return Held(t=1, n=0, k=1, name="lazy", limit_ns=2, met=came)
+def held(*, came: bool) -> HeldImport:
+    return HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=came)
 
 
-@pytest.mark.parametrize("kind", [Kind.REPLACED, Kind.FAILED])
-def test_one_module_is_held_while_its_code_runs(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [HazardKind.REPLACED, HazardKind.FAILED])
+def test_one_module_is_held_while_its_code_runs(kind: HazardKind) -> None:
     (hold,) = holds(a_hazard(kind, "a.b"))
 
     assert hold.text() == "exec a.b - 2"
 
 
-@pytest.mark.parametrize("kind", [Kind.CYCLE, Kind.SUBMODULE])
-def test_two_modules_are_held_together_and_then_each_of_them_late(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [HazardKind.CYCLE, HazardKind.SUBMODULE])
+def test_two_modules_are_held_together_and_then_each_of_them_late(kind: HazardKind) -> None:
     tried = [hold.text() for hold in holds(a_hazard(kind, "a", "m", "b", pair=("a", "b")))]
 
     assert tried == ["together a b 2", "late a b 2", "late b a 2"]
@@ -56,17 +55,17 @@ def test_a_hold_lasts_twice_the_gap_and_a_second_within_bounds(
 @pytest.mark.parametrize(
     ("kind", "event", "expected"),
     [
-        (Kind.REPLACED, wait("lazy"), True),
-        (Kind.REPLACED, wait("lazy", "same"), False),
-        (Kind.REPLACED, wait("lazy", "removed"), False),
-        (Kind.REPLACED, wait("other"), False),
-        (Kind.FAILED, wait("lazy", "removed"), True),
-        (Kind.FAILED, wait("lazy"), False),
-        (Kind.REPLACED, held(came=True), False),
+        (HazardKind.REPLACED, wait("lazy"), True),
+        (HazardKind.REPLACED, wait("lazy", "same"), False),
+        (HazardKind.REPLACED, wait("lazy", "removed"), False),
+        (HazardKind.REPLACED, wait("other"), False),
+        (HazardKind.FAILED, wait("lazy", "removed"), True),
+        (HazardKind.FAILED, wait("lazy"), False),
+        (HazardKind.REPLACED, held(came=True), False),
     ],
 )
 def test_one_module_has_fired_when_a_thread_was_handed_the_wrong_object(
-    kind: Kind, event: Event, expected: bool
+    kind: HazardKind, event: ImportEvent, expected: bool
 ) -> None:
     assert fired(a_hazard(kind, "lazy"), [a_process(), a_process(event)]) is expected
 
@@ -82,9 +81,9 @@ def test_one_module_has_fired_when_a_thread_was_handed_the_wrong_object(
     ],
 )
 def test_a_cycle_has_fired_when_both_locks_of_the_deadlock_are_its_own(
-    event: Event, expected: bool
+    event: ImportEvent, expected: bool
 ) -> None:
-    assert fired(a_hazard(Kind.CYCLE, "a", "b"), [a_process(event)]) is expected
+    assert fired(a_hazard(HazardKind.CYCLE, "a", "b"), [a_process(event)]) is expected
 
 
 def test_whether_a_delay_was_made_and_another_thread_came() -> None:
@@ -98,7 +97,12 @@ def test_whether_a_delay_was_made_and_another_thread_came() -> None:
 
 def test_hazards_that_the_same_delays_decide_are_one_candidate_with_the_worst_first() -> None:
     near = a_hazard(closeness=Closeness.NEAR, pid=2)
-    hazards = [a_hazard(), a_hazard(Kind.CYCLE, "a", "b"), near, a_hazard(Kind.CYCLE, "a", "c")]
+    hazards = [
+        a_hazard(),
+        a_hazard(HazardKind.CYCLE, "a", "b"),
+        near,
+        a_hazard(HazardKind.CYCLE, "a", "c"),
+    ]
 
     groups = grouped(hazards)
 
@@ -106,65 +110,3 @@ def test_hazards_that_the_same_delays_decide_are_one_candidate_with_the_worst_fi
     assert groups[0].hazards == (near, hazards[0])
     assert not any(group.has_fired for group in groups)
     assert grouped([a_hazard(closeness=Closeness.FIRED)])[0].has_fired
-
-
-def candidates(*names: str) -> list[Candidate]:
-    return [Candidate(hazards=(a_hazard(Kind.REPLACED, name),)) for name in names]
-
-
-def test_a_candidate_is_tried_until_it_fires() -> None:
-    said: list[str] = []
-
-    def run(number: int, hold: Hold) -> HeldRun:
-        return a_held_run(
-            a_process(wait("lazy")) if number == 2 else a_process(held(came=False)), number=number
-        )
-
-    (confirmation,) = confirm(candidates("lazy"), run, said.append)
-
-    assert [each.number for each in confirmation.runs] == [1, 2]
-    assert confirmation.fired_in is confirmation.runs[1]
-    assert said == ["confirming 1/1: holding lazy until another thread asks for it…"] * 2
-
-
-def test_what_fired_in_anothers_run_needs_none_of_its_own() -> None:
-    def run(number: int, hold: Hold) -> HeldRun:
-        return a_held_run(a_process(wait("lazy"), wait("other")), number=number)
-
-    first, second = confirm(candidates("lazy", "other"), run, lambda _: None)
-
-    assert (len(first.runs), len(second.runs)) == (1, 0)
-    assert second.fired_in is first.fired_in
-
-
-def test_no_run_is_made_after_a_signal() -> None:
-    import signal
-
-    def run(number: int, hold: Hold) -> HeldRun:
-        return a_held_run(number=number, received=signal.SIGTERM)
-
-    first, second = confirm(candidates("lazy", "other"), run, lambda _: None)
-
-    assert (len(first.runs), len(second.runs)) == (1, 0)
-    assert not first.is_settled
-
-
-@pytest.mark.parametrize(
-    ("run", "settled"),
-    [
-        (a_held_run(a_process(held(came=False))), True),
-        (a_held_run(a_process()), False),
-        (a_held_run(a_process(held(came=True)), timed_out=True), False),
-    ],
-)
-def test_a_run_settles_a_candidate_only_where_it_was_held_and_came_to_its_end(
-    run: HeldRun, settled: bool
-) -> None:
-    assert Confirmation(candidate=candidates("lazy")[0], runs=(run,)).is_settled is settled
-
-
-def test_a_run_with_a_delay_has_the_time_of_its_delays_in_every_process() -> None:
-    hold = Hold(mode="exec", x="lazy", limit_s=3.0)
-
-    assert time_limit_s(a_run(a_process(), a_process(), duration_s=4.0), hold, None) == 60 + 20 + 12
-    assert time_limit_s(a_run(a_process()), hold, 10.0) == 10 + 6

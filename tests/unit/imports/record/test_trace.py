@@ -2,8 +2,9 @@
 import pytest
 
 from ci_doctor.errors import InfraError
-from ci_doctor.imports.record.events import Ask, End, Escape, Order
-from ci_doctor.imports.record.trace import Site, read_trace
+from ci_doctor.imports.record.events import Ask, End, Order, Site
+from ci_doctor.imports.record.recorded import Escape
+from ci_doctor.imports.record.trace import read_trace
 from tests.unit.imports.traces import MS, Trace
 
 
@@ -30,14 +31,14 @@ def test_all_kinds_of_records_are_read() -> None:
         "End",
         "Wait",
         "Deadlock",
-        "Held",
+        "HeldImport",
     ]
     ask, end = process.events[0], process.events[2]
     assert isinstance(ask, Ask)
     assert (ask.names, ask.how, ask.within) == (("x",), "statement", None)
     assert isinstance(end, End)
     assert end.replaced is True
-    assert process.orders == (Order(n=1, k=1, seen={0: 0}),)
+    assert process.orders == (Order(n=1, k=1, clock={0: 0}),)
     assert process.escapes == (Escape(t=trace.now, n=0, argv=("python", "-I"), why="-I"),)
     assert process.exited_ns == trace.now + MS
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.imports.analyse.hazards import find_hazards
-from ci_doctor.imports.report.remedy import Remedy
+from ci_doctor.imports.report.remedy import Remedy, remedy
 from ci_doctor.preload.rules import format_rule
 from tests.unit.imports.traces import Trace
 
@@ -10,47 +10,47 @@ def of_thread_started_in(module: str, name: str = "lazy", *names: str) -> Remedy
     trace.background(module)
     trace.load(1, name, replaced=True)
     trace.ask(0, name, *names)
-    return find_hazards(trace.process()).hazards[0].remedy
+    return remedy(find_hazards(trace.process()).hazards[0])
 
 
 def test_the_module_that_starts_the_thread_is_the_trigger() -> None:
-    remedy = of_thread_started_in("app.core", "lazy", "Thing", "Other")
-    assert remedy.rule is not None
-    assert format_rule(remedy.rule) == "app.core=lazy:Thing,Other"
-    assert "`ci-doctor preload install --rule app.core=lazy:Thing,Other`" in remedy.text
-    assert "`ci-doctor run --preload app.core=lazy:Thing,Other -- CMD`" in remedy.text
-    assert remedy.move is None
+    advice = of_thread_started_in("app.core", "lazy", "Thing", "Other")
+    assert advice.rule is not None
+    assert format_rule(advice.rule) == "app.core=lazy:Thing,Other"
+    assert "`ci-doctor preload install --rule app.core=lazy:Thing,Other`" in advice.text
+    assert "`ci-doctor run --preload app.core=lazy:Thing,Other -- CMD`" in advice.text
+    assert advice.move is None
 
 
 def test_a_module_run_with_m_is_a_trigger_by_its_real_name() -> None:
-    remedy = of_thread_started_in("__main__:app.cli")
-    assert remedy.rule is not None
-    assert remedy.rule.trigger == "app.cli"
+    advice = of_thread_started_in("__main__:app.cli")
+    assert advice.rule is not None
+    assert advice.rule.trigger == "app.cli"
 
 
 def test_a_script_gets_an_import_to_move() -> None:
-    remedy = of_thread_started_in("__main__", "lazy", "Thing")
-    assert remedy.rule is None
+    advice = of_thread_started_in("__main__", "lazy", "Thing")
+    assert advice.rule is None
     assert (
-        remedy.move
+        advice.move
         == "write `from lazy import Thing` at the top of app.py, before line 5 starts the thread"
     )
-    assert remedy.text == remedy.move
+    assert advice.text == advice.move
 
 
 def test_a_module_under_the_trigger_cannot_be_preloaded_before_it() -> None:
-    remedy = of_thread_started_in("lazy", "lazy.sub")
-    assert remedy.rule is None
+    advice = of_thread_started_in("lazy", "lazy.sub")
+    assert advice.rule is None
     assert (
-        remedy.move
+        advice.move
         == "write `import lazy.sub` at the top of app.py, before line 5 starts the thread"
     )
 
 
 def test_a_star_is_no_attribute() -> None:
-    remedy = of_thread_started_in("app", "lazy", "*")
-    assert remedy.rule is not None
-    assert format_rule(remedy.rule) == "app=lazy"
+    advice = of_thread_started_in("app", "lazy", "*")
+    assert advice.rule is not None
+    assert format_rule(advice.rule) == "app=lazy"
 
 
 def test_of_a_submodule_order_the_package_is_loaded_first() -> None:
@@ -63,10 +63,10 @@ def test_of_a_submodule_order_the_package_is_loaded_first() -> None:
     trace.end(1)
     trace.end(1)
     trace.ask(0, "pkg.sub", "name")
-    remedy = find_hazards(trace.process()).hazards[0].remedy
-    assert remedy.rule is not None
-    assert format_rule(remedy.rule) == "app=pkg;pkg.sub:name"
-    assert "'app=pkg;pkg.sub:name'" in remedy.text
+    advice = remedy(find_hazards(trace.process()).hazards[0])
+    assert advice.rule is not None
+    assert format_rule(advice.rule) == "app=pkg;pkg.sub:name"
+    assert "'app=pkg;pkg.sub:name'" in advice.text
 
 
 def test_a_failed_import_is_not_cured_by_a_preload() -> None:
@@ -74,7 +74,7 @@ def test_a_failed_import_is_not_cured_by_a_preload() -> None:
     trace.background("app")
     trace.load(1, "broken", status="failed")
     trace.ask(0, "broken")
-    remedy = find_hazards(trace.process()).hazards[0].remedy
-    assert remedy.rule is None
-    assert remedy.move is not None
-    assert "import broken" in remedy.move
+    advice = remedy(find_hazards(trace.process()).hazards[0])
+    assert advice.rule is None
+    assert advice.move is not None
+    assert "import broken" in advice.move

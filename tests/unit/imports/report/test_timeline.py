@@ -7,13 +7,14 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from ci_doctor.imports.record.recorded import RecordedProcess
 from ci_doctor.imports.record.recording import recording
-from ci_doctor.imports.record.trace import Process, read_trace
+from ci_doctor.imports.record.trace import read_trace
 from ci_doctor.imports.report.timeline import chrome_trace
 from tests.unit.imports.traces import MS, Trace
 
 
-def drawn(*processes: Process) -> list[dict[str, Any]]:
+def drawn(*processes: RecordedProcess) -> list[dict[str, Any]]:
     whole = json.loads(json.dumps(chrome_trace(processes)))
     assert sorted(whole) == ["displayTimeUnit", "otherData", "traceEvents"]
     assert whole["displayTimeUnit"] == "ms"

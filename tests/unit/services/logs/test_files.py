@@ -9,7 +9,7 @@ import pytest
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.logs.files import LogBound, open_log, read_root_lines
-from ci_doctor.system.files.sparse import punch_hole
+from ci_doctor.system.files.sparse import free_range
 
 
 def test_each_start_has_a_log_of_its_own(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def unable(*_: int) -> bool:
     return False
 
 
-any_file_system = pytest.mark.parametrize("free", [punch_hole, unable])
+any_file_system = pytest.mark.parametrize("free", [free_range, unable])
 
 
 def number_lines(path: Path, first: int, last: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ci_doctor.system.processes.process import (
     Child,
-    Ending,
+    ProcessEnding,
     adopted_ending,
     describe_exit,
     has_ended,
@@ -68,9 +68,9 @@ def test_a_child_that_lives_is_not_asked_about(process: subprocess.Popen[bytes])
 def test_how_a_child_ended_is_asked_once(process: subprocess.Popen[bytes]) -> None:
     asked: list[int] = []
 
-    def ending(descriptor: int) -> Ending:
+    def ending(descriptor: int) -> ProcessEnding:
         asked.append(descriptor)
-        return Ending(returncode=7, peak_rss=4096)
+        return ProcessEnding(returncode=7, peak_rss=4096)
 
     pidfd = os.pidfd_open(process.pid)
     child = Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=ending)
@@ -84,7 +84,7 @@ def test_an_ending_that_nobody_knows_is_none_and_hangs_nobody(
     process: subprocess.Popen[bytes],
 ) -> None:
     pidfd = os.pidfd_open(process.pid)
-    child = Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=lambda _: Ending())
+    child = Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=lambda _: ProcessEnding())
     end(process, pidfd)
     assert (child.wait(), child.returncode(), child.peak_rss) == (None, None, None)
     child.close()
@@ -92,7 +92,10 @@ def test_an_ending_that_nobody_knows_is_none_and_hangs_nobody(
 
 def test_closing_twice_closes_no_stranger(process: subprocess.Popen[bytes], tmp_path: Path) -> None:
     child = Child(
-        pid=process.pid, pidfd=os.pidfd_open(process.pid), started_at=0.0, ending=lambda _: Ending()
+        pid=process.pid,
+        pidfd=os.pidfd_open(process.pid),
+        started_at=0.0,
+        ending=lambda _: ProcessEnding(),
     )
     child.close()
     with (tmp_path / "other").open("w") as other:  # takes the number that the pidfd had
@@ -131,12 +134,12 @@ def test_another_child_with_the_pid_is_not_waited_for(
 
 
 def test_who_is_not_our_child_has_no_known_ending() -> None:
-    assert adopted_ending(1, -1) == Ending()
+    assert adopted_ending(1, -1) == ProcessEnding()
 
 
 def test_an_ending_can_be_seen_without_waiting(
     process: subprocess.Popen[bytes], pidfd: int
 ) -> None:
     end(process, pidfd)
-    assert observed_ending(process.pid, pidfd) == Ending(returncode=1)
+    assert observed_ending(process.pid, pidfd) == ProcessEnding(returncode=1)
     assert process.wait() == 1

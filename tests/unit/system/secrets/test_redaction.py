@@ -5,22 +5,19 @@ import base64
 import json
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
 from ci_doctor.model.report import SCHEMA
 from ci_doctor.model.table import text_table
 from ci_doctor.render import json as report_json
-from ci_doctor.system.secrets import patterns as secret_patterns
-from ci_doctor.system.secrets import redaction
 from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.written_forms import COMMON
 from tests.support.builders import a_finding, a_report
 from tests.support.growth import assert_linear
 
@@ -237,7 +234,7 @@ def test_report_survives_a_secret_that_is_one_of_its_own_words() -> None:
 SECRETS = (
     st.text(st.characters(codec="utf-8"), min_size=6, max_size=40)
     .filter(lambda value: len(value.strip()) >= 6 and not set(value.lower()) & set("[redacted]"))
-    .filter(lambda value: value.strip().lower() not in secret_patterns._COMMON)
+    .filter(lambda value: value.strip().lower() not in COMMON)
 )
 
 
@@ -257,61 +254,6 @@ def test_no_known_secret_ever_gets_through(secret: str, before: str, after: str)
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     once = Redactor([]).text(text)
     assert Redactor([]).text(once) == once
-
-
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
-)
-@given(
-    pieces=st.lists(
-        st.sampled_from(["S3CRET-S3CRET", "S3CRET-", "x", "\n", "abcdefgh", "gh12345678"]),
-        max_size=40,
-    )
-)
-def test_file_loses_secrets_over_the_borders_of_its_chunks(
-    pieces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(redaction, "_CHUNK", 7)
-    redactor = Redactor(["S3CRET-S3CRET", "abcdefgh", "gh12345678"])
-    log = tmp_path / "server.log"
-    log.write_text("".join(pieces))
-    changed = redactor.file(log)
-    assert changed == ("[redacted]" in log.read_text())
-    assert log.read_text() == redactor.without_values("".join(pieces))
-
-
-def test_file_without_secrets_is_not_touched(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_bytes(b"\xff\xfe nothing here\n" * 10)
-    before = log.stat()
-    assert REDACTOR.file(log) is False
-    assert Redactor([]).file(log) is False
-    assert log.stat().st_ino == before.st_ino
-
-
-def test_file_keeps_its_mode_and_its_other_bytes(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_bytes(b"\xff" + SECRET.encode() + b"\x00\r\n")
-    log.chmod(0o640)
-    assert REDACTOR.file(log) is True
-    assert log.read_bytes() == b"\xff[redacted]\x00\r\n"
-    assert log.stat().st_mode & 0o777 == 0o640
-    assert list(tmp_path.iterdir()) == [log]
-
-
-def test_link_is_refused_and_its_target_stays(tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.write_text(SECRET)
-    link = tmp_path / "link"
-    link.symlink_to(target)
-    with pytest.raises(UsageError, match="not a regular file"):
-        REDACTOR.file(link)
-    assert target.read_text() == SECRET
-
-
-def test_missing_file_is_an_error_and_not_a_pass(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
-        REDACTOR.file(tmp_path / "absent.log")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the options of `ci-doctor import-race` and calls the room imports/."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ci_doctor.commands.options import config_option, output_options
+from ci_doctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from ci_doctor.imports.investigate import RaceRequest
+    from ci_doctor.session.session import Session
+
+
+@click.command(
+    "import-race",
+    context_settings={"allow_interspersed_args": False},
+    epilog="`ci-doctor import-race probe MODULE[:ATTR]` checks one module in one interpreter.",
+)
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Run CMD again for each hazard, with a delay to make it fire.",
+)
+@click.option(
+    "--timeout", metavar="S", help="End a command that does not end by itself. [default: none]"
+)
+@click.option(
+    "--candidates",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How many hazards --confirm tries, the worst first.",
+)
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the imports by thread to this file, for Perfetto. "
+    "[default: imports.json in --report-dir, or here]",
+)
+@config_option
+@output_options
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="[probe MODULE[:ATTR]] | -- CMD…",
+)
+@click.pass_context
+def import_race(
+    context: click.Context,
+    /,
+    *,
+    words: tuple[str, ...],
+    confirm: bool,
+    timeout: str | None,
+    candidates: int,
+    timeline: Path | None,
+    config_path: Path | None,
+) -> int:
+    """Run CMD, record its imports across threads, and report possible races.
+
+    Reports races even if nothing went wrong. Follows all Python processes of CMD, except if they
+    ignore PYTHONPATH. Exit codes: 0 no race, 1 a race fired (in this run, or with --confirm in a
+    run with a delay), 86 races are possible and none fired, or nothing is known.
+    """
+    session: Session = context.obj
+    invocation = session.invocation
+    if words != invocation.argv[len(invocation.own_argv) + 1 :]:
+        if words[0] == "probe":
+            return _probe(context, words[1:])
+        # Without the dashes it is not clear to which command an option such as `--json` belongs.
+        line = shlex.join(["ci-doctor", *invocation.argv[: -len(words)], "--", *words])
+        raise UsageError("`--` is missing before the command", hint=f"write: {line}")
+    # Before anything else: no report of an earlier attempt may outlive this one, however it ends.
+    session.claim()
+
+    from ci_doctor.config.decoding import seconds_above_zero
+    from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.imports.investigate import RaceRequest
+    from ci_doctor.imports.run import not_run
+    from ci_doctor.services.launch.client import problem
+    from ci_doctor.session.exit_policy import ExitPolicy
+
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
+    session.policy = ExitPolicy(codes=codes)
+    if reason := problem(words[0], os.environ, Path.cwd()):
+        return session.finish(not_run(*reason))
+    request = RaceRequest(
+        command=words,
+        output=2 if session.as_json else 1,
+        timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
+        confirming=confirm,
+        candidates=candidates,
+    )
+    return _investigate(session, request, timeline)
+
+
+def _investigate(session: "Session", request: "RaceRequest", timeline: Path | None) -> int:
+    from ci_doctor.commands.telling.line import LineKind
+    from ci_doctor.commands.telling.steps import StepSource
+    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.imports.run import run
+    from ci_doctor.system.processes.interruption import Interruption
+
+    redactor = session.redactor
+    interruption = Interruption()
+    with interruption.handling():
+        with Teller(StepSource(LineKind.KEPT), redactor) as teller:
+            outcome = run(
+                request,
+                directory=session.directory,
+                redactor=redactor,
+                interruption=interruption,
+                timeline=timeline,
+                on_event=teller,
+            )
+        return session.finish(outcome)
+
+
+def _probe(context: click.Context, words: tuple[str, ...]) -> int:
+    from ci_doctor.commands.import_race.probe import probe
+
+    with probe.make_context(
+        "ci-doctor import-race probe",
+        list(words),
+        obj=context.obj,
+        help_option_names=context.help_option_names,
+    ) as inner:
+        return int(probe.invoke(inner) or 0)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the options of `ci-doctor import-race probe` and calls the room imports/."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.options import output_options, pass_session
+from ci_doctor.errors import UsageError
+from ci_doctor.session.session import Session
+
+
+@click.command("probe")
+@click.option(
+    "--python",
+    metavar="PY",
+    help="The interpreter. [default: $VIRTUAL_ENV, .venv, python3 on PATH]",
+)
+@output_options
+@click.argument("target", metavar="MODULE[:ATTR]")
+@pass_session
+def probe(session: Session, /, *, target: str, python: str | None) -> int:
+    """Check whether an import of MODULE (or of ATTR from it) can be lost to another thread's.
+
+    Exit codes: 0 it cannot, 1 it can, 86 the module cannot be imported at all.
+    """
+    session.claim()
+
+    from ci_doctor.environment.targets import choose_targets
+    from ci_doctor.imports import probe as room
+
+    module, attribute = room.parse_target(target)
+    targets = choose_targets([python] if python else [], [], [Path.cwd()], os.environ)
+    if not targets:
+        raise UsageError("no interpreter found", hint="name one: --python PY")
+    return session.finish(room.run(targets[0].python, module, attribute), on_stdout=True)

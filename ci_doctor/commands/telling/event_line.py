@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. An event of a service in words."""
+
+from ci_doctor.services.outcome import EventKind, ServiceEvent
+
+_VERBS = {
+    EventKind.STARTED: "started",
+    EventKind.READY: "ready",
+    EventKind.DIED: "died",
+    EventKind.DESCENDANT_DIED: "lost",
+    EventKind.STOPPING: "stopping",
+    EventKind.KILLED: "killed",
+    EventKind.STOPPED: "stopped",
+}
+
+
+def event_line(event: ServiceEvent) -> str:
+    """Return one line: the service, what happened, after how many seconds, and how it ended."""
+    parts = [event.service or "", _VERBS[event.kind]]
+    if event.name:
+        parts.append(f"{event.name} (pid {event.pid})")
+    elif event.kind is EventKind.STARTED:
+        parts.append(f"(pid {event.pid}, {event.log})")
+    if event.duration_s is not None:
+        parts.append(f"after {event.duration_s:.1f} s")
+    if event.kind is EventKind.READY and event.url:
+        parts.append(f"at {event.url}")
+    parts.append(ending(event))
+    return " ".join(filter(None, parts))
+
+
+def ending(event: ServiceEvent) -> str:
+    """Return how a process ended: by which signal, or with which exit code; empty if it did not or nobody knows."""
+    if event.signal:
+        return f"by {event.signal}"
+    if event.exit_code is not None:
+        return f"with exit code {event.exit_code}"
+    return ""

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The progress of an experiment of two arms in lines."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ci_doctor.commands.telling.event_line import event_line
+from ci_doctor.commands.telling.line import Line, LineKind, Span
+
+if TYPE_CHECKING:
+    from ci_doctor.correctness.attempt import Progress
+
+
+class ExperimentSource:
+    """The source for an experiment: its notes, the services of each start, and how many answers there are."""
+
+    remains = False
+
+    def __init__(self) -> None:
+        self._status = ""
+
+    def take(self, event: "Progress") -> Iterator[Line]:
+        """Notes and services stay; answers are a status, the last of a start goes into every log."""
+        self._status = ""
+        if event.note:
+            yield Line(event.note)
+        elif event.event is not None:
+            yield Line(f"{event.start}  {event_line(event.event)}")
+        else:
+            self._status = f"{event.start}  {event.answers}/{event.asked} answers"
+            kind = LineKind.STATUS
+            if event.answers == event.asked:
+                # A log that ends with 39/40 looks as if one answer never came.
+                kind = LineKind.LOG
+            yield Line(self._status, kind)
+
+    def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
+        """The answers of the start that is under way."""
+        if not self._status:
+            return []
+        return [[Span(self._status)]]

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What a source of progress gives to the teller: lines that stay, and spans of those that are live."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+EventT_contra = TypeVar("EventT_contra", contravariant=True)
+
+
+class LineKind(StrEnum):
+    """Where a line is shown.
+
+    `KEPT`: everywhere. `LOG`: in plain lines only, because a terminal shows the same thing live. `STATUS`: how things
+    stand now; live on a terminal, and once in a while in plain lines.
+    """
+
+    KEPT = "kept"
+    LOG = "log"
+    STATUS = "status"
+
+
+class Line(Struct, frozen=True):
+    """One line of plain text: no escape sequences, not clipped, not redacted. The teller does that."""
+
+    text: str
+    kind: LineKind = LineKind.KEPT
+
+
+class Span(Struct, frozen=True):
+    """A piece of a live line. `colour` is an SGR parameter of ECMA-48 ("32" is green), empty for none."""
+
+    text: str
+    colour: str = ""
+
+
+class Source(Protocol[EventT_contra]):
+    """Turns the events of one room into lines.
+
+    `remains` is True if its live lines stay on the terminal at the end, False if they are wiped.
+    """
+
+    @property
+    def remains(self) -> bool:
+        """As above."""
+
+    def take(self, event: EventT_contra) -> Iterable[Line]:
+        """Take note of `event`, and return its lines."""
+
+    def live(self, now: float, columns: int, /) -> Sequence[Sequence[Span]]:
+        """Return the live lines at `now` (monotonic seconds) for a terminal of `columns` cells."""

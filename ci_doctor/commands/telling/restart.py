@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The phases of a restart check in lines."""
+
+from collections.abc import Iterator, Sequence
+
+from ci_doctor.commands.telling.event_line import event_line
+from ci_doctor.commands.telling.line import Line, Span
+from ci_doctor.restart.notes import Progress
+from ci_doctor.restart.observed import Phase
+
+_WIDEST = max(map(len, Phase))
+
+
+class RestartSource:
+    """The source for a restart check: what happened to the service, or how far a phase has come, behind the phase."""
+
+    remains = False
+
+    def take(self, event: Progress) -> Iterator[Line]:
+        """All of it stays: some ten lines, which are the story of the check."""
+        text = event.text
+        if event.event is not None:
+            text = event_line(event.event)
+        yield Line(f"{event.phase:<{_WIDEST}}  {text}")
+
+    def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
+        """Nothing."""
+        return ()

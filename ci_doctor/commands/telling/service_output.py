@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the logs of services while they are written, and shows every line behind its service's name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ci_doctor.commands.telling.line import Span
+from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.render.figures import size
+from ci_doctor.services.logs.watch import LogWatch
+from ci_doctor.services.outcome import EventKind, ServiceEvent
+
+# One for each service in turn, readable on a dark terminal and on a light one.
+_COLOURS = ("36", "33", "35", "32", "34", "91")
+
+
+class ServiceOutput:
+    """Call it with each event of a group, inside `with` and inside an event loop."""
+
+    def __init__(self, names: Sequence[str], tell: Teller[Any]) -> None:
+        self._labels: dict[str, Span] = {}
+        widest = max(map(len, names))
+        for position, name in enumerate(names):
+            colour = _COLOURS[position % len(_COLOURS)]
+            self._labels[name] = Span(f"{name.ljust(widest)} | ", colour)
+        self._tell = tell
+        self._watches: list[LogWatch] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for watch in self._watches:
+            watch.close()
+
+    def __call__(self, event: ServiceEvent) -> None:
+        """Follow the log of a service that has started."""
+        if event.kind is not EventKind.STARTED or event.log is None or event.service is None:
+            return
+        label, log = self._labels[event.service], event.log
+
+        def show(lines: list[str]) -> None:
+            self._tell.output(label, "\n".join(lines))
+
+        def skip(count: int) -> None:
+            note = f"({size(count)} came too fast to be shown; they are in {log})"
+            self._tell.output(label, note)
+
+        self._watches.append(LogWatch(Path(log), show, on_skipped=skip))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the end of one service's log: its state as one live line."""
+
+import os
+import re
+from pathlib import Path
+
+from ci_doctor.commands.telling.event_line import ending
+from ci_doctor.commands.telling.line import Span
+from ci_doctor.render.layout import clip, pad
+from ci_doctor.render.safe_text import one_line, printable
+from ci_doctor.services.outcome import EventKind, ServiceEvent
+
+_TAIL_BYTES = 4096
+_CUT_WORD = re.compile(r"^\S+")
+_STARTING = "starting"
+# The words and their colours, as readable on a dark terminal as on a light one.
+_STATES = {
+    EventKind.STARTED: (_STARTING, "33"),
+    EventKind.READY: ("ready", "32"),
+    EventKind.DIED: ("died", "31"),
+    EventKind.STOPPING: ("stopping", "33"),
+    EventKind.KILLED: ("killed", "31"),
+    EventKind.STOPPED: ("stopped", "2"),
+}
+
+
+class ServiceRow:
+    """One service: what it is now, for how long, and what was heard of it last."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._state, self._colour = "waiting", "2"
+        self._started_at: float | None = None
+        self._duration_s: float | None = None
+        self._pid = ""
+        self._log: str | None = None
+        self._end = ""
+
+    def take(self, event: ServiceEvent) -> None:
+        """Take note of the next event of this service."""
+        if event.kind is EventKind.DESCENDANT_DIED:
+            # The service itself goes on, so that its state stays.
+            self._end = f"lost {event.name} (pid {event.pid}) {ending(event)}"
+            return
+        self._state, self._colour = _STATES[event.kind]
+        self._duration_s = event.duration_s
+        if event.kind is EventKind.STARTED:
+            self._started_at = event.at
+            self._duration_s = None
+            self._pid = f"pid {event.pid}"
+            self._log = event.log
+        if event.kind in {EventKind.DIED, EventKind.STOPPED}:
+            self._end = ending(event)
+
+    def spans(self, now: float, widest: int) -> tuple[Span, ...]:
+        """Return the line at `now` (monotonic seconds); the name takes `widest` cells."""
+        name = pad(clip(self.name, widest), widest)
+        gap = " " * (len(_STARTING) - len(self._state))
+        rest = f"{gap}  {self._seconds(now):>8}  {self._pid:<11}  {self._last()}"
+        return Span(f"{name}  "), Span(self._state, self._colour), Span(rest)
+
+    def _last(self) -> str:
+        """What was heard of it last: how it ended is more than what it wrote before that."""
+        if self._end or self._log is None:
+            return self._end
+        return _last_line(Path(self._log))
+
+    def _seconds(self, now: float) -> str:
+        """How long it took to become what it is, or has been starting."""
+        if self._duration_s is not None:
+            return f"{self._duration_s:.1f} s"
+        if self._started_at is None or self._state != _STARTING:
+            return ""
+        return f"{now - self._started_at:.1f} s"
+
+
+def _last_line(log: Path) -> str:
+    """The last line of a log with something in it; empty if there is none or the log cannot be read."""
+    try:
+        with log.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+            file.seek(start)
+            text = file.read(_TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+    if start > 0:
+        # The cut may go through a secret, and half a secret is not recognised.
+        text = _CUT_WORD.sub("", text)
+    for line in reversed(printable(text).split("\n")):
+        if line.strip():
+            return one_line(line)
+    return ""

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on stderr: shows progress, live on a terminal that can redraw and as plain lines elsewhere."""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from ci_doctor.commands.telling.line import Line, LineKind, Source, Span
+from ci_doctor.commands.telling.screen import Screen, write
+from ci_doctor.render.safe_text import printable
+from ci_doctor.system import clock
+from ci_doctor.system.secrets.redaction import Redactor
+
+EventT = TypeVar("EventT")
+
+# Seconds. A person sees no more than some frames a second; a server answers a thousand times in one.
+_REDRAW_S = 0.1
+_TICK_S = 0.25
+# Seconds, for plain lines. Work that ends soon needs no word, and a log is kept: each status line stays in it.
+_QUIET_S = 2.0
+_EVERY_S = 5.0
+_LINE_END = re.compile(r" *\n\s*")
+
+
+class Teller(Generic[EventT]):
+    """Call it with each event of its source, inside `with`: a report may follow once the block is left.
+
+    It needs no event loop. In one, live lines go on counting seconds between events. All that it shows is one harmless
+    line without secrets. A stderr that is closed, full or not read any more stops nothing.
+    """
+
+    def __init__(self, source: Source[EventT], redactor: Redactor | None = None) -> None:
+        """`redactor` knows the secrets of the command; without it those of our own environment are taken out."""
+        self._source = source
+        self._redactor = redactor or Redactor.from_environment(os.environ)
+        self._screen = Screen()
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_draw = float("-inf")
+        self._status_due = clock.now() + _QUIET_S
+        self._has_kept = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._source.remains:
+            self.freeze()
+        else:
+            self._screen.put([], [])
+            self._leave()
+        if self._has_kept:
+            write("\n")  # between the progress and the report
+
+    def __call__(self, event: EventT) -> None:
+        """Show `event`."""
+        lines = [line.text for line in self._source.take(event) if self._stays(line)]
+        if lines:
+            self.say(*lines)
+        else:
+            self._refresh()
+
+    def say(self, *lines: str) -> None:
+        """Show sentences of our own; they stay. A terminal breaks them between words, a log never."""
+        self._status_due = max(self._status_due, clock.now() + _QUIET_S)
+        rows: list[str] = []
+        for line in lines:
+            rows += self._rows(line)
+        self._keep(rows)
+
+    def warn(self, text: str) -> None:
+        """Show a warning; it stays."""
+        self.say(f"warning: {text}")
+
+    def output(self, label: Span, text: str) -> None:
+        """Show lines of `text` that a program wrote, each behind `label`; they stay, and are never broken."""
+        before = self._screen.tint(label.text, label.colour)
+        # Only values, as in the kept log: our names for secrets are words like any other to a program.
+        safe = _safe(text, self._redactor.without_values)
+        self._keep([before + line for line in safe.split("\n")])
+
+    def freeze(self) -> None:
+        """Let the live lines stand as they are: the terminal is another program's now, and events get plain lines."""
+        if self._screen.is_drawn:
+            self._draw([])
+            self._has_kept = True
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._screen.leave()
+
+    def _stays(self, line: Line) -> bool:
+        if line.kind is LineKind.KEPT:
+            return True
+        if self._screen.is_live:
+            return False
+        if line.kind is LineKind.LOG:
+            return True
+        now = clock.now()
+        if now < self._status_due:
+            return False
+        self._status_due = now + _EVERY_S
+        return True
+
+    def _rows(self, line: str) -> list[str]:
+        text = self._one_safe_line(line)
+        if not self._screen.is_live:
+            return [text]
+        from ci_doctor.render.layout import wrap
+
+        self._screen.measure()
+        return wrap(text, self._screen.columns, rest="  ")
+
+    def _one_safe_line(self, text: str) -> str:
+        return _LINE_END.sub(" ", _safe(text, self._redactor.text))
+
+    def _keep(self, lines: Sequence[str]) -> None:
+        self._has_kept = True
+        self._draw(lines)
+
+    def _refresh(self) -> None:
+        """Draw what has changed, unless that was done a moment ago: then the next tick does it."""
+        if not self._screen.is_live:
+            return
+        ticking = self._start_to_tick()
+        if not ticking or clock.now() - self._last_draw >= _REDRAW_S:
+            self._draw([])
+
+    def _start_to_tick(self) -> bool:
+        """Whether something will draw later without an event: an event loop runs."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        # One timer at a time; after its tick it is made anew, so that it dies with its loop.
+        if self._timer is None:
+            self._timer = loop.call_later(_TICK_S, self._tick)
+        return True
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self._screen.is_live:
+            self._draw([])
+            self._start_to_tick()
+
+    def _draw(self, kept: Sequence[str]) -> None:
+        live: list[str] = []
+        if self._screen.is_live:
+            self._screen.measure()
+            now = clock.now()
+            self._last_draw = now
+            rows = self._source.live(now, self._screen.columns - 1)
+            live = [self._painted(row) for row in rows]
+        self._screen.put(kept, live)
+
+    def _painted(self, row: Sequence[Span]) -> str:
+        # Secrets first: the part of one that is left of the terminal's edge would not be recognised.
+        safe = []
+        for span in row:
+            text = self._one_safe_line(span.text)
+            safe.append(Span(text, span.colour))
+        return self._screen.paint(safe)
+
+
+def _safe(text: str, hide: Callable[[str], str]) -> str:
+    """Return `text` without secrets and with nothing in it that acts on a terminal."""
+    hidden = hide(text)
+    safe = printable(hidden)
+    # An escape sequence in the middle of a secret hid it from the first look.
+    return hidden if safe == hidden else hide(safe)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads one section into a struct: defaults < file < environment < flags, each with its origin."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ci_doctor.config.loading import Config
+from ci_doctor.config.toml_lines import Keys
+from ci_doctor.errors import ConfigError, UsageError
+from ci_doctor.model.duration import parse_duration
+from ci_doctor.model.suggestion import did_you_mean
+
+DEFAULT = "default"
+_FLAG = "flag --"
+_ENVIRONMENT = "environment "
+_DURATION_HINT = 'write it as "90s", "25m" or "1h30m"'
+_ARRAY_HINT = 'write a JSON array, such as ["a", "b"]'
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def decode_section(
+    config: Config,
+    section: str,
+    into: type[S],
+    *,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+) -> tuple[S, dict[str, str]]:
+    """Return one section as `into`, and the origin of each of its values by name.
+
+    `flags` holds only what the command line gave; an absent flag is missing, None or empty.
+    Raises ConfigError for an unknown key or a wrong type; it names file and line if the value
+    came from the file.
+    """
+    kinds = _types_of(into)
+    values: dict[str, Any] = dict(config.tables.get(section, {}))
+    origins = {name: config.where(section, name) for name in values}
+    for name, kind in kinds.items():
+        variable = variable_name(section, name)
+        text = environ.get(variable, "")
+        if text:
+            values[name] = _from_environment(variable, text, kind)
+            origins[name] = f"{_ENVIRONMENT}{variable}"
+    for name, value in flags.items():
+        if value not in (None, ()):
+            values[name] = value
+            origins[name] = f"{_FLAG}{name.replace('_', '-')}"
+
+    settings = convert(values, into, partial(_where, config, section, origins))
+    return settings, {name: origins.get(name, DEFAULT) for name in kinds}
+
+
+def variable_name(section: str, name: str) -> str:
+    """The environment variable of a key: `CI_DOCTOR_CORRECTNESS_RETRIES`."""
+    return f"CI_DOCTOR_{section}_{name}".replace("-", "_").upper()
+
+
+def convert(values: Any, into: type[S], where: Callable[..., str]) -> S:
+    """Return `values` as a struct. `where` maps a path of keys to a place for the error.
+
+    Raises ConfigError for an unknown key or a wrong type.
+    """
+    try:
+        return msgspec.convert(values, into)
+    except msgspec.ValidationError as error:
+        raise _readable(error, into, where) from error
+
+
+def path_in(config: Config, origin: str, text: str) -> Path:
+    """A path of a setting: relative to the file that named it, or else to the working directory."""
+    if _is_file(origin):
+        return config.directory / text
+    return Path(text)
+
+
+def seconds_of(value: str | float, name: str) -> float:
+    """Return the seconds of a duration. Raises UsageError, which calls the setting `name`."""
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}", hint=_DURATION_HINT) from error
+
+
+def seconds_above_zero(value: str | float, name: str) -> float:
+    """The same for a setting that makes no sense as 0."""
+    length = seconds_of(value, name)
+    if length <= 0:
+        raise UsageError(f"{name} must be more than 0", hint=_DURATION_HINT)
+    return length
+
+
+def _is_file(origin: str) -> bool:
+    return origin != DEFAULT and not origin.startswith((_FLAG, f"{_ENVIRONMENT}CI_DOCTOR_"))
+
+
+def _where(config: Config, section: str, origins: Mapping[str, str], keys: Keys) -> str:
+    """The place to name in an error about the value at `keys` of a section."""
+    if not keys:  # the section as a whole is wrong, which none of its values explains
+        return ""
+    origin = origins.get(str(keys[0]), "")
+    if _is_file(origin):
+        return config.where(section, *keys)
+    return origin
+
+
+def _from_environment(variable: str, text: str, kind: Any) -> Any:
+    """Return the value of a variable: JSON for lists and tables, any other text as it stands."""
+    try:
+        if text.startswith(("[", "{")):
+            return msgspec.json.decode(text)
+        # Not strict: "1" and "true" become the number or boolean that the key asks for. Back to
+        # builtins, because `convert` checks all the values of a section at once.
+        return msgspec.to_builtins(msgspec.convert(text, kind, strict=False))
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        message = str(error)
+        hint = _ARRAY_HINT if "`array`" in message else f"correct or unset {variable}"
+        raise ConfigError(
+            f"{_ENVIRONMENT}{variable}: {_lower_first(message)}", hint=hint
+        ) from error
+
+
+def _readable(
+    error: msgspec.ValidationError, into: type[msgspec.Struct], where: Callable[..., str]
+) -> ConfigError:
+    """A ConfigError with the place, the sentence and the nearest key for msgspec's message."""
+    # msgspec keeps the place in its text alone: "... - at `$.services[0].port`".
+    message, _, path = str(error).partition(" - at `$")
+    keys = _keys_of(path)
+    unknown = re.search(r"unknown field `([^`]+)`", message)
+    if unknown:
+        name = unknown[1]
+        hint = did_you_mean(name, _fields_at(into, keys))
+        return ConfigError(f"{where((*keys, name))}: unknown key `{name}`", hint=hint)
+    shown = ".".join(map(str, keys)) or "this table"
+    if "[...]" in path:  # a value of a mapping, whose key msgspec does not name
+        shown += " (one of its values)"
+    return ConfigError(
+        f"{where(keys)}: {shown}: {_lower_first(message)}",
+        hint="`ci-doctor config show` shows every key with a value of its type",
+    )
+
+
+def _keys_of(path: str) -> Keys:
+    """The keys in `.services[0].port`."""
+    keys: list[str | int] = []
+    for name, index in re.findall(r"\.([\w-]+)|\[(\d+)\]", path):
+        keys.append(name or int(index))
+    return tuple(keys)
+
+
+def _fields_at(into: type[msgspec.Struct], keys: Keys) -> list[str]:
+    """The field names of the struct that `keys` lead to; an index stays in the same struct."""
+    for key in keys:
+        if isinstance(key, str):
+            into = _struct_at(into, key) or into
+    return [field.encode_name for field in msgspec.structs.fields(into)]
+
+
+def _struct_at(into: type[msgspec.Struct], name: str) -> type[msgspec.Struct] | None:
+    """The struct in a field's type: `Arm` of `Arm`, `Arm | None`, `list[Arm]`; None without one."""
+    declared = _types_of(into).get(name)
+    for kind in (declared, *getattr(declared, "__args__", ())):
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            return kind
+    return None
+
+
+def _types_of(into: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(into)}
+
+
+def _lower_first(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of each hazard, once the command has run without and with delays. Pure."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ci_doctor.imports.confirm.delays import Candidate
+from ci_doctor.imports.confirm.run import Confirmation
+
+
+class Standing(StrEnum):
+    """What is known of a hazard at the end.
+
+    FIRED: it happened in the recorded run. CONFIRMED: it happened in a run with a delay. POSSIBLE:
+    no runs with a delay were requested. OPEN: they could not decide it. SAFE: no delay made it
+    happen.
+    """
+
+    FIRED = "fired"
+    CONFIRMED = "confirmed"
+    POSSIBLE = "possible"
+    OPEN = "open"
+    SAFE = "not confirmed"
+
+
+class JudgedHazard(Struct, frozen=True, kw_only=True):
+    """A hazard, at all its places, and what is known of it.
+
+    confirmation: None if no run was made for it.
+    """
+
+    candidate: Candidate
+    standing: Standing
+    confirmation: Confirmation | None = None
+
+
+def judge(
+    candidates: Sequence[Candidate], confirmations: Sequence[Confirmation], *, confirming: bool
+) -> tuple[JudgedHazard, ...]:
+    """What is known of each of `candidates`; `confirmations` are of some of them."""
+    judged = []
+    for candidate in candidates:
+        confirmation = _confirmation_of(candidate, confirmations)
+        standing = _standing(candidate, confirmation, confirming=confirming)
+        judged.append(
+            JudgedHazard(candidate=candidate, standing=standing, confirmation=confirmation)
+        )
+    return tuple(judged)
+
+
+def _confirmation_of(
+    candidate: Candidate, confirmations: Sequence[Confirmation]
+) -> Confirmation | None:
+    for confirmation in confirmations:
+        if confirmation.candidate is candidate:
+            return confirmation
+    return None
+
+
+def _standing(
+    candidate: Candidate, confirmation: Confirmation | None, *, confirming: bool
+) -> Standing:
+    if candidate.has_fired:
+        return Standing.FIRED
+    if confirmation is None:
+        return Standing.OPEN if confirming else Standing.POSSIBLE
+    if confirmation.fired_in is not None:
+        return Standing.CONFIRMED
+    return Standing.SAFE if confirmation.is_settled else Standing.OPEN

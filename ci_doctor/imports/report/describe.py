@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hazards, imports and paths in words for a person. Pure."""
+
+import os
+from typing import Final
+
+from ci_doctor.imports.analyse.hazard import Hazard, HazardKind, Import
+from ci_doctor.imports.record.events import Site
+
+_WHAT: Final = {
+    HazardKind.REPLACED: "{0} replaces itself in sys.modules",
+    HazardKind.CYCLE: "{all} import each other",
+    HazardKind.SUBMODULE: "{0} imports its submodule {last}",
+    HazardKind.FAILED: "the import of {0} fails",
+}
+_CHAIN_SHOWN = 4
+
+
+def what(hazard: Hazard) -> str:
+    """What is special about its modules."""
+    first = hazard.modules[0]
+    *others, last = hazard.modules
+    together = last
+    if others:
+        together = f"{', '.join(others)} and {last}"
+    return _WHAT[hazard.kind].format(first, all=together, last=last)
+
+
+def threads(hazard: Hazard) -> str:
+    """Which threads import them."""
+    first, second = hazard.first, hazard.second
+    if hazard.kind is HazardKind.REPLACED or first.name == second.name:
+        return f"and threads {first.thread} and {second.thread} import it"
+    return f"and thread {first.thread} imports {first.name}, thread {second.thread} {second.name}"
+
+
+def describe_import(side: Import) -> str:
+    """One side of a hazard, with the chain of modules that led to it, innermost first."""
+    statement = f"thread {side.thread} imports {side.name}"
+    if side.names:
+        statement += f" ({', '.join(side.names)})"
+    lines = [statement]
+    if side.thread_started_at is not None:
+        lines.append(f"started at {place(side.thread_started_at)}")
+    outer = [site for site in side.chain if site != side.site]
+    hidden = len(outer) - _CHAIN_SHOWN
+    if hidden > 0:
+        lines.append(f"… {hidden} more")
+    outermost = outer[:_CHAIN_SHOWN]
+    lines += [f"while {site.module} runs {place(site)}" for site in reversed(outermost)]
+    return "\n".join(lines)
+
+
+def place(site: Site) -> str:
+    """`file:line`."""
+    return f"{shown(site.file)}:{site.line}"
+
+
+def shown(path: str) -> str:
+    """`path` as a person types it: relative, if it is below the working directory."""
+    if not os.path.isabs(path):  # noqa: PTH117
+        return path
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

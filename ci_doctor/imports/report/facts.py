@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts of an investigation. Pure."""
+
+from typing import Final, Literal
+
+import msgspec
+
+from ci_doctor.imports.analyse.hazard import Hazard
+from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
+from ci_doctor.imports.investigation import Investigation
+from ci_doctor.imports.record.events import Deadlock, End, ImportEvent, Wait
+from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
+from ci_doctor.imports.report.remedy import remedy
+from ci_doctor.model.facts.import_race import (
+    AnalysisFacts,
+    EscapeFacts,
+    HazardFacts,
+    ImportRaceFacts,
+    JudgedHazardFacts,
+    RaceCounts,
+    RecordedCommandFacts,
+    RecordedProcessFacts,
+    RemedyFacts,
+)
+from ci_doctor.preload.rules import format_rule
+
+_EXPOSURES: Final[dict[bool | None, Literal["exposed", "immune", "unknown"]]] = {
+    True: "exposed",
+    False: "immune",
+    None: "unknown",
+}
+
+
+def facts(investigation: Investigation) -> ImportRaceFacts:
+    """What was recorded, as plain values."""
+    hazards: list[JudgedHazardFacts] = []
+    for judged in investigation.judged:
+        hazards += [_judged_facts(judged, hazard) for hazard in judged.candidate.hazards]
+    interpreters = {}
+    for executable, exposed in investigation.interpreters.items():
+        interpreters[executable] = _EXPOSURES[exposed]
+    processes = tuple(map(_process_facts, investigation.recorded.processes))
+    return ImportRaceFacts(
+        hazards=tuple(hazards),
+        immune_to=tuple(map(_hazard_facts, investigation.spared)),
+        counts=_counts(investigation, processes),
+        interpreters=interpreters,
+        processes=processes,
+        command=_command_facts(investigation.recorded, investigation.isolated),
+        analysis=AnalysisFacts(is_whole=investigation.is_whole),
+    )
+
+
+def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> JudgedHazardFacts:
+    hold = None
+    if judged.confirmation is not None and judged.confirmation.fired_in is not None:
+        hold = judged.confirmation.fired_in.hold.text()
+    plain = msgspec.structs.asdict(_hazard_facts(hazard))
+    return JudgedHazardFacts(standing=str(judged.standing), hold=hold, **plain)
+
+
+def _hazard_facts(hazard: Hazard) -> HazardFacts:
+    advice = remedy(hazard)
+    rule = format_rule(advice.rule) if advice.rule is not None else None
+    # By builtins: the room's structs have the same fields, and must not appear in the facts.
+    plain = msgspec.to_builtins(hazard)
+    plain["remedy"] = RemedyFacts(rule=rule, move=advice.move, text=advice.text)
+    return msgspec.convert(plain, HazardFacts)
+
+
+def _counts(
+    investigation: Investigation, processes: tuple[RecordedProcessFacts, ...]
+) -> RaceCounts:
+    return RaceCounts(
+        fired=len(investigation.having(Standing.FIRED)),
+        confirmed=len(investigation.having(Standing.CONFIRMED)),
+        possible=len(investigation.having(Standing.POSSIBLE)),
+        open=len(investigation.having(Standing.OPEN)),
+        not_confirmed=len(investigation.having(Standing.SAFE)),
+        processes=len(processes),
+        threads=sum(len(process.threads) for process in processes),
+        loaded=sum(process.loaded for process in processes),
+        waits=sum(process.waits for process in processes),
+        deadlocks=sum(process.deadlocks for process in processes),
+    )
+
+
+def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
+    escapes = [EscapeFacts(argv=escape.argv, why=escape.why) for escape in process.escapes]
+    return RecordedProcessFacts(
+        pid=process.pid,
+        parent_pid=process.parent_pid,
+        executable=process.executable,
+        version=process.version,
+        argv=process.argv,
+        forked=process.forked,
+        threads=tuple(thread.name for thread in process.threads.values()),
+        loaded=count_loaded(process),
+        waits=_count(process, Wait),
+        deadlocks=_count(process, Deadlock),
+        escapes=tuple(escapes),
+        ended_by_itself=process.exited_ns is not None,
+        truncated=process.truncated,
+    )
+
+
+def _command_facts(run: RecordedRun, isolated: str | None) -> RecordedCommandFacts:
+    return RecordedCommandFacts(
+        exit_code=run.exit_code,
+        signal=run.signal,
+        duration_s=round(run.duration_s, 3),
+        timed_out=run.timed_out,
+        outlived=run.outlived,
+        isolated=isolated,
+    )
+
+
+def count_loaded(process: RecordedProcess) -> int:
+    """How many modules its threads executed to the end."""
+    count = 0
+    for event in process.events:
+        if isinstance(event, End) and event.status == "loaded":
+            count += 1
+    return count
+
+
+def _count(process: RecordedProcess, kind: type[ImportEvent]) -> int:
+    return sum(isinstance(event, kind) for event in process.events)

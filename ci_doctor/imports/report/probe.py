@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the result of a probe to the outcome that is reported. Pure."""
+
+from ci_doctor.imports import rules
+from ci_doctor.imports.probe_result import ProbeResult
+from ci_doctor.model.facts.import_race import ImportProbeFacts
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import Table, row
+from ci_doctor.model.verdict import Verdict
+
+_VERDICTS = {True: Verdict.FAILED, False: Verdict.PASS, None: Verdict.VOID}
+
+
+def probe_outcome(result: ProbeResult) -> Outcome:
+    """What the result means: `failed` if the module is exposed, `void` if it cannot be imported."""
+    rows = [row("interpreter", str(result.python))]
+    if result.immune:
+        rows.append(row("immune", "it looks again after waiting"))
+    if result.replaced:
+        rows.append(row("replaced themselves", ", ".join(result.replaced)))
+    return Outcome(
+        verdict=_VERDICTS[result.exposed],
+        summary=_summary(result),
+        findings=tuple(_findings(result)),
+        tables=(Table(title="Probe", rows=tuple(rows)),),
+        facts=ImportProbeFacts(
+            module=result.module,
+            attribute=result.attribute or None,
+            python=str(result.python),
+            exposed=result.exposed,
+            error=result.error or None,
+            loaded_before=result.loaded_before,
+            replaced=result.replaced,
+            immune=result.immune,
+            rule=_preload_rule(result),
+        ),
+    )
+
+
+def _preload_rule(result: ProbeResult) -> str:
+    return f"TRIGGER={result.target}"
+
+
+def _summary(result: ProbeResult) -> str:
+    if result.exposed is None:
+        return f"{result.target} cannot be imported, so nothing is known: {result.error}"
+    if result.exposed:
+        return (
+            f"{result.target} is exposed: "
+            f"its import is lost while another thread imports {result.module}"
+        )
+    return f"{result.target} is not exposed: {_why_not(result)}"
+
+
+def _why_not(result: ProbeResult) -> str:
+    module = result.module
+    if result.loaded_before:
+        return f"{module} is loaded at every start of this interpreter"
+    if module not in result.replaced:
+        return f"{module} does not replace itself in sys.modules"
+    if result.immune:
+        return f"{module} replaces itself, and this interpreter looks again after waiting"
+    what = result.attribute or "it"
+    return f"{module} replaces itself, and {what} is the same in what was there before"
+
+
+def _findings(result: ProbeResult) -> list[Finding]:
+    if result.exposed:
+        received = "the main thread was given another object than the module that stays"
+        finding = rules.SELF_REPLACING.finding(
+            f"{result.module} replaces itself in sys.modules, "
+            "and who waits for its import gets what was there before",
+            evidence=(Evidence(excerpt=result.error or received),),
+            remedy="preload it, with the module that starts the thread as TRIGGER: "
+            f"`ci-doctor run --preload '{_preload_rule(result)}' -- CMD`",
+            severity=Severity.ERROR,
+        )
+        return [finding]
+    if result.exposed is False and result.immune and result.replaced:
+        names = ", ".join(result.replaced)
+        summary = f"{names} would be exposed in an interpreter without the fix (gh-143650)"
+        return [rules.INTERPRETER_IMMUNE.finding(summary)]
+    return []

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes, runs and cases of an investigation, as a report has them. Pure."""
+
+import shlex
+from collections.abc import Iterator
+
+from ci_doctor.imports.confirm.run import HeldRun
+from ci_doctor.imports.confirm.standing import Standing
+from ci_doctor.imports.investigation import Investigation
+from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
+from ci_doctor.imports.report.describe import shown, what
+from ci_doctor.imports.report.facts import count_loaded
+from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
+from ci_doctor.model.table import Row, Table, row
+
+_PROCESSES_SHOWN = 6
+_COMMAND_SHOWN = 60
+_PROCESS_COLUMNS = ("Python", "modules", "threads", "command")
+_EXPOSURES = {True: "exposed", False: "immune", None: "unknown: the check failed"}
+_OUTCOMES = {
+    Standing.FIRED: CaseOutcome.FAILED,
+    Standing.CONFIRMED: CaseOutcome.FAILED,
+    Standing.POSSIBLE: CaseOutcome.ERROR,
+    Standing.OPEN: CaseOutcome.ERROR,
+    Standing.SAFE: CaseOutcome.PASSED,
+}
+
+
+def tables(investigation: Investigation) -> tuple[Table, ...]:
+    """Which processes were recorded, and whether their interpreters are exposed."""
+    processes = investigation.recorded.processes
+    recorded = [_process_row(process) for process in processes[:_PROCESSES_SHOWN]]
+    if len(processes) > _PROCESSES_SHOWN:
+        recorded.append(row(f"… and {len(processes) - _PROCESSES_SHOWN} more"))
+    interpreters = []
+    for executable, exposed in investigation.interpreters.items():
+        interpreters.append(row(shown(executable), _EXPOSURES[exposed]))
+    made = []
+    if recorded:
+        made.append(Table(title="Recorded", columns=_PROCESS_COLUMNS, rows=tuple(recorded)))
+    if interpreters:
+        made.append(Table(title="Race of self-replacing modules", rows=tuple(interpreters)))
+    return tuple(made)
+
+
+def _process_row(process: RecordedProcess) -> Row:
+    command = shlex.join(process.argv) or shown(process.executable)
+    if len(command) > _COMMAND_SHOWN:
+        command = f"{command[: _COMMAND_SHOWN - 1]}…"
+    loaded = count_loaded(process)
+    threads = len(process.threads)
+    # The command comes last: only the last column is broken between words.
+    return row(str(process.pid), process.version, loaded, threads, command)
+
+
+def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attempt, ...]:
+    """The recorded run, and each run with a delay; `logs` has the file of each one's output."""
+    recorded = investigation.recorded
+    fired = bool(investigation.having(Standing.FIRED))
+    first = Attempt(
+        name="recorded",
+        outcome=_outcome(recorded, "a race fired" if fired else None),
+        ok=not fired and not recorded.command_failed,
+        duration_s=round(recorded.duration_s, 3),
+    )
+    held = [_attempt(run, investigation, logs.get(run.number)) for run in investigation.runs]
+    return (first, *held)
+
+
+def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Attempt:
+    fired = list(_fired_in(run, investigation))
+    outcome = _outcome(run.recorded, _result(run, fired))
+    return Attempt(
+        name=f"held {run.number}",
+        outcome=f"{outcome} ({run.hold.text()})",
+        ok=not fired,
+        duration_s=round(run.recorded.duration_s, 3),
+        log=log,
+        facts={
+            "hold": run.hold.text(),
+            "held": run.was_held,
+            "met": run.met,
+            "fired": bool(fired),
+            "exit_code": run.recorded.exit_code,
+            "signal": run.recorded.signal,
+            "same_end_as_recorded": run.ended_as_recorded,
+        },
+    )
+
+
+def _fired_in(run: HeldRun, investigation: Investigation) -> Iterator[str]:
+    for judged in investigation.judged:
+        if judged.confirmation is not None and judged.confirmation.fired_in is run:
+            yield what(judged.candidate.worst)
+
+
+def _result(run: HeldRun, fired: list[str]) -> str:
+    if fired:
+        return f"fired: {', '.join(fired)}"
+    if run.met:
+        return "met, nothing happened"
+    return "nobody came" if run.was_held else "not held"
+
+
+def _outcome(recorded: RecordedRun, result: str | None) -> str:
+    ending = recorded.describe_end()
+    if recorded.timed_out:
+        ending = "stopped when the time was up"
+    return f"{result}; {ending}" if result else ending
+
+
+def cases(investigation: Investigation) -> tuple[Case, ...]:
+    """One for each hazard, and one more if not all was compared.
+
+    Without a hazard, one that passes if something was recorded.
+    """
+    made = []
+    for judged in investigation.judged:
+        hazard = judged.candidate.worst
+        case = Case(
+            group="import-race",
+            name=f"{hazard.kind}: {', '.join(hazard.modules)}",
+            outcome=_OUTCOMES[judged.standing],
+            message=f"{what(hazard)}: {judged.standing}",
+            detail=hazard.detail,
+        )
+        made.append(case)
+    if not investigation.recorded.processes:
+        return tuple(made)
+    if not investigation.is_whole:
+        message = "not all of what could meet was compared"
+        made.append(
+            Case(
+                group="import-race", name="all imports", outcome=CaseOutcome.ERROR, message=message
+            )
+        )
+    elif not made:
+        made.append(
+            Case(group="import-race", name="imports across threads", outcome=CaseOutcome.PASSED)
+        )
+    return tuple(made)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of findings about imports in several threads. Pure."""
+
+from typing import Final
+
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+SELF_REPLACING: Final = Rule(
+    id="import-race/self-replacing",
+    severity=Severity.WARNING,
+    meaning="A module replaces itself in `sys.modules` while its code runs. Two threads import "
+    "it, and nothing orders the two imports. CPython hands a thread that waits for the other "
+    "one's import the discarded module: `cannot import name …`.",
+    remedy="Import the module on the main thread, with the names that are used, before the other "
+    "thread starts. The preload rule in the finding does that without a change to the program.",
+)
+CYCLE: Final = Rule(
+    id="import-race/cycle",
+    severity=Severity.WARNING,
+    meaning="Modules import each other. Two threads enter the cycle at different modules, and "
+    "nothing orders the two imports. CPython ends the deadlock by handing out an incomplete "
+    "module.",
+    remedy="Import the first module of the cycle on the main thread before the other thread "
+    "starts, or break the cycle.",
+)
+SUBMODULE_ORDER: Final = Rule(
+    id="import-race/submodule-order",
+    severity=Severity.WARNING,
+    meaning="A package imports its own submodule. One thread imports the package and another one "
+    "the submodule, and nothing orders the two imports. Each thread locks what the other one "
+    "needs, and CPython ends the deadlock with an incomplete module or a KeyError.",
+    remedy="Import the package on the main thread before the other thread starts.",
+)
+FAILED_IMPORT: Final = Rule(
+    id="import-race/failed-import",
+    severity=Severity.WARNING,
+    meaning="The import of a module fails in one thread. Another thread imports the module too, "
+    "and nothing orders the two imports. If it waits for the first one, it receives the removed, "
+    "incomplete module instead of the error.",
+    remedy="Repair the import that fails, or make it on the main thread before the other thread "
+    "starts.",
+)
+NOT_FOLLOWED: Final = Rule(
+    id="import-race/not-followed",
+    severity=Severity.WARNING,
+    meaning="The command started a Python that does not load the recorder, because of `-I`, `-E`, "
+    "`-S` or its own environment. Its imports are not known.",
+    remedy="Start it without that option or environment while you look for import races.",
+)
+NOT_RECORDED: Final = Rule(
+    id="import-race/not-recorded",
+    severity=Severity.WARNING,
+    meaning="No Python recorded its imports, or a record cannot be read. Nothing is known.",
+    remedy="Give a command that starts a Python without `-I`, `-E` and `-S`, and record again.",
+)
+INTERPRETER_IMMUNE: Final = Rule(
+    id="import-race/interpreter-immune",
+    severity=Severity.NOTE,
+    meaning="Two threads import a module that replaces itself, but this interpreter looks at "
+    "`sys.modules` again after the wait and hands out the right module. ci-doctor checks that by "
+    "a race of its own.",
+    remedy="Nothing for this interpreter. An interpreter without the fix (gh-143650) is still "
+    "exposed.",
+)
+COMMAND_FAILED: Final = Rule(
+    id="import-race/command-failed",
+    severity=Severity.WARNING,
+    meaning="The command itself failed, so it may have ended before some of its imports.",
+    remedy="Repair the command, or give one that succeeds, and record again.",
+)
+NOT_CONFIRMED: Final = Rule(
+    id="import-race/not-confirmed",
+    severity=Severity.NOTE,
+    meaning="A hazard exists, but no delay made it fire. Either something orders the two imports "
+    "that the recorder does not know, or the race does no harm.",
+    remedy="Nothing, if you know what orders the two imports.",
+)
+NOT_SETTLED: Final = Rule(
+    id="import-race/not-settled",
+    severity=Severity.WARNING,
+    meaning="A hazard exists, and the runs with a delay could not decide it. Either no run made "
+    "the delay, or the run did not come to its end, or there were more hazards than "
+    "`--candidates`.",
+    remedy="Run it again with a higher `--candidates`, or with a command that does the same in "
+    "every run.",
+)
+TIMELINE: Final = Rule(
+    id="import-race/timeline",
+    severity=Severity.WARNING,
+    meaning="ci-doctor did not write the timeline of the imports. Either a file of that name is "
+    "not a timeline of ci-doctor, or the file cannot be written.",
+    remedy="Name another file: `--timeline FILE`.",
+)
+
+RULES: Final = (
+    SELF_REPLACING,
+    CYCLE,
+    SUBMODULE_ORDER,
+    FAILED_IMPORT,
+    NOT_FOLLOWED,
+    NOT_RECORDED,
+    INTERPRETER_IMMUNE,
+    COMMAND_FAILED,
+    NOT_CONFIRMED,
+    NOT_SETTLED,
+    TIMELINE,
+)

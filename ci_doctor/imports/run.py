@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes and files: investigates import races, from the command to the outcome."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ci_doctor.imports.confirm.run import HeldRun
+from ci_doctor.imports.investigate import RaceRequest, investigate
+from ci_doctor.imports.report.outcome import interrupted, race_outcome
+from ci_doctor.imports.report.timeline_file import check_timeline, write_timeline
+from ci_doctor.model.outcome import Failure, Outcome
+from ci_doctor.system.files.streams import open_closed_streams
+from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.log_files import redact_files
+from ci_doctor.system.secrets.redaction import Redactor
+
+LOGS = "import-race"  # the folder in the report directory
+_EXCERPT_LINES = 8
+_EXCERPT_BYTES = 8192
+# The exit status of a shell for a command that it cannot run.
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+
+
+def run(
+    request: RaceRequest,
+    *,
+    directory: Path | None,
+    redactor: Redactor,
+    interruption: Interruption | None = None,
+    timeline: Path | None = None,
+    on_event: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Record `request.command`, find its import races and, on request, confirm them.
+
+    The output of runs with a delay goes into the folder `import-race` of the report directory
+    `directory`; without one it is dropped. The imports by thread go to the file `timeline`, else to
+    `imports.json` in `directory`, else in the working directory. `on_event` gets a sentence before
+    each run with a delay, and each warning. `interruption` must be handling signals: the first one
+    ends the command and everything below it. Raises UsageError if `timeline` exists and is not a
+    timeline of ci-doctor, InfraError if the command cannot be supervised.
+    """
+    if timeline is not None:
+        check_timeline(timeline)
+    open_closed_streams()
+    interruption = interruption or Interruption()
+    with tempfile.TemporaryDirectory(prefix="ci-doctor-import-race-") as folder:
+        scratch = Path(folder)
+        logs = scratch / "logs" if directory is None else directory.absolute() / LOGS
+        try:
+            investigation = investigate(request, scratch, logs, interruption, on_event)
+        except OSError as error:
+            if error.errno is None or error.filename != request.command[0]:
+                raise
+            status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+            return not_run(status, f"{request.command[0]}: {error.strerror}")
+        _redact(investigation.runs, redactor, on_event)
+        excerpts = {held.number: _last_lines(held.error) for held in investigation.runs}
+    outcome = race_outcome(investigation, excerpts, _kept_logs(investigation.runs, directory))
+    written = write_timeline(investigation.recorded.processes, timeline, directory, redactor)
+    outcome = replace(
+        outcome,
+        findings=(*outcome.findings, *written.findings),
+        attachments=written.attachments,
+    )
+    if interruption.received is not None:
+        return interrupted(outcome, interruption.received)
+    return outcome
+
+
+def not_run(status: int, message: str) -> Outcome:
+    """The outcome of a command that cannot be run; `status` is the exit status of a shell."""
+    error = Failure(message=message, hint="check the command after `--`; nothing was started")
+    return Outcome(verdict=None, summary=message, error=error, command_status=status)
+
+
+def _redact(runs: tuple[HeldRun, ...], redactor: Redactor, on_event: Callable[[str], None]) -> None:
+    """Take secrets out of what the runs printed, before anything is quoted or uploaded."""
+    files: list[Path] = []
+    for held in runs:
+        files += (held.output, held.error)
+    for warning in redact_files(files, redactor):
+        on_event(f"warning: {warning}")
+
+
+def _kept_logs(runs: tuple[HeldRun, ...], directory: Path | None) -> dict[int, str]:
+    if directory is None:
+        return {}
+    return {held.number: os.path.relpath(held.error, directory) for held in runs}
+
+
+def _last_lines(path: Path) -> str:
+    """The end of what a run wrote; empty if the file is gone."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _EXCERPT_BYTES))
+        lines = file.read().decode("utf-8", "replace").rstrip().splitlines()
+        return "\n".join(lines[-_EXCERPT_LINES:])
+    return ""

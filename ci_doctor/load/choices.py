@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. One choice of an answer, reduced to what is compared.
+
+The fields are those of vLLM's protocol (vllm/entrypoints/openai/protocol.py) and OpenAI's API
+reference. Streamed and whole answers must come out the same: what one form writes as "" or [] and
+the other omits is omitted.
+"""
+
+from typing import Any
+
+from ci_doctor.load.logprobs import as_float32, comparable
+
+CHOICE_KEYS = (
+    "index",
+    "text",
+    "finish_reason",
+    "stop_reason",
+    "matched_stop",  # SGLang's stop_reason
+    "token_ids",
+    "logprobs",
+    "prompt_logprobs",
+)
+MESSAGE_KEYS = ("role", "content", "reasoning_content", "reasoning", "refusal", "audio")
+# The finish reasons of vLLM and SGLang for a request that the engine gave up (FinishReason in
+# vllm/v1/engine/__init__.py).
+BROKEN_OFF = ("abort", "error")
+
+
+class NotAnAnswerError(ValueError):
+    """The body is not an answer of a model; the text says why."""
+
+
+def index_of(part: dict[str, Any]) -> int:
+    """Which choice this is, 0 without an index. Raises NotAnAnswerError if it is no number."""
+    index = part.get("index", 0)
+    # By type: True is an int, and equal to 1.
+    if type(index) is not int:
+        raise NotAnAnswerError("a choice's `index` is not a number")
+    return index
+
+
+def compared_choice(choice: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a choice that are compared. Raises NotAnAnswerError if it is not complete."""
+    part: dict[str, Any] = {}
+    for key in CHOICE_KEYS:
+        if choice.get(key) not in (None, []):
+            part[key] = choice[key]
+    part["index"] = index_of(choice)
+    numbers = comparable(part.pop("logprobs", None))
+    if numbers is not None:
+        part["logprobs"] = numbers
+    if "prompt_logprobs" in part:
+        part["prompt_logprobs"] = as_float32(part["prompt_logprobs"])
+    message = choice.get("message")
+    if message is not None:
+        part["message"] = _message(message)
+    elif "text" not in choice:
+        raise NotAnAnswerError("a choice holds neither `text` nor `message`")
+    reason = choice.get("finish_reason")
+    if reason in BROKEN_OFF:
+        raise NotAnAnswerError(f"the server broke the answer off: finish_reason {reason}")
+    return part
+
+
+def is_empty(choice: dict[str, Any]) -> bool:
+    """Whether a compared choice holds no text, reasoning, tool call or token."""
+    if choice.get("text") or choice.get("token_ids"):
+        return False
+    message = choice.get("message", {})
+    # A role alone is not content.
+    return not any(message.get(key) for key in (*MESSAGE_KEYS[1:], "tool_calls"))
+
+
+def _message(message: Any) -> dict[str, Any]:
+    """The parts of a chat's message; without a role it is the assistant's, who alone answers."""
+    if not isinstance(message, dict):
+        raise NotAnAnswerError("a choice's `message` is not an object")
+    part: dict[str, Any] = {"role": "assistant"}
+    for key in MESSAGE_KEYS:
+        if message.get(key) not in (None, ""):
+            part[key] = message[key]
+    calls = _calls(message)
+    if calls:
+        part["tool_calls"] = [_tool_call(call) for call in calls]
+    return part
+
+
+def _calls(message: dict[str, Any]) -> list[Any]:
+    """The tool calls; the legacy `function_call` counts as one."""
+    calls = message.get("tool_calls")
+    if not calls and message.get("function_call"):
+        return [message["function_call"]]
+    if not calls:
+        return []
+    if not isinstance(calls, list):
+        raise NotAnAnswerError("a message's `tool_calls` are not a list")
+    return calls
+
+
+def _tool_call(call: Any) -> dict[str, Any]:
+    """Name and raw arguments; the call's id is random."""
+    function = call.get("function", call) if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        raise NotAnAnswerError("a tool call is not an object")
+    part = {}
+    for key in ("name", "arguments"):
+        value = function.get(key)
+        part[key] = None if value == "" else value
+    return part
