@@ -120,7 +120,8 @@ def samples(seed: int) -> Iterator[bytes]:
             "error": None,
             "output": output,
             "digest": sha256(canonical).hexdigest(),
-            "asked": {"model": "Qwen/Qwen2.5-14B-Instruct", "prompt_tokens": 30},
+            "words_digest": sha256(canonical).hexdigest(),
+            "prompt_facts": {"model": "Qwen/Qwen2.5-14B-Instruct", "prompt_tokens": 30},
             "empty": False,
             "meta": {
                 "id": f"cmpl-{own.getrandbits(128):032x}",

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import shim_files
 
 RESULTS = Path(__file__).with_name("RESULTS.md")

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.model.verdict import Verdict
@@ -52,7 +52,7 @@ def any_of(attempts: int, needed: int) -> Outcome:
     return Outcome(Colour.RED, Verdict.REGRESSION, 2 * attempts)
 
 
-class Simulated(Start, frozen=True, kw_only=True):
+class Simulated(ArmStart, frozen=True, kw_only=True):
     """A start whose answers are counted once, not at every look."""
 
     number_answered: int
@@ -87,7 +87,7 @@ class Ours(NamedTuple):
 class Place:
     """The starts so far, and what the rules say of them; the same starts are decided once, since the rules are pure."""
 
-    def __init__(self, starts: tuple[Start, ...], known: "Known") -> None:
+    def __init__(self, starts: tuple[ArmStart, ...], known: "Known") -> None:
         self.starts, self.known = starts, known
         self.children: dict[tuple[Arm, Answers], Place] = {}
         self.asked = False

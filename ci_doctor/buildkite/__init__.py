@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only door to the Buildkite agent."""
+"""Pure. The only door to the Buildkite agent."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the build: runs buildkite-agent, for a bounded time, and answers failure as a value and never as an exception.
+"""Acts on the build: runs buildkite-agent for a bounded time; a failure is a value, not an exception.
 
-A side channel must not change the result of what it speaks about. The HTTP API behind the agent is not stable
+A side channel must not change the result that it reports. The HTTP API behind the agent is not stable
 (https://buildkite.com/docs/apis/agent-api), so its command line is the only door.
 """
 
@@ -22,9 +22,9 @@ from msgspec import Struct
 CALL_TIMEOUT_S = 30.0
 UPLOAD_TIMEOUT_S = 120.0
 
-# Their meaning in a glob, and the delimiter of paths, can be switched off from agent 3.110 on.
+# From agent 3.110 on an option switches off their meaning in a glob, and sets the delimiter of paths.
 _GLOB_CHARACTERS = frozenset("*?[]{}\\;")
-# Two slashes are in no path that pathlib wrote.
+# No path that pathlib wrote contains two slashes.
 _DELIMITER = "//"
 
 
@@ -54,7 +54,7 @@ class Agent:
 
     @classmethod
     def find(cls, environ: Mapping[str, str]) -> Self | None:
-        """Find the agent on the PATH of `environ`; None where there is none or this is not a Buildkite job."""
+        """The agent on the PATH of `environ`; None if there is none or this is not a Buildkite job."""
         if environ.get("BUILDKITE") != "true" or not environ.get("BUILDKITE_JOB_ID"):
             return None
         executable = shutil.which("buildkite-agent", path=environ.get("PATH", ""))
@@ -63,14 +63,15 @@ class Agent:
     def annotate(
         self, body: str, *, style: str, context: str, priority: int | None = None
     ) -> AgentResult:
-        """Put Markdown `body` (at most 1 MiB) on the build's page, in place of what `context` held before.
+        """Put Markdown `body` (at most 1 MiB) on the build's page, replacing the former text of `context`.
 
-        `style` is success, info, warning or error. `priority` is 1 (last) to 10 (first), and ignored by agents older than 3.65, which do not know it.
+        `style` is success, info, warning or error. `priority` is 1 (last) to 10 (first); agents older
+        than 3.65 do not know it, and it is left out.
         """
         arguments = ["annotate", "--style", style, "--context", context]
         if priority is not None and self._knows("annotate", flag="priority"):
             arguments += ["--priority", str(priority)]
-        # On stdin, since one argument may hold no more than 128 KiB.
+        # On stdin: one argument holds at most 128 KiB (MAX_ARG_STRLEN, execve(2)).
         return self._call(arguments, body=body, done=f"annotated {context}")
 
     def set_metadata(self, key: str, value: str) -> AgentResult:
@@ -80,47 +81,51 @@ class Agent:
     def upload_artifacts(self, paths: Iterable[Path], cwd: Path) -> AgentResult:
         """Upload files as artifacts under their paths relative to `cwd`, which is above all of them.
 
-        Before agent 3.110 every path is a pattern: a file whose name holds `*?[]{};` is left out there, and named.
+        Before agent 3.110 every path is a pattern. A file whose name contains `*?[]{};` is left out
+        there, and the result names it.
         """
         names = [str(path.relative_to(cwd)) for path in paths]
-        options, delimiter, odd = [], ";", []
+        options: list[str] = []
+        delimiter = ";"
+        odd: list[str] = []
         if self._knows("artifact", "upload", flag="literal"):
-            options, delimiter = ["--literal", "--delimiter", _DELIMITER], _DELIMITER
+            delimiter = _DELIMITER
+            options = ["--literal", "--delimiter", delimiter]
         else:
             odd = [name for name in names if _GLOB_CHARACTERS & set(name)]
-            names = [name for name in names if name not in odd]
-        done = f"uploaded {len(names)} artifacts"
+        kept = [name for name in names if name not in odd]
+        done = f"uploaded {len(kept)} artifacts"
         if odd:
-            done += f", without {', '.join(odd)} (an agent before 3.110 takes such a name for a pattern)"
-        if not names:
+            reason = "an agent before 3.110 reads such a name as a pattern"
+            done += f", without {', '.join(odd)} ({reason})"
+        if not kept:
             return AgentResult(ok=not odd, message=done)
-        arguments = ["artifact", "upload", *options, delimiter.join(names)]
+        arguments = ["artifact", "upload", *options, delimiter.join(kept)]
         return self._call(arguments, done=done, timeout_s=self._upload_timeout_s, cwd=cwd)
 
     def set_environment(self, variables: Mapping[str, str]) -> AgentResult | None:
-        """Set environment variables for the later phases of this job, whatever characters their values hold.
+        """Set environment variables for the later phases of this job, with any characters.
 
-        None, with nothing tried, where there are none, the job has no job API, or the agent is older than 3.45.
+        None, with nothing tried, if there are no variables, the job has no job API, or the agent is
+        older than 3.45.
         """
         if not variables or not self._environ.get("BUILDKITE_AGENT_JOB_API_SOCKET"):
             return None
         if not self._knows("env", "set", flag="input-format"):
             return None
         try:
-            # The agent reads stdin with a scanner of 64 KiB lines and takes a JSON object from each line.
-            body = "".join(
-                f"{json.dumps({name: _text(value)})}\n" for name, value in variables.items()
-            )
+            # The agent reads stdin in lines of at most 64 KiB and takes a JSON object from each line.
+            lines = [json.dumps({name: _utf8(value)}) for name, value in variables.items()]
         except UnicodeEncodeError:
             return AgentResult(ok=False, message="buildkite-agent env set: a value is not UTF-8")
+        body = "".join(f"{line}\n" for line in lines)
         # Not `quiet`: with it, agents hid a refused update behind exit status 0.
         arguments = ["env", "set", "--input-format=json", "--output-format=plain", "-"]
-        return self._call(
-            arguments, body=body, done=f"set {', '.join(variables)} for the later phases of the job"
-        )
+        done = f"set {', '.join(variables)} for the later phases of the job"
+        return self._call(arguments, body=body, done=done)
 
     def _knows(self, *command: str, flag: str) -> bool:
-        """Ask the agent's help: an unknown flag would end the call."""
+        """Whether the agent's help lists the flag: an unknown flag would end the call."""
         if command not in self._helps:
             self._helps[command] = self._run([*command, "--help"]).output
         return re.search(rf"--{re.escape(flag)}\b", self._helps[command]) is not None
@@ -134,15 +139,14 @@ class Agent:
         timeout_s: float | None = None,
         cwd: Path | None = None,
     ) -> AgentResult:
-        ended = self._run(arguments, body=body, timeout_s=timeout_s, cwd=cwd)
-        if ended.problem is None:
+        call = self._run(arguments, body=body, timeout_s=timeout_s, cwd=cwd)
+        if call.problem is None:
             return AgentResult(ok=True, message=done)
         # "annotate", "meta-data set": the words before the first value or flag.
-        name = " ".join(arguments[: 1 if arguments[0] == "annotate" else 2])
-        last_line = next((line for line in reversed(ended.output.splitlines()) if line.strip()), "")
-        message = f"buildkite-agent {name} {ended.problem}" + (
-            f": {last_line.strip()[:500]}" if last_line else ""
-        )
+        words = arguments[: 1 if arguments[0] == "annotate" else 2]
+        message = f"buildkite-agent {' '.join(words)} {call.problem}"
+        if call.last_line:
+            message += f": {call.last_line[:500]}"
         return AgentResult(ok=False, message=message)
 
     def _run(
@@ -152,34 +156,33 @@ class Agent:
         body: str = "",
         timeout_s: float | None = None,
         cwd: Path | None = None,
-    ) -> "_Ended":
-        timeout_s = timeout_s or self._call_timeout_s
+    ) -> "_AgentCall":
         try:
-            # Files and not pipes: nobody has to drain them, and a grandchild that keeps one open holds nobody up.
+            # Files and not pipes: nobody has to drain them, and a grandchild that keeps one open
+            # delays nobody.
             with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as output:
                 stdin.write(body.encode(errors="replace"))
                 stdin.seek(0)
-                problem = self._wait(
-                    subprocess.Popen(
-                        [self._executable, *arguments],
-                        stdin=stdin,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                        env=self._environ,
-                        cwd=cwd,
-                        start_new_session=True,
-                    ),
-                    timeout_s,
+                process = subprocess.Popen(
+                    [self._executable, *arguments],
+                    stdin=stdin,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=self._environ,
+                    cwd=cwd,
+                    start_new_session=True,
                 )
+                problem = self._wait(process, timeout_s or self._call_timeout_s)
                 output.seek(0)
-                return _Ended(problem=problem, output=output.read(1 << 20).decode(errors="replace"))
+                text = output.read(1 << 20).decode(errors="replace")
         except (OSError, ValueError) as error:
             # ValueError: a NUL in an argument.
-            return _Ended(problem=f"could not be run: {error}", output="")
+            return _AgentCall(problem=f"could not be run: {error}", output="")
+        return _AgentCall(problem=problem, output=text)
 
     @staticmethod
     def _wait(process: "subprocess.Popen[bytes]", timeout_s: float) -> str | None:
-        """What went wrong, or None; the agent and all that it started are gone where it did not end in time."""
+        """What went wrong, or None. If the agent did not end in time, it and all its children are killed."""
         try:
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -191,11 +194,17 @@ class Agent:
         return f"failed with status {status}" if status else None
 
 
-class _Ended(Struct, frozen=True, kw_only=True):
-    """`problem` is None where the agent ended with status 0."""
+class _AgentCall(Struct, frozen=True, kw_only=True):
+    """`problem` is None if the agent ended with status 0."""
 
     problem: str | None
     output: str
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not blank."""
+        lines = self.output.strip().splitlines()
+        return lines[-1].strip() if lines else ""
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
@@ -204,7 +213,7 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _text(value: str) -> str:
-    """Give back `value`, or raise UnicodeEncodeError for the bytes that Python smuggles in as surrogates."""
+def _utf8(value: str) -> str:
+    """`value`; raises UnicodeEncodeError for bytes that Python represents as surrogates (PEP 383)."""
     value.encode()
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job that we run in, read from the variables that buildkite-agent sets, and the names that follow from it."""
+"""Pure. The job of a Buildkite build, from the agent's variables, and the names that follow from it."""
 
 import hashlib
 import re
@@ -14,8 +14,8 @@ CONTEXT_LIMIT = 100
 class JobEnvironment(Struct, frozen=True, kw_only=True):
     """One Buildkite job.
 
-    `parallel_job` counts from 0 and is None outside a step with `parallelism`; `timeout_minutes` is None where the step
-    has no timeout; `has_job_api` says that `buildkite-agent env set` has a socket to talk to.
+    `parallel_job` counts from 0 and is None outside a step with `parallelism`; `timeout_minutes` is
+    None if the step has no timeout. `has_job_api`: `buildkite-agent env set` has a socket.
     https://buildkite.com/docs/pipelines/configure/environment-variables
     """
 
@@ -37,33 +37,34 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "JobEnvironment | None":
-        """Read the job from `environ`; None where this is not a Buildkite job."""
+        """The job of `environ`; None if this is not a Buildkite job."""
         job_id = environ.get("BUILDKITE_JOB_ID", "")
         if environ.get("BUILDKITE") != "true" or not job_id:
             return None
         return cls(
             job_id=job_id,
-            build_id=environ.get("BUILDKITE_BUILD_ID") or None,
+            build_id=_text(environ, "BUILDKITE_BUILD_ID"),
             build_number=_integer(environ, "BUILDKITE_BUILD_NUMBER"),
-            build_url=environ.get("BUILDKITE_BUILD_URL") or None,
-            step_id=environ.get("BUILDKITE_STEP_ID") or None,
-            step_key=environ.get("BUILDKITE_STEP_KEY") or None,
-            label=environ.get("BUILDKITE_LABEL") or None,
+            build_url=_text(environ, "BUILDKITE_BUILD_URL"),
+            step_id=_text(environ, "BUILDKITE_STEP_ID"),
+            step_key=_text(environ, "BUILDKITE_STEP_KEY"),
+            label=_text(environ, "BUILDKITE_LABEL"),
             retry_count=_integer(environ, "BUILDKITE_RETRY_COUNT") or 0,
             parallel_job=_integer(environ, "BUILDKITE_PARALLEL_JOB"),
             parallel_count=_integer(environ, "BUILDKITE_PARALLEL_JOB_COUNT"),
             timeout_minutes=_integer(environ, "BUILDKITE_TIMEOUT"),
-            branch=environ.get("BUILDKITE_BRANCH") or None,
-            commit=environ.get("BUILDKITE_COMMIT") or None,
-            checkout=environ.get("BUILDKITE_BUILD_CHECKOUT_PATH") or None,
-            has_job_api=bool(environ.get("BUILDKITE_AGENT_JOB_API_SOCKET")),
+            branch=_text(environ, "BUILDKITE_BRANCH"),
+            commit=_text(environ, "BUILDKITE_COMMIT"),
+            checkout=_text(environ, "BUILDKITE_BUILD_CHECKOUT_PATH"),
+            has_job_api=_text(environ, "BUILDKITE_AGENT_JOB_API_SOCKET") is not None,
         )
 
     def annotation_context(self, command: str) -> str:
-        """Name the annotation of `command` in this job: at most 100 characters, the same on every retry of the job.
+        """The context of `command`'s annotation: at most 100 characters, the same on every retry.
 
-        A build has one annotation per context, so a retried job overwrites its own. The digest of the label keeps the
-        jobs of a build matrix apart: they share one step key, and their labels hold the matrix values.
+        A build has one annotation per context, so a retried job overwrites its own. The digest of the
+        label separates the jobs of a build matrix: they share one step key, and their labels contain
+        the matrix values.
         https://buildkite.com/docs/pipelines/configure/workflows/build-matrix
         """
         parts = ["ci-doctor", *self._place(), _slug(command)]
@@ -76,20 +77,29 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
         return context[: CONTEXT_LIMIT - len(tail)] + tail
 
     def verdict_key(self) -> str:
-        """Name the build meta-data that holds the worst verdict of this job: `ci-doctor:<step>[:<parallel job>]:verdict`."""
+        """The build meta-data for this job's worst verdict: `ci-doctor:<step>[:<parallel job>]:verdict`."""
         return ":".join(["ci-doctor", *self._place(), "verdict"])
 
     def junit_artifact_name(self) -> str:
-        """Name the JUnit file to upload: by the job's id, from which junit-annotate's default pattern makes a link."""
+        """The JUnit file to upload.
+
+        It has the job's id, from which the default pattern of the junit-annotate plugin makes a link.
+        """
         return f"junit-{self.job_id}.xml"
 
     def _place(self) -> list[str]:
-        step = self.step_key or (self.label and _slug(self.label)) or self.step_id or "step"
+        label = _slug(self.label) if self.label else ""
+        step = self.step_key or label or self.step_id or "step"
         return [step] if self.parallel_job is None else [step, str(self.parallel_job)]
 
 
+def _text(environ: Mapping[str, str], name: str) -> str | None:
+    """The agent sets some variables to nothing."""
+    return environ.get(name) or None
+
+
 def _integer(environ: Mapping[str, str], name: str) -> int | None:
-    # BUILDKITE_TIMEOUT is the word "false" where a step has none.
+    # BUILDKITE_TIMEOUT is the word "false" if a step has none.
     value = environ.get(name, "")
     return int(value) if value.isascii() and value.isdigit() else None
 
@@ -99,4 +109,5 @@ def _slug(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+    encoded = text.encode(errors="surrogateescape")
+    return hashlib.sha256(encoded).hexdigest()

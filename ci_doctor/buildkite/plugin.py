@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline asks of the plugin: its options, where the job's reports go, and what `setup-env` is told."""
+"""Reads the working directory: the plugin's options, the reports' directory, `setup-env`'s arguments."""
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ DEFAULT_REPORT_DIR = "ci-doctor-report"
 REPORT_DIR_VARIABLE = "CI_DOCTOR_REPORT_DIR"
 _PREFIX = "BUILDKITE_PLUGIN_CI_DOCTOR_"
 _PROFILES = ("off", "default", "strict")
+# The source of this plugin: its repository, by any host, and by Buildkite's short form.
+_OURS = re.compile(r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)")
 
 
 class PluginOptions(Struct, frozen=True, kw_only=True):
-    """The options of buildkite_plugins/ci-doctor/plugin.yml; None or empty where the pipeline does not name one."""
+    """The options of buildkite_plugins/ci-doctor/plugin.yml; None or empty if the pipeline has none."""
 
     projects: tuple[str, ...] = ()
     determinism: str | None = None
@@ -36,10 +38,10 @@ class PluginOptions(Struct, frozen=True, kw_only=True):
 
 
 def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
-    """Read the options that the agent hands to a hook of this plugin.
+    """The options that the agent passes to a hook of this plugin.
 
-    From the JSON in BUILDKITE_PLUGIN_CONFIGURATION (agent >= 3.28.1), else from flat variables. The agent validates
-    neither by itself, so this does. Raises UsageError for an unknown option, a value of the wrong type, and a
+    From the JSON in BUILDKITE_PLUGIN_CONFIGURATION (agent >= 3.28.1), else from flat variables. The
+    agent validates neither. Raises UsageError for an unknown option, a value of the wrong type, and a
     configuration that the agent dropped.
     """
     text = environ.get("BUILDKITE_PLUGIN_CONFIGURATION")
@@ -58,27 +60,32 @@ def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
 
 
 def setup_env_arguments(options: PluginOptions) -> list[str]:
-    """Turn the options into the arguments of `ci-doctor setup-env`; what is not set is left to the configuration file."""
+    """The options as arguments of `ci-doctor setup-env`; the others are left to the configuration file."""
     arguments: list[str] = []
-    for flag, values in (
-        ("--config", (options.config,)),
-        ("--project", options.projects),
-        ("--python", options.pythons),
-        ("--venv", options.venvs),
-        ("--determinism", (options.determinism,)),
-        ("--preload", options.preload),
-    ):
-        for value in values:
-            arguments += [] if value is None else [flag, value]
-    return [*arguments, "--allow-fallback"] if options.allow_fallback else arguments
+    if options.config is not None:
+        arguments += ["--config", options.config]
+    for project in options.projects:
+        arguments += ["--project", project]
+    for python in options.pythons:
+        arguments += ["--python", python]
+    for venv in options.venvs:
+        arguments += ["--venv", venv]
+    if options.determinism is not None:
+        arguments += ["--determinism", options.determinism]
+    for rule in options.preload:
+        arguments += ["--preload", rule]
+    if options.allow_fallback:
+        arguments.append("--allow-fallback")
+    return arguments
 
 
 def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
-    """Name the absolute directory below which the commands of this job write their reports.
+    """The absolute directory below which the commands of this job write their reports.
 
-    The option `report-dir`, else CI_DOCTOR_REPORT_DIR, else `ci-doctor-report`, relative to the checkout; and below it
-    a folder by the job's id, so that reports which an earlier job left in the same checkout are never taken for ours.
-    Every hook of a job gets the same answer, whether or not an earlier one exported it. Raises UsageError outside a job.
+    The option `report-dir`, else CI_DOCTOR_REPORT_DIR, else `ci-doctor-report`, relative to the
+    checkout. Below it is a folder with the job's id: reports that an earlier job left in the same
+    checkout must not count as ours. Every hook of a job gets the same directory, even if an earlier one
+    exported it. Raises UsageError outside a job.
     """
     job = JobEnvironment.from_environ(environ)
     if job is None:
@@ -110,7 +117,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _switch(name: str, value: object) -> bool:
-    # As text in the flat variables, and where a pipeline interpolates a variable.
+    # Text in the flat variables, and if a pipeline interpolates a variable.
     text = value if isinstance(value, str) else json.dumps(value)
     if text not in ("true", "false"):
         raise UsageError(
@@ -120,7 +127,7 @@ def _switch(name: str, value: object) -> bool:
 
 
 def _profile(name: str, value: object) -> str:
-    # A YAML 1.1 writer or reader takes a bare `off` for false.
+    # A YAML 1.1 writer or reader reads a bare `off` as false.
     profile = "off" if value is False or value == "false" else _text(name, value)
     if profile not in _PROFILES:
         raise UsageError(
@@ -157,8 +164,8 @@ def _from_json(text: str) -> dict[str, object]:
 
 
 def _from_flat_variables(environ: Mapping[str, str]) -> dict[str, object]:
-    """Undo the agent's flattening: `setup-env` is PREFIX_SETUP_ENV, and a list is PREFIX_PROJECTS_0, _1 and so on."""
-    scalars: dict[str, object] = {}
+    """Undo the agent's flattening: `setup-env` is PREFIX_SETUP_ENV, a list is PREFIX_PROJECTS_0, _1, ..."""
+    values: dict[str, object] = {}
     lists: dict[str, dict[int, str]] = {}
     for variable, value in environ.items():
         if not variable.startswith(_PREFIX):
@@ -168,32 +175,45 @@ def _from_flat_variables(environ: Mapping[str, str]) -> dict[str, object]:
         if item:
             lists.setdefault(item[1], {})[int(item[2])] = value
         else:
-            scalars[name] = value
-    return scalars | {
-        name: [items[index] for index in sorted(items)] for name, items in lists.items()
-    }
+            values[name] = value
+    for name, items in lists.items():
+        values[name] = [items[index] for index in sorted(items)]
+    return values
 
 
 def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:
-    """Raise where the step configures this plugin with a null in it: the agent then hands over nothing at all."""
+    """Raise UsageError if the step configures this plugin with a null.
+
+    The agent then passes nothing at all.
+    """
     try:
         plugins = json.loads(environ.get("BUILDKITE_PLUGINS") or "[]")
     except ValueError:
         return
+    for location, configuration in _configurations(plugins):
+        # A plugin without any configuration is null itself, which is right.
+        if configuration is None or not _OURS.search(location):
+            continue
+        if _holds_null(configuration):
+            raise UsageError(
+                "the configuration of the ci-doctor plugin holds an option without a value, "
+                "and the agent dropped all of it",
+                hint="give the option a value or remove its line from the pipeline",
+            )
+
+
+def _configurations(plugins: object) -> Iterator[tuple[str, object]]:
+    """The plugins of a step: a list of mappings with one key each, the plugin's source."""
     for plugin in plugins if isinstance(plugins, list) else []:
-        for location, configuration in plugin.items() if isinstance(plugin, dict) else ():
-            if re.search(
-                r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)", location
-            ) and _holds_null(configuration):
-                raise UsageError(
-                    "the configuration of the ci-doctor plugin holds an option without a value, and the agent dropped all of it",
-                    hint="give the option a value or remove its line from the pipeline",
-                )
+        if isinstance(plugin, dict):
+            yield from plugin.items()
 
 
 def _holds_null(configuration: object) -> bool:
+    if configuration is None:
+        return True
     if isinstance(configuration, dict):
-        return any(value is None or _holds_null(value) for value in configuration.values())
-    return isinstance(configuration, list) and any(
-        value is None or _holds_null(value) for value in configuration
-    )
+        return any(_holds_null(value) for value in configuration.values())
+    if isinstance(configuration, list):
+        return any(_holds_null(value) for value in configuration)
+    return False

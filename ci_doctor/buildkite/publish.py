@@ -3,7 +3,8 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ci_doctor.buildkite.agent import Agent, AgentResult
@@ -13,7 +14,7 @@ from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.system.files.atomic import write_atomically
 
-# Far below the 5000 artifacts that a job may have; what is left out is named.
+# Far below the 5000 artifacts that a job may have; a result names the files left out.
 FILES_PER_REPORT = 200
 BYTES_PER_FILE = 100 * 1024 * 1024
 
@@ -44,35 +45,38 @@ def publish(
 ) -> tuple[AgentResult, ...]:
     """Publish each `(directory, report)`; an empty sequence publishes nothing.
 
-    One annotation per report (unless `annotate` is false), whose body is `markdown(report, artifact_folder(directory))`
-    and whose style is `style(report)`; the files below each directory as artifacts; and the worst verdict as
-    meta-data. What failed is said in the results: nothing is raised for it, and the rest is still done.
+    One annotation per report (unless `annotate` is false), with the body
+    `markdown(report, artifact_folder(directory))` and the style `style(report)`; the files below each
+    directory as artifacts; and the worst verdict as meta-data. A failure is a result: nothing is raised
+    for it, and the rest is still done.
     """
     results: list[AgentResult] = []
-    seen: dict[str, int] = {}
-    for directory, report in reports if annotate else ():
-        seen[report.command] = count = seen.get(report.command, 0) + 1
-        name = report.command if count == 1 else f"{report.command}-{count}"
-        context = job.annotation_context(name)
-        body = markdown(report, artifact_folder(directory))
-        results.append(agent.annotate(body, style=style(report), context=context))
+    if annotate:
+        counts: Counter[str] = Counter()
+        for directory, report in reports:
+            counts[report.command] += 1
+            count = counts[report.command]
+            # A second report of one command must not replace the first one's annotation.
+            name = report.command if count == 1 else f"{report.command}-{count}"
+            body = markdown(report, artifact_folder(directory))
+            context = job.annotation_context(name)
+            results.append(agent.annotate(body, style=style(report), context=context))
     for directory, _ in reports:
         results += _upload(directory.absolute(), job, agent)
     if reports:
-        results.append(
-            agent.set_metadata(job.verdict_key(), worst_verdict(report for _, report in reports))
-        )
+        worst = worst_verdict(report for _, report in reports)
+        results.append(agent.set_metadata(job.verdict_key(), worst))
     return tuple(results)
 
 
 def artifact_folder(directory: Path) -> str:
-    """Name a report directory as the Artifacts tab shows it: `<job id>/<command>` where the plugin chose it."""
+    """A report directory as the Artifacts tab shows it: `<job id>/<command>` if the plugin chose it."""
     directory = directory.absolute()
     return str(directory.relative_to(directory.parent.parent))
 
 
 def worst_verdict(reports: Iterable[Report]) -> str:
-    """Name the verdict that a person should hear first; `error` stands for a report without one. Pure."""
+    """The most urgent verdict; `error` stands for a report without one."""
     verdicts = [report.verdict or NO_VERDICT for report in reports]
     return str(min(verdicts, key=_WORST_FIRST.index))
 
@@ -87,20 +91,16 @@ def _upload(directory: Path, job: JobEnvironment, agent: Agent) -> list[AgentRes
         # Two levels up: see artifact_folder.
         results.append(agent.upload_artifacts(files, directory.parent.parent))
     if left_out:
-        limits = (
-            f"more than {FILES_PER_REPORT} files, or larger than {BYTES_PER_FILE // 1024**2} MiB"
-        )
-        results.append(
-            AgentResult(
-                ok=False,
-                message=f"not uploaded from {directory}: {', '.join(left_out[:10])} ({limits})",
-            )
-        )
+        size = f"{BYTES_PER_FILE // 1024**2} MiB"
+        limits = f"more than {FILES_PER_REPORT} files, or larger than {size}"
+        listed = ", ".join(left_out[:10])
+        message = f"not uploaded from {directory}: {listed} ({limits})"
+        results.append(AgentResult(ok=False, message=message))
     return results
 
 
 def _copy_junit(directory: Path, name: str) -> AgentResult | None:
-    """Copy junit.xml beside itself under `name`; None where the report has none."""
+    """Copy junit.xml beside itself under `name`; None if the report has none."""
     source = directory / "junit.xml"
     try:
         if not source.is_file():
@@ -112,29 +112,35 @@ def _copy_junit(directory: Path, name: str) -> AgentResult | None:
 
 
 def _files(directory: Path, *, skip: str | None) -> tuple[list[Path], list[str]]:
-    """List the regular files below `directory` that may be uploaded, the report first, and the names of those left out.
-
-    A link is never followed, and a name with a leading dot is a half-written file.
-    """
-    found: list[Path] = []
+    """The regular files below `directory` to upload, the report first, and the names of those left out."""
+    small: list[Path] = []
     large: list[Path] = []
-    # os.walk passes over what it may not read.
+    skipped = directory / skip if skip else None
+    for path, size in _regular_files(directory):
+        if path == skipped:
+            continue
+        (small if size <= BYTES_PER_FILE else large).append(path)
+
+    def rank(path: Path) -> tuple[bool, bool, Path]:
+        return path.parent != directory, path.name not in _FIRST_FILES, path
+
+    small.sort(key=rank)
+    rest = [*sorted(large), *small[FILES_PER_REPORT:]]
+    return small[:FILES_PER_REPORT], [str(path.relative_to(directory)) for path in rest]
+
+
+def _regular_files(directory: Path) -> Iterator[tuple[Path, int]]:
+    """Each regular file with its size in bytes."""
+    # os.walk passes over what it may not read, and follows no links.
     for folder, _, names in os.walk(directory):
-        for path in (Path(folder, name) for name in names):
-            size = None if path.name.startswith(".") else _size(path)
-            if size is not None and path != directory / (skip or ""):
-                (found if size <= BYTES_PER_FILE else large).append(path)
-    found.sort(key=lambda path: (path.parent != directory, path.name not in _FIRST_FILES, path))
-    left_out = [
-        str(path.relative_to(directory)) for path in sorted(large) + found[FILES_PER_REPORT:]
-    ]
-    return found[:FILES_PER_REPORT], left_out
-
-
-def _size(path: Path) -> int | None:
-    """The bytes of a regular file; None for anything else, and for what cannot be looked at."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+        for name in names:
+            # A name with a leading dot is a file that is being written.
+            if name.startswith("."):
+                continue
+            path = Path(folder, name)
+            try:
+                status = path.lstat()
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                yield path, status.st_size

@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.delivery import claim, deliver
-from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.launch_output import (
-    Job,
-    described,
-    hand_over,
-    refused,
-    take_secrets_out,
-    would_do,
+from ci_doctor.commands.options import (
+    config_option,
+    dry_run_option,
+    output_options,
+    pass_session,
 )
-from ci_doctor.commands.legacy import legacy
-from ci_doctor.commands.options import config_option, dry_run_option, output_options
 from ci_doctor.commands.telling.service_output import ServiceOutput
 from ci_doctor.commands.telling.services import ServiceSource
 from ci_doctor.commands.telling.teller import Teller
@@ -28,25 +22,20 @@ from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
-from ci_doctor.services.events import EventLog
-from ci_doctor.services.launch.client import check_words, problem
-from ci_doctor.services.launch.launch import Plan, run
 from ci_doctor.services.launch.options import choose
-from ci_doctor.services.spec import LaunchContext
+from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
+from ci_doctor.services.launch.report import would_do
+from ci_doctor.services.launch.run import client_problem, make_plan, run
+from ci_doctor.session.exit_policy import ExitPolicy
+from ci_doctor.session.session import Session
 from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.files.streams import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ci_doctor.services.outcome import ServiceEvent
     from ci_doctor.services.running import RunningGroup
-
-    Listener = Callable[[ServiceEvent], None]
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
@@ -87,9 +76,9 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 @dry_run_option
 @output_options
 @click.argument("client", nargs=-1, type=click.UNPROCESSED)
-@legacy
+@pass_session
 def launch(
-    invocation: Invocation,
+    session: Session,
     /,
     *,
     client: tuple[str, ...],
@@ -101,8 +90,6 @@ def launch(
     events: Path | None,
     follow: bool,
     dry_run: bool,
-    as_json: bool,
-    report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
 ) -> int:
     """Start services, wait until all are ready, run CLIENT under them, stop everything.
 
@@ -110,131 +97,79 @@ def launch(
     cause lies outside the change. Without CLIENT the services run until a signal arrives or one of
     them dies.
     """
-    if client and client != invocation.argv[len(invocation.own_argv) + 1 :]:
-        # Without it a reader could not tell whose option `--json` is.
-        words = shlex.join(["ci-doctor", *invocation.argv[: -len(client)], "--", *client])
-        raise UsageError("`--` is missing before the command", hint=f"write: {words}")
-    directory = invocation.report_directory or DEFAULT_DIRECTORY
-    if not dry_run:
-        # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
-        claim(directory)
-    job = _prepare(
-        directory,
-        config_path,
-        services=(services, ready, needs),
-        client=client,
-        timeout=timeout,
-        as_json=as_json,
-    )
-    if found := problem(client[0], os.environ, Path.cwd()) if client else None:
-        return deliver(
-            refused(invocation, *found), as_json=as_json, directory=None if dry_run else directory
-        )
-    if dry_run:
-        return deliver(would_do(job, invocation), as_json=as_json, directory=None)
-    return _perform(job, invocation, events=events, follow=follow, as_json=as_json)
-
-
-def _prepare(
-    directory: Path,
-    config_path: Path | None,
-    *,
-    services: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]],
-    client: tuple[str, ...],
-    timeout: str | None,
-    as_json: bool,
-) -> Job:
-    """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = load_config(config_path, Path.cwd())
-    specs, names = choose(service_specs(loaded), *services)
-    environment = dict(os.environ)
-    context = LaunchContext(
-        environment=environment,
-        directory=loaded.directory.absolute(),
-        log_directory=directory.absolute() / "logs",
-        limit_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
-    )
-    order = check_services(specs, names, context)
-    check_words(client, order)
-    codes, _ = read_exit_codes(loaded, os.environ)
-    return Job(
-        plan=Plan(
-            specs=specs,
-            names=names,
-            order=order,
-            context=context,
-            client=client,
-            environment=environment,
-            directory=Path.cwd(),
-            client_output=2 if as_json else 1,
-        ),
-        codes=codes,
-        directory=directory,
-        redactor=Redactor.from_environment(os.environ, *(specs[name].env for name in order)),
-    )
-
-
-def _perform(
-    job: Job, invocation: Invocation, *, events: Path | None, follow: bool, as_json: bool
-) -> int:
-    """Launch, and deliver the report. Once everything has stopped, no signal takes the report away."""
+    # First of all: a file that is opened takes the number of a closed stream, and the client gets it.
     open_closed_streams()
-    interruption, warm_up, logs = Interruption(), WarmUp(_load_report), set[Path]()
+    _check_separator(session, client)
+    if not dry_run:
+        session.claim(DEFAULT_DIRECTORY)
+    loaded = load_config(config_path, Path.cwd())
+    specs, names = choose(service_specs(loaded), services, ready, needs)
+    request = LaunchRequest(
+        specs=specs,
+        names=names,
+        directory=session.directory or DEFAULT_DIRECTORY,
+        services_directory=loaded.directory,
+        limit_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
+        client=client,
+        environment=dict(os.environ),
+        client_directory=Path.cwd(),
+        client_output=2 if session.as_json else 1,
+        events=events,
+    )
+    plan = make_plan(request)
+    codes, _ = read_exit_codes(loaded, os.environ)
+    session.policy = ExitPolicy(codes=codes)
+    session.hide(*(specs[name].env for name in plan.order))
+    unable = client_problem(request)
+    if unable is not None:
+        return session.finish(unable)
+    if dry_run:
+        return session.finish(would_do(plan))
+    return _perform(plan, session, follow=follow)
 
-    def on_event(event: "ServiceEvent") -> None:
-        warm_up.begin()
-        if event.log is not None:
-            logs.add(Path(event.log))
 
+def _check_separator(session: Session, client: tuple[str, ...]) -> None:
+    """Without `--` a reader could not tell whose option `--json` is."""
+    argv = session.invocation.argv
+    if client and client != argv[len(session.invocation.own_argv) + 1 :]:
+        words = shlex.join(["ci-doctor", *argv[: -len(client)], "--", *client])
+        raise UsageError("`--` is missing before the command", hint=f"write: {words}")
+
+
+def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
+    """Launch, and deliver the report."""
+    interruption, warm_up = Interruption(), WarmUp()
+    # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        with Teller(ServiceSource(job.plan.order), job.redactor) as tell:
-            try:
-                with _listeners(job, tell, events=events, follow=follow) as listeners:
-                    launched = run(
-                        job.plan,
-                        interruption,
-                        _to_each(on_event, *listeners, tell),
-                        lambda group: _tell_ready(job, group, tell),
-                    )
-            finally:  # whatever has ended it
-                for warning in take_secrets_out(logs, job.redactor):
-                    tell.warn(warning)
+        with (
+            Teller(ServiceSource(plan.order), session.redactor) as tell,
+            ServiceOutput(plan.order, tell) if follow else contextlib.nullcontext() as output,
+        ):
+
+            def on_event(event: "ServiceEvent") -> None:
+                warm_up.begin()
+                if output is not None:
+                    output(event)
+                tell(event)
+
+            outcome = run(
+                plan,
+                redactor=session.redactor,
+                interruption=interruption,
+                on_event=on_event,
+                on_ready=lambda group: _tell_ready(plan.request, group, tell),
+                on_warning=tell.warn,
+            )
         warm_up.wait()
-        return hand_over(described(job, launched, events, invocation), job, as_json=as_json)
+        return session.finish(outcome)
 
 
-def _load_report() -> None:
-    """Import what the report of a launch needs."""
-    import ci_doctor.services.launch.report
-    import ci_doctor.services.launch.verdict  # noqa: F401
-
-
-@contextlib.contextmanager
-def _listeners(
-    job: Job, tell: "Teller[ServiceEvent]", *, events: Path | None, follow: bool
-) -> "Iterator[list[Listener]]":
-    """Those who get each event besides the terminal, open: the file of events, and what follows the logs."""
-    listeners: list[Listener] = []
-    with contextlib.ExitStack() as stack:
-        if events is not None:
-            listeners.append(stack.enter_context(EventLog(events, job.redactor, tell.warn)))
-        if follow:
-            listeners.append(stack.enter_context(ServiceOutput(job.plan.order, tell)))
-        yield listeners
-
-
-def _to_each(*listeners: "Listener") -> "Listener":
-    def hand_out(event: "ServiceEvent") -> None:
-        for listener in listeners:
-            listener(event)
-
-    return hand_out
-
-
-def _tell_ready(job: Job, group: "RunningGroup", tell: "Teller[ServiceEvent]") -> None:
-    if job.plan.client:
+def _tell_ready(
+    request: LaunchRequest, group: "RunningGroup", tell: "Teller[ServiceEvent]"
+) -> None:
+    if request.client:
         tell.freeze()
-        tell.say(f"running {shlex.join(job.plan.client)}")
+        tell.say(f"running {shlex.join(request.client)}")
         return
     widest = max(map(len, group.services))
     networked = [service for service in group.services.values() if service.probe.is_network]

@@ -10,7 +10,7 @@ from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Report
-from ci_doctor.render import Format
+from ci_doctor.render import RENDERERS, Renderer, renderer
 from ci_doctor.session.session import Session
 from ci_doctor.session.written import publish_all, read_reports
 
@@ -20,8 +20,8 @@ from ci_doctor.session.written import publish_all, read_reports
 @click.option(
     "--format",
     "form",
-    type=click.Choice([form.value for form in Format]),
-    default=Format.TEXT.value,
+    type=click.Choice([each.name for each in RENDERERS]),
+    default="text",
     show_default=True,
     help="The form to print.",
 )
@@ -40,29 +40,31 @@ def report(session: Session, directories: tuple[Path, ...], form: str, publish: 
         for line in (*(broken or ()), *publish_all(reports, annotate=True)):
             click.echo(line, err=True)
         return ExitCode.PASS
-    chosen = Format.JSON if session.as_json else Format(form)
+    chosen = renderer("json" if session.as_json else form)
     _check(reports, directories, chosen)
     for _, each in reports:
         _print(each, chosen)
     return ExitCode.PASS
 
 
-def _check(reports: list[tuple[Path, Report]], directories: tuple[Path, ...], form: Format) -> None:
+def _check(
+    reports: list[tuple[Path, Report]], directories: tuple[Path, ...], form: Renderer
+) -> None:
     if not reports:
         raise UsageError(
             f"no report.json below {', '.join(map(str, directories))}",
             hint="name the --report-dir of a command",
         )
-    if form is Format.HTML and len(reports) > 1:
+    if form.single and len(reports) > 1:
         raise UsageError(
             f"{len(reports)} reports lie there, and a page shows one",
             hint="name the directory of one of them",
         )
 
 
-def _print(report: Report, form: Format) -> None:
-    from ci_doctor.render import render
+def _print(report: Report, form: Renderer) -> None:
     from ci_doctor.session.delivery import text_for
 
-    text = text_for(report, sys.stdout) if form is Format.TEXT else render(report, form)
+    # Text alone depends on the terminal: its width and its colours.
+    text = text_for(report, sys.stdout) if form.name == "text" else form.render(report)
     sys.stdout.write(text)

@@ -2,37 +2,33 @@
 """`ci-doctor restart-check`."""
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import Struct
 
-from ci_doctor.commands.delivery import claim, deliver
-from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.legacy import legacy
-from ci_doctor.commands.options import config_option, dry_run_option, output_options
-from ci_doctor.commands.restart_output import (
-    described,
-    hand_over,
-    take_secrets_out,
-    would_do,
+from ci_doctor.commands.options import (
+    config_option,
+    dry_run_option,
+    output_options,
+    pass_session,
 )
 from ci_doctor.commands.telling.restart import RestartSource
 from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.config.decoding import decode_section
+from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.restart.experiment import run
-from ci_doctor.restart.notes import Progress
+from ci_doctor.errors import UsageError
+from ci_doctor.restart.notes import RestartProgress
 from ci_doctor.restart.planning import make_plan
-from ci_doctor.restart.settings import Plan, RestartSettings
-from ci_doctor.restart.starts import Starts
+from ci_doctor.restart.run import run, would_do
+from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
+from ci_doctor.services.configured import service_specs
+from ci_doctor.session.exit_policy import ExitPolicy
+from ci_doctor.session.session import Session
 from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.secrets.redaction import Redactor
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
@@ -73,15 +69,13 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 @config_option
 @dry_run_option
 @output_options
-@legacy
+@pass_session
 def restart_check(
-    invocation: Invocation,
+    session: Session,
     /,
     *,
     dry_run: bool,
-    as_json: bool,
     config_path: Path | None,
-    report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
     **flags: Any,
 ) -> int:
     """Kill a service under load, start it again, and check its promises to clients.
@@ -90,71 +84,59 @@ def restart_check(
     be ready again in time, and answer as fast as before. Exit codes: 0 pass, 1 a promise is broken,
     75 infra, 86 nothing is proven.
     """
-    directory = invocation.report_directory or DEFAULT_DIRECTORY
     if dry_run:
-        job = _prepare(invocation, directory, config_path, flags)
-        return deliver(
-            would_do(job.plan, invocation), as_json=as_json, directory=None, text_to=sys.stdout
-        )
-    # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
-    claim(directory)
-    job = _prepare(invocation, directory, config_path, flags)
-    return _perform(job, invocation, directory, as_json=as_json)
+        return session.finish(would_do(_prepare(session, config_path, flags)), on_stdout=True)
+    session.claim(DEFAULT_DIRECTORY)
+    return _perform(_prepare(session, config_path, flags), session)
 
 
-class Job(Struct, frozen=True, kw_only=True):
-    """Everything that is known before the first start."""
-
-    plan: Plan
-    codes: Mapping[str, int]
-    redactor: Redactor
-
-
-def _prepare(
-    invocation: Invocation, directory: Path, config_path: Path | None, flags: Mapping[str, Any]
-) -> Job:
+def _prepare(session: Session, config_path: Path | None, flags: Mapping[str, Any]) -> RestartPlan:
     """Find everything that is wrong before anything is started. Raises UsageError."""
     loaded = load_config(config_path, Path.cwd())
     settings, origins = decode_section(
         loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
     )
     codes, _ = read_exit_codes(loaded, os.environ)
-    plan = make_plan(
-        settings,
-        origins,
-        loaded,
-        started=invocation.started,
-        directory=directory.absolute(),
+    session.policy = ExitPolicy(codes=codes)
+    if settings.requests is None:
+        raise UsageError(
+            "no requests file is named",
+            hint='give --requests FILE, or requests = "…" in [restart-check]',
+        )
+    request = RestartRequest(
+        settings=settings,
+        specs=service_specs(loaded),
+        services_directory=loaded.directory,
+        # Relative, as a person would write it in a message.
+        requests=Path(os.path.relpath(path_in(loaded, origins["requests"], settings.requests))),
+        started=session.invocation.started,
+        directory=session.directory or DEFAULT_DIRECTORY,
         environment=dict(os.environ),
+        origins=origins,
     )
-    secrets = (plan.specs[name].env for name in plan.order)
-    return Job(plan=plan, codes=codes, redactor=Redactor.from_environment(os.environ, *secrets))
+    plan = make_plan(request)
+    session.hide(*(plan.specs[name].env for name in plan.order))
+    return plan
 
 
-def _load_report() -> None:
-    """Import what the report of a check needs."""
-    import ci_doctor.restart.conclude
-    import ci_doctor.restart.describe
-    import ci_doctor.restart.judge  # noqa: F401
-
-
-def _perform(job: Job, invocation: Invocation, directory: Path, *, as_json: bool) -> int:
-    """Check, and deliver the report. Once everything has stopped, no signal takes the report away."""
-    interruption, starts, warm_up = Interruption(), Starts(), WarmUp(_load_report)
+def _perform(plan: RestartPlan, session: Session) -> int:
+    """Check, and deliver the report."""
+    interruption, warm_up = Interruption(), WarmUp()
+    # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        with Teller(RestartSource(), job.redactor) as tell:
+        with Teller(RestartSource(), session.redactor) as tell:
 
-            def on_progress(progress: Progress) -> None:
+            def on_progress(progress: RestartProgress) -> None:
                 if progress.event is not None:
-                    starts.add(progress.event)
                     warm_up.begin()
                 tell(progress)
 
-            try:
-                seen = run(job.plan, interruption, on_progress)
-            finally:
-                for warning in take_secrets_out(starts.runs, job.redactor):
-                    tell.warn(warning)
+            outcome = run(
+                plan,
+                redactor=session.redactor,
+                interruption=interruption,
+                on_progress=on_progress,
+                on_warning=tell.warn,
+            )
         warm_up.wait()
-        report = described(job.plan, seen, starts.runs, job.codes, invocation)
-        return hand_over(report, job.redactor, directory, as_json=as_json)
+        return session.finish(outcome, on_stdout=True)

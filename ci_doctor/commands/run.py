@@ -5,27 +5,24 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
-from ci_doctor.commands.delivery import claim, deliver
-from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.legacy import legacy
+from ci_doctor.commands.environment_settings import read_settings
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
     environment_options,
     output_options,
+    pass_session,
 )
-from ci_doctor.commands.preparation import Preparation, prepare, read_settings
-from ci_doctor.commands.setup_env import describe
+from ci_doctor.environment.preparation import Preparation, outcome, prepare
+from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.table import text_table
+from ci_doctor.session.session import Session
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -34,16 +31,14 @@ from ci_doctor.model.table import text_table
 @dry_run_option
 @output_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@legacy
+@pass_session
 def run(
-    invocation: Invocation,
+    session: Session,
     /,
     *,
     command: tuple[str, ...],
     config_path: Path | None,
     dry_run: bool,
-    as_json: bool,
-    report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
     **flags: Any,
 ) -> int:
     """Prepare the same environment as setup-env, then become CMD: status and signals are CMD's own.
@@ -51,81 +46,38 @@ def run(
     Preload rules apply to CMD and its child processes; nothing is installed. With them no project
     is needed here.
     """
-    if "--" not in invocation.argv:
+    argv = session.invocation.argv
+    if "--" not in argv:
         # Without it a reader could not tell whose option `--json` is.
-        words = shlex.join(["ci-doctor", *invocation.argv[: -len(command)], "--", *command])
+        words = shlex.join(["ci-doctor", *argv[: -len(command)], "--", *command])
         raise UsageError("`--` is missing before the command", hint=f"write: {words}")
-    directory = invocation.report_directory
-    claim(directory)
-    settings = read_settings(config_path, os.environ, flags)
-    if settings.preload and not flags["projects"] and not _has_project_here(settings.projects):
-        settings = replace(settings, projects=())
-    preparation = prepare(replace(settings, preload=()), os.environ, dry_run=dry_run)
-    environ = {**os.environ, **preparation.exports}
-    if settings.preload:
-        environ, preparation = injected(settings.preload, command, environ, preparation)
-    code = deliver(
-        describe(preparation, invocation, dry_run=dry_run), as_json=as_json, directory=directory
-    )
+    session.claim()
+    settings = read_settings(session, config_path, os.environ, flags)
+    environ, preparation = _prepare(settings, command, needs_project=bool(flags["projects"]))
+    code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
         return code
     return become(command, environ)
 
 
-def _has_project_here(projects: Sequence[str]) -> bool:
-    """Whether the projects are others than the one that may be in the working directory, or it is there."""
-    from ci_doctor.environment.project import has_project
-
-    return [Path(project).resolve() for project in projects] != [Path.cwd()] or has_project(
-        Path.cwd()
-    )
-
-
-def _instead(why: str | None, texts: Sequence[str]) -> str:
-    """What to do where a Python is not reached for the reason `why`."""
-    if why and why.startswith("-S"):
-        return "start it without -S: no shim works with it"
-    return f"install the shim, which works there: ci-doctor preload install {shlex.join(texts)}"
-
-
-def injected(
-    texts: Sequence[str],
-    command: Sequence[str],
-    environ: Mapping[str, str],
-    preparation: Preparation,
+def _prepare(
+    settings: SetupEnvSettings, command: tuple[str, ...], *, needs_project: bool
 ) -> tuple[dict[str, str], Preparation]:
-    """The environment in which CMD and its children preload, with nothing installed, and the preparation that says so.
+    if not settings.preload:
+        preparation = prepare(settings, os.environ)
+        return {**os.environ, **preparation.exports}, preparation
+    # Most jobs have no preload rule, and need not load that room.
+    from ci_doctor.preload.job import prepare_command
 
-    Raises UsageError for a bad rule.
+    return prepare_command(settings, command, os.environ, needs_project=needs_project)
+
+
+def become(command: tuple[str, ...], environ: Mapping[str, str]) -> int:
+    """Replace this process by `command`.
+
+    Returns only if that fails: 127 if the command does not exist and 126 if it cannot be run, as a
+    shell does.
     """
-    from ci_doctor.preload.injection import isolation, with_rules
-    from ci_doctor.preload.presets import rules_of
-    from ci_doctor.preload.rules import format_rule
-
-    rules = rules_of(texts)
-    lines = (
-        *(f"rule {format_rule(rule)}" for rule in rules),
-        "for this command and what it starts, by PYTHONPATH; a Python with -I, -E or -S is not reached",
-    )
-    why = isolation(command, environ)
-    escaped = Finding(
-        rule="preload/not-reached",
-        severity=Severity.WARNING,
-        summary=f"{command[0]} starts a Python with {why}: it will not preload",
-        remedy=_instead(why, texts),
-    )
-    told = replace(
-        preparation,
-        tables=(*preparation.tables, text_table(title="Preload", lines=lines)),
-        findings=(*preparation.findings, *((escaped,) if why else ())),
-        changed=(*preparation.changed, "PYTHONPATH"),
-        facts={**preparation.facts, "preload": [format_rule(rule) for rule in rules]},
-    )
-    return with_rules(environ, rules), told
-
-
-def become(command: tuple[str, ...], environ: dict[str, str]) -> int:
-    """Replace this process by `command`; 127 where it does not exist and 126 where it cannot be run, as a shell does."""
     sys.stdout.flush()
     sys.stderr.flush()
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -3,26 +3,29 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
-from ci_doctor.commands.delivery import claim, deliver
-from ci_doctor.commands.invocation import Invocation
-from ci_doctor.commands.legacy import legacy
-from ci_doctor.commands.options import config_option, output_options
+from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.commands.telling.waiting import WaitSource
 from ci_doctor.config.decoding import seconds_of
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.services.probes.ready import Probe, Scheme, parse_ready
-from ci_doctor.services.wait.waiting import Waited, WaitProgress, WaitRequest, run
+from ci_doctor.services.descendant_end import DescendantPolicy
+from ci_doctor.services.probes.ready import ReadinessProbe, parse_ready
+from ci_doctor.services.wait.run import run
+from ci_doctor.services.wait.waited import WaitProgress, WaitRequest
+from ci_doctor.session.exit_policy import ExitPolicy
+from ci_doctor.session.session import Session
 from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.processes.interruption import Interruption
 
-_PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML table"
+_PROBES = (
+    "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML "
+    "table"
+)
 
 
 @click.command("wait")
@@ -56,15 +59,18 @@ _PROBES = "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PAT
 )
 @config_option
 @output_options
-@legacy
+@pass_session
 def wait(
-    invocation: Invocation,
+    session: Session,
     /,
     *,
     config_path: Path | None,
-    as_json: bool,
-    report_dir: Path | None,  # noqa: ARG001 - invocation.report_directory knows it
-    **options: Any,
+    pid: int | None,
+    pidfile: Path | None,
+    ready: str,
+    log: Path | None,
+    timeout: str,
+    descendants: DescendantPolicy,
 ) -> int:
     """Wait until a running process is ready or dead.
 
@@ -73,75 +79,11 @@ def wait(
     not ready in time, 75 if the cause lies outside the change (another process has the port, the
     disk is full).
     """
-    directory = invocation.report_directory
-    # Before anything else, so that no report of an earlier attempt outlives this one, however it ends.
-    claim(directory)
+    session.claim()
     codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
-    request = _request(**options)
-    interruption, warm_up = Interruption(), WarmUp(_load_report)
-    with interruption.handling():
-        waited = _run(request, interruption, warm_up)
-        warm_up.wait()
-        return _hand_over(waited, request, codes, invocation, directory=directory, as_json=as_json)
-
-
-def _run(request: WaitRequest, interruption: Interruption, warm_up: WarmUp) -> Waited:
-    with Teller(WaitSource()) as tell:
-
-        def on_progress(progress: WaitProgress) -> None:
-            warm_up.begin()
-            tell(progress)
-
-        return run(request, interruption, on_progress)
-
-
-def _load_report() -> None:
-    """Import what the report of a wait needs."""
-    import ci_doctor.services.wait.report  # noqa: F401
-
-
-def _hand_over(
-    waited: Waited,
-    request: WaitRequest,
-    codes: dict[str, int],
-    invocation: Invocation,
-    *,
-    directory: Path | None,
-    as_json: bool,
-) -> int:
-    """The exit code. What was found stands, whether or not it can be shown: a full disk below stderr is not the change's."""
-    from ci_doctor.services.wait.report import report_fields
-
-    report = invocation.report(**report_fields(waited, request.probe, codes))
-    try:
-        return deliver(report, as_json=as_json, directory=directory)
-    except BrokenPipeError:
-        raise  # the boundary knows what a reader that has left means
-    except OSError:
-        from ci_doctor.model.exit_code import ExitCode
-
-        return report.exit_code or int(ExitCode.INFRA)
-
-
-def _request(
-    *,
-    pid: int | None,
-    pidfile: Path | None,
-    ready: str,
-    log: Path | None,
-    timeout: str,
-    descendants: Any,
-) -> WaitRequest:
-    """Find everything that is wrong before the wait. Raises UsageError."""
-    if (pid is None) is (pidfile is None):
-        raise UsageError(
-            "exactly one of --pid and --pidfile is needed",
-            hint="name the process, or the file that will",
-        )
-    if pid is not None:
-        _check_pid(pid)
-    return WaitRequest(
-        probe=_probe(ready, log),
+    session.policy = ExitPolicy(codes=codes)
+    request = WaitRequest(
+        probe=_probe(ready),
         limit_s=seconds_of(timeout, "--timeout"),
         pid=pid,
         pidfile=pidfile,
@@ -150,37 +92,27 @@ def _request(
         environment=dict(os.environ),
         directory=Path.cwd(),
     )
+    interruption, warm_up = Interruption(), WarmUp()
+    # The signals stay handled until the report is out: none may take it away.
+    with interruption.handling():
+        with Teller(WaitSource(), session.redactor) as tell:
+
+            def on_progress(progress: WaitProgress) -> None:
+                warm_up.begin()
+                tell(progress)
+
+            outcome = run(request, interruption=interruption, on_progress=on_progress)
+        warm_up.wait()
+        return session.finish(outcome)
 
 
-def _check_pid(pid: int) -> None:
-    if pid <= 0:
-        raise UsageError(
-            f"--pid {pid} names no process",
-            hint="is the variable that held it empty, or a process group?",
-        )
-    if pid == 1:
-        raise UsageError("--pid 1 is the system's first process", hint="name the server itself")
-    if pid == os.getpid():
-        raise UsageError(
-            f"--pid {pid} is ci-doctor itself",
-            hint="name the server, as in `--pid $!` right after its start",
-        )
-
-
-def _probe(ready: str, log: Path | None) -> Probe:
+def _probe(ready: str) -> ReadinessProbe:
     try:
         probe = parse_ready(ready, 0, directory=Path.cwd())
         probe.authorization_value(os.environ)
     except ValueError as error:
-        hint = (
-            "`wait` knows no {port}: write the number" if "{port}" in ready else f"write {_PROBES}"
-        )
+        hint = f"write {_PROBES}"
+        if "{port}" in ready:
+            hint = "`wait` knows no {port}: write the number"
         raise UsageError(f"--ready: {error}", hint=hint) from error
-    if probe.is_network and not probe.port:
-        raise UsageError(
-            f"--ready {probe.path} names no host and port",
-            hint=f"write the whole URL: http://127.0.0.1:8000{probe.path}",
-        )
-    if probe.scheme is Scheme.LOG and log is None:
-        raise UsageError("--ready log:… needs a log to look in", hint="name it with --log FILE")
     return probe

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run: whether the candidate's output is the baseline's output, and whether the baseline agrees with itself."""
+"""Run: whether the candidate's output equals the baseline's, and the baseline's itself. Pure."""

@@ -12,9 +12,9 @@ from msgspec import Struct
 from ci_doctor.correctness.caches import added, count_files
 from ci_doctor.correctness.collect import collect
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.proof import Witness
+from ci_doctor.correctness.proof import ProofCheck
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Plan
+from ci_doctor.correctness.settings import ArmPlan, ExperimentPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
@@ -31,35 +31,42 @@ from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
 
-# A start that is not ready this many seconds before its share of the budget ends was not ready because of it.
+# If a start was not ready this shortly before its share of the budget ended, the budget is the cause.
 _CLOSE_S = 0.5
-# What a server has to answer its probe again once it has answered everything.
+# The time in which a server must answer its probe again after the last answer.
 _STILL_READY_S = 5.0
 
 
-class Progress(Struct, frozen=True, kw_only=True):
-    """Something happened in a start: a service's event, or one more of `asked` answers. Or `note`: a sentence on the whole."""
+class ExperimentProgress(Struct, frozen=True, kw_only=True):
+    """What happened in a start: a service's event, or one more of the answers to `requests`.
+
+    Or `note`: a sentence on the whole.
+    """
 
     start: str = ""
     event: ServiceEvent | None = None
     answers: int = 0
-    asked: int = 0
+    requests: int = 0
     note: str = ""
 
 
-class Tools(Struct, frozen=True, kw_only=True):
-    """What a start needs besides the plan: who keeps a sample, who is told, the compile caches by variable and place."""
+class StartTools(Struct, frozen=True, kw_only=True):
+    """What a start needs besides the plan.
+
+    `keep` stores a sample, `tell` receives progress. `caches` are the compile caches by variable,
+    `cache_places` the directories with their files.
+    """
 
     keep: Callable[[Sample], None]
-    tell: Callable[[Progress], None]
+    tell: Callable[[ExperimentProgress], None]
     caches: Mapping[str, str] = {}
     cache_places: tuple[Path, ...] = ()
 
 
-class Attempt:
-    """A start under way. It is `whole` once its end is its own, and not that of the budget or of a signal."""
+class StartAttempt:
+    """A start under way. It is `whole` once its end is its own, not that of the budget or a signal."""
 
-    def __init__(self, plan: Plan, tally: Tally, tools: Tools) -> None:
+    def __init__(self, plan: ExperimentPlan, tally: Tally, tools: StartTools) -> None:
         self.plan = plan
         self.tally = tally
         self.tools = tools
@@ -73,10 +80,11 @@ class Attempt:
         self._cached = count_files(*tools.cache_places)
 
     async def run(self) -> None:
-        """Start, ask everything, stop. What came of it is in `result`, however this ends."""
+        """Start, send everything, stop. However this ends, `result` holds what came of it."""
         launched = await self._launch()
         if isinstance(launched, ServiceFailure):
-            self.failure, self.whole = launched, not self._ran_out_of_time(launched)
+            self.failure = launched
+            self.whole = not self._ran_out_of_time(launched)
             self._stopped = launched.stopped
             return
         self._group = launched
@@ -87,25 +95,25 @@ class Attempt:
             self._stopped = await launched.stop(grace_s=self.plan.grace_s)
 
     def result(self, *, warm_up: bool = False) -> StartResult:
-        """What came of it, with no process left: where an orderly stop was cut off, this is where it ends."""
+        """What came of it, with no process left: an orderly stop that was cut off ends here."""
         stopped = self._group.kill_now() if self._group else self._stopped
-        outside = self.failure is not None and self.failure.kind is FailureKind.OUTSIDE
+        killed = stopped.killed if stopped else ()
+        failure = self.failure
+        is_outside = failure is not None and failure.kind is FailureKind.OUTSIDE
+        # A service that ran left a log, and the log is its own word. One that never started has the
+        # machine's.
+        is_claimed = is_outside and failure is not None and failure.log is not None
         return StartResult(
-            # A process that was never started has the machine's word, not its own.
             start=self.tally.start(
-                failed=self.failure is not None,
-                outside=outside,
-                claimed=outside and self.failure is not None and self.failure.log is not None,
+                failed=failure is not None, outside=is_outside, claimed=is_claimed
             ),
-            failure=self.failure,
+            failure=failure,
             duration_s=clock.now() - self.began,
             logs=tuple(self.logs),
             digests=self.tally.digests,
             errors=self.tally.errors,
-            killed=tuple(f"{process.name} ({process.pid})" for process in stopped.killed)
-            if stopped
-            else (),
-            held=self._stopped.not_released if self._stopped else (),
+            killed=tuple(f"{process.name} ({process.pid})" for process in killed),
+            not_released=self._stopped.not_released if self._stopped else (),
             throttled=len(self.tally.throttled),
             facts=self.facts,
             cached=added(self._cached, count_files(*self.tools.cache_places)),
@@ -114,18 +122,21 @@ class Attempt:
         )
 
     def _ran_out_of_time(self, failure: ServiceFailure) -> bool:
-        """Whether it was the budget that left the service no time, not its own start_timeout."""
-        return (
-            failure.kind is FailureKind.NOT_READY and clock.now() >= self._start_deadline - _CLOSE_S
-        )
+        """Whether the budget left the service no time, rather than its own start_timeout."""
+        is_late = clock.now() >= self._start_deadline - _CLOSE_S
+        return is_late and failure.kind is FailureKind.NOT_READY
 
     @property
     def _start_deadline(self) -> float:
-        """When a group must be ready: early enough to stop it in order and say what its log says."""
+        """The time at which a group must be ready: it leaves time for an orderly stop and its log."""
         return self.plan.deadline - self.plan.grace_s
 
+    @property
+    def _arm(self) -> ArmPlan:
+        return self.plan.arms[self.tally.arm]
+
     async def _launch(self) -> RunningGroup | ServiceFailure:
-        arm, tally = self.plan.arms[self.tally.arm], self.tally
+        tally = self.tally
         context = LaunchContext(
             environment={**self.plan.environment, **self.tools.caches},
             directory=self.plan.services_directory,
@@ -138,82 +149,89 @@ class Attempt:
         def on_event(event: ServiceEvent) -> None:
             if event.kind is EventKind.STARTED and event.log is not None:
                 self.logs.append(Path(event.log))
-            self.tools.tell(Progress(start=tally.name, event=event))
+            self.tools.tell(ExperimentProgress(start=tally.name, event=event))
 
-        return await start_group(arm.specs, arm.names, context, on_event)
+        return await start_group(self._arm.specs, self._arm.names, context, on_event)
 
     async def _requests(self, group: RunningGroup) -> ServiceFailure | None:
-        """Ask everything; the first death among the services ends it."""
-        asking = asyncio.create_task(self._ask(group))
+        """Send everything; the first death among the services ends it."""
+        sending = asyncio.create_task(self._send(group))
         try:
             # A done callback, because waiting on `death` itself would cancel it with us.
-            group.death.add_done_callback(lambda _: asking.cancel())
-            await asyncio.wait({asking})
-            return group.death.result() if group.death.done() else asking.result()
+            group.death.add_done_callback(lambda _: sending.cancel())
+            await asyncio.wait({sending})
+            return group.death.result() if group.death.done() else sending.result()
         finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
-    async def _ask(self, group: RunningGroup) -> ServiceFailure | None:
-        arm, tally = self.plan.arms[self.tally.arm], self.tally
+    async def _send(self, group: RunningGroup) -> ServiceFailure | None:
+        arm, tally = self._arm, self.tally
         service = group.services[arm.names[-1]]
-        witness = Witness(arm.proof, group, service.name)
+        proof = ProofCheck(arm.proof, group, service.name)
+        # It stays if a death or the budget ends this before the proof is checked.
         tally.proof_missing = ("the start was cut short",) if arm.proof else ()
-        await witness.begin()
+        await proof.begin()
         sender = Sender(
             base_url=service.base_url,
             concurrency=self.plan.concurrency,
             timeout_s=self.plan.request_timeout_s,
             comes_again=True,
         )
-        unreset: tuple[str, ...] = ()
+        not_reset = await self._send_passes(sender)
+        self.facts = self._loaded(group)
+        tally.proof_missing = (*not_reset, *await proof.unmet())
+        # A server that ends with its last answer is not always dead yet when that arrives.
+        reason = await group.still_ready(service.name, _STILL_READY_S)
+        return None if reason is None else _no_longer_ready(group, service, reason)
+
+    async def _send_passes(self, sender: Sender) -> tuple[str, ...]:
+        """Send all requests in every pass; returns a sentence for each reset that did not happen."""
+        not_reset: tuple[str, ...] = ()
         for number in range(1, self.plan.passes + 1):
-            if number > 1 and arm.reset:
-                unreset += await _reset(sender, arm.reset)
+            if number > 1 and self._arm.reset:
+                not_reset += await _reset(sender, self._arm.reset)
             sample = functools.partial(
-                Sample, arm=tally.arm.value, start=tally.number, pass_=number
+                Sample, arm=self.tally.arm.value, start=self.tally.number, pass_=number
             )
             await collect(sender, self.plan.requests, sample, self._keep)
-        self.facts = self._loaded(group)
-        tally.proof_missing = (*unreset, *await witness.unmet())
-        # A server that ends with its last answer is not always dead yet when that arrives.
-        seen = await group.still_ready(service.name, _STILL_READY_S)
-        return _no_longer_ready(group, service, seen) if seen is not None else None
+        return not_reset
 
     def _loaded(self, group: RunningGroup) -> Mapping[str, str]:
-        pids = {
-            kin.pid for service in group.services.values() for kin in group.tree.below(service.pid)
-        }
+        pids: set[int] = set()
+        for service in group.services.values():
+            pids.update(process.pid for process in group.tree.below(service.pid))
         return loaded(sorted(pids))
 
     def _keep(self, sample: Sample) -> None:
         self.tools.keep(sample)
         self.tally.add(sample)
-        asked = len(self.plan.requests) * self.plan.passes
-        self.tools.tell(Progress(start=self.tally.name, answers=self.tally.count, asked=asked))
+        total = len(self.plan.requests) * self.plan.passes
+        self.tools.tell(
+            ExperimentProgress(start=self.tally.name, answers=self.tally.count, requests=total)
+        )
 
 
 async def _reset(sender: Sender, path: str) -> tuple[str, ...]:
-    """Ask the server to forget, between two passes; why that is not known to have happened, in a sentence."""
+    """Let the server forget, between two passes. Returns a sentence if that is not certain."""
     try:
         async with asyncio.timeout(sender.timeout_s), sender.client() as client:
             response = await client.post(path)
     except (TimeoutError, httpx.HTTPError) as error:
         return (f"the reset request {path} was not answered: {type(error).__name__}",)
-    return (
-        ()
-        if response.is_success
-        else (f"the reset request {path} was answered with HTTP {response.status_code}",)
-    )
+    if response.is_success:
+        return ()
+    return (f"the reset request {path} was answered with HTTP {response.status_code}",)
 
 
-def _no_longer_ready(group: RunningGroup, service: RunningService, seen: str) -> ServiceFailure:
+def _no_longer_ready(group: RunningGroup, service: RunningService, reason: str) -> ServiceFailure:
+    now = clock.now()
     return ServiceFailure(
         kind=FailureKind.NOT_READY,
         service=service.name,
-        message=f"{service.name} was ready, and is so no more after the last answer: {seen}",
+        message=f"{service.name} was ready, and is so no more after the last answer: {reason}",
         log=str(service.log),
         was_ready=True,
-        at=clock.now(),
-        duration_s=group.instances[service.name].subject(clock.now()).duration_s,
+        at=now,
+        duration_s=group.instances[service.name].subject(now).duration_s,
     )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on directories: puts every compile cache of a start into one place, and counts what lies in it.
+"""Acts on directories: puts every compile cache of a start into one place, and counts its files.
 
-Only caches that are made again by compiling. XDG_CACHE_HOME and HF_HOME would take them too, and the models with them;
-SGLANG_CACHE_DIR holds models beside SGLang's own compile cache, and AITER_JIT_DIR hides the kernels that AITER was
-installed with: these stay where they are. PyTorch's precompiled headers have no variable of their own (they lie in
-/tmp/torchinductor_USER), and decide no bit.
+Only caches that compiling makes again. XDG_CACHE_HOME and HF_HOME would move them too, and the
+models with them. SGLANG_CACHE_DIR holds models beside SGLang's own compile cache, and AITER_JIT_DIR
+hides the kernels that AITER was installed with. These stay where they are. PyTorch's precompiled
+headers have no variable of their own (they lie in /tmp/torchinductor_USER), and decide no bit.
 """
 
 import os
@@ -15,9 +15,10 @@ from msgspec import Struct
 
 
 class CacheRow(Struct, frozen=True):
-    """One cache: `variable` says where it lies, and `default` where it lies without (`~` is the home directory).
+    """One cache: `variable` names its directory, and `default` is that without the variable.
 
-    None: a temporary directory, the directory of another row, or none at all. `source` is where the name is written.
+    In `default`, `~` is the home directory; None is a temporary directory, the directory of another
+    row, or no cache. `source` is where the variable is documented.
     """
 
     variable: str
@@ -143,11 +144,11 @@ VARIABLES = frozenset(row.variable for row in TABLE)
 
 
 def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that put every compile cache of a start into `directory`, which gets an empty one for each.
+    """The variables that put every compile cache of a start into `directory`.
 
-    They are made, because some libraries use theirs only where it is there. FlashInfer keeps kernels that it downloads
-    beside those that it compiles: with the start's `environ` given they stay where they are, or a start without a network
-    would fail. Raises OSError where a directory cannot be made.
+    It gets an empty subdirectory for each, because some libraries use theirs only if it exists.
+    FlashInfer keeps downloaded kernels beside those that it compiles: given the start's `environ`,
+    they stay where they are, because a start without a network would fail. Raises OSError.
     """
     variables = {row.variable: str(directory.absolute() / row.directory) for row in TABLE}
     for path in variables.values():
@@ -160,35 +161,42 @@ def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> d
 
 
 def cache_places(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where the compile caches of a process with this environment lie, those not in it by default left out."""
+    """Where the compile caches of a process with this environment lie.
+
+    Without a home directory, caches without a variable are left out.
+    """
     home = environ.get("HOME")
-    places = {Path(environ[row.variable]) for row in TABLE if environ.get(row.variable)}
-    if home:
-        unset = [row.default for row in TABLE if row.default and not environ.get(row.variable)]
-        places |= {Path(home, default.removeprefix("~/")) for default in unset}
-        places |= (
-            set()
-            if environ.get("FLASHINFER_WORKSPACE_BASE")
-            else {Path(home, ".cache", "flashinfer")}
-        )
+    places = set()
+    for row in TABLE:
+        if value := environ.get(row.variable):
+            places.add(Path(value))
+        elif home and row.default:
+            places.add(Path(home, row.default.removeprefix("~/")))
+    if home and not environ.get("FLASHINFER_WORKSPACE_BASE"):
+        places.add(Path(home, ".cache", "flashinfer"))
     return tuple(sorted(places))
 
 
 def count_files(*directories: Path) -> int:
-    """The files in and below `directories`: locks and what nobody may read left out, one that lies in two counted once."""
+    """The files in and below `directories`, without locks and what nobody may read.
+
+    A file that lies in two of them counts once.
+    """
     return len(set(_files(directories)))
 
 
 def added(before: int, after: int) -> int:
-    """How many files a start added: 0 means that it found the caches warm. Some may have been taken away meanwhile."""
+    """How many files a start added. 0: it found the caches warm.
+
+    Never negative: libraries remove old files too.
+    """
     return max(0, after - before)
 
 
 def _files(directories: Iterable[Path]) -> Iterable[str]:
     for top in {os.path.realpath(directory) for directory in directories}:
-        for directory, _, names in os.walk(top):  # what cannot be read is left out, as os.walk does
-            yield from (
-                os.path.join(directory, name)  # noqa: PTH118
-                for name in names
-                if not name.endswith(".lock")
-            )
+        # os.walk leaves out what it cannot read.
+        for directory, _, names in os.walk(top):
+            for name in names:
+                if not name.endswith(".lock"):
+                    yield os.path.join(directory, name)  # noqa: PTH118 - a Path costs ten times as much

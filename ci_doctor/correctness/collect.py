@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the network: sends every request to a running server and keeps every answer as a sample."""
+"""Acts on the network: sends every request to a running server, and keeps each answer as a sample."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,12 +14,16 @@ async def collect(
     sample: Callable[..., Sample],
     keep: Callable[[Sample], None],
 ) -> None:
-    """Send all `requests`; `keep` gets a sample for each as it arrives, an error being a sample too.
+    """Send all `requests`; `keep` gets a sample for each as it arrives, also for an error.
 
-    `sample` makes a Sample of what is given here plus what the caller knows (arm, start, pass). What `keep` raises ends
-    it, and is raised. Raises InfraError as `send_all`.
+    `sample` makes a Sample of the fields given here and of what the caller knows (arm, start, pass).
+    An exception from `keep` ends the sending and is raised. Raises InfraError as `send_all` does.
     """
-    await send_all(sender, requests, lambda reply: keep(sample(id=reply.id, **_fields(reply))))
+
+    def on_reply(reply: Reply) -> None:
+        keep(sample(id=reply.id, **_fields(reply)))
+
+    await send_all(sender, requests, on_reply)
 
 
 def _fields(reply: Reply) -> dict[str, object]:
@@ -31,8 +35,8 @@ def _fields(reply: Reply) -> dict[str, object]:
         "status": reply.status,
         "output": answer.output,
         "digest": answer.digest,
-        "said": answer.words_digest,
-        "asked": answer.prompt_facts,
+        "words_digest": answer.words_digest,
+        "prompt_facts": answer.prompt_facts,
         "empty": answer.empty,
         "meta": answer.meta,
     }

@@ -1,55 +1,186 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an experiment to the fields of a report. Pure."""
+"""Reads the answers that a report shows: from an experiment to its outcome."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import assert_never
 
 from msgspec.structs import replace
 
+from ci_doctor.correctness import rules
+from ci_doctor.correctness.evidence.files import SAMPLES
+from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.report import describe, figures, picture
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.findings import Context, findings
-from ci_doctor.correctness.results import Ending, Experiment
-from ci_doctor.correctness.verdict.canary import canary_found
+from ci_doctor.correctness.report.findings import findings
+from ci_doctor.correctness.results import Experiment, ExperimentEnding
+from ci_doctor.correctness.settings import Arm, OnInconclusive
+from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.model.finding import Finding
+from ci_doctor.identity.identity import differences as identity_differences
+from ci_doctor.model.facts.correctness import (
+    BudgetFacts,
+    CorrectnessFacts,
+    IdentityFacts,
+    RepositoryFacts,
+    ScheduleFacts,
+)
+from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
+from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
 
+# The part of a proposed budget that is kept for stopping and for the report.
+_RESERVE_S = 12.0
+_MOST_FACTS = 4
+# Under these verdicts a difference between the arms themselves may be the cause.
+_MAY_BE_THE_ARMS = {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMINISTIC}
 
-def judge(experiment: Experiment, context: Context, settles: str) -> Decision:
-    """The verdict over the starts that were made; where it is undecided it says what `settles` it."""
-    identities = [request.id for request in context.requests]
-    complete = experiment.ending is Ending.COMPLETE
-    decision = decide(experiment.starts, identities, experiment.rules, complete=complete)
-    if not canary_found(experiment, identities):
-        reason = "the comparison is not proven: one answer changed in memory was not found, or could not be read again"
-        return Decision(verdict=Verdict.VOID, reason=reason)
-    return (
-        replace(decision, settle=settles) if decision.verdict is Verdict.INCONCLUSIVE else decision
+
+def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
+    """The verdict over the starts that were made; if it is undecided, with what would settle it."""
+    ids = [request.id for request in prepared.context.requests]
+    complete = experiment.ending is ExperimentEnding.COMPLETE
+    decision = decide(experiment.starts, ids, experiment.rules, complete=complete)
+    if not canary_detected(experiment, ids):
+        return Decision(
+            verdict=Verdict.VOID,
+            reason="the comparison is not proven: one answer changed in memory was not noticed, "
+            "or could not be read again",
+        )
+    if decision.verdict is not Verdict.INCONCLUSIVE:
+        return decision
+    argv, directory = prepared.request.argv, prepared.context.run
+    settle = prepared.pace.settles(experiment.results, argv, directory, _RESERVE_S)
+    decision = replace(decision, settle=settle)
+    if prepared.request.settings.on_inconclusive is OnInconclusive.PASS:
+        risk = "on_inconclusive = pass lets through any regression that is not yet proven"
+        decision = replace(decision, reason=f"{decision.reason}; let through", risk=risk)
+    return decision
+
+
+def conclude(
+    prepared: PreparedExperiment,
+    experiment: Experiment,
+    decision: Decision,
+    archive_notes: tuple[str, ...] = (),
+) -> Outcome:
+    """The outcome of an experiment. `archive_notes` say what was archived after it."""
+    context, directory = prepared.context, prepared.plan.directory
+    pairs = differences(experiment, decision, [request.id for request in context.requests])
+    facts = figures.facts(experiment, decision, pairs)
+    outcome = Outcome(
+        verdict=decision.verdict,
+        summary=decision.reason,
+        tables=picture.tables(experiment, decision, pairs, context),
+        facts=facts,
+        attempts=describe.attempts(experiment, directory),
+        attachments=describe.attachments(experiment, directory / SAMPLES, directory),
+    )
+    if failure := _interruption(experiment):
+        return replace(outcome, verdict=None, summary=failure.message, error=failure)
+    facts = _all_facts(prepared, experiment, facts, archive_notes)
+    tables = outcome.tables
+    if prepared.archive:
+        lines = (*prepared.archive.notes(), *archive_notes)
+        tables = (*tables, text_table(title="Archive", lines=lines))
+    return replace(
+        outcome,
+        tables=tables,
+        facts=facts,
+        findings=(
+            *findings(experiment, decision, pairs, context),
+            *prepared.findings,
+            *_different_arms(decision, facts.identity),
+        ),
+        cases=describe.cases(decision, context.requests, _errors(experiment)),
     )
 
 
-def report_fields(
+def _interruption(experiment: Experiment) -> Failure | None:
+    """What a signal that ended the experiment leaves to say; None if none did."""
+    kind = _error_kind(experiment.ending)
+    if kind is None:
+        return None
+    return Failure(
+        message=f"interrupted by {experiment.ending} after {len(experiment.starts)} starts; "
+        "every process was stopped",
+        hint="the answers until then are in samples.jsonl; --resume DIR continues with the "
+        "finished starts",
+        kind=kind,
+    )
+
+
+def _error_kind(ending: ExperimentEnding) -> ErrorKind | None:
+    match ending:
+        case ExperimentEnding.COMPLETE | ExperimentEnding.BUDGET:
+            return None
+        case ExperimentEnding.SIGINT:
+            return ErrorKind.SIGINT
+        case ExperimentEnding.SIGTERM | ExperimentEnding.SIGHUP | ExperimentEnding.SIGQUIT:
+            return ErrorKind.SIGTERM
+        case _ as never:
+            assert_never(never)
+
+
+def _errors(experiment: Experiment) -> Mapping[str, str]:
+    """The last start's first error of each request."""
+    errors: dict[str, str] = {}
+    for result in experiment.results:
+        errors.update(result.errors)
+    return errors
+
+
+def _all_facts(
+    prepared: PreparedExperiment,
     experiment: Experiment,
-    decision: Decision,
-    context: Context,
-    *,
-    samples: Path,
-    directory: Path,
-    noticed: Sequence[Finding],
-) -> dict[str, Any]:
-    """Everything in a report that the evidence decides; `noticed` are findings from before the first start."""
-    found = differences(experiment, decision, [request.id for request in context.requests])
-    errors = {
-        identity: text for result in experiment.results for identity, text in result.errors.items()
-    }
-    return {
-        "findings": (*findings(experiment, decision, found, context), *noticed),
-        "sections": picture.sections(experiment, decision, found, context),
-        "facts": figures.facts(experiment, decision, found),
-        "cases": describe.cases(decision, context.requests, errors),
-        "attempts": describe.attempts(experiment, directory),
-        "attachments": describe.attachments(experiment, samples, directory),
-    }
+    facts: CorrectnessFacts,
+    archive_notes: tuple[str, ...],
+) -> CorrectnessFacts:
+    """The facts of the answers, with those of the run."""
+    made = [result.start.name for result in experiment.results if result.counts]
+    order = [arm.letter for arm in prepared.pace.order]
+    plan, here = prepared.plan, prepared.repository
+    repository = None
+    if here:
+        repository = RepositoryFacts(commit=here.commit, branch=here.branch, dirty=here.dirty)
+    return replace(
+        facts,
+        identity=_identity(prepared, facts.identity),
+        repository=repository,
+        schedule=ScheduleFacts(order=" ".join(order), made=" ".join(made)),
+        caches=plan.caches.value,
+        budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
+        archive=archive_notes,
+    )
+
+
+def _identity(prepared: PreparedExperiment, observed: IdentityFacts) -> IdentityFacts:
+    """What the machine and the baseline are, with what was `observed` in the starts."""
+    baseline, candidate = (prepared.identities[arm] for arm in Arm)
+    arms = {}
+    for each in identity_differences(baseline, candidate):
+        arms[each.fact] = (each.left, each.right)
+    return IdentityFacts(
+        facts={**baseline.facts, **baseline.noted, **observed.facts},
+        unknown=tuple(sorted({*observed.unknown, *baseline.unknown})),
+        why_unknown=dict(baseline.unknown),
+        differences=observed.differences,
+        arms=arms,
+    )
+
+
+def _different_arms(decision: Decision, identity: IdentityFacts) -> Iterator[Finding]:
+    """What the arms do not have in common, if their answers differ."""
+    if not identity.arms or decision.verdict not in _MAY_BE_THE_ARMS:
+        return
+    lines = []
+    for fact, (left, right) in identity.arms.items():
+        lines.append(f"{fact}: {left or 'absent'} -> {right or 'absent'}")
+    names = list(identity.arms)
+    more = " and more" if len(names) > _MOST_FACTS else ""
+    yield rules.DIFFERENT_ARMS.finding(
+        f"the arms differ in {', '.join(names[:_MOST_FACTS])}{more}",
+        evidence=(Evidence(excerpt="\n".join(lines)),),
+        remedy=rules.DIFFERENT_ARMS.remedy,
+    )

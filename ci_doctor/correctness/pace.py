@@ -1,29 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an experiment stands to its time, from the starts that it has made. Pure."""
+"""How an experiment stands to its time, from the starts it has made. Pure."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.estimate import (
-    Estimate,
-    Schedule,
-    corrected,
-    outlook,
-    settles,
-    settles_anew,
-)
+from ci_doctor.correctness.estimate import Estimate, corrected
+from ci_doctor.correctness.outlook import Schedule, outlook
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settling import settles, settles_anew
 from ci_doctor.correctness.verdict.schedule import sequence
 
-# Candidate starts that a new run is proposed to have beyond those that did not decide.
+# Candidate starts of a proposed new run, beyond those that did not decide.
 _MORE = 2
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """What was thought of a start's length before the first (`prior`), what is to be made, and when time is up (monotonic)."""
+    """The estimate before the first start (`prior`), what is to be made, and the deadline (monotonic)."""
 
     prior: Estimate
     rules: Rules
@@ -51,14 +46,17 @@ class Pace(Struct, frozen=True, kw_only=True):
         return settles_anew(estimate, anew, argv, retries, reserve_s)
 
     def _estimate(self, results: Sequence[StartResult]) -> Estimate:
-        # A start that died took less time than one that answers everything.
-        whole = [result for result in results if result.failure is None and not result.cut_short]
-        return corrected(self.prior, [(result.start.arm, result.duration_s) for result in whole])
+        durations = []
+        for result in results:
+            # A start that died took less time than one that answers everything.
+            if result.failure is None and not result.cut_short:
+                durations.append((result.start.arm, result.duration_s))  # noqa: PERF401
+        return corrected(self.prior, durations)
 
     def _schedule(self, results: Sequence[StartResult]) -> Schedule:
         return Schedule(
             order=self.order,
-            made=tuple(Arm(result.start.arm) for result in results if result.counts),
+            made=tuple(result.start.arm for result in results if result.counts),
             archived=self.archived,
             least_candidates=self.rules.least_candidates,
             alpha=self.rules.alpha,

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shows that an arm's path ran in a start: counters that rose, lines that were logged. A cache that is off passes all."""
+"""Acts on the network and reads logs: checks that an arm's path ran in a start.
+
+Counters must have risen, lines must have been logged. Without such a proof, a candidate whose cache
+is switched off passes everything.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,68 +13,68 @@ from ci_doctor.correctness.settings import Proof
 from ci_doctor.load.metrics import read_metrics
 from ci_doctor.services.running import RunningGroup
 
-Page = Mapping[str, float]
+# The values of /metrics by name; None if it could not be read.
+Metrics = Mapping[str, float] | None
 
 
-class Witness:
-    """Acts on the network and reads logs: gathers what the `proof` of an arm needs from a running group."""
+class ProofCheck:
+    """The `proof` of an arm against a running group: its counters before and after the requests."""
 
     def __init__(self, proof: Sequence[Proof], group: RunningGroup, answering: str) -> None:
-        self._proof = [(proof, proof.service or answering) for proof in proof]
+        # A proof that names no service is about the one that answers.
+        self._proof = [(each, each.service or answering) for each in proof]
         self._group = group
-        self._before: dict[str, Page | None] = {}
+        self._before: dict[str, Metrics] = {}
 
     async def begin(self) -> None:
-        """Before the first request."""
-        self._before = await self._pages()
+        """Call it before the first request."""
+        self._before = await self._metrics()
 
     async def unmet(self) -> tuple[str, ...]:
-        """The conditions that are not met now, in words."""
-        after = await self._pages()
+        """The conditions that are not met now, one sentence each."""
+        after = await self._metrics()
         sentences = []
-        for condition, service in self._proof:
-            if condition.metric is not None:
-                told = not_risen(condition, self._before.get(service), after[service])
+        for proof, service in self._proof:
+            if proof.metric is not None:
+                reason = not_risen(proof, self._before.get(service), after[service])
             else:
-                told = _not_logged(condition, self._group.services[service].log)
-            sentences += [f"nothing proves that its path ran: {told}"] if told else []
+                reason = _not_logged(proof, self._group.services[service].log)
+            if reason:
+                sentences.append(f"nothing proves that its path ran: {reason}")
         return tuple(sentences)
 
-    async def _pages(self) -> dict[str, Page | None]:
-        services = {service for condition, service in self._proof if condition.metric is not None}
-        return {
-            name: await read_metrics(self._group.services[name].base_url)
-            for name in sorted(services)
-        }
+    async def _metrics(self) -> dict[str, Metrics]:
+        services = {service for proof, service in self._proof if proof.metric is not None}
+        metrics: dict[str, Metrics] = {}
+        for name in sorted(services):
+            metrics[name] = await read_metrics(self._group.services[name].base_url)
+        return metrics
 
 
-def not_risen(condition: Proof, before: Page | None, after: Page | None) -> str | None:
-    """Why a counter does not prove anything, in words; None where it does. Pure.
+def not_risen(proof: Proof, before: Metrics, after: Metrics) -> str | None:
+    """Why a counter proves nothing, in words; None if it rose enough. Pure.
 
-    A counter `x` may be exported as `x_total` (prometheus_client does). One with labels appears with its first count.
+    A counter `x` may be exported as `x_total` (prometheus_client does that). A counter with labels
+    appears with its first count.
     """
-    metric = condition.metric or ""
+    metric = proof.metric or ""
     if before is None or after is None:
         return f"/metrics could not be read, so `{metric}` is unknown"
-    name = next((name for name in (metric, f"{metric}_total") if name in after), None)
-    if name is None:
+    name = metric if metric in after else f"{metric}_total"
+    if name not in after:
         return f"/metrics has no `{metric}`"
     rise = after[name] - before.get(name, 0.0)
-    return (
-        None
-        if rise > condition.above
-        else f"`{name}` rose by {rise:g}, which is not above {condition.above:g}"
-    )
+    if rise > proof.above:
+        return None
+    return f"`{name}` rose by {rise:g}, which is not above {proof.above:g}"
 
 
-def _not_logged(condition: Proof, log: Path) -> str | None:
-    pattern = re.compile(condition.log or "")
+def _not_logged(proof: Proof, log: Path) -> str | None:
+    pattern = re.compile(proof.log or "")
     try:
         with log.open(encoding="utf-8", errors="replace") as lines:
             if any(pattern.search(line) for line in lines):
                 return None
     except OSError as error:
-        return (
-            f"the log {log.name} cannot be read ({error.strerror}), so /{condition.log}/ is unknown"
-        )
-    return f"no line of {log.name} matches /{condition.log}/"
+        return f"the log {log.name} cannot be read ({error.strerror}), so /{proof.log}/ is unknown"
+    return f"no line of {log.name} matches /{proof.log}/"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment leaves behind, as values."""
+"""What an experiment leaves behind, as values. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.services.outcome import ServiceFailure
 
 
-class Ending(StrEnum):
+class ExperimentEnding(StrEnum):
     """Why no further start was made."""
 
     COMPLETE = "complete"
@@ -25,23 +25,24 @@ class Ending(StrEnum):
 
 
 class StartResult(Struct, frozen=True, kw_only=True):
-    """One start: what it answered (`start`), what went wrong (`failure`), and how long it took in seconds.
+    """One start: its answers (`start`), its `failure`, and its duration in seconds.
 
-    `digests` leads from a request to its outputs by pass, and `errors` to its first error; `throttled` counts requests
-    that were answered only after an HTTP 429. `killed` names the processes that needed SIGKILL, `held` what was not given
-    back after the stop. `facts` are what was loaded and effective while it ran, and `cached` the number of files that it
-    added to the compile caches (0: they were warm). One that was `cut_short` by the budget or a signal is no evidence,
-    and the `warm_up` is none either.
+    `digests` leads from a request to its outputs by pass, and `errors` to its first error.
+    `throttled` counts requests that were answered only after an HTTP 429. `killed` names the
+    processes that needed SIGKILL; `not_released` what was still in use after the stop. `facts` are
+    what was loaded and effective while it ran. `cached` counts the files that it added to the
+    compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
+    evidence, and neither is the `warm_up`.
     """
 
-    start: Start
+    start: ArmStart
     failure: ServiceFailure | None
     duration_s: float
     logs: tuple[Path, ...]
     digests: Mapping[str, Mapping[int, str]]
     errors: Mapping[str, str]
     killed: tuple[str, ...] = ()
-    held: tuple[str, ...] = ()
+    not_released: tuple[str, ...] = ()
     throttled: int = 0
     facts: Mapping[str, str] = {}
     cached: int | None = None
@@ -50,19 +51,19 @@ class StartResult(Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether what it answered is evidence."""
+        """Whether its answers are evidence."""
         return not self.cut_short and not self.warm_up
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
-    """The starts that were made, in their order; every output by its digest; why it ended; and by which rules.
+    """The starts in the order in which they were made, and every output by its digest.
 
     `archived` are the baseline starts of earlier builds that stand beside them.
     """
 
     results: tuple[StartResult, ...]
     outputs: Mapping[str, Mapping[str, Any]]
-    ending: Ending
+    ending: ExperimentEnding
     rules: Rules = Rules()
     archived: tuple[StartResult, ...] = ()
 
@@ -72,6 +73,6 @@ class Experiment(Struct, frozen=True, kw_only=True):
         return (*self.archived, *(result for result in self.results if result.counts))
 
     @property
-    def starts(self) -> tuple[Start, ...]:
-        """What each of them answered."""
+    def starts(self) -> tuple[ArmStart, ...]:
+        """The answers of each of them."""
         return tuple(result.start for result in self.compared)

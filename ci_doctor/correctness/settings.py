@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `[correctness]` section, and what it comes to once it is checked."""
+"""The `[correctness]` section, and the plan of an experiment that it becomes. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -30,38 +30,45 @@ class Arm(StrEnum):
 class Policy(StrEnum):
     """How starts come to a verdict."""
 
-    CONTROL = "control"  # the baseline is held against itself, and a regression needs a test
-    ANY = "any"  # one pair of starts that agree is enough: retry until green
+    # The baseline is compared with itself, and a regression needs an exact test.
+    CONTROL = "control"
+    # One agreeing pair of starts is enough: the usual "retry until green".
+    ANY = "any"
 
 
 class Caches(StrEnum):
     """What the compile caches hold when a start begins."""
 
-    FRESH = "fresh"  # nothing: each start has directories of its own
-    WARM_UP = "warm-up"  # what one start that is not counted has left; all starts share them
-    AS_IS = "as-is"  # whatever the machine holds
+    # Nothing: each start has directories of its own.
+    FRESH = "fresh"
+    # What one start left that does not count; all starts share them.
+    WARM_UP = "warm-up"
+    # Whatever the machine holds.
+    AS_IS = "as-is"
 
 
 class OnInconclusive(StrEnum):
-    """What becomes of a run that decides nothing."""
+    """The exit code of a run that decides nothing; its verdict stays `inconclusive`."""
 
     FAIL = "fail"
-    PASS = "pass"  # noqa: S105 - no password: exit code 0, beside a verdict that stays what it is
+    PASS = "pass"  # noqa: S105 - no password: exit code 0
 
 
 class ArchiveWrite(StrEnum):
     """Whether baseline starts are kept for later builds."""
 
-    AUTO = "auto"  # of a trusted build only
+    # Only those of a trusted build.
+    AUTO = "auto"
     ALWAYS = "always"
     NEVER = "never"
 
 
 class Proof(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What shows that the arm's path ran: exactly one of `metric` and `log`.
+    """What proves that the arm's path ran: exactly one of `metric` and `log`.
 
-    `metric` is a counter on `/metrics` that must rise by more than `above` while the requests are answered; `log` is a
-    regular expression that a line of the log must match. `service` says whose; the one that answers unless given.
+    `metric` is a counter on `/metrics` that must rise by more than `above` during the requests.
+    `log` is a regular expression that a line of the log must match. `service` is the service meant;
+    by default the one that answers.
     """
 
     metric: str | None = None
@@ -71,9 +78,9 @@ class Proof(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ArmSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Either `services`, of which the last answers the requests, or one `command`; `env` goes on top of both.
+    """Either `services`, of which the last answers the requests, or one `command`.
 
-    `reset` is a path that is sent a POST between two passes.
+    `env` goes on top of both. `reset` is a path that gets a POST between two passes.
     """
 
     services: tuple[str, ...] = ()
@@ -84,10 +91,11 @@ class ArmSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person writes. Durations are text such as "90s" or seconds; `retries` is the number of candidate starts.
+    """The section as a person writes it. Durations are text such as "90s", or seconds.
 
-    Without a `budget` it is the step's own timeout, less a margin, or 25 minutes. `reset` is for both arms.
-    `archive_ignore` holds names of identity facts, with `*`, that may differ: the part under test.
+    `retries` is the number of candidate starts. Without a `budget` it is the step's own timeout,
+    less a margin, or 25 minutes. `reset` is for both arms. `archive_ignore` holds names of identity
+    facts, with `*`, that may differ: the part under test.
     """
 
     requests: str | None = None
@@ -113,11 +121,16 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     baseline: ArmSettings | None = None
     candidate: ArmSettings | None = None
 
+    def arm(self, arm: Arm) -> ArmSettings:
+        """The settings of one arm; empty ones if it has none."""
+        chosen = self.baseline if arm is Arm.BASELINE else self.candidate
+        return chosen or ArmSettings()
+
 
 class ArmPlan(Struct, frozen=True, kw_only=True):
-    """An arm ready to be started: its services by name, the names to start, and what proves that its path ran.
+    """An arm that can be started: its services by name, and the names of those to start.
 
-    `reset` is asked for between two passes.
+    `proof` proves that its path ran; `reset` is the path that gets a POST between two passes.
     """
 
     specs: Mapping[str, ServiceSpec]
@@ -127,9 +140,10 @@ class ArmPlan(Struct, frozen=True, kw_only=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """`retries` candidate starts in all, of which `least_candidates` must be clean for `pass` and `flaky`.
+    """The rules of a verdict.
 
-    `alpha` is the greatest chance at which a regression may be told where there is none.
+    `retries` is the number of all candidate starts, of which `least_candidates` must be clean for
+    `pass` and `flaky`. `alpha` bounds the probability of a regression declared without one.
     """
 
     retries: int = 3
@@ -138,11 +152,12 @@ class Rules(Struct, frozen=True, kw_only=True):
     least_candidates: int = 1
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class ExperimentPlan(Struct, frozen=True, kw_only=True):
     """Everything that an experiment needs; times in seconds.
 
-    `started` and `deadline` are monotonic times, at which the run began and the last start is stopped; `grace_s` is what
-    its processes then have to end by themselves; `directory` receives samples and logs.
+    `started` and `deadline` are monotonic times: the run began, and the last start is stopped.
+    `grace_s` is what its processes then have to end by themselves. `directory` receives samples and
+    logs.
     """
 
     arms: Mapping[Arm, ArmPlan]

@@ -1,40 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers the samples of one start into what the comparison needs."""
+"""Gathers the samples of one start into what the comparison needs. Pure."""
 
 from collections.abc import Mapping, Sequence
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Answer, Start
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.load.canonical import digest
 
 
 def outcome(digests: Mapping[int, str], passes: int) -> Answer:
-    """A request's outcome over its passes; None where a pass has no answer.
+    """A request's outcome over its passes; None if a pass has no answer.
 
     The digest itself for one pass, a digest of the digests for more.
     """
     if len(digests) < passes:
         return None
-    return (
-        next(iter(digests.values()))
-        if passes == 1
-        else digest([digests[key] for key in sorted(digests)])
-    )
+    ordered = [digests[number] for number in sorted(digests)]
+    return ordered[0] if passes == 1 else digest(ordered)
 
 
-def hear(told: dict[str, str], asked: Mapping[str, object]) -> None:
-    """Add to `told` what the server says of a prompt; two passes that were not asked the same are no agreement."""
-    for key, value in asked.items():
-        said, before = _in_words(value), told.get(key)
-        if key != "model" and said != before:
-            told[key] = said if before is None else f"{before}, then {said}"
+def add_prompt_facts(facts: dict[str, str], reported: Mapping[str, object]) -> None:
+    """Add to `facts` what the server reports of a prompt, in words.
+
+    If two passes report different values, the fact holds both: such passes did not get the same
+    prompt. The name of the model is left out, because the arms may serve it under two names.
+    """
+    for key, value in reported.items():
+        if key == "model":
+            continue
+        text, before = _in_words(value), facts.get(key)
+        if before is None:
+            facts[key] = text
+        elif text != before:
+            facts[key] = f"{before}, then {text}"
+
+
+def _in_words(value: object) -> str:
+    return str(value) if isinstance(value, int) else f"sha256 {digest(value)[:12]}"
 
 
 class Tally:
     """The samples of one start so far.
 
-    `errors` holds the first error of each request that had one, `throttled` those that were told to come again later.
+    `errors` holds the first error of each request that had one; `throttled` the requests that the
+    server first refused for later.
     """
 
     def __init__(self, *, arm: Arm, number: int, ids: Sequence[str], passes: int) -> None:
@@ -47,7 +57,7 @@ class Tally:
         self.proof_missing: tuple[str, ...] = ()
         # The digests of each request's outputs by pass.
         self.digests: dict[str, dict[int, str]] = {}
-        self._said: dict[str, dict[int, str]] = {}
+        self._words: dict[str, dict[int, str]] = {}
         self._ids = ids
         self._passes = passes
         self._prompts: dict[str, dict[str, str]] = {}
@@ -61,26 +71,22 @@ class Tally:
         if sample.error is not None or sample.digest is None:
             self.errors.setdefault(sample.id, sample.error or "no answer")
             return
-        self.digests.setdefault(sample.id, {})[sample.pass_] = sample.digest
-        self._said.setdefault(sample.id, {})[sample.pass_] = sample.said or sample.digest
-        hear(self._prompts.setdefault(sample.id, {}), sample.asked)
+        digests = self.digests.setdefault(sample.id, {})
+        digests[sample.pass_] = sample.digest
+        words = self._words.setdefault(sample.id, {})
+        words[sample.pass_] = sample.words_digest or sample.digest
+        add_prompt_facts(self._prompts.setdefault(sample.id, {}), sample.prompt_facts)
         if sample.empty:
             self._empty.add(sample.id)
 
-    @property
-    def _numbers(self) -> bool:
-        """Whether any answer holds more than its words."""
-        return self._said != self.digests
-
-    def start(self, *, failed: bool, outside: bool, claimed: bool = False) -> Start:
-        """What this start answered."""
-        return Start(
+    def start(self, *, failed: bool, outside: bool, claimed: bool = False) -> ArmStart:
+        """The answers of this start."""
+        answers = {each: outcome(self.digests.get(each, {}), self._passes) for each in self._ids}
+        return ArmStart(
             arm=self.arm,
             number=self.number,
-            answers={each: outcome(self.digests.get(each, {}), self._passes) for each in self._ids},
-            said={each: outcome(digests, self._passes) for each, digests in self._said.items()}
-            if self._numbers
-            else {},
+            answers=answers,
+            words=self._word_outcomes(),
             failed=failed,
             outside=outside,
             claimed=claimed,
@@ -89,6 +95,8 @@ class Tally:
             proof_missing=self.proof_missing,
         )
 
-
-def _in_words(told: object) -> str:
-    return str(told) if isinstance(told, int) else f"sha256 {digest(told)[:12]}"
+    def _word_outcomes(self) -> dict[str, Answer]:
+        """The outcomes of the words alone; empty if no answer holds anything else."""
+        if self._words == self.digests:
+            return {}
+        return {each: outcome(digests, self._passes) for each, digests in self._words.items()}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explain: which line of a log names the cause."""
+"""Explain: the one place that reads a log and names its cause. Pure."""

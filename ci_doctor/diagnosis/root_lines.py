@@ -1,124 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which lines of a log tell why its process ended, and whether the cause lies outside the change. Pure."""
+"""Chooses the lines of a log that say why its process ended, and the root line among them. Pure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.outside_cause import cause_in
+from ci_doctor.diagnosis.traceback import Traceback, tracebacks
+
 _LAST_LINES = 15
-_FRAME_LINES = 4  # the innermost two frames: where, and the code there
+_FRAME_LINES = 4  # the innermost two frames: each a place and the code there
 _LINES_AFTER = 3  # an exception's message may run on
 _LONGEST_LINE = 500
 
-_TRACEBACK = "Traceback (most recent call last):"
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"
+)
+_ERROR = re.compile(
+    r"\b(?:[A-Za-z_][\w.]*(?:Error|Exception)\b|errors?\b|fatal\b|panic(?:ked)?\b|critical\b"
+    r"|abort(?:ed)?\b|terminate called\b|segmentation fault\b|assertion\b|killed\b|cannot\b"
+    r"|failed\b)",
+    re.IGNORECASE,
 )
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
-    """Neighbouring lines of a text, the first of them 1-based at `line`; empty lines are left out of `lines`."""
+    """Neighbouring lines of a text without the empty ones.
 
-    line: int
-    end_line: int
-    lines: tuple[str, ...]
+    `line` and `end_line` are 1-based and inclusive; None if there are no lines, or if nobody has
+    counted. `root` is the index in `lines` of the one nearest to the cause, None if there are none.
+    """
 
-
-class _Cause(Struct, frozen=True, kw_only=True):
-    pattern: re.Pattern[str]
-    reason: str
-    about_port: bool = False
-
-
-class OutsideCause(Struct, frozen=True, kw_only=True):
-    """What a log claims to have ended its process. With `about_port`, `port` is the one it names, if it names one."""
-
-    reason: str
-    about_port: bool = False
-    port: int | None = None
+    lines: tuple[str, ...] = ()
+    line: int | None = None
+    end_line: int | None = None
+    root: int | None = None
 
 
-# Only what no change under test can plainly have brought about. "CUDA out of memory" is not here: a change that needs
-# more memory says the same, and an outside cause is retried, which would hide it.
-_OUTSIDE = (
-    _Cause(
-        pattern=re.compile(r"address already in use|EADDRINUSE", re.IGNORECASE),
-        reason="the address that it wants to listen on is in use",
-        about_port=True,
-    ),
-    _Cause(
-        pattern=re.compile(r"no space left on device|ENOSPC", re.IGNORECASE),
-        reason="no space is left on a disk",
-    ),
-    _Cause(
-        pattern=re.compile(r"disk quota exceeded|EDQUOT", re.IGNORECASE),
-        reason="a disk quota is used up",
-    ),
-    _Cause(
-        pattern=re.compile(r"cannot allocate memory|ENOMEM", re.IGNORECASE),
-        reason="the host is out of memory",
-    ),
-    _Cause(
-        # vllm/v1/worker/utils.py request_memory: measured before the server has taken any memory for itself.
-        pattern=re.compile(
-            r"free memory on device .{0,80} on startup is less than desired", re.IGNORECASE
-        ),
-        reason="another process holds the GPU's memory",
-    ),
-    _Cause(
-        pattern=re.compile(
-            r"no CUDA GPUs are available|CUDA-capable device\(s\) is/are busy", re.IGNORECASE
-        ),
-        reason="no GPU is available",
-    ),
-)
-_PORT = re.compile(r"(?:\bport[ =:]+|[\w\])'*:]:|', )(\d{2,5})\b(?!\.\d)", re.IGNORECASE)
+def root_lines(text: str, fatal: str | None = None) -> Excerpt:
+    """The lines of `text` that say why it ends, and the root line among them.
 
-# vLLM's API server ends with such a line; the traceback that it points to stands earlier.
-_POINTS_ELSEWHERE = re.compile(
-    r"see (?:root cause|stack trace|the (?:logs?|error)s?) above", re.IGNORECASE
-)
-
-
-def root_lines(text: str) -> Excerpt:
-    """The lines of `text` that say why it ends.
-
-    The final line of the last traceback that does not merely point to another one, with the innermost frames before it
-    and the rest of its message; without any traceback, the last 15 lines that are not empty. A prefix that a logger
-    puts before each line is seen through. Escape sequences are removed, lines cut at 500 characters.
+    The lines are the exception of the last traceback that does not merely point to another one,
+    with the innermost frames before it and the rest of its message after it. Without a traceback
+    they are the last 15 lines that are not empty. The root line is the first of: the line that
+    holds `fatal`, the exception, the last line with a cause outside the change, the first line that
+    speaks of an error, the last line. Escape sequences are removed, lines cut at 500 characters.
     """
     lines = [_printable(line) for line in text.split("\n")]
-    ends = list(_traceback_ends(lines))
-    chosen = next(
-        (end for end in reversed(ends) if not _POINTS_ELSEWHERE.search(lines[end[1]])), None
-    )
-    if chosen is None and ends:
-        chosen = ends[-1]
+    found = tracebacks(lines)
+    chosen = _telling(found)
     if chosen is None:
-        filled = [index for index, line in enumerate(lines) if line.strip()]
-        return _excerpt(
-            lines,
-            filled[-_LAST_LINES] if len(filled) >= _LAST_LINES else (filled or [0])[0],
-            len(lines) - 1,
-        )
-    start, end = chosen
-    return _excerpt(lines, max(start, end - _FRAME_LINES), min(end + _LINES_AFTER, len(lines) - 1))
+        kept = _last_lines(lines)
+    else:
+        first = max(chosen.start, chosen.exception - _FRAME_LINES)
+        kept = _not_empty(lines, first, chosen.exception + _LINES_AFTER)
+    if not kept:
+        return Excerpt()
+    root = _root(lines, kept, chosen or _last_within(found, kept), fatal)
+    return Excerpt(
+        lines=tuple(lines[index] for index in kept),
+        line=kept[0] + 1,
+        end_line=kept[-1] + 1,
+        root=kept.index(root),
+    )
 
 
-def outside_cause(lines: Sequence[str]) -> OutsideCause | None:
-    """The cause outside the change that root lines name; None where they name none."""
-    for line in reversed(lines):
-        for cause in _OUTSIDE:
-            if cause.pattern.search(line):
-                port = _PORT.search(line) if cause.about_port else None
-                return OutsideCause(
-                    reason=cause.reason,
-                    about_port=cause.about_port,
-                    port=int(port[1]) if port else None,
-                )
-    return None
+def marked(excerpt: Sequence[str], root: int | None, most: int) -> list[str]:
+    """At most `most` lines of `excerpt`: `> ` before the one at `root`, two spaces before others."""
+    first = max(0, len(excerpt) - most)
+    if root is not None:
+        first = min(first, max(0, root - most // 2))
+    shown = []
+    for index in range(first, min(len(excerpt), first + most)):
+        mark = "> " if index == root else "  "
+        shown.append(mark + excerpt[index])
+    return shown
 
 
 def _printable(line: str) -> str:
@@ -127,25 +84,50 @@ def _printable(line: str) -> str:
     return _ESCAPES.sub("", shown)[:_LONGEST_LINE].rstrip()
 
 
-def _traceback_ends(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """(index of the traceback's first line, index of its exception's line) for each that is whole."""
-    for start, line in enumerate(lines):
-        prefix = line.find(_TRACEBACK)
-        if prefix < 0:
-            continue
-        for index in range(start + 1, len(lines)):
-            rest = lines[index][prefix:]
-            if _TRACEBACK in rest:
-                break
-            if _EXCEPTION.match(rest) and index > start + 1:
-                yield start, index
-                break
+def _telling(found: Sequence[Traceback]) -> Traceback | None:
+    """The last whole traceback that is no mere pointer, or the last pointer if there is no other."""
+    # Frames alone choose no excerpt: a crash dump or a linter prints them too, with no exception.
+    whole = [each for each in found if each.has_header]
+    for traceback in reversed(whole):
+        if not traceback.is_pointer:
+            return traceback
+    return whole[-1] if whole else None
 
 
-def _excerpt(lines: Sequence[str], first: int, last: int) -> Excerpt:
-    kept = [index for index in range(first, last + 1) if lines[index].strip()]
-    if not kept:
-        return Excerpt(line=1, end_line=1, lines=())
-    return Excerpt(
-        line=kept[0] + 1, end_line=kept[-1] + 1, lines=tuple(lines[index] for index in kept)
-    )
+def _last_within(found: Sequence[Traceback], kept: Sequence[int]) -> Traceback | None:
+    for traceback in reversed(found):
+        if traceback.start >= kept[0]:
+            return traceback
+    return None
+
+
+def _last_lines(lines: Sequence[str]) -> list[int]:
+    return _not_empty(lines, 0, len(lines) - 1)[-_LAST_LINES:]
+
+
+def _not_empty(lines: Sequence[str], first: int, last: int) -> list[int]:
+    return [index for index in range(first, min(last + 1, len(lines))) if lines[index]]
+
+
+def _root(
+    lines: Sequence[str], kept: Sequence[int], traceback: Traceback | None, fatal: str | None
+) -> int:
+    """The index in `lines` of the one among `kept` that is nearest to the cause."""
+    if fatal is not None:
+        for index in reversed(kept):
+            if fatal in lines[index]:
+                return index
+    if traceback is not None:
+        return traceback.exception
+    return _root_of_plain(lines, kept)
+
+
+def _root_of_plain(lines: Sequence[str], kept: Sequence[int]) -> int:
+    for index in reversed(kept):
+        if cause_in(lines[index]) is not None:
+            return index
+    # The first error, because those after it often only follow from it.
+    for index in kept:
+        if _ERROR.search(lines[index]) is not None:
+            return index
+    return kept[-1]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prepare: version pins, determinism profiles and how they are exported."""
+"""Pure. Prepare: version pins, determinism profiles and how they are exported."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides what a determinism profile sets, and says what of it will be effective. Pure."""
+"""Pure. What a determinism profile sets, and what of it will be effective."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,16 +8,18 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from ci_doctor.environment.determinism_table import BY_NAME, TABLE, Row
+from ci_doctor.environment import rules
+from ci_doctor.environment.determinism_table import TABLE, VariableRow
 from ci_doctor.model.action import SetVariable
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.rule import Rule
 
 # No more can be known from outside the process: /proc/PID/environ does not show what it set itself.
 AS_REQUESTED = "as requested, where the library reads it"
 
 
 class Profile(StrEnum):
-    """`default` sets what costs nothing; `strict` changes the product under test, and says so."""
+    """`default` sets what costs nothing; `strict` changes the product under test."""
 
     OFF = "off"
     DEFAULT = "default"
@@ -25,7 +27,7 @@ class Profile(StrEnum):
 
 
 class Requested(Struct, frozen=True, kw_only=True):
-    """One variable as it will stand in the job: `value` is requested, `effective` what is known of its use."""
+    """One variable of the job: `value` is requested, `effective` what is known of its use."""
 
     name: str
     value: str
@@ -34,7 +36,7 @@ class Requested(Struct, frozen=True, kw_only=True):
 
 
 class Determinism(Struct, frozen=True, kw_only=True):
-    """What a profile sets (`variables`), how each will stand (`requested`), and what is wrong with it (`findings`)."""
+    """What a profile sets (`variables`), each variable of the job, and what is wrong with them."""
 
     variables: tuple[SetVariable, ...] = ()
     requested: tuple[Requested, ...] = ()
@@ -43,29 +45,35 @@ class Determinism(Struct, frozen=True, kw_only=True):
 
 def decide(profile: Profile, environ: Mapping[str, str], ours: Mapping[str, str]) -> Determinism:
     """The profile over an environment. A value that is set, and not `ours` from an earlier run, is kept."""
-    variables = tuple(
-        SetVariable(name=row.name, value=value, why=f"{profile} profile: {row.effect}")
-        for row in TABLE
-        if (value := _profile_value(row, profile)) is not None
-        and (row.name not in environ or row.name in ours)
-    )
-    after = {**environ, **{variable.name: variable.value for variable in variables}}
+    variables = tuple(_variables(profile, environ, ours))
     by_us = {variable.name for variable in variables}
-    requested = tuple(
-        Requested(
-            name=row.name,
-            value=after[row.name],
-            set_by=f"{profile} profile" if row.name in by_us else "the environment",
-            effective=effective(row, after),
-        )
-        for row in TABLE
-        if row.name in after
-    )
+    after = dict(environ)
+    for variable in variables:
+        after[variable.name] = variable.value
+    requested = []
+    for row in TABLE:
+        if row.name in after:
+            set_by = f"{profile} profile" if row.name in by_us else "the environment"
+            value = after[row.name]
+            request = Requested(
+                name=row.name, value=value, set_by=set_by, effective=effective(row, after)
+            )
+            requested.append(request)
     findings = (*problems(after, by_us), *_left_over(profile, ours), *_strict_note(profile))
-    return Determinism(variables=variables, requested=requested, findings=findings)
+    return Determinism(variables=variables, requested=tuple(requested), findings=findings)
 
 
-def _profile_value(row: Row, profile: Profile) -> str | None:
+def _variables(
+    profile: Profile, environ: Mapping[str, str], ours: Mapping[str, str]
+) -> Iterator[SetVariable]:
+    for row in TABLE:
+        value = _profile_value(row, profile)
+        is_free = row.name not in environ or row.name in ours
+        if value is not None and is_free:
+            yield SetVariable(name=row.name, value=value, why=f"{profile} profile: {row.effect}")
+
+
+def _profile_value(row: VariableRow, profile: Profile) -> str | None:
     match profile:
         case Profile.OFF:
             return None
@@ -77,8 +85,8 @@ def _profile_value(row: Row, profile: Profile) -> str | None:
             assert_never(never)
 
 
-def effective(row: Row, environ: Mapping[str, str]) -> str:
-    """What is known of a variable's effect in `environ`: never more than can be known from outside the process."""
+def effective(row: VariableRow, environ: Mapping[str, str]) -> str:
+    """What is known from outside the process of a variable's effect in `environ`."""
     if row.no_effect:
         return f"no effect: {row.no_effect}"
     if row.overwritten and _batch_invariant(environ):
@@ -91,104 +99,89 @@ def _batch_invariant(environ: Mapping[str, str]) -> bool:
 
 
 def problems(environ: Mapping[str, str], by_us: Collection[str]) -> Iterator[Finding]:
-    """Conflicts and vain settings among the determinism variables of `environ`; `by_us` are those we set ourselves."""
-    in_vain = []
+    """Contradictions and vain settings in `environ`; `by_us` are the variables we set ourselves."""
+    ours_in_vain = []
     for row in TABLE:
         if row.name in by_us and row.overwritten and _batch_invariant(environ):
-            in_vain.append(row)
+            ours_in_vain.append(row)
         elif row.name in environ:
             yield from _problem(row, environ)
-    if in_vain:
-        yield _overwritten_by_vllm(in_vain, environ)
-    yield from _conflicts(environ)
+    if ours_in_vain:
+        yield _overwritten_by_vllm(ours_in_vain, environ)
+    for row in TABLE:
+        yield from _contradiction(row, environ)
 
 
-def _overwritten_by_vllm(rows: Sequence[Row], environ: Mapping[str, str]) -> Finding:
+def _overwritten_by_vllm(rows: Sequence[VariableRow], environ: Mapping[str, str]) -> Finding:
     """One note for all that we set ourselves: nobody relied on these values."""
-    return Finding(
-        rule="determinism/overwritten",
+    names = ", ".join(row.name for row in rows)
+    return rules.OVERWRITTEN.finding(
         severity=Severity.NOTE,
-        summary=f"requested, but not effective in vLLM: {', '.join(row.name for row in rows)}",
+        summary=f"requested, but not effective in vLLM: {names}",
         evidence=tuple(
             Evidence(excerpt=f"{row.name}={environ[row.name]}: {row.overwritten}") for row in rows
         ),
     )
 
 
-def _problem(row: Row, environ: Mapping[str, str]) -> Iterator[Finding]:
-    name, value = row.name, environ[row.name]
+def _problem(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
+    name = row.name
+    value = environ[name]
+    unset = f"unset {name}"
     if row.no_effect:
-        yield _finding(
-            "no-effect", name, value, f"{name} does nothing: {row.no_effect}", f"unset {name}"
-        )
+        summary = f"{name} does nothing: {row.no_effect}"
+        yield _finding(rules.NO_EFFECT, row, value, summary, unset)
     elif row.allowed and not re.fullmatch(row.allowed, value):
-        wrong = f"{name}={value} is not a value that {row.library} accepts"
-        yield _finding("invalid-value", name, value, wrong, f"unset {name}")
+        summary = f"{name}={value} is not a value that {row.library} accepts"
+        yield _finding(rules.INVALID_VALUE, row, value, summary, unset)
     elif row.overwritten and _batch_invariant(environ):
-        yield _finding(
-            "overwritten", name, value, f"{name}={value} will not last: {row.overwritten}", None
-        )
+        summary = f"{name}={value} will not last: {row.overwritten}"
+        yield _finding(rules.OVERWRITTEN, row, value, summary, None)
 
 
-def _conflicts(environ: Mapping[str, str]) -> Iterator[Finding]:
-    if environ.get("PYTHONHASHSEED") == "random":
-        yield _finding(
-            "conflict",
-            "PYTHONHASHSEED",
-            "random",
-            "PYTHONHASHSEED=random makes hash(str) differ from process to process",
-            "export PYTHONHASHSEED=0",
-        )
-    if (
-        environ.get("VLLM_TRITON_FORCE_FIRST_CONFIG") == "1"
-        and environ.get("TRITON_CACHE_AUTOTUNING") == "1"
-    ):
-        yield _finding(
-            "conflict",
-            "VLLM_TRITON_FORCE_FIRST_CONFIG",
-            "1",
-            "VLLM_TRITON_FORCE_FIRST_CONFIG and a kept autotune cache (TRITON_CACHE_AUTOTUNING=1) contradict each other",
-            "unset TRITON_CACHE_AUTOTUNING",
-        )
-    if environ.get("TORCHINDUCTOR_DETERMINISTIC") == "1":
-        yield _finding(
-            "conflict",
-            "TORCHINDUCTOR_DETERMINISTIC",
-            "1",
-            "TORCHINDUCTOR_DETERMINISTIC=1 has failed to compile with vLLM's default combo kernels (seen with torch 2.13)",
-            "pass --compilation-config with benchmark_combo_kernel false, or unset TORCHINDUCTOR_DETERMINISTIC",
-        )
+def _contradiction(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
+    known = row.contradiction
+    if known is None or environ.get(row.name) != known.value:
+        return
+    if known.beside is not None:
+        name, value = known.beside
+        if environ.get(name) != value:
+            return
+    yield _finding(rules.CONFLICT, row, known.value, known.summary, known.remedy)
 
 
 def _left_over(profile: Profile, ours: Mapping[str, str]) -> Iterator[Finding]:
-    """What an earlier run under another profile has set: exports can set a variable, not take it away."""
+    """What an earlier run set under another profile: exports can set a variable, not remove it."""
     for row in TABLE:
         if row.name in ours and _profile_value(row, profile) is None:
-            summary = f"{row.name} stays as an earlier run with another profile has set it; {profile} would not set it"
-            yield _finding("left-over", row.name, ours[row.name], summary, f"unset {row.name}")
+            summary = (
+                f"{row.name} stays as an earlier run with another profile has set it; "
+                f"{profile} would not set it"
+            )
+            remedy = f"unset {row.name}"
+            yield _finding(rules.LEFT_OVER, row, ours[row.name], summary, remedy)
 
 
 def _strict_note(profile: Profile) -> tuple[Finding, ...]:
     if profile is not Profile.STRICT:
         return ()
     return (
-        Finding(
-            rule="determinism/strict",
-            severity=Severity.NOTE,
-            summary="the strict profile changes the product under test: it is not the shipped configuration that is compared",
-            remedy="use --determinism default to test what is shipped",
+        rules.STRICT.finding(
+            (
+                "the strict profile changes the product under test: "
+                "what is compared is not the shipped configuration"
+            ),
+            remedy=rules.STRICT.remedy,
         ),
     )
 
 
-def _finding(what: str, name: str, value: str, summary: str, remedy: str | None) -> Finding:
-    return Finding(
-        rule=f"determinism/{what}",
-        severity=Severity.WARNING,
-        summary=summary,
+def _finding(rule: Rule, row: VariableRow, value: str, summary: str, remedy: str | None) -> Finding:
+    return rule.finding(
+        summary,
         evidence=(
-            Evidence(excerpt=f"{name}={value}"),
-            Evidence(excerpt=f"source: {BY_NAME[name].source}"),
+            Evidence(excerpt=f"{row.name}={value}"),
+            Evidence(excerpt=f"source: {row.source}"),
         ),
         remedy=remedy,
     )

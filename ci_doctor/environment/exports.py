@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables as text: for a shell, a dotenv file, GitHub's environment file, a program. Pure."""
+"""Pure. Variables as text: for a shell, a dotenv file, GitHub's environment file, a program."""
 
 import hashlib
 import json
@@ -7,12 +7,12 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import assert_never
+from typing import Final
 
 from ci_doctor.errors import UsageError
 
-# Names and digests of what ci-doctor exported earlier in this job, so that a later run may recompute its own values
-# but never a person's. Digests, because a value changed by hand afterwards is no longer ours.
+# Names and digests of what ci-doctor exported earlier in this job, so that a later run may recompute
+# its own values but never a person's. Digests, because a value changed by hand is no longer ours.
 MARKER = "CI_DOCTOR_EXPORTS"
 
 
@@ -26,23 +26,19 @@ class ExportFormat(StrEnum):
 
 
 def render(variables: Mapping[str, str], style: ExportFormat) -> str:
-    """`variables` in their order as text that ends in a newline (empty for none). Raises UsageError as `require_names`."""
+    """`variables` in their order as text that ends in a newline; no variables give an empty text.
+
+    Raises UsageError as `require_names`.
+    """
     require_names(variables)
-    match style:
-        case ExportFormat.SHELL:
-            return "".join(f"export {name}={_shell(value)}\n" for name, value in variables.items())
-        case ExportFormat.DOTENV:
-            return "".join(f"{name}={_dotenv(value)}\n" for name, value in variables.items())
-        case ExportFormat.GITHUB:
-            return "".join(_github(name, value) for name, value in variables.items())
-        case ExportFormat.JSON:
-            return json.dumps(dict(variables), indent=2) + "\n"
-        case _ as never:
-            assert_never(never)
+    if style is ExportFormat.JSON:
+        return json.dumps(dict(variables), indent=2) + "\n"
+    line = _LINES[style]
+    return "".join(line(name, value) for name, value in variables.items())
 
 
 def require_names(names: Iterable[str]) -> None:
-    """Raises UsageError for what cannot be the name of a variable: in a shell it could be a command."""
+    """Raises UsageError for a name that no variable can have: in a shell it could be a command."""
     for name in names:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise UsageError(
@@ -51,31 +47,32 @@ def require_names(names: Iterable[str]) -> None:
 
 
 def failing_statement(code: int) -> str:
-    """A shell statement that fails with `code`: `eval "$(false)"` would go on even under `set -e`."""
+    """A shell statement that fails with `code`: `eval "$(false)"` succeeds even under `set -e`."""
     return f"(exit {code})\n"
 
 
-def _shell(value: str) -> str:
-    """As `shlex.quote`, which leaves `=` bare: zsh replaces a word that begins with it by the path of a command."""
+def _shell_line(name: str, value: str) -> str:
+    """As `shlex.quote`, which leaves `=` bare: zsh replaces a word that begins with it by a path."""
     if "=" not in value:
-        return shlex.quote(value)
+        return f"export {name}={shlex.quote(value)}\n"
     escaped = value.replace("'", "'\"'\"'")
-    return f"'{escaped}'"
+    return f"export {name}='{escaped}'\n"
 
 
-def _dotenv(value: str) -> str:
-    r"""Bare where nothing can be misread, else in single quotes as python-dotenv reads them (`\` and `'` escaped).
+def _dotenv_line(name: str, value: str) -> str:
+    r"""Bare if nothing can be misread, else in single quotes as python-dotenv reads them.
 
-    It has no way to write `${`, which it replaces by a variable unless it is told not to (`interpolate=False`).
+    `\` and `'` are escaped. The format cannot express `${`: python-dotenv replaces it by a variable
+    unless the reader passes `interpolate=False`.
     """
     if re.fullmatch(r"[\w./:@%+,=-]*", value, re.ASCII):
-        return value
+        return f"{name}={value}\n"
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return f"{name}='{escaped}'\n"
 
 
-def _github(name: str, value: str) -> str:
-    """GITHUB_ENV's line form, or its here-document form with a delimiter that the value does not hold.
+def _github_line(name: str, value: str) -> str:
+    """GITHUB_ENV's line form, or its here-document form with a delimiter absent from the value.
 
     https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions#multiline-strings
     """
@@ -85,21 +82,31 @@ def _github(name: str, value: str) -> str:
     return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
 
 
+_LINES: Final = {
+    ExportFormat.SHELL: _shell_line,
+    ExportFormat.DOTENV: _dotenv_line,
+    ExportFormat.GITHUB: _github_line,
+}
+
+
 def marker(variables: Mapping[str, str], earlier: Mapping[str, str]) -> str:
-    """The value of MARKER after exporting `variables` over what was `earlier` ours."""
-    ours = {**earlier, **variables}
-    return ",".join(f"{name}:{_digest(value)}" for name, value in sorted(ours.items()))
+    """The value of MARKER after exporting `variables`; `earlier` are those of earlier runs."""
+    exported = {**earlier, **variables}
+    entries = [f"{name}:{_digest(exported[name])}" for name in sorted(exported)]
+    return ",".join(entries)
 
 
 def ours(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables in `environ` that an earlier run exported and nobody has changed since."""
-    found = {}
+    unchanged = {}
     for entry in environ.get(MARKER, "").split(","):
         name, _, digest = entry.partition(":")
         if name in environ and _digest(environ[name]) == digest:
-            found[name] = environ[name]
-    return found
+            unchanged[name] = environ[name]
+    return unchanged
 
 
 def _digest(value: str) -> str:
-    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    # A value of the environment may hold bytes that are not UTF-8.
+    encoded = value.encode("utf-8", "surrogateescape")
+    return hashlib.sha256(encoded).hexdigest()[:12]

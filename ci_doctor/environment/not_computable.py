@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a version cannot be said, on its way to become a finding."""
+"""Pure. Why a version cannot be computed, on its way to become a finding."""
 
+from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.rule import Rule
 
 
 class NotComputable(Exception):  # noqa: N818 - not an error of ci-doctor: it ends as a finding
-    """Raised by what asks a backend's library; `finding` is what the report shows."""
+    """Raised by the adapters of the backends' libraries; `finding` is for the report."""
 
-    def __init__(self, rule: str, severity: Severity, summary: str, *, remedy: str) -> None:
+    def __init__(self, rule: Rule, summary: str, *, remedy: str | None = None) -> None:
         super().__init__(summary)
-        self.finding = Finding(rule=rule, severity=severity, summary=summary, remedy=remedy)
+        self.finding = rule.finding(summary, remedy=remedy or rule.remedy)
 
 
 def backend_fails(project: Project, error: Exception) -> NotComputable:
-    """The reason where the backend's own code raised `error` for `project`."""
-    first_line = next(iter(str(error).splitlines()), "")
+    """The reason if the backend's own code raised `error` for `project`."""
+    lines = str(error).splitlines()
+    first_line = lines[0] if lines else ""
     return NotComputable(
-        "version/not-computable",
-        Severity.ERROR,
+        rules.NOT_COMPUTABLE,
         f"{project.tool} cannot compute a version for {project.label}, so its build would fail too "
         f"({type(error).__name__}: {first_line})",
-        remedy="correct the setting or the tag that is named",
     )

@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files, by reading: a project's packaging files as values."""
+"""Reads a project's packaging files, as values."""
 
 import configparser
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ci_doctor.environment.setup_script import SetupScript, read_setup_script
 from ci_doctor.errors import UsageError
 
+# In setuptools-scm's order (setuptools_scm._integration.pyproject_reading).
+SCM_TABLES: Final = ("setuptools_scm", "vcs-versioning")
+
 
 class PackagingFiles(Struct, frozen=True, kw_only=True):
-    """What pyproject.toml, setup.cfg, setup.py and hatch.toml of one directory say; empty where a file is missing."""
+    """What pyproject.toml, setup.cfg, setup.py and hatch.toml of one directory hold.
+
+    A file that is missing is empty.
+    """
 
     directory: Path
     pyproject: dict[str, Any]
@@ -25,10 +31,9 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
 
     @property
     def backend(self) -> str:
-        """The object that builds the project (PEP 517; setuptools where none is named)."""
-        return str(
-            table(self.pyproject, "build-system").get("build-backend", "setuptools.build_meta")
-        )
+        """The object that builds the project (PEP 517; setuptools if none is named)."""
+        build = table(self.pyproject, "build-system")
+        return str(build.get("build-backend", "setuptools.build_meta"))
 
     @property
     def tools(self) -> dict[str, Any]:
@@ -41,14 +46,47 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
         return table(self.pyproject, "project")
 
     @property
+    def cfg_metadata(self) -> dict[str, str]:
+        """The `[metadata]` section of setup.cfg."""
+        return self.cfg.get("metadata", {})
+
+    @property
+    def is_version_dynamic(self) -> bool:
+        """Whether `[project]` leaves the version to the backend."""
+        dynamic = self.metadata.get("dynamic", [])
+        return isinstance(dynamic, list) and "version" in dynamic
+
+    @property
     def requires(self) -> list[str]:
         """The build requirements, as written."""
-        found = table(self.pyproject, "build-system").get("requires", [])
-        return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
+        requires = table(self.pyproject, "build-system").get("requires", [])
+        if not isinstance(requires, list):
+            return []
+        return [text for text in requires if isinstance(text, str)]
+
+    @property
+    def distribution_name(self) -> str | None:
+        """The project's name; None if no file states it.
+
+        setuptools-scm's order: setup.cfg before what setuptools knows from pyproject.toml or setup().
+        """
+        candidates = (
+            self.cfg_metadata.get("name"),
+            self.metadata.get("name"),
+            self.script.name,
+            table(self.tools, "poetry").get("name"),
+        )
+        for text in candidates:
+            if isinstance(text, str) and text:
+                return text
+        return None
 
 
 def read_packaging_files(directory: Path) -> PackagingFiles:
-    """Read the packaging files in `directory`; raises UsageError where one cannot be read or parsed (with file and line)."""
+    """Read the packaging files in `directory`.
+
+    Raises UsageError if one cannot be read or parsed (with file and line).
+    """
     return PackagingFiles(
         directory=directory,
         pyproject=_read_toml(directory / "pyproject.toml"),
@@ -59,15 +97,28 @@ def read_packaging_files(directory: Path) -> PackagingFiles:
 
 
 def packages(requires: Iterable[str]) -> frozenset[str]:
-    """Canonical names (PEP 503) of requirement strings; what is no requirement is left out."""
-    matches = (re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", text) for text in requires)
-    return frozenset(re.sub(r"[-_.]+", "-", match[1]).lower() for match in matches if match)
+    """Canonical names (PEP 503) of requirement strings; a string without a name is left out."""
+    names = set()
+    for text in requires:
+        match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", text)
+        if match:
+            names.add(re.sub(r"[-_.]+", "-", match[1]).lower())
+    return frozenset(names)
 
 
 def table(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The table at `key`; empty where there is none."""
-    found = mapping.get(key)
-    return found if isinstance(found, dict) else {}
+    """The table at `key`; empty if there is none."""
+    value = mapping.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def scm_table(pyproject: Mapping[str, Any]) -> dict[str, Any]:
+    """The table that setuptools-scm would read from `pyproject`; empty if there is none."""
+    tools = table(pyproject, "tool")
+    for name in SCM_TABLES:
+        if isinstance(tools.get(name), dict):
+            return table(tools, name)
+    return {}
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -81,6 +132,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _read_cfg(path: Path) -> dict[str, dict[str, str]]:
+    # Raw: setuptools does not interpolate, and a `%` in a value is no reference.
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(_read_text(path) or "", source=str(path))
@@ -104,6 +156,7 @@ def _read_script(path: Path) -> SetupScript:
 
 def _read_text(path: Path) -> str | None:
     try:
+        # Some editors write a byte-order mark, which tomllib and ast refuse.
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         return None

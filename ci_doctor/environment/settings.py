@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `[setup-env]` section."""
+"""Pure. The `[setup-env]` section."""
 
 from msgspec import Struct
 

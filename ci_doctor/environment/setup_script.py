@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a setup.py says about its version, read from its syntax tree and never by running it."""
+"""Pure. The version of a setup.py, from its syntax tree: the script never runs."""
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
+
+from ci_doctor.environment.script_syntax import calls_of, constants, imported_modules
 
 # These decide where a version is written, not what it is.
 _OUTPUT_OPTIONS: Final = {
@@ -16,10 +18,11 @@ _OUTPUT_OPTIONS: Final = {
     "write_to_source",
 }
 
-# Stands for names that only running the script can tell.
+# Stands for option names that only running the script could show.
 _UNREADABLE: Final = "*"
 
-# Spellings of "the directory of this file"; `Path` covers pathlib.Path too (the prefix is dropped before comparing).
+# Spellings of "the directory of this file"; `Path` covers pathlib.Path too (the prefix is dropped
+# before comparing).
 _HERE: Final = {
     "os.path.dirname(__file__)",
     "os.path.dirname(os.path.abspath(__file__))",
@@ -33,12 +36,14 @@ _HERE: Final = {
     "Path(__file__).parent.absolute()",
 }
 
+_Pairs = list[tuple[str | None, ast.expr]]
+
 
 class ScmOptions(Struct, frozen=True, kw_only=True):
     """Options given to setuptools-scm.
 
-    `values` as Python values, with `__file__` as an absolute path; `unreadable` names the options that only running the
-    script can tell (`*` where not even the names are known).
+    `values` are Python values, with `__file__` as an absolute path. `unreadable` names the options
+    that only running the script could show (`*` if not even the names are known).
     """
 
     values: dict[str, Any]
@@ -48,8 +53,8 @@ class ScmOptions(Struct, frozen=True, kw_only=True):
 class SetupScript(Struct, frozen=True, kw_only=True):
     """The version-related parts of one setup.py.
 
-    `version` is a literal `setup(version=...)`; `computes_version` says that something else stands there, and
-    `has_unreadable_keywords` that setup() is given `**keywords` which only running the script can tell.
+    `version` is a literal `setup(version=...)`; `computes_version`: an expression stands there.
+    `has_unreadable_keywords`: setup() is called with `**keywords` that only running it could show.
     """
 
     name: str | None = None
@@ -62,40 +67,39 @@ class SetupScript(Struct, frozen=True, kw_only=True):
 
 
 def read_setup_script(source: str, path: str) -> SetupScript:
-    """Read `source`, the text of the setup.py at the absolute `path`; raises SyntaxError (ValueError for a null byte).
+    """Read `source`, the text of the setup.py at the absolute `path`.
 
-    Both documented uses are recognised: the keyword `setup(use_scm_version=...)` and a call of
-    `setuptools_scm.get_version(...)` under any imported name
-    (https://setuptools-scm.readthedocs.io/en/latest/usage/#setuppy-usage-deprecated).
+    Raises SyntaxError (ValueError for a null byte). Both documented uses are recognised: the keyword
+    `setup(use_scm_version=...)` and a call of `setuptools_scm.get_version(...)` under any imported
+    name (https://setuptools-scm.readthedocs.io/en/latest/usage/#setuppy-usage-deprecated).
     """
     tree = ast.parse(source, path)
-    reader = _Reader(_constants(tree), path)
-    keywords = reader.setup_keywords(tree)
+    evaluator = _Evaluator(constants(tree), path)
+    keywords = evaluator.setup_keywords(tree)
     version = keywords.get("version")
-    literal = reader.text(version)
+    literal = evaluator.text(version)
     scm = keywords.get("use_scm_version")
+    calls = calls_of(tree, {"setuptools_scm"}, "get_version")
     return SetupScript(
-        name=reader.text(keywords.get("name")),
+        name=evaluator.text(keywords.get("name")),
         version=literal,
         computes_version=version is not None and literal is None,
         has_unreadable_keywords=_UNREADABLE in keywords,
-        modules=frozenset(_imported_modules(tree)),
-        get_version_calls=tuple(
-            reader.call_options(call) for call in _calls_of(tree, {"setuptools_scm"}, "get_version")
-        ),
-        use_scm_version=None if scm is None else reader.keyword_options(scm),
+        modules=frozenset(imported_modules(tree)),
+        get_version_calls=tuple(evaluator.call_options(call) for call in calls),
+        use_scm_version=None if scm is None else evaluator.keyword_options(scm),
     )
 
 
-class _Reader:
-    """Evaluates what can be known without running the script."""
+class _Evaluator:
+    """Evaluates the expressions whose value is certain without running the script."""
 
-    def __init__(self, constants: Mapping[str, ast.expr], path: str) -> None:
-        self._constants = constants
+    def __init__(self, names: Mapping[str, ast.expr], path: str) -> None:
+        self._names = names
         self._path = path
 
     def value(self, node: ast.expr) -> Any:
-        """The value of `node`; raises ValueError where only running it can tell."""
+        """The value of `node`; raises ValueError if only running the script could show it."""
         node = self._resolve(node)
         if isinstance(node, ast.Name) and node.id == "__file__":
             return self._path
@@ -104,60 +108,66 @@ class _Reader:
         return ast.literal_eval(node)
 
     def text(self, node: ast.expr | None) -> str | None:
+        """The value of `node` if it is a certain string."""
+        if node is None:
+            return None
         try:
-            found = None if node is None else self.value(node)
+            value = self.value(node)
         except ValueError:
             return None
-        return found if isinstance(found, str) else None
+        return value if isinstance(value, str) else None
 
     def keyword_options(self, node: ast.expr) -> ScmOptions | None:
-        """Options of `use_scm_version=`: True, a dict, or something that only running it can tell; None for a false value."""
+        """Options of `use_scm_version=`; None for a false value."""
         node = self._resolve(node)
         if isinstance(node, ast.Constant):
             return ScmOptions(values={}) if node.value else None
         pairs = self._pairs(node)
-        return (
-            ScmOptions(values={}, unreadable=(_UNREADABLE,))
-            if pairs is None
-            else self._options(pairs)
-        )
+        if pairs is None:  # a call, a name that is bound twice
+            return ScmOptions(values={}, unreadable=(_UNREADABLE,))
+        return self._options(pairs)
 
     def setup_keywords(self, tree: ast.Module) -> dict[str, ast.expr]:
         """The keywords of the first `setup(...)` call, also those of a dict that is spread into it."""
-        for call in _calls_of(
-            tree, {"setuptools", "distutils.core"}, "setup", "setup", "setuptools.setup"
-        ):
-            pairs = [pair for keyword in call.keywords for pair in self._spread(keyword)]
-            return {name or _UNREADABLE: value for name, value in pairs}
-        return {}
-
-    def _spread(self, keyword: ast.keyword) -> list[tuple[str | None, ast.expr]]:
-        pairs = None if keyword.arg else self._pairs(keyword.value)
-        return [(keyword.arg, keyword.value)] if pairs is None else pairs
-
-    def _pairs(self, node: ast.expr) -> list[tuple[str | None, ast.expr]] | None:
-        """What a dict or a `dict(...)` holds, None for a key that only running it can tell; None for anything else."""
-        node = self._resolve(node)
-        if isinstance(node, ast.Dict):
-            return [
-                (self.text(key), value) for key, value in zip(node.keys, node.values, strict=True)
-            ]
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == "dict"
-            and not node.args
-        ):
-            return [(keyword.arg, keyword.value) for keyword in node.keywords]
-        return None
+        spellings = ("setup", "setuptools.setup")
+        calls = calls_of(tree, {"setuptools", "distutils.core"}, "setup", *spellings)
+        keywords: dict[str, ast.expr] = {}
+        for keyword in calls[0].keywords if calls else ():
+            for name, value in self._spread(keyword):
+                keywords[name or _UNREADABLE] = value
+        return keywords
 
     def call_options(self, call: ast.Call) -> ScmOptions:
         """Options of a `get_version(...)` call; `root` is its first positional parameter."""
-        names = ["root", *[None] * len(call.args)]
-        positional = list(zip(names, call.args, strict=False))
-        return self._options(
-            [*positional, *((keyword.arg, keyword.value) for keyword in call.keywords)]
-        )
+        pairs: _Pairs = []
+        for index, value in enumerate(call.args):
+            pairs.append(("root" if index == 0 else None, value))
+        for keyword in call.keywords:
+            pairs.append((keyword.arg, keyword.value))
+        return self._options(pairs)
+
+    def _spread(self, keyword: ast.keyword) -> _Pairs:
+        """`name=value` as it is; `**mapping` as its items, if they are certain."""
+        if keyword.arg is None:
+            pairs = self._pairs(keyword.value)
+            if pairs is not None:
+                return pairs
+        return [(keyword.arg, keyword.value)]
+
+    def _pairs(self, node: ast.expr) -> _Pairs | None:
+        """The items of a dict or a `dict(...)`; None for anything else.
+
+        An item's name is None if only running the script could show it.
+        """
+        node = self._resolve(node)
+        if isinstance(node, ast.Dict):
+            names = [self.text(key) for key in node.keys]
+            return list(zip(names, node.values, strict=True))
+        if not isinstance(node, ast.Call) or node.args:
+            return None
+        if isinstance(node.func, ast.Name) and node.func.id == "dict":
+            return [(keyword.arg, keyword.value) for keyword in node.keywords]
+        return None
 
     def _options(self, pairs: Iterable[tuple[str | None, ast.expr]]) -> ScmOptions:
         values: dict[str, Any] = {}
@@ -176,50 +186,9 @@ class _Reader:
 
     def _resolve(self, node: ast.expr) -> ast.expr:
         """Follow a name to the one literal that the module binds it to."""
-        seen: set[str] = set()
-        while isinstance(node, ast.Name) and node.id in self._constants and node.id not in seen:
-            seen.add(node.id)
-            node = self._constants[node.id]
+        followed: set[str] = set()
+        # `a = b` and `b = a` would go on for ever.
+        while isinstance(node, ast.Name) and node.id in self._names and node.id not in followed:
+            followed.add(node.id)
+            node = self._names[node.id]
         return node
-
-
-def _constants(tree: ast.Module) -> dict[str, ast.expr]:
-    """Module-level names that are bound exactly once."""
-    bound: dict[str, list[ast.expr]] = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign):
-            for target in statement.targets:
-                if isinstance(target, ast.Name):
-                    bound.setdefault(target.id, []).append(statement.value)
-    return {name: values[0] for name, values in bound.items() if len(values) == 1}
-
-
-def _imported_modules(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module.partition(".")[0]
-
-
-def _calls_of(
-    tree: ast.Module, modules: Collection[str], function: str, *known: str
-) -> Iterator[ast.Call]:
-    """The calls of `function` from one of `modules` under any imported name, or under a `known` one."""
-    spellings = set(known)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            spellings.update(
-                f"{alias.asname or alias.name}.{function}"
-                for alias in node.names
-                if alias.name in modules
-            )
-        elif isinstance(node, ast.ImportFrom) and node.module in modules:
-            spellings.update(
-                alias.asname or alias.name for alias in node.names if alias.name == function
-            )
-    return (
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in spellings
-    )

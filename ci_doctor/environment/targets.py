@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on nothing, reads the file system: which interpreters a job's environment is prepared for."""
+"""Reads the file system: which interpreters a job's environment is prepared for."""
 
 import os
 import shutil
@@ -13,7 +13,11 @@ from ci_doctor.errors import UsageError
 
 
 class TargetInterpreter(Struct, frozen=True, kw_only=True):
-    """A Python to prepare for: `why` says how it was chosen, `named` whether by the user; `own`: ci-doctor lives in it."""
+    """A Python to prepare for.
+
+    `why` is how it was chosen, `named` whether the user named it, `own` whether ci-doctor itself is
+    installed there.
+    """
 
     python: Path
     why: str
@@ -27,15 +31,17 @@ def choose_targets(
     projects: Sequence[Path],
     environ: Mapping[str, str],
 ) -> tuple[TargetInterpreter, ...]:
-    """The interpreters named; else `$VIRTUAL_ENV`, else the projects' `.venv`, else the `python3` on PATH.
+    """The interpreters named; else `$VIRTUAL_ENV`, else the projects' `.venv`, else PATH's `python3`.
 
-    An empty tuple where none of these exists. Raises UsageError for a named one that does not.
+    An empty tuple if none of these exists. Raises UsageError for a named one that does not exist.
     """
     named = [(_named_python(word, environ), f"--python {word}") for word in pythons]
-    named += [(_venv_python(Path(word), f"--venv {word}"), f"--venv {word}") for word in venvs]
-    chosen = named or _default(projects, environ)
+    for word in venvs:
+        option = f"--venv {word}"
+        named.append((_venv_python(Path(word), option), option))
+    # Each once, with the first reason for it.
     unique: dict[Path, str] = {}
-    for python, why in chosen:
+    for python, why in named or _default(projects, environ):
         unique.setdefault(python, why)
     return tuple(
         TargetInterpreter(python=python, why=why, named=bool(named), own=_is_own(python))
@@ -47,13 +53,13 @@ def _named_python(word: str, environ: Mapping[str, str]) -> Path:
     path = Path(word)
     if path.is_dir():
         return _venv_python(path, f"--python {word}")
-    found = shutil.which(word, path=environ.get("PATH"))
-    if found is None:
+    executable = shutil.which(word, path=environ.get("PATH"))
+    if executable is None:
         raise UsageError(
             f"--python {word}: no such interpreter",
             hint="name an existing Python, such as .venv/bin/python",
         )
-    return _absolute(Path(found))
+    return _absolute(Path(executable))
 
 
 def _venv_python(directory: Path, option: str) -> Path:
@@ -69,16 +75,15 @@ def _default(projects: Sequence[Path], environ: Mapping[str, str]) -> list[tuple
     active = environ.get("VIRTUAL_ENV")
     if active:
         return [(_venv_python(Path(active), "$VIRTUAL_ENV"), "$VIRTUAL_ENV")]
-    local = [
-        project / ".venv" for project in projects if (project / ".venv" / "bin" / "python").exists()
-    ]
+    local = []
+    for project in projects:
+        venv = project / ".venv"
+        if (venv / "bin" / "python").exists():
+            local.append((_venv_python(venv, str(venv)), f"{os.path.relpath(venv)} of the project"))
     if local:
-        return [
-            (_venv_python(venv, str(venv)), f"{os.path.relpath(venv)} of the project")
-            for venv in local
-        ]
-    found = shutil.which("python3", path=environ.get("PATH"))
-    return [(_absolute(Path(found)), "python3 on PATH")] if found else []
+        return local
+    executable = shutil.which("python3", path=environ.get("PATH"))
+    return [(_absolute(Path(executable)), "python3 on PATH")] if executable else []
 
 
 def _absolute(path: Path) -> Path:

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a described checkout means for the pin of its project: findings, and whether there is a version at all."""
+"""Pure. What a described checkout means for the pin of its project: findings, and a version or none."""
 
 import fnmatch
-import json
 
 from msgspec import Struct
 
-from ci_doctor.environment.backends import Backend
-from ci_doctor.environment.project import Project
+from ci_doctor.environment import rules
+from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described, tag_family
 from ci_doctor.model.finding import Evidence, Finding, Severity
 
-_NAMED = 10  # tags listed by name in one sentence
+# Tags listed by name in one sentence. A remedy must fit a command line, too.
+_NAMED = 10
 
 
 class ComputedVersion(Struct, frozen=True, kw_only=True):
-    """A project's version: `version` is None where there is none to pin, and `findings` say why.
+    """A project's version; `version` is None if there is none to pin, and `findings` tell why.
 
-    `described` is what git says, None where git was not asked.
+    `described` is the checkout as git describes it, None if git was not needed.
     """
 
     project: Project
@@ -32,8 +32,8 @@ class ComputedVersion(Struct, frozen=True, kw_only=True):
 
 
 def judge(project: Project, described: Described, *, allow_fallback: bool) -> tuple[Finding, ...]:
-    """What is worth saying about a described checkout; an error means that its version is not to be pinned."""
-    found = (
+    """The findings of a described checkout; after an error its version is not to be pinned."""
+    possible = (
         _not_pep440(project, described),
         _from_files(project, described),
         _unparsable(project, described),
@@ -42,7 +42,7 @@ def judge(project: Project, described: Described, *, allow_fallback: bool) -> tu
         _no_usable_tag(project, described),
         _dirty(project, described),
     )
-    return tuple(finding for finding in found if finding is not None)
+    return tuple(finding for finding in possible if finding is not None)
 
 
 def is_pep440(version: str) -> bool:
@@ -57,11 +57,9 @@ def is_pep440(version: str) -> bool:
 
 
 def unsupported(project: Project) -> Finding:
-    """A backend that is only named, with what would help."""
-    return Finding(
-        rule="version/unsupported-backend",
-        severity=Severity.WARNING,
-        summary=f"{project.label} takes its version from {project.tool}, which is not pinned here",
+    """A tool that we can only name, with what would help."""
+    return rules.UNSUPPORTED_BACKEND.finding(
+        f"{project.label} takes its version from {project.tool}, which is not pinned here",
         remedy=project.advice,
     )
 
@@ -69,87 +67,81 @@ def unsupported(project: Project) -> Finding:
 def _not_pep440(project: Project, described: Described) -> Finding | None:
     if is_pep440(described.version):
         return None
-    return Finding(
-        rule="version/invalid-pin",
-        severity=Severity.ERROR,
-        summary=f"{project.tool} makes {described.version!r} of {project.label}, which is not a valid PEP 440 version",
-        remedy="correct version_scheme and local_scheme",
+    return rules.INVALID_PIN.finding(
+        (
+            f"{project.tool} computes {described.version!r} for {project.label}, "
+            "which is not a valid PEP 440 version"
+        ),
+        remedy=rules.INVALID_PIN.remedy,
     )
 
 
 def _from_files(project: Project, described: Described) -> Finding | None:
     if described.repository is not None:
         return None
-    return Finding(
-        rule="version/not-from-git",
-        severity=Severity.NOTE,
-        summary=f"{project.directory} is not a git repository: version {described.version} of {project.label} comes from its files",
+    return rules.NOT_FROM_GIT.finding(
+        (
+            f"{project.directory} is not a git repository: "
+            f"version {described.version} of {project.label} comes from its files"
+        ),
     )
 
 
 def _unparsable(project: Project, described: Described) -> Finding | None:
     names = described.unparsable
-    if not names:
+    if not names or project.source is None:
         return None
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     listed = ", ".join(repr(name) for name in names[:_NAMED])
-    effect = (
-        f"{project.backend} would take {described.breaks_on!r} for one"
-        if described.breaks_on is not None
-        else "nearer tags keep them from being picked"
-    )
-    return Finding(
-        rule="version/unparsable-tag",
-        severity=Severity.WARNING if described.breaks_on is not None else Severity.NOTE,
-        summary=f"tags of {project.label} that are no versions were left out: {listed}{more}; without a pin, {effect}",
+    if len(names) > _NAMED:
+        listed += f" and {len(names) - _NAMED} more"
+    if described.breaks_on is not None:
+        severity = Severity.WARNING
+        effect = f"{project.source.name} would read {described.breaks_on!r} as one"
+    else:
+        severity = Severity.NOTE
+        effect = "nearer tags keep them from being picked"
+    return rules.UNPARSABLE_TAG.finding(
+        severity=severity,
+        summary=(
+            f"tags of {project.label} that are not versions were left out: {listed}; "
+            f"without a pin, {effect}"
+        ),
         evidence=tuple(Evidence(excerpt=f"refs/tags/{name}") for name in names),
-        remedy=_tag_remedy(project, described),
+        remedy=_tag_remedy(project.source, project, described),
     )
 
 
-def _tag_remedy(project: Project, described: Described) -> str:
-    """Settings that let `git describe` see release tags only; they work with every setuptools-scm since 7.1."""
-    glob = f"{tag_family(described.tag) if described.tag and described.suspicious is None else 'v'}[0-9]*.*"
-    if project.backend is Backend.PDM:
-        return f'[tool.pdm.version]\ntag_filter = "{glob}"'
-    still = [
-        f"--exclude={name}" for name in described.unparsable if fnmatch.fnmatchcase(name, glob)
-    ]
-    command = ["git", "describe", "--dirty", "--tags", "--long", "--match", glob, *still[:_NAMED]]
-    if project.backend is Backend.SETUPTOOLS_SCM and not project.reads_pyproject:
-        return f"get_version(git_describe_command={command!r})  # in setup.py"
-    table = (
-        "tool.hatch.version.raw-options"
-        if project.backend is Backend.HATCH_VCS
-        else "tool.setuptools_scm"
-    )
-    return f"[{table}]\ngit_describe_command = {json.dumps(command, ensure_ascii=False)}"
+def _tag_remedy(source: VersionSource, project: Project, described: Described) -> str:
+    """Settings with which `git describe` considers release tags only."""
+    # A tag that was read oddly shows nothing about how releases are named.
+    trusted = described.tag if described.suspicious is None else None
+    family = tag_family(trusted) if trusted else "v"
+    glob = f"{family}[0-9]*.*"
+    excluded = [name for name in described.unparsable if fnmatch.fnmatchcase(name, glob)]
+    return source.tag_setting(project, glob, excluded[:_NAMED])
 
 
 def _suspicious(project: Project, described: Described) -> Finding | None:
-    if described.suspicious is None:
+    if described.suspicious is None or project.source is None:
         return None
-    return Finding(
-        rule="version/suspicious-tag",
-        severity=Severity.WARNING,
-        summary=(
+    return rules.SUSPICIOUS_TAG.finding(
+        (
             f"{project.tool} reads the tag {described.tag!r} as version {described.suspicious}, "
-            f"and makes {described.version} of {project.label}"
+            f"and computes {described.version} for {project.label}"
         ),
-        remedy=_tag_remedy(project, described),
+        remedy=_tag_remedy(project.source, project, described),
     )
 
 
 def _shallow(described: Described, *, allow_fallback: bool) -> Finding | None:
     if not described.shallow or (described.tag is not None and described.distance == 0):
         return None
-    end = "is used, as --allow-fallback asks" if allow_fallback else "is refused"
-    return Finding(
-        rule="version/shallow-clone",
+    end = "is used because of --allow-fallback" if allow_fallback else "is refused"
+    return rules.SHALLOW_CLONE.finding(
         severity=Severity.WARNING if allow_fallback else Severity.ERROR,
         summary=(
             f"{described.repository} is a shallow clone and its HEAD has no version tag: "
-            f"{described.version} rests on a cut history and {end}"
+            f"{described.version} is computed from an incomplete history and {end}"
         ),
         remedy="git fetch --unshallow --tags",
     )
@@ -158,10 +150,11 @@ def _shallow(described: Described, *, allow_fallback: bool) -> Finding | None:
 def _no_usable_tag(project: Project, described: Described) -> Finding | None:
     if described.tag is not None or described.repository is None or described.shallow:
         return None
-    return Finding(
-        rule="version/no-usable-tag",
-        severity=Severity.WARNING,
-        summary=f"no tag reachable from HEAD is a version of {project.label}: {project.tool} makes {described.version} of it",
+    return rules.NO_USABLE_TAG.finding(
+        (
+            f"no tag reachable from HEAD is a version of {project.label}: "
+            f"{project.tool} computes {described.version}"
+        ),
         remedy="git fetch --tags",
     )
 
@@ -169,10 +162,11 @@ def _no_usable_tag(project: Project, described: Described) -> Finding | None:
 def _dirty(project: Project, described: Described) -> Finding | None:
     if not described.dirty:
         return None
-    return Finding(
-        rule="version/dirty-tree",
-        severity=Severity.WARNING,
-        summary=f"the working tree of {project.label} has uncommitted changes, which its version {described.version} may show",
+    return rules.DIRTY_TREE.finding(
+        (
+            f"the working tree of {project.label} has uncommitted changes, "
+            f"and its version {described.version} may show them"
+        ),
         evidence=(Evidence(excerpt="git status --porcelain --untracked-files=no"),),
         remedy="git stash  # or commit them, before the version is pinned",
     )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts that decide whether what was made elsewhere may be used here, read from the machine."""
+"""Pure. The facts that decide whether a thing made elsewhere may be used here."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads ELF files: the build id that a linker gave them."""
+"""Reads ELF files: the build id that the linker wrote into them."""
 
 import struct
 from pathlib import Path
@@ -12,7 +12,10 @@ _LIMIT = 1 << 16
 
 
 def build_id(path: Path) -> str | None:
-    """The build id in hex (NT_GNU_BUILD_ID, elf(5)); None where the file has none, or is damaged. Raises OSError."""
+    """The build id in hex (NT_GNU_BUILD_ID, elf(5)); None if the file has none, or is damaged.
+
+    Raises OSError.
+    """
     try:
         return _build_id(path)
     except (ValueError, OverflowError, struct.error):  # offsets that no file has
@@ -24,6 +27,7 @@ def _build_id(path: Path) -> str | None:
         head = file.read(64)
         if not head.startswith(_MAGIC) or len(head) < 64:
             return None
+        # Of the ELF header: e_phoff, then e_phentsize and e_phnum.
         (offset,) = struct.unpack_from("<Q", head, 32)
         size, count = struct.unpack_from("<HH", head, 54)
         file.seek(offset)
@@ -31,14 +35,15 @@ def _build_id(path: Path) -> str | None:
         if size < 56 or len(headers) < size * count:
             return None
         for at in range(0, len(headers), size):
-            if struct.unpack_from("<I", headers, at)[0] == _NOTE and (
-                found := _note(file, headers, at)
-            ):
-                return found
+            (kind,) = struct.unpack_from("<I", headers, at)
+            build = _note(file, headers, at) if kind == _NOTE else None
+            if build is not None:
+                return build
     return None
 
 
 def _note(file: BinaryIO, headers: bytes, at: int) -> str | None:
+    # Of a program header: p_offset and p_filesz.
     (offset,) = struct.unpack_from("<Q", headers, at + 8)
     (length,) = struct.unpack_from("<Q", headers, at + 32)
     file.seek(offset)
@@ -46,8 +51,13 @@ def _note(file: BinaryIO, headers: bytes, at: int) -> str | None:
     here = 0
     while here + 12 <= len(notes):
         name, size, kind = struct.unpack_from("<III", notes, here)
-        body = here + 12 + (name + 3 & ~3)
+        body = here + 12 + _aligned(name)
         if kind == _BUILD_ID and notes[here + 12 : here + 16] == b"GNU\0":
             return notes[body : body + size].hex() or None
-        here = body + (size + 3 & ~3)
+        here = body + _aligned(size)
     return None
+
+
+def _aligned(length: int) -> int:
+    """Names and descriptors of notes are padded to four bytes."""
+    return length + 3 & ~3

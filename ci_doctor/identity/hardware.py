@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the machine: which GPUs and which CPU will answer, as facts of an identity. Nothing is started."""
+"""Reads the machine: which GPUs and which CPU will answer, as facts of an identity.
+
+Nothing is started.
+"""
 
 import importlib
 import os
@@ -11,63 +14,50 @@ from typing import Any
 from ci_doctor.identity.identity import Identity
 
 PROC = Path("/proc")
+
 # The CPU features for which libraries keep kernels of their own, under the names of x86 and of ARM.
-FLAGS = (
-    *(
-        "fma",
-        "f16c",
-        "avx",
-        "avx2",
-        "avx_vnni",
-        "avx512f",
-        "avx512bw",
-        "avx512dq",
-        "avx512vl",
-        "avx512_vnni",
-    ),
-    *(
-        "avx512_bf16",
-        "avx512_fp16",
-        "amx_tile",
-        "amx_int8",
-        "amx_bf16",
-        "asimd",
-        "asimddp",
-        "bf16",
-        "i8mm",
-        "sve",
-        "sve2",
-    ),
-)
+_AVX = ("fma", "f16c", "avx", "avx2", "avx_vnni")
+_AVX512 = ("f", "bw", "dq", "vl", "_vnni", "_bf16", "_fp16")
+_AMX = ("amx_tile", "amx_int8", "amx_bf16")
+_ARM = ("asimd", "asimddp", "bf16", "i8mm", "sve", "sve2")
+FLAGS = (*_AVX, *(f"avx512{name}" for name in _AVX512), *_AMX, *_ARM)
+
 _VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
 
 
 def hardware(environ: Mapping[str, str], proc: Path = PROC) -> Identity:
-    """GPUs as CUDA_VISIBLE_DEVICES in `environ` leaves them, driver, CPU and cores; kernel and libc are noted only."""
+    """GPUs that CUDA_VISIBLE_DEVICES in `environ` leaves visible, driver, CPU and cores.
+
+    Kernel and libc are noted only.
+    """
     return _cpu(proc).also(_gpus(environ, proc))
 
 
 def _cpu(proc: Path) -> Identity:
-    facts, unknown = (
-        {"cpu.architecture": os.uname().machine, "cpu.cores": str(len(os.sched_getaffinity(0)))},
-        {},
-    )
+    facts = {
+        "cpu.architecture": os.uname().machine,
+        # Those that this process may use: a container's share, and not the machine's.
+        "cpu.cores": str(len(os.sched_getaffinity(0))),
+    }
+    unknown = {}
     block = _first_cpu(proc / "cpuinfo")
-    model = block.get("model name") or " ".join(
-        block[key] for key in ("CPU implementer", "CPU part") if key in block
-    )
-    told = (block.get("flags") or block.get("Features") or "").split()
+    model = block.get("model name") or _arm_model(block)
     if model:
         facts["cpu.model"] = model
     else:
         unknown["cpu.model"] = f"{proc}/cpuinfo does not name it"
-    if told:
-        facts["cpu.flags"] = (
-            " ".join(flag for flag in FLAGS if flag in told) or "none of those that matter"
-        )
+    flags = (block.get("flags") or block.get("Features") or "").split()
+    if flags:
+        relevant = [flag for flag in FLAGS if flag in flags]
+        facts["cpu.flags"] = " ".join(relevant) or "none of those that matter"
     else:
         unknown["cpu.flags"] = f"{proc}/cpuinfo does not name any"
     return Identity.of(facts, unknown, {"kernel": os.uname().release, "libc": _libc()})
+
+
+def _arm_model(block: Mapping[str, str]) -> str:
+    """ARM has no `model name`: two numbers stand for it."""
+    return " ".join(block[key] for key in ("CPU implementer", "CPU part") if key in block)
 
 
 def _first_cpu(path: Path) -> dict[str, str]:
@@ -92,35 +82,37 @@ def _libc() -> str:
         return ""
 
 
+_GpuRow = dict[str, str | None]
+
+
 def _gpus(environ: Mapping[str, str], proc: Path) -> Identity:
-    driver = proc / "driver" / "nvidia"
-    if not (driver / "version").exists():
+    directory = proc / "driver" / "nvidia"
+    if not (directory / "version").exists():
         return Identity.of({"gpu": "none"})
-    read = _from_library() or _from_proc(driver)
-    rows = _visible(read[1], environ.get("CUDA_VISIBLE_DEVICES"))
-    chosen = environ.get("CUDA_VISIBLE_DEVICES", "")
-    part = {"gpu.part": chosen} if "MIG-" in chosen else {}
-    identity = Identity.of({**read[0], **part, **({} if rows else {"gpu": "none visible"})})
-    for number, row in enumerate(rows):
-        named = {f"gpu{number}.{key}": value for key, value in row.items() if value is not None}
-        silent = {
-            f"gpu{number}.{key}": "the NVIDIA driver does not say"
-            for key, value in row.items()
-            if value is None
-        }
-        identity = identity.also(Identity.of(named, silent))
-    return (
-        identity
-        if "driver" in read[0]
-        else identity.also(Identity.of({}, {"driver": "its version cannot be read"}))
-    )
+    version, rows = _from_library() or _from_proc(directory)
+    chosen = environ.get("CUDA_VISIBLE_DEVICES")
+    visible = _visible(rows, chosen)
+    facts: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    if version:
+        facts["driver"] = version
+    else:
+        unknown["driver"] = "its version cannot be read"
+    if chosen and "MIG-" in chosen:
+        facts["gpu.part"] = chosen
+    if not visible:
+        facts["gpu"] = "none visible"
+    for number, row in enumerate(visible):
+        for key, value in row.items():
+            if value is None:
+                unknown[f"gpu{number}.{key}"] = "the NVIDIA driver does not report it"
+            else:
+                facts[f"gpu{number}.{key}"] = value
+    return Identity.of(facts, unknown)
 
 
-_Row = dict[str, str | None]
-
-
-def _from_library() -> tuple[dict[str, str], list[_Row]] | None:
-    """The driver's version and a row per GPU through NVIDIA's library; None where it is not there, or does not answer."""
+def _from_library() -> tuple[str, list[_GpuRow]] | None:
+    """The driver's version and a row per GPU through NVIDIA's library; None if it does not answer."""
     try:
         nvml: Any = importlib.import_module("pynvml")
     except ImportError:
@@ -130,53 +122,50 @@ def _from_library() -> tuple[dict[str, str], list[_Row]] | None:
     except nvml.NVMLError:
         return None
     try:
-        rows = [
-            _row(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
-            for index in range(nvml.nvmlDeviceGetCount())
-        ]
-        return {"driver": str(nvml.nvmlSystemGetDriverVersion())}, rows
+        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
+        rows = [_gpu_row(nvml, handle) for handle in handles]
+        return str(nvml.nvmlSystemGetDriverVersion()), rows
     except nvml.NVMLError:
         return None
     finally:
         nvml.nvmlShutdown()
 
 
-def _row(nvml: Any, handle: Any) -> _Row:
-    def ask(name: str) -> Any:
+def _gpu_row(nvml: Any, handle: Any) -> _GpuRow:
+    def query(name: str) -> Any:
         try:
-            return getattr(nvml, name)(handle)
+            return getattr(nvml, f"nvmlDeviceGet{name}")(handle)
         except (nvml.NVMLError, AttributeError):  # an old library or an old driver
             return None
 
-    capability, mig, cores = (
-        ask(f"nvmlDeviceGet{name}") for name in ("CudaComputeCapability", "MigMode", "NumGpuCores")
-    )
+    capability = query("CudaComputeCapability")
+    mig = query("MigMode")
+    # Stands for the number of SMs: each generation has a fixed number of cores in one.
+    cores = query("NumGpuCores")
     return {
-        "name": ask("nvmlDeviceGetName"),
-        "uuid": ask("nvmlDeviceGetUUID"),
+        "name": query("Name"),
+        "uuid": query("UUID"),
         "capability": None if capability is None else f"{capability[0]}.{capability[1]}",
-        # The number of its SMs: each generation has a fixed number of cores in one.
         "cores": None if cores is None else str(cores),
-        # None of the driver: a GPU that cannot be parted.
+        # No answer of the driver: a GPU that cannot be partitioned.
         "mig": "off" if mig is None or not mig[0] else "on",
     }
 
 
-def _from_proc(driver: Path) -> tuple[dict[str, str], list[_Row]]:
-    """The same from the driver's files, which do not tell everything."""
-    found = _VERSION.search(_text(driver / "version"))
-    rows: list[_Row] = []
-    for path in sorted(driver.glob("gpus/*/information")):
+def _from_proc(directory: Path) -> tuple[str, list[_GpuRow]]:
+    """The same from the driver's files, which do not hold everything."""
+    version = _VERSION.search(_text(directory / "version"))
+    rows: list[_GpuRow] = []
+    for path in sorted(directory.glob("gpus/*/information")):
         block = dict(_pairs(_text(path)))
-        rows.append(
-            {
-                "name": block.get("Model"),
-                "uuid": block.get("GPU UUID"),
-                "capability": None,
-                "mig": None,
-            }
-        )
-    return {"driver": found[1]} if found else {}, rows
+        row = {
+            "name": block.get("Model"),
+            "uuid": block.get("GPU UUID"),
+            "capability": None,
+            "mig": None,
+        }
+        rows.append(row)
+    return version[1] if version else "", rows
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -186,27 +175,31 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             yield key.strip(), value.strip()
 
 
-def _visible(rows: list[_Row], chosen: str | None) -> list[_Row]:
-    """The GPUs that a process sees, in its order: up to the first index that is not there (CUDA's documentation, 5.2.1.1).
+def _visible(rows: list[_GpuRow], chosen: str | None) -> list[_GpuRow]:
+    """The GPUs that a process sees, in its order: up to the first index that does not exist.
 
-    The beginning of a UUID names a GPU too. A part of a GPU (`MIG-…`) is not looked up: every GPU counts then.
+    That is CUDA's rule (CUDA C++ Programming Guide, 5.2.1.1). The beginning of a UUID names a GPU
+    too. A part of a GPU (`MIG-...`) is not looked up: every GPU counts then.
     """
     if chosen is None or "MIG-" in chosen:
         return rows
-    seen: list[_Row] = []
-    for word in (word.strip() for word in chosen.split(",")):
-        at = int(word) if word.isascii() and word.isdigit() else _by_uuid(rows, word)
-        if at is None or at >= len(rows):
+    visible: list[_GpuRow] = []
+    for entry in chosen.split(","):
+        word = entry.strip()
+        is_index = word.isascii() and word.isdigit()
+        index = int(word) if is_index else _by_uuid(rows, word)
+        if index is None or index >= len(rows):
             break
-        seen.append(rows[at])
-    return seen
+        visible.append(rows[index])
+    return visible
 
 
-def _by_uuid(rows: list[_Row], word: str) -> int | None:
-    matching = [
-        index for index, row in enumerate(rows) if word and (row["uuid"] or "").startswith(word)
-    ]
-    return matching[0] if len(matching) == 1 else None
+def _by_uuid(rows: list[_GpuRow], word: str) -> int | None:
+    """The index of the only GPU whose UUID begins with `word`."""
+    if not word:
+        return None
+    matches = [index for index, row in enumerate(rows) if (row["uuid"] or "").startswith(word)]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _text(path: Path) -> str:

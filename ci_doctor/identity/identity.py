@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identities: the sorted facts that decide whether what was made elsewhere may be used here. Pure."""
+"""Pure. Identities: the sorted facts that decide whether a thing made elsewhere may be used here."""
 
 import hashlib
 import json
@@ -8,15 +8,15 @@ from typing import Self
 
 from msgspec import Struct, field
 
-# What stands for a value in a text where one side has no such fact.
+# Stands for a value in a text if one side has no such fact.
 ABSENT = "absent"
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A fact in which two identities differ. `left` and `right` are None where that side has no such fact.
+    """A fact in which two identities differ; `left` or `right` is None if that side has no such fact.
 
-    `knowledge` says that one side does not know its value, so that the two may or may not be alike; the text of that
-    side is then `unknown: ` and the reason.
+    `knowledge`: one side does not know its value, so the two may or may not be equal. The text of
+    that side is then `unknown: ` and the reason.
     """
 
     fact: str
@@ -30,10 +30,10 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """`facts` decide; `unknown` leads from a fact that should decide, and could not be read, to the reason.
+    """`facts` decide; `unknown` maps a fact that should decide, and could not be read, to the reason.
 
-    `noted` facts are recorded for people, and decide nothing. A value that is known is never empty: an empty one is
-    written as it would be for a shell, `''`.
+    `noted` facts are recorded for people, and decide nothing. A known value is never empty: an empty
+    one is written as for a shell, `''`.
     """
 
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -47,18 +47,18 @@ class Identity(Struct, frozen=True, kw_only=True):
         unknown: Mapping[str, str] | None = None,
         noted: Mapping[str, str] | None = None,
     ) -> Self:
-        """An identity with its names sorted. A name that is also unknown is unknown: half a fact decides nothing."""
-        unknown = unknown or {}
-        return cls(
-            facts=_sorted(
-                {name: value or "''" for name, value in facts.items() if name not in unknown}
-            ),
-            unknown=_sorted(unknown),
-            noted=_sorted({name: value for name, value in (noted or {}).items() if value}),
-        )
+        """An identity with its names sorted. A name that is also unknown is unknown."""
+        reasons = unknown or {}
+        certain = {}
+        for name, value in facts.items():
+            # Half a fact decides nothing.
+            if name not in reasons:
+                certain[name] = value or "''"
+        notes = {name: value for name, value in (noted or {}).items() if value}
+        return cls(facts=_sorted(certain), unknown=_sorted(reasons), noted=_sorted(notes))
 
     def also(self, other: "Identity") -> "Identity":
-        """Both in one; of a name that both hold, `other`'s value."""
+        """Both in one; of a name in both, `other`'s value."""
         return type(self).of(
             {**self.facts, **other.facts},
             {**self.unknown, **other.unknown},
@@ -66,15 +66,14 @@ class Identity(Struct, frozen=True, kw_only=True):
         )
 
     def digest(self) -> str:
-        """SHA-256 in hex over the facts and the names of the unknown ones; neither reasons nor noted facts count."""
-        content = json.dumps(
-            [dict(sorted(self.facts.items())), sorted(self.unknown)], sort_keys=True
-        )
+        """SHA-256 in hex over the facts and the names of the unknown ones, without reasons and notes."""
+        facts = dict(sorted(self.facts.items()))
+        content = json.dumps([facts, sorted(self.unknown)], sort_keys=True)
         return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
 def _sorted(facts: Mapping[str, str]) -> dict[str, str]:
-    """By name, and as text that every file can hold: a path or a variable may have bytes that are no text."""
+    """By name, and encodable as UTF-8: a path or a variable may have bytes that are no text."""
     return {_encodable(name): _encodable(facts[name]) for name in sorted(facts)}
 
 
@@ -83,28 +82,30 @@ def _encodable(text: str) -> str:
 
 
 def differences(left: Identity, right: Identity) -> tuple[Difference, ...]:
-    """Every fact in which two identities differ, by name; none exactly where their digests are the same.
+    """Every fact in which two identities differ, by name; none exactly if their digests are equal.
 
-    What is unknown to both is no difference; what only one of them knows is one of knowledge.
+    A fact unknown to both is no difference; a fact that one of them knows is one of knowledge.
     """
     names = sorted({*left.facts, *left.unknown, *right.facts, *right.unknown})
-    return tuple(found for name in names if (found := _difference(name, left, right)))
-
-
-def _difference(name: str, left: Identity, right: Identity) -> Difference | None:
-    if left.facts.get(name) == right.facts.get(name) and (name in left.unknown) == (
-        name in right.unknown
-    ):
-        return None
-    return Difference(
-        fact=name,
-        left=_told(name, left),
-        right=_told(name, right),
-        knowledge=name in left.unknown or name in right.unknown,
+    return tuple(
+        Difference(
+            fact=name,
+            left=_text_of(name, left),
+            right=_text_of(name, right),
+            knowledge=name in left.unknown or name in right.unknown,
+        )
+        for name in names
+        if _differ(name, left, right)
     )
 
 
-def _told(name: str, identity: Identity) -> str | None:
+def _differ(name: str, left: Identity, right: Identity) -> bool:
+    if (name in left.unknown) != (name in right.unknown):
+        return True
+    return left.facts.get(name) != right.facts.get(name)
+
+
+def _text_of(name: str, identity: Identity) -> str | None:
     if name in identity.unknown:
         return f"unknown: {identity.unknown[name]}"
     return identity.facts.get(name)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the file system: which Python a command will run, and where that Python looks for libraries. Nothing is started."""
+"""Reads the file system: which Python a command will run, and where it looks for libraries.
+
+Nothing is started.
+"""
 
 import re
 import shutil
@@ -8,29 +11,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
-# Programs that run the command behind their own options, which may have values.
-WRAPPERS = frozenset(
-    {
-        "env",
-        "exec",
-        "nice",
-        "ionice",
-        "chrt",
-        "taskset",
-        "numactl",
-        "stdbuf",
-        "setsid",
-        "nohup",
-        "timeout",
-        "time",
-    }
-)
+# Programs that run the command after their own options, which may have values.
+_SCHEDULERS = ("nice", "ionice", "chrt", "taskset", "numactl")
+_STARTERS = ("env", "exec", "stdbuf", "setsid", "nohup", "timeout", "time")
+WRAPPERS = frozenset((*_SCHEDULERS, *_STARTERS))
 _PYTHON = re.compile(r"(?:python|pypy)(\d+(?:\.\d+)*)?")
-_LINE = 4096
+# What pip writes in front of a path that is too long for a first line, or contains a space.
+_EXEC = re.compile(r"exec'?\s+'?\"?(/[^'\"\n]*?python[0-9.]*)['\"\s]")
+_HEAD_BYTES = 4096
 
 
 class Interpreter(Struct, frozen=True, kw_only=True):
-    """`python` is the path by which it is run, `version` such as `3.12`, and `directories` are searched in this order."""
+    """`python` is the path that is run, `version` such as `3.12`; `directories` in search order."""
 
     python: Path
     version: str
@@ -38,20 +30,20 @@ class Interpreter(Struct, frozen=True, kw_only=True):
 
 
 class UnknownInterpreterError(Exception):
-    """It cannot be told which Python a command runs; the text says why."""
+    """It is uncertain which Python a command runs; the text is the reason."""
 
 
 def interpreter_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Interpreter:
-    """The Python of a command: the word itself, or that of the script's first line. Raises UnknownInterpreterError."""
+    """The Python of a command: the word itself, or that of the script's first line.
+
+    Raises UnknownInterpreterError.
+    """
     python = _python_of(words, environ, cwd)
-    version, directories = _layout(python)
+    version, sites = _layout(python)
     extra = [cwd / entry for entry in environ.get("PYTHONPATH", "").split(":") if entry]
-    found = [*extra, *_user_site(python, version, environ), *directories]
-    return Interpreter(
-        python=python,
-        version=version,
-        directories=tuple(dict.fromkeys(each for each in found if each.is_dir())),
-    )
+    candidates = dict.fromkeys([*extra, *_user_site(python, version, environ), *sites])
+    directories = tuple(path for path in candidates if path.is_dir())
+    return Interpreter(python=python, version=version, directories=directories)
 
 
 def _python_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Path:
@@ -62,48 +54,63 @@ def _python_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> P
         if path is None:
             raise UnknownInterpreterError(f"{words[0]} is not on PATH")
         return _run_by(path, environ, cwd)
+    # The first word that is a program: options, their values and `NAME=value` are none.
     for index, word in enumerate(words[1:], start=1):
-        path = None if word.startswith("-") or "=" in word else _resolve(word, environ, cwd)
+        if word.startswith("-") or "=" in word:
+            continue
+        path = _resolve(word, environ, cwd)
         if path is not None and path.is_file():
             return _python_of(words[index:], environ, cwd)
-    raise UnknownInterpreterError(f"what {words[0]} runs cannot be told")
+    raise UnknownInterpreterError(f"it is uncertain what {words[0]} runs")
 
 
 def _resolve(word: str, environ: Mapping[str, str], cwd: Path) -> Path | None:
     if "/" in word:
         path = cwd / word
         return path if path.is_file() else None
-    found = shutil.which(word, path=environ.get("PATH", ""))
-    return cwd / found if found else None
+    program = shutil.which(word, path=environ.get("PATH", ""))
+    return cwd / program if program else None
 
 
 def _run_by(path: Path, environ: Mapping[str, str], cwd: Path) -> Path:
-    if _PYTHON.fullmatch(path.name) and not _first_line(path).startswith("#!"):
+    """The Python that runs `path`: itself, or the one that its first line names."""
+    if _is_python(path):
         return path
     line = _first_line(path)
     if not line.startswith("#!"):
         raise UnknownInterpreterError(
             f"{path.name} is no Python and no script with a first line that names one"
         )
-    # pip writes this in front of a path that is too long for a first line, or holds a space.
-    words = line[2:].split()
-    if words and Path(words[0]).name == "sh":
-        quoted = re.search(r"exec'?\s+'?\"?(/[^'\"\n]*?python[0-9.]*)['\"\s]", _head(path))
-        words = [quoted[1]] if quoted else words
-    if words and Path(words[0]).name == "env":
-        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-    found = _resolve(words[0], environ, cwd) if words else None
-    if found is None or not _PYTHON.fullmatch(found.name) or _first_line(found).startswith("#!"):
+    program = _program_of(path, line[2:].split())
+    python = _resolve(program, environ, cwd) if program else None
+    if python is None or not _is_python(python):
         raise UnknownInterpreterError(
-            f"{path.name} is run by {words[0] if words else 'nothing'}, which is no Python"
+            f"{path.name} is run by {program or 'nothing'}, which is no Python"
         )
-    return found
+    return python
+
+
+def _is_python(path: Path) -> bool:
+    # pyenv and others install scripts under the name `python`.
+    return bool(_PYTHON.fullmatch(path.name)) and not _first_line(path).startswith("#!")
+
+
+def _program_of(path: Path, words: Sequence[str]) -> str:
+    """The program that the `words` of a first line run; empty if they name none."""
+    name = Path(words[0]).name if words else ""
+    if name == "sh":
+        quoted = _EXEC.search(_head(path))
+        if quoted:
+            return quoted[1]
+    if name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return words[0] if words else ""
 
 
 def _head(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(_LINE).decode(errors="replace")
+            return file.read(_HEAD_BYTES).decode(errors="replace")
     except OSError as error:
         raise UnknownInterpreterError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -113,21 +120,27 @@ def _first_line(path: Path) -> str:
 
 
 def _layout(python: Path) -> tuple[str, list[Path]]:
-    """The version and site directories: those of the venv that `python`'s path lies in (PEP 405), else of what it is."""
+    """The version and the site directories of `python`.
+
+    They belong to the venv that `python`'s path lies in (PEP 405), else to the file it links to.
+    """
+    real = python.resolve()
+    venv = _venv_of(python)
+    if venv is None:
+        return _sites(real.parent.parent, real)
+    version, sites = _sites(venv, python)
+    keys = dict(_keys(venv / "pyvenv.cfg"))
+    if keys.get("include-system-site-packages", "").lower() == "true":
+        base = (Path(keys["home"]) / real.name).resolve() if "home" in keys else real
+        sites += _sites(base.parent.parent, base)[1]
+    return version, sites
+
+
+def _venv_of(python: Path) -> Path | None:
     for prefix in (python.parent, python.parent.parent):
         if (prefix / "pyvenv.cfg").is_file():
-            keys = dict(_keys(prefix / "pyvenv.cfg"))
-            version, own = _sites(prefix, python)
-            base = (
-                Path(keys["home"]) / python.resolve().name if "home" in keys else python.resolve()
-            )
-            whole = keys.get("include-system-site-packages", "").lower() == "true"
-            return version, [
-                *own,
-                *(_sites(base.resolve().parent.parent, base.resolve())[1] if whole else []),
-            ]
-    real = python.resolve()
-    return _sites(real.parent.parent, real)
+            return prefix
+    return None
 
 
 def _keys(path: Path) -> Iterator[tuple[str, str]]:
@@ -142,26 +155,13 @@ def _keys(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _sites(prefix: Path, python: Path) -> tuple[str, list[Path]]:
-    named = _PYTHON.fullmatch(python.resolve().name)
-    version = named[1] if named and named[1] and "." in named[1] else ""
-    if not version:
-        found = sorted(
-            path.name.removeprefix("python")
-            for path in prefix.glob("lib/python3.*")
-            if path.is_dir()
-        )
-        if len(found) != 1:
-            raise UnknownInterpreterError(
-                f"the version of {python} cannot be told from its directories"
-            )
-        version = found[0]
+    version = _version_of(prefix, python)
     name = f"python{version}"
     sites = [prefix / lib / name / "site-packages" for lib in ("lib", "lib64")]
     if prefix == Path("/usr"):  # Debian's own layout
-        sites += [
-            Path("/usr/local/lib") / name / "dist-packages",
-            Path("/usr/lib/python3/dist-packages"),
-        ]
+        sites.append(Path("/usr/local/lib") / name / "dist-packages")
+        sites.append(Path("/usr/lib/python3/dist-packages"))
+    # lib64 is often a link to lib.
     unique: dict[Path, Path] = {}
     for site in sites:
         if site.is_dir():
@@ -169,14 +169,22 @@ def _sites(prefix: Path, python: Path) -> tuple[str, list[Path]]:
     return version, list(unique.values())
 
 
+def _version_of(prefix: Path, python: Path) -> str:
+    """Such as `3.12`: by the name of the file, else by the only library directory."""
+    match = _PYTHON.fullmatch(python.resolve().name)
+    if match and match[1] and "." in match[1]:
+        return match[1]
+    libraries = [path.name for path in prefix.glob("lib/python3.*") if path.is_dir()]
+    if len(libraries) != 1:
+        raise UnknownInterpreterError(f"the directories of {python} do not show its version")
+    return libraries[0].removeprefix("python")
+
+
 def _user_site(python: Path, version: str, environ: Mapping[str, str]) -> list[Path]:
-    """A user's own site directory: in no venv, which leaves it out (site.py)."""
-    in_venv = any(
-        (prefix / "pyvenv.cfg").is_file() for prefix in (python.parent, python.parent.parent)
-    )
-    base = environ.get("PYTHONUSERBASE") or (
-        f"{environ['HOME']}/.local" if environ.get("HOME") else ""
-    )
-    if in_venv or not base or environ.get("PYTHONNOUSERSITE"):
+    """A user's own site directory; a venv leaves it out (site.py)."""
+    base = environ.get("PYTHONUSERBASE")
+    if not base and environ.get("HOME"):
+        base = f"{environ['HOME']}/.local"
+    if not base or environ.get("PYTHONNOUSERSITE") or _venv_of(python) is not None:
         return []
     return [Path(base) / "lib" / f"python{version}" / "site-packages"]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads site directories: the versions of the libraries that decide bits, as they are installed. Nothing is imported."""
+"""Reads site directories: the versions of the libraries that decide bits, as they are installed.
+
+Nothing is imported.
+"""
 
 import hashlib
 import json
@@ -11,95 +14,13 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.library_names import matters, normal
 
-# The distributions whose code computes, schedules or tokenizes. A name that ends in `*` stands for a family.
-NAMES: tuple[str, ...] = (
-    *(
-        "torch",
-        "triton",
-        "triton-kernels",
-        "pytorch-triton",
-        "torchao",
-        "torchvision",
-        "numpy",
-        "scipy",
-        "intel-openmp",
-    ),
-    *(
-        "mkl",
-        "vllm",
-        "sglang",
-        "sgl-kernel",
-        "sglang-kernel",
-        "lmcache",
-        "flashinfer-python",
-        "flashinfer-cubin",
-    ),
-    *(
-        "flashinfer-jit-cache",
-        "flash-attn",
-        "flash-attn-3",
-        "flash-attn-4",
-        "vllm-flash-attn",
-        "flash-mla",
-        "deep-gemm",
-    ),
-    *(
-        "deep-ep",
-        "xformers",
-        "transformers",
-        "tokenizers",
-        "safetensors",
-        "sentencepiece",
-        "tiktoken",
-        "mistral-common",
-    ),
-    *(
-        "compressed-tensors",
-        "bitsandbytes",
-        "auto-gptq",
-        "autoawq",
-        "llguidance",
-        "xgrammar",
-        "outlines",
-        "outlines-core",
-    ),
-    *(
-        "quack-kernels",
-        "tilelang",
-        "apache-tvm-ffi",
-        "mamba-ssm",
-        "causal-conv1d",
-        "transformer-engine",
-        "tensorrt-llm",
-    ),
-    *(
-        "onnxruntime",
-        "onnxruntime-gpu",
-        "jax",
-        "jaxlib",
-        "tensorflow",
-        "llama-cpp-python",
-        "accelerate",
-        "numba",
-        "aiter",
-    ),
-    *(
-        "amd-aiter",
-        "intel-extension-for-pytorch",
-        "openvino",
-        "cupy-cuda12x",
-        "cupy-cuda13x",
-        "ray",
-        "nvidia-*",
-        "cuda-*",
-    ),
-)
-_EXACT = frozenset(name for name in NAMES if not name.endswith("*"))
-_FAMILIES = tuple(name[:-1] for name in NAMES if name.endswith("*"))
-# Part of no computation: NVIDIA's management library speaks to the driver only.
-_NOT = frozenset({"nvidia-ml-py"})
+# RECORD of torch has 1.5 MiB. What is larger is not read to its end.
 _LIMIT = 8 << 20
+
+
+_Origin = dict[str, dict[str, object]]
 
 
 class Installed(Struct, frozen=True, kw_only=True):
@@ -110,18 +31,8 @@ class Installed(Struct, frozen=True, kw_only=True):
     folder: Path
 
 
-def normal(name: str) -> str:
-    """A distribution's name as it is compared (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def matters(name: str) -> bool:
-    """Whether a distribution with this normal name decides bits."""
-    return (name in _EXACT or name.startswith(_FAMILIES)) and name not in _NOT
-
-
 def installed(directories: Iterable[Path]) -> Iterator[Installed]:
-    """Every distribution that matters, in the order in which Python finds them."""
+    """Every distribution that matters, in the order of Python's own search."""
     for directory in directories:
         try:
             names = sorted(path.name for path in directory.iterdir())
@@ -134,13 +45,14 @@ def installed(directories: Iterable[Path]) -> Iterator[Installed]:
 
 
 def _read(folder: Path, stem: str) -> Installed:
-    """By its metadata, else by the name of its folder, where the version stands too."""
+    """By its metadata, else by the name of its folder, which holds the version too."""
+    if folder.is_file():  # an egg-info of distutils
+        file = folder
+    elif folder.suffix == ".dist-info":
+        file = folder / "METADATA"
+    else:
+        file = folder / "PKG-INFO"
     headers: dict[str, str] = {}
-    file = (
-        folder
-        if folder.is_file()
-        else folder / ("METADATA" if folder.suffix == ".dist-info" else "PKG-INFO")
-    )
     for line in _text(file).split("\n\n", 1)[0].splitlines():
         key, _, value = line.partition(":")
         headers.setdefault(key.lower(), value.strip())
@@ -150,48 +62,54 @@ def _read(folder: Path, stem: str) -> Installed:
 
 
 def libraries(directories: Iterable[Path]) -> Identity:
-    """`torch` -> `2.9.0`; two of one name are both told, since which one counts is luck.
+    """`torch` -> `2.9.0`; of two with one name both are listed, since either may be imported.
 
-    A version that several builds may bear (a local or development one, or one not from an index) has the digest of the
-    files that it installed, or the commit, beside it.
+    Several builds may have one version (a local or development one, or one not from an index). Such
+    a version has the digest of the installed files, or the commit, beside it.
     """
     versions: dict[str, list[str]] = {}
     unknown: dict[str, str] = {}
-    for found in installed(directories):
-        if not found.version:
-            unknown[found.name] = f"{found.folder} names no version"
-        told, editable = _version(found)
-        versions.setdefault(found.name, []).append(told)
-        if editable:
-            unknown[f"{found.name} (uncommitted changes)"] = (
-                "an editable installation is not searched for them"
-            )
-    return Identity.of(
-        {name: " and ".join(dict.fromkeys(told)) for name, told in versions.items()}, unknown
-    )
+    for distribution in installed(directories):
+        name = distribution.name
+        if not distribution.version:
+            unknown[name] = f"{distribution.folder} names no version"
+        origin = _origin(distribution.folder)
+        versions.setdefault(name, []).append(_version(distribution, origin))
+        if _is_editable(origin):
+            reason = "an editable installation is not searched for them"
+            unknown[f"{name} (uncommitted changes)"] = reason
+    facts = {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}
+    return Identity.of(facts, unknown)
 
 
-def _version(found: Installed) -> tuple[str, bool]:
-    origin = _origin(found.folder)
-    if (origin.get("dir_info") or {}).get("editable"):
-        source = Path(unquote(urlsplit(str(origin.get("url", ""))).path))
-        commit = commit_of(source)
-        return (
-            f"{found.version}, editable, {f'commit {commit[:12]}' if commit else 'no commit'}",
-            True,
-        )
-    commit = str((origin.get("vcs_info") or {}).get("commit_id") or "")
+def _version(distribution: Installed, origin: _Origin) -> str:
+    version = distribution.version
+    if _is_editable(origin):
+        url = urlsplit(str(origin.get("url", "")))
+        commit = commit_of(Path(unquote(url.path)))
+        state = f"commit {commit[:12]}" if commit else "no commit"
+        return f"{version}, editable, {state}"
+    vcs = origin.get("vcs_info") or {}
+    commit = str(vcs.get("commit_id") or "")
     if commit:
-        return f"{found.version}, commit {commit[:12]}", False
-    if (origin or "+" in found.version or "dev" in found.version) and (
-        digest := _files(found.folder / "RECORD")
-    ):
-        return f"{found.version}, files {digest}", False
-    return found.version, False
+        return f"{version}, commit {commit[:12]}"
+    if _is_released(version) and not origin:
+        return version
+    digest = _files(distribution.folder / "RECORD")
+    return f"{version}, files {digest}" if digest else version
 
 
-def _origin(folder: Path) -> dict[str, dict[str, object]]:
-    """direct_url.json (PEP 610), where the installation is not from an index."""
+def _is_released(version: str) -> bool:
+    """Whether only one build has this version: neither a local one nor one of a nightly."""
+    return "+" not in version and "dev" not in version
+
+
+def _is_editable(origin: _Origin) -> bool:
+    return bool((origin.get("dir_info") or {}).get("editable"))
+
+
+def _origin(folder: Path) -> _Origin:
+    """direct_url.json (PEP 610); empty for an installation from an index."""
     try:
         value = json.loads((folder / "direct_url.json").read_bytes())
     except (OSError, ValueError):
@@ -200,17 +118,27 @@ def _origin(folder: Path) -> dict[str, dict[str, object]]:
 
 
 def _files(record: Path) -> str | None:
-    """A digest over what RECORD says of the installed files, without those that differ from place to place."""
-    lines = [
-        line
-        for line in _text(record, _LIMIT).splitlines()
-        if "sha256=" in line and not line.startswith(("..", "/", '"')) and ".dist-info/" not in line
-    ]
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:12] if lines else None
+    """A digest over RECORD's lines; None if there are none."""
+    lines = [line for line in _text(record, _LIMIT).splitlines() if _is_portable(line)]
+    if not lines:
+        return None
+    # Sorted, because installers write RECORD in any order.
+    content = "\n".join(sorted(lines))
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def _is_portable(line: str) -> bool:
+    """Whether a line of RECORD is the same wherever the wheel is installed.
+
+    Scripts lie outside and name their interpreter, dist-info names the installer, and bytecode has
+    no hash.
+    """
+    is_outside = line.startswith(("..", "/", '"'))
+    return "sha256=" in line and not is_outside and ".dist-info/" not in line
 
 
 def commit_of(directory: Path) -> str | None:
-    """The commit that is checked out in the repository around `directory`, read from git's own files; None without one."""
+    """The commit checked out in the repository around `directory`, from git's files; None without one."""
     for top in (directory, *directory.parents):
         git = top / ".git"
         if git.is_file():  # a worktree or a submodule
@@ -225,15 +153,14 @@ def _head(git: Path) -> str | None:
     if not head.startswith("ref:"):
         return head or None
     name = head.removeprefix("ref:").strip()
+    # The refs of a worktree are those of the repository that it belongs to (gitrepository-layout(5)).
     shared = git / (_text(git / "commondir").strip() or ".")
     for place in (git, shared):
-        if commit := _text(place / name).strip():
+        commit = _text(place / name).strip()
+        if commit:
             return commit
-    packed = re.search(
-        rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$",
-        _text(shared / "packed-refs", _LIMIT),
-        re.MULTILINE,
-    )
+    line = re.compile(rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$", re.MULTILINE)
+    packed = line.search(_text(shared / "packed-refs", _LIMIT))
     return packed[1] if packed else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads /proc: which libraries a running server has loaded, and with which determinism variables it was started."""
+"""Reads /proc: the libraries that a running server has loaded, and its determinism variables."""
 
 import hashlib
 import re
@@ -8,102 +8,125 @@ from pathlib import Path
 
 from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.elf import build_id
-from ci_doctor.identity.libraries import normal
+from ci_doctor.identity.library_names import normal
 
 PROC = Path("/proc")
-# NVIDIA's files bear their versions in their names; those of others bear that of an interface, which stays the same.
+# NVIDIA's files have their versions in their names. Those of others have the version of an
+# interface, which stays the same.
 _VERSIONED = (
-    rb"libcublas|libcublasLt|libcudnn[a-z_]*|libnccl|libcudart|libcuda|libcusparse|libcusparseLt|libcufft|libcurand"
-    rb"|libcusolver|libnvrtc|libnvJitLink|libnvshmem_host|libcutensor"
+    rb"libcublas|libcublasLt|libcudnn[a-z_]*|libnccl|libcudart|libcuda|libcusparse|libcusparseLt"
+    rb"|libcufft|libcurand|libcusolver|libnvrtc|libnvJitLink|libnvshmem_host|libcutensor"
 )
 _OTHERS = (
-    rb"libtorch[a-z_]*|libc10[a-z_]*|libopenblas[a-z0-9_]*|libscipy_openblas[a-z0-9_]*|libblas|libblis[a-z0-9-]*"
-    rb"|libmkl_[a-z0-9_]+|libgomp|libiomp5|libomp|libdnnl|libtriton|libamdhip64|librocblas|libhipblas|libhipblaslt"
-    rb"|libMIOpen|librccl"
+    rb"libtorch[a-z_]*|libc10[a-z_]*|libopenblas[a-z0-9_]*|libscipy_openblas[a-z0-9_]*|libblas"
+    rb"|libblis[a-z0-9-]*|libmkl_[a-z0-9_]+|libgomp|libiomp5|libomp|libdnnl|libtriton|libamdhip64"
+    rb"|librocblas|libhipblas|libhipblaslt|libMIOpen|librccl"
 )
+_NAMES = rb"(?:" + _VERSIONED + rb"|" + _OTHERS + rb")"
 _LIBRARY = re.compile(
-    rb" (/[^\n]*/((?:"
-    + _VERSIONED
-    + rb"|"
-    + _OTHERS
-    + rb")(?:[-.][^/\n]*)?\.so[0-9.]*))(?: \(deleted\))?$",
+    rb" (/[^\n]*/(" + _NAMES + rb"(?:[-.][^/\n]*)?\.so[0-9.]*))(?: \(deleted\))?$",
     re.MULTILINE,
 )
-# Compiled on this machine: the directory is named by what was compiled, or the file is.
+# Compiled on this machine: the directory or the file is named after what was compiled.
 _KERNEL = re.compile(
     rb" (/[^\n]*/\.?(flashinfer|triton)/[^\n]*?([^/\n]+)/([^/\n]+\.so))(?: \(deleted\))?$",
     re.MULTILINE,
 )
 _IS_VERSIONED = re.compile(rf"({_VERSIONED.decode()})\.so\.(\d+(?:\.\d+)+)")
+# auditwheel inserts eight digits of a hash into the names of the libraries that it bundles.
 _HASH = re.compile(r"-[0-9a-f]{8}(?=[.-])")
-_NAMED = re.compile(r"(.+?\.so(?:\.\d+)?)(?:\.\d+)*")
+_INTERFACE = re.compile(r"(.+?\.so(?:\.\d+)?)(?:\.\d+)*")
 _LIMIT = 4 << 20
 
 
 def loaded(pids: Iterable[int], proc: Path = PROC) -> Mapping[str, str]:
-    """What the processes of a server have mapped, and started with: `libcublas.so.12` -> `12.4.5.8`, `env.NAME` -> value.
+    """What the processes of a server have mapped, and their variables at exec.
 
-    Where processes differ, each value is told once. What cannot be read is `unknown: ` and the reason; a process that has
-    gone is left out. The variables are those at exec: what a process sets itself afterwards does not show (proc_pid_environ(5)).
+    `libcublas.so.12` -> `12.4.5.8`, `env.NAME` -> value. If processes differ, each value is listed
+    once. What cannot be read is `unknown: ` and the reason; a process that has ended is left out.
+    A variable that a process sets itself later does not show (proc_pid_environ(5)).
     """
-    facts: dict[str, set[str]] = {}
-    kernels: dict[str, set[str]] = {}
-    known: dict[bytes, tuple[str, str]] = {}
+    observed = _Observed(proc)
     for pid in pids:
-        directory = proc / str(pid)
+        observed.add(pid)
+    return observed.facts()
+
+
+class _Observed:
+    """What is known of a server's processes so far."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._values: dict[str, set[str]] = {}
+        self._kernels: dict[str, set[str]] = {}
+        # Most processes of a server map the same files, and reading one takes milliseconds.
+        self._libraries: dict[bytes, tuple[str, str]] = {}
+
+    def add(self, pid: int) -> None:
+        directory = self._proc / str(pid)
         try:
             maps = (directory / "maps").read_bytes()
             environ = (directory / "environ").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
-            continue
+            return
         except OSError as error:
-            facts.setdefault("loaded", set()).add(
-                f"unknown: a process cannot be read: {error.strerror}"
-            )
-            continue
+            self._add("loaded", f"unknown: a process cannot be read: {error.strerror}")
+            return
         for path, name in set(_LIBRARY.findall(maps)):
-            if path not in known:
-                known[path] = _library(path, name, directory / "root")
-            facts.setdefault(known[path][0], set()).add(known[path][1])
-        for name, value in _kernels(maps):
-            kernels.setdefault(name, set()).add(value)
+            if path not in self._libraries:
+                self._libraries[path] = _library(path, name, directory / "root")
+            self._add(*self._libraries[path])
+        for family, kernel in _kernels(maps):
+            self._kernels.setdefault(family, set()).add(kernel)
         for name, value in _variables(environ):
-            facts.setdefault(f"env.{name}", set()).add(value)
-    facts |= {name: {_summed(values)} for name, values in kernels.items()}
-    return {name: " and ".join(sorted(facts[name])) for name in sorted(facts)}
+            self._add(f"env.{name}", value)
+
+    def _add(self, name: str, value: str) -> None:
+        self._values.setdefault(name, set()).add(value)
+
+    def facts(self) -> dict[str, str]:
+        facts = {name: " and ".join(sorted(values)) for name, values in self._values.items()}
+        for family, kernels in self._kernels.items():
+            facts[family] = _summed(kernels)
+        return dict(sorted(facts.items()))
 
 
 def _library(raw: bytes, raw_name: bytes, root: Path) -> tuple[str, str]:
-    """A library's name without what differs from build to build, and its version."""
-    path, name = raw.decode(errors="surrogateescape"), raw_name.decode(errors="replace")
-    short = _NAMED.fullmatch(_HASH.sub("", name))
+    """A library's name without the parts that differ from build to build, and its version."""
+    path = raw.decode(errors="surrogateescape")
+    name = raw_name.decode(errors="replace")
+    short = _INTERFACE.fullmatch(_HASH.sub("", name))
     return short[1] if short else name, _version(Path(path), name, root)
 
 
 def _version(path: Path, name: str, root: Path) -> str:
-    """By its name; else by the wheel that it lies in, the build id beside it; else by its content."""
-    if found := _IS_VERSIONED.fullmatch(name):
-        return found[2]
+    """By its name; else by its wheel, with the build id beside it; else by its content."""
+    match = _IS_VERSIONED.fullmatch(name)
+    if match:
+        return match[2]
     # Another mount namespace has other files under the same path.
     inside = root / str(path).lstrip("/")
     wheel = _wheel(path, root)
     if wheel and wheel.startswith("nvidia-"):
         return wheel.partition(" ")[2]
     try:
-        built = build_id(inside)
-        parts = [*([wheel] if wheel else []), *([f"build id {built[:12]}"] if built else [])]
-        return ", ".join(parts) or _content(inside)
+        build = build_id(inside)
+        if build:
+            text = f"build id {build[:12]}"
+            return f"{wheel}, {text}" if wheel else text
+        return wheel or _content(inside)
     except OSError as error:
         return wheel or f"unknown: {error.strerror}"
 
 
 def _content(path: Path) -> str:
     with path.open("rb") as file:
-        return f"first bytes {hashlib.sha256(file.read(_LIMIT)).hexdigest()[:12]}, size {path.stat().st_size}"
+        digest = hashlib.sha256(file.read(_LIMIT)).hexdigest()[:12]
+    return f"first bytes {digest}, size {path.stat().st_size}"
 
 
 def _wheel(path: Path, root: Path) -> str | None:
-    """`numpy 2.3.1`: the distribution whose RECORD names the file; a wheel's own libraries lie in NAME.libs."""
+    """`numpy 2.3.1`: the distribution whose RECORD names the file."""
     for parent in path.parents:
         if parent.name in {"site-packages", "dist-packages"}:
             below = path.relative_to(parent)
@@ -112,10 +135,16 @@ def _wheel(path: Path, root: Path) -> str | None:
 
 
 def _recorded(site: Path, top: str, below: str) -> str | None:
-    first = normal(top.removesuffix(".libs"))
+    """The distribution in `site` that installed the file `below`, in the directory `top`."""
+    # auditwheel puts a wheel's own libraries into NAME.libs.
+    package = normal(top.removesuffix(".libs"))
+
+    def is_other_name(folder: Path) -> bool:
+        return not normal(folder.name).startswith(package)
+
     try:
-        folders = [folder for folder in site.glob("*.dist-info") if _may_own(folder.name, first)]
-        for folder in sorted(folders, key=lambda folder: not normal(folder.name).startswith(first)):
+        folders = [folder for folder in site.glob("*.dist-info") if _may_own(folder.name, package)]
+        for folder in sorted(folders, key=is_other_name):
             if f"{below},".encode() in (folder / "RECORD").read_bytes()[:_LIMIT]:
                 name, _, version = folder.name.removesuffix(".dist-info").partition("-")
                 return f"{normal(name)} {version}"
@@ -124,19 +153,18 @@ def _recorded(site: Path, top: str, below: str) -> str | None:
     return None
 
 
-def _may_own(folder: str, first: str) -> bool:
-    """A distribution bears the name of its package nearly always, and only such a one is looked into."""
-    return normal(folder).startswith((first, f"py{first}"))
+def _may_own(folder: str, package: str) -> bool:
+    """Whether the names agree, as they nearly always do: reading every RECORD would take a second."""
+    return normal(folder).startswith((package, f"py{package}"))
 
 
 def _kernels(maps: bytes) -> Iterator[tuple[str, str]]:
     for path, family, folder, name in set(_KERNEL.findall(maps)):
-        if b"/site-packages/" not in path and b"/dist-packages/" not in path:
-            # FlashInfer names its files by what they do; Triton names the directories, by a hash.
-            yield (
-                f"{family.decode()} kernels",
-                (name if family == b"flashinfer" else folder).decode(errors="replace"),
-            )
+        if b"/site-packages/" in path or b"/dist-packages/" in path:
+            continue
+        # FlashInfer names its files after what they do; Triton names the directories, by a hash.
+        kernel = name if family == b"flashinfer" else folder
+        yield f"{family.decode()} kernels", kernel.decode(errors="replace")
 
 
 def _summed(values: set[str]) -> str:

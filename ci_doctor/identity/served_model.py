@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the file system: which model a command serves, and which revision of it lies here. Nothing is downloaded."""
+"""Reads the file system: which model a command serves, and which revision of it lies here.
+
+Nothing is downloaded.
+"""
 
 import hashlib
 import re
@@ -17,57 +20,59 @@ _OPTIONS = (
 )
 _REVISIONS = ("--revision", "--model-revision")
 _HASH = re.compile(r"[0-9a-f]{40}")
-# Read whole: the settings of a model are small, its weights are told by name and size.
+# Files up to this size count by content: the settings of a model. Its weights count by name and size.
 _SMALL = 1 << 20
 
 
 def model_of(words: Sequence[str]) -> str | None:
-    """The model that a command line names: `--model X`, `--model-path X`, `vllm serve X`; None where none of these is there."""
-    if (named := _option(words, _OPTIONS)) is not None:
+    """The model that a command line names: `--model X`, `--model-path X`, `vllm serve X`; else None."""
+    named = _option(words, _OPTIONS)
+    if named is not None:
         return named
     for index, word in enumerate(words[:-1]):
-        # Behind an option there may be its value: what the model is cannot be told from there.
+        # After an option there may be its value, so the model is uncertain.
         if word == "serve" and not words[index + 1].startswith("-"):
             return words[index + 1]
     return None
 
 
 def models(
-    words: Sequence[str], environ: Mapping[str, str], cwd: Path, asked: Iterable[str]
+    words: Sequence[str], environ: Mapping[str, str], cwd: Path, requests: Iterable[str]
 ) -> Identity:
-    """`model`, its revision, and what the requests call it (`asked`, their `model`)."""
-    names = sorted(set(asked))
-    asking = Identity.of({"model.requests": ", ".join(names)} if names else {})
+    """`model`, its revision, and the names that the requests use (`requests`, their `model`)."""
+    names = sorted(set(requests))
+    requested = Identity.of({"model.requests": ", ".join(names)} if names else {})
     named = model_of(words)
     if named is None:
-        return asking.also(Identity.of({}, {"model": "the command names none"}))
+        return requested.also(Identity.of({}, {"model": "the command names none"}))
     if (cwd / named).is_dir():
-        return asking.also(_local(named, cwd / named))
-    asked_for = _option(words, _REVISIONS) or "main"
-    facts, unknown = {"model": named}, {}
-    commit = asked_for if _HASH.fullmatch(asked_for) else _cached(named, asked_for, environ)
+        return requested.also(_local(named, cwd / named))
+    revision = _option(words, _REVISIONS) or "main"
+    commit = revision if _HASH.fullmatch(revision) else _cached(named, revision, environ)
     if commit:
-        facts["model.revision"] = commit
-    else:
-        unknown["model.revision"] = f"the local Hugging Face cache holds no {asked_for} of it"
-    return asking.also(Identity.of(facts, unknown))
+        return requested.also(Identity.of({"model": named, "model.revision": commit}))
+    reason = f"the local Hugging Face cache holds no {revision} of it"
+    return requested.also(Identity.of({"model": named}, {"model.revision": reason}))
 
 
 def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
+    """The value of the first of `words` that is one of the options `names`."""
     for index, word in enumerate(words):
         option, equals, value = word.partition("=")
-        if option in names:
-            return value if equals else words[index + 1] if index + 1 < len(words) else None
+        if option not in names:
+            continue
+        if equals:
+            return value
+        return words[index + 1] if index + 1 < len(words) else None
     return None
 
 
 def _cached(name: str, revision: str, environ: Mapping[str, str]) -> str | None:
-    """The commit that a branch or tag stands for, as huggingface_hub keeps it: models--ORG--NAME/refs/REVISION."""
+    """The commit of a branch or tag, as huggingface_hub keeps it: models--ORG--NAME/refs/REVISION."""
+    folder = f"models--{name.replace('/', '--')}"
     for hub in _hubs(environ):
         try:
-            commit = (
-                (hub / f"models--{name.replace('/', '--')}" / "refs" / revision).read_text().strip()
-            )
+            commit = (hub / folder / "refs" / revision).read_text().strip()
         except (OSError, ValueError):
             continue
         if _HASH.fullmatch(commit):
@@ -77,39 +82,30 @@ def _cached(name: str, revision: str, environ: Mapping[str, str]) -> str | None:
 
 def _hubs(environ: Mapping[str, str]) -> list[Path]:
     """https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables."""
-    for variable, below in (
-        ("HF_HUB_CACHE", "."),
-        ("HUGGINGFACE_HUB_CACHE", "."),
-        ("HF_HOME", "hub"),
-    ):
+    places = (("HF_HUB_CACHE", "."), ("HUGGINGFACE_HUB_CACHE", "."), ("HF_HOME", "hub"))
+    for variable, below in places:
         if environ.get(variable):
             return [Path(environ[variable]) / below]
-    home = environ.get("XDG_CACHE_HOME") or (
-        f"{environ['HOME']}/.cache" if environ.get("HOME") else ""
-    )
-    return [Path(home) / "huggingface" / "hub"] if home else []
+    caches = environ.get("XDG_CACHE_HOME")
+    if not caches and environ.get("HOME"):
+        caches = f"{environ['HOME']}/.cache"
+    return [Path(caches) / "huggingface" / "hub"] if caches else []
 
 
 def _local(name: str, directory: Path) -> Identity:
-    """A directory: the small files by content, the weights by name and size; one of the cache by its commit."""
+    """A directory: small files by content, weights by name and size; one of the cache by commit."""
     if directory.parent.name == "snapshots" and _HASH.fullmatch(directory.name):
-        return Identity.of(
-            {"model": directory.parent.parent.name, "model.revision": directory.name}
-        )
+        repository = directory.parent.parent.name
+        return Identity.of({"model": repository, "model.revision": directory.name})
     content = hashlib.sha256()
     try:
-        files = sorted(path for path in directory.iterdir() if path.is_file())
-        for path in files:
+        for path in sorted(path for path in directory.iterdir() if path.is_file()):
             size = path.stat().st_size
             content.update(f"{path.name}\0{size}\0".encode(errors="surrogateescape"))
-            content.update(path.read_bytes() if size <= _SMALL else b"")
+            if size <= _SMALL:
+                content.update(path.read_bytes())
     except OSError as error:
-        return Identity.of(
-            {"model": name}, {"model.revision": f"{directory} cannot be read: {error.strerror}"}
-        )
-    return Identity.of(
-        {
-            "model": name,
-            "model.revision": f"files {content.hexdigest()[:12]}, weights by name and size",
-        }
-    )
+        reason = f"{directory} cannot be read: {error.strerror}"
+        return Identity.of({"model": name}, {"model.revision": reason})
+    revision = f"files {content.hexdigest()[:12]}, weights by name and size"
+    return Identity.of({"model": name, "model.revision": revision})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which variables of a server's environment are facts of its identity, and what of them is effective. Pure."""
+"""Pure. Which variables of a server's environment are facts of its identity, and their effect."""
 
 import re
 from collections.abc import Mapping
@@ -8,57 +8,25 @@ from ci_doctor.environment.determinism import AS_REQUESTED, effective
 from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.identity import Identity
 
-PREFIXES = (
-    *(
-        "VLLM_",
-        "SGLANG_",
-        "SGL_",
-        "LMCACHE_",
-        "FLASHINFER_",
-        "TRITON_",
-        "TORCH",
-        "PYTORCH_",
-        "CUBLAS",
-        "CUDNN_",
-        "NCCL_",
-    ),
-    *(
-        "NVIDIA_TF32",
-        "OMP_",
-        "KMP_",
-        "GOMP_",
-        "MKL_",
-        "OPENBLAS_",
-        "ATEN_",
-        "XLA_",
-        "HIPBLAS",
-        "ROCBLAS_",
-        "RCCL_",
-    ),
-    *(
-        "MIOPEN_",
-        "HCCL_",
-        "NVTE_",
-        "DNNL_",
-        "ONEDNN_",
-        "TF_",
-        "JAX_",
-        "DG_",
-        "PYTHONHASHSEED",
-        "CUDA_LAUNCH_BLOCKING",
-    ),
-)
-# Where things lie, whom to talk to, what to tell of, and what is nobody's business: none of it decides a bit.
+_ENGINES = ("VLLM_", "SGLANG_", "SGL_", "LMCACHE_", "FLASHINFER_", "DG_", "TF_", "JAX_", "XLA_")
+_TORCH = ("TRITON_", "TORCH", "PYTORCH_", "ATEN_", "NVTE_")
+_CPU = ("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "PYTHONHASHSEED")
+_GPU = ("CUBLAS", "CUDNN_", "NCCL_", "NVIDIA_TF32", "CUDA_LAUNCH_BLOCKING", "HCCL_")
+_ROCM = ("HIPBLAS", "ROCBLAS_", "RCCL_", "MIOPEN_")
+PREFIXES = (*_ENGINES, *_TORCH, *_CPU, *_GPU, *_ROCM)
+# Places, addresses, logging and secrets: none of these decides a bit of an answer.
 _LEFT_OUT = re.compile(
-    r"(?:^|_)(?:DIR|DIRECTORY|ROOT|PATH|BASE|HOME|CACHE|HOST|PORT|IP|URL|ADDR|KEY|TOKEN|SECRET|PASSWORD|LOG|LOGGING"
-    r"|LOGS|TIMEOUT|TRACE|TRACES|USAGE|STATS|PROFILER|IFNAME|DEBUG|WARN|FILE|UUID|ID)(?:_|$)"
+    r"(?:^|_)(?:DIR|DIRECTORY|ROOT|PATH|BASE|HOME|CACHE|HOST|PORT|IP|URL|ADDR|KEY|TOKEN|SECRET"
+    r"|PASSWORD|LOG|LOGGING|LOGS|TIMEOUT|TRACE|TRACES|USAGE|STATS|PROFILER|IFNAME|DEBUG|WARN"
+    r"|FILE|UUID|ID)(?:_|$)"
 )
 
 
 def variables(environ: Mapping[str, str]) -> Identity:
-    """`env.NAME` for what may decide bits; the value that is effective, where another than the requested is known to be.
+    """`env.NAME` for what may decide bits, with a note if the effective value is known to differ.
 
-    A variable that does nothing is noted only. What a process sets itself cannot be seen from outside.
+    A variable that does nothing is noted only. What a process sets itself cannot be observed from
+    outside.
     """
     facts: dict[str, str] = {}
     noted: dict[str, str] = {}
@@ -66,14 +34,16 @@ def variables(environ: Mapping[str, str]) -> Identity:
         if not is_fact(name):
             continue
         row = BY_NAME.get(name)
-        told = effective(row, environ) if row else AS_REQUESTED
+        effect = effective(row, environ) if row else AS_REQUESTED
+        text = value if effect == AS_REQUESTED else f"{value} ({effect})"
         if row is not None and row.no_effect:
-            noted[f"env.{name}"] = f"{value} ({told})"
+            noted[f"env.{name}"] = text
         else:
-            facts[f"env.{name}"] = value if told == AS_REQUESTED else f"{value} ({told})"
+            facts[f"env.{name}"] = text
     return Identity.of(facts, {}, noted)
 
 
 def is_fact(name: str) -> bool:
     """Whether a variable with this name may decide bits."""
-    return (name in BY_NAME or name.startswith(PREFIXES)) and not _LEFT_OUT.search(name)
+    is_candidate = name in BY_NAME or name.startswith(PREFIXES)
+    return is_candidate and not _LEFT_OUT.search(name)

@@ -17,7 +17,7 @@ from ci_doctor.imports.interpreters import check_interpreters
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.recorded import RecordedRun
 from ci_doctor.imports.record.run import RecordingPlan, Streams, record
-from ci_doctor.preload.injection import isolation
+from ci_doctor.preload.isolation import isolation
 from ci_doctor.system.processes.interruption import Interruption
 
 CANDIDATES = 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report is about: the build, the job, the commit and the machine. Pure."""
+"""Pure. What a report is about: the build, the job, the commit and the machine."""
 
 from msgspec import Struct
 
@@ -7,8 +7,8 @@ from msgspec import Struct
 class About(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where and on what a command ran. What is unknown is absent.
 
-    `build` is the build's number, `step` the step's key, `parallel_index` counts from 0, `attempt` counts the
-    job's retries from 0, `gpus` are the names of the machine's GPUs.
+    `build` is the build's number, `step` the step's key, `parallel_index` counts from 0, `attempt`
+    counts the job's retries from 0, `gpus` are the names of the machine's GPUs.
     https://buildkite.com/docs/pipelines/configure/environment-variables
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change to the machine as a value, so that `--dry-run` shows exactly what would happen."""
+"""Pure. A change to the machine as a value, so that `--dry-run` shows exactly what would happen."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +25,7 @@ class FileState(StrEnum):
 
 
 class WriteFile(Struct, frozen=True, kw_only=True):
-    """Put `content` at `path`, or remove the file where `state` is REMOVE."""
+    """Put `content` at `path`, or remove the file if `state` is REMOVE."""
 
     path: Path
     content: bytes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations as people write them in configuration."""
+"""Pure. Durations as people write them in configuration; `render.figures` has the other direction."""
 
 import math
 import re
@@ -15,28 +15,34 @@ _PARTS = re.compile(
 def parse_duration(value: str | float) -> float:
     """Seconds in `value`: a number, or text such as "90", "400s", "10m", "1.5h", "1h30m", "250ms".
 
-    Units are d, h, m, s and ms, in this order, each at most once. Zero is a duration; whether it makes sense is the
-    caller's to say. Raises ValueError, with a sentence for the user, where it is neither, negative or not finite.
+    Units are d, h, m, s and ms, in this order, each at most once. Zero is a duration; the caller
+    decides whether it makes sense. Raises ValueError, with a sentence for the user, if `value` is
+    neither, negative or not finite.
     """
     seconds = _seconds(value)
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
         raise ValueError(
-            f'not a duration: {value!r}; write seconds as a number, or text such as "90s", "5m", "1h30m"'
+            f"not a duration: {value!r}; "
+            'write seconds as a number, or text such as "90s", "5m", "1h30m"'
         )
     return seconds
 
 
 def _seconds(value: str | float) -> float | None:
+    """The seconds in `value`; None if it is no duration."""
+    if isinstance(value, bool):  # an int to Python
+        return None
     if not isinstance(value, str):
-        return None if isinstance(value, bool) else float(value)
+        return float(value)
     text = value.strip()
     if _NUMBER.fullmatch(text):
         return float(text)
     match = _PARTS.fullmatch(text)
     if not text or match is None:
         return None
-    return math.fsum(
-        float(number) * unit
-        for number, unit in zip(match.groups(), _UNITS.values(), strict=True)
-        if number is not None
-    )
+    parts = []
+    for number, unit in zip(match.groups(), _UNITS.values(), strict=True):
+        if number is not None:
+            parts.append(float(number) * unit)
+    # Rounded once at the end, not at each addition.
+    return math.fsum(parts)

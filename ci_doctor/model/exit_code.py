@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline may rely on: one number per outcome (docs/exit-codes.md)."""
+"""Pure. One exit code for each kind of outcome, which pipelines rely on (docs/exit-codes.md)."""
 
 from enum import IntEnum
 

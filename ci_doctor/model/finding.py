@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found: a rule, one sentence, the evidence, and a remedy that can be pasted."""
+"""Pure. What was found: a rule, one sentence, the evidence, and a remedy that can be pasted."""
 
 from enum import StrEnum
 
@@ -17,7 +17,8 @@ class Severity(StrEnum):
 class Evidence(Struct, frozen=True, kw_only=True):
     """One thing a reader can check.
 
-    `line` and `end_line` are 1-based and inclusive; `excerpt` is text as it stands there, or a figure.
+    `line` and `end_line` are 1-based and inclusive; `excerpt` is text as it stands there, or a
+    figure.
     """
 
     file: str | None = None
@@ -27,7 +28,11 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """`rule` is `family/what-happened` and an anchor in docs/findings.md; `summary` is one sentence without a full stop."""
+    """What a rule found in one case.
+
+    `rule` is `family/what-happened` and an anchor in docs/findings.md. `summary` is one sentence
+    without a full stop.
+    """
 
     rule: str
     severity: Severity

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each verdict and each exit code means to a pipeline. docs/exit-codes.md says the same."""
+"""Pure. What each verdict and each exit code means to a pipeline; docs/exit-codes.md has the same."""
 
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meaning import Meaning
@@ -52,7 +52,8 @@ EXIT_CODES: dict[ExitCode, Meaning] = {
         "Report it, with the text that was printed.",
     ),
     ExitCode.INFRA: Meaning(
-        "`infra`: the evidence could not be gathered, for a reason outside the change (sysexits EX_TEMPFAIL).",
+        "`infra`: the evidence could not be gathered, for a reason outside the change "
+        "(sysexits EX_TEMPFAIL).",
         "`retry: {automatic: [{exit_status: 75, limit: 2}]}`.",
     ),
     ExitCode.NONDETERMINISTIC: Meaning(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every room gives back. Nothing here knows a directory, a terminal or an exit code. Pure."""
+"""Pure. What every room returns. Nothing here knows a directory, a terminal or an exit code."""
 
 from enum import StrEnum
 
@@ -12,7 +12,10 @@ from ci_doctor.model.verdict import Verdict
 
 
 class CaseOutcome(StrEnum):
-    """How one case ended, in JUnit's words: `failed` is the change's fault, `error` is anything else."""
+    """How one case ended, in JUnit's words.
+
+    `failed` is the change's fault, `error` any other failure.
+    """
 
     PASSED = "passed"
     FAILED = "failed"
@@ -21,9 +24,9 @@ class CaseOutcome(StrEnum):
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One checked thing (a request, a pin, a shim), for readers that count: JUnit and Buildkite Test Engine.
+    """One checked thing (a request, a pin, a shim), for readers that count test cases.
 
-    `group` and `name` together identify it from run to run. `detail` may be long.
+    Those are JUnit's readers and Buildkite Test Engine. `group` and `name` together identify it from run to run. `detail` may be long.
     """
 
     group: str
@@ -37,7 +40,8 @@ class Case(Struct, frozen=True, kw_only=True):
 class Attempt(Struct, frozen=True, kw_only=True):
     """One try at gathering evidence: a server start, a test run.
 
-    `outcome` is a short phrase ("answered 100/100", "died before ready: exit code 3"); `log` is a path.
+    `outcome` is a short phrase ("answered 100/100", "died before ready: exit code 3"); `log` is a
+    path.
     """
 
     name: str
@@ -49,7 +53,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """A file that proves something; `path` is relative to the report directory if it lies inside it."""
+    """A file that proves something.
+
+    `path` is relative to the report directory if the file lies inside it.
+    """
 
     path: str
     title: str
@@ -80,17 +87,20 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 def concluded(verdict: Verdict | None, findings: tuple[Finding, ...]) -> Verdict | None:
-    """`verdict`, or `failed` if it would pass beside a finding of severity error: a gate never fails open."""
+    """`verdict`, or `failed` if it would pass beside a finding of severity error."""
+    # A gate must never fail open.
     passes = verdict in {Verdict.PASS, Verdict.FLAKY}
     has_error = any(finding.severity is Severity.ERROR for finding in findings)
-    return Verdict.FAILED if passes and has_error else verdict
+    if passes and has_error:
+        return Verdict.FAILED
+    return verdict
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
     """What a room concludes, and what it rests on.
 
-    `verdict` is None if nothing was judged, or if an error ended the command before anything could be.
-    `error` stands beside a verdict only if that verdict is the error's own (`infra`, `failed`).
+    `verdict` is None if nothing was judged, or if an error ended the command before anything could
+    be. `error` stands beside a verdict only if that verdict is the error's own (`infra`, `failed`).
     `command_status` is the exit status of a command that the user gave (the client of `launch`);
     the session hands it on in place of the verdict's exit code.
     `reproduce` is a shell command line; None stands for the command line that was typed.

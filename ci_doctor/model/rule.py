@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule: what a finding may be about, with its meaning and what to do. Pure.
+"""Pure. A rule: what a finding may be about, with its meaning and what to do.
 
 Each room keeps its rules in `<room>/rules.py` and makes its findings from them.
 `ci_doctor/catalogue.py` lists them all for `explain` and the docs.
@@ -32,9 +32,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     ) -> Finding:
         """A finding by this rule.
 
-        `summary` is one sentence without a full stop. `remedy` is what to do in this very case, often a
-        command to paste; None leaves it out, and `ci-doctor explain` prints the rule's own.
-        `severity` replaces the usual one.
+        `summary` is one sentence without a full stop. `remedy` is what to do in this very case,
+        often a command to paste; None leaves it out, and `ci-doctor explain` prints the rule's
+        own. `severity` replaces the usual one.
         """
         return Finding(
             rule=self.id,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes as people write them: `64MiB`. Pure."""
+"""Pure. Sizes as people write them: `64MiB`."""
 
 import re
 
@@ -17,12 +17,16 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 
 
 def parse_size(value: str | int) -> int:
-    """Bytes: a whole number, or text such as "64MiB", "1.5 GB". Raises ValueError with a sentence for the user."""
+    """Bytes: a whole number, or text such as "64MiB", "1.5 GB".
+
+    Raises ValueError with a sentence for the user.
+    """
     if isinstance(value, int):
         if value < 0:
             raise ValueError(f"{value} is no size")
         return value
     match = _SIZE.fullmatch(value.strip())
-    if match is None or match[2].upper() not in _UNITS:
+    unit = match[2].upper() if match is not None else ""
+    if match is None or unit not in _UNITS:
         raise ValueError(f'"{value}" is no size; write for example "64MiB"')
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(float(match[1]) * _UNITS[unit])

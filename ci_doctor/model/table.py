@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as values: labels, values and units. Each renderer lays them out in its own way. Pure."""
+"""Pure. Tables as values: labels, values and units. Each renderer lays them out in its own way."""
 
 from enum import StrEnum
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed set of things that a command can conclude. Pure."""
+"""Pure. The closed set of things that a command can conclude."""
 
 from enum import StrEnum
 
@@ -7,7 +7,10 @@ from ci_doctor.model.exit_code import ExitCode
 
 
 class Verdict(StrEnum):
-    """What the evidence says; docs/design.md has the words, docs/exit-codes.md what a pipeline does with each."""
+    """What the evidence proves.
+
+    docs/design.md defines the words, docs/exit-codes.md what a pipeline does with each.
+    """
 
     PASS = "pass"  # noqa: S105
     REGRESSION = "regression"  # a baseline proves it
@@ -19,7 +22,8 @@ class Verdict(StrEnum):
     VOID = "void"
 
 
-# Before a repository's own `[exit-codes]`. `flaky` counts only under `--fail-on-flaky`; else it passes.
+# Before a repository's own `[exit-codes]`. `flaky` has its code only under `--fail-on-flaky`;
+# without it, it passes.
 EXIT_CODES: dict[Verdict, ExitCode] = {
     Verdict.PASS: ExitCode.PASS,
     Verdict.REGRESSION: ExitCode.FAILURE,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prepare: import-preload shims in other interpreters."""
+"""Pure. Prepare: import-preload shims in other interpreters."""

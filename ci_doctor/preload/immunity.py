@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: whether an interpreter hands a waiting thread the module that was replaced meanwhile."""
+"""Acts on processes: whether an interpreter gives a waiting thread a module that was replaced meanwhile."""
 
 from pathlib import Path
 
@@ -11,19 +11,17 @@ _RULE = f"_ci_doctor_trigger={_PACKAGE}:value"
 
 
 def self_replacement_race(python: Path, *, timeout_s: float = 60.0) -> bool:
-    """Whether `python` is exposed: an import that waits for another thread gets the object that is no longer the module.
+    """Whether `python` is exposed: a waiting import gets the object that is no longer the module.
 
-    Played with a package of our own that replaces itself in sys.modules (gh-143650 has the cure, and version numbers do
-    not tell who has it). Takes 0.1 s. Raises UsageError where `python` cannot be run, InfraError where it does not answer.
+    A package of ours that replaces itself in sys.modules plays the race. gh-143650 is the repair, and
+    version numbers do not show which builds have it. Takes 0.1 s. Raises UsageError if `python` cannot
+    be run, InfraError if it does not answer.
     """
     run = drive(python, "immunity", _RULE, shim=False, timeout_s=timeout_s)
-    if (
-        not run.executed
-        or not run.replaced
-        or (run.error and "cannot import name 'value'" not in run.error)
-    ):
-        said = run.error or "the stub was not executed"
+    lost = "cannot import name 'value'" in run.error
+    if not run.executed or not run.replaced or (run.error and not lost):
+        reason = run.error or "the stub was not executed"
         raise InfraError(
-            f"{python} could not be probed for the race: {said}", hint=f"run `{python} -c pass`"
+            f"{python} could not be probed for the race: {reason}", hint=f"run `{python} -c pass`"
         )
-    return bool(run.error)
+    return lost

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: runs somebody else's interpreter, with a time limit, and reads what it says."""
+"""Acts on processes: runs another interpreter, with a time limit, and reads its output."""
 
 import os
 import signal
@@ -15,11 +15,19 @@ from ci_doctor.errors import UsageError
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """How a run ended: `exit_code` is negative for a signal and None where the time limit ended it."""
+    """How a run ended: `exit_code` is negative for a signal and None if the time limit ended it."""
 
     exit_code: int | None
     stdout: str
     stderr: str
+
+    @property
+    def last_line(self) -> str:
+        """The last line on stdout, for programs whose result it is: a sitecustomize may print first.
+
+        Raises IndexError if there is none.
+        """
+        return self.stdout.strip().splitlines()[-1]
 
     @property
     def last_error_line(self) -> str:
@@ -29,10 +37,11 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 def ask(python: Path, *arguments: str, timeout_s: float, environment: Mapping[str, str]) -> Answer:
-    """Run `python` with `arguments` in a session of its own, stopped as a whole when `timeout_s` has passed.
+    """Run `python` with `arguments` in a session of its own, which is stopped after `timeout_s`.
 
-    Output goes to files: a child that keeps a pipe open cannot hold us up. Raises UsageError where it cannot be started.
+    Raises UsageError if it cannot be started.
     """
+    # Output goes to files: a child that keeps a pipe open would delay us.
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         try:
             process = subprocess.Popen(
@@ -59,14 +68,15 @@ def ask(python: Path, *arguments: str, timeout_s: float, environment: Mapping[st
 def clean_environment(
     environment: Mapping[str, str], *, keep: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """`environment` without what changes how Python starts (PYTHON*, except `keep`) and without the shim's own switches."""
+    """`environment` without PYTHON* (except `keep`) and without our own switches.
+
+    The former change how Python starts, the latter would make the shim or the recorder act.
+    """
+    switches = ("PYTHON", "CI_DOCTOR_PRELOAD", "CI_DOCTOR_INJECT", "CI_DOCTOR_IMPORT_RACE")
     return {
         name: value
         for name, value in environment.items()
-        if name in keep
-        or not name.startswith(
-            ("PYTHON", "CI_DOCTOR_PRELOAD", "CI_DOCTOR_INJECT", "CI_DOCTOR_IMPORT_RACE")
-        )
+        if name in keep or not name.startswith(switches)
     }
 
 

@@ -1,222 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: proves that a rule's race is lost without the shim and won with it, in one interpreter."""
+"""Acts on processes: proves that a rule's race is lost without the shim and won with it."""
 
-import itertools
-import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
-
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.preload.checks import Check, CheckOutcome
+from ci_doctor.preload.checks import Check
 from ci_doctor.preload.immunity import self_replacement_race
-from ci_doctor.preload.race_run import Run, drive
-from ci_doctor.preload.rules import Preload, Rule, format_rule
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
+from ci_doctor.preload.race_judgement import Played, RaceRun, judge_race, not_importable
+from ci_doctor.preload.race_run import drive
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.trial import try_preloads
 
 
-class Played(Struct, frozen=True, kw_only=True):
-    """The runs of one race: `first` is what the background imports, `second` is what the trigger needs."""
-
-    first: str
-    second: str
-    control: tuple[Run, ...]
-    with_shim: tuple[Run, ...]
-
-    @property
-    def lost(self) -> int:
-        """How many runs without the shim failed."""
-        return sum(bool(run.error) for run in self.control)
-
-
 def race_checks(
-    target: Target, rule: Rule, *, runs: int, tell: Callable[[str], None] = lambda _: None
+    target: Target, rule: PreloadRule, *, runs: int, tell: Callable[[str], None] = lambda _: None
 ) -> tuple[Check, ...]:
-    """One check for each module of `rule`, each of `runs` runs with the shim and as many without; none is left out.
+    """One check for each module of `rule`, each of `runs` runs with the shim and as many without.
 
-    A module that does not replace itself is played against each other module of the rule too, which is how an import
-    cycle is lost. `tell` is called before each run. Raises UsageError and InfraError where `target` cannot be asked.
+    A module that does not replace itself is played against each other module of the rule too, which is
+    how an import cycle is lost. `tell` is called before each run. Raises UsageError and InfraError if
+    `target` does not answer.
     """
-    return tuple(_check(target, rule, index, runs, tell) for index in range(len(rule.preloads)))
+    race = _Race(target, rule, runs, tell)
+    return tuple(race.check(index) for index in range(len(rule.preloads)))
 
 
-def _check(target: Target, rule: Rule, index: int, runs: int, tell: Callable[[str], None]) -> Check:
-    preload = rule.preloads[index]
-    tell(f"{preload.module}: a trial import")
-    trial = try_preloads(target, [Rule(trigger=rule.trigger, preloads=(preload,))])
-    if trial:
-        return _not_importable(rule, preload, trial[0])
-    played: list[Played] = []
-    for first, second in _pairs(len(rule.preloads), index):
-        played.append(_play(target, rule, first, second, runs, tell))
-        if played[-1].lost:
-            break
-    exposed = (
-        played[-1].lost > 0
-        or not played[0].control[0].replaced
-        or self_replacement_race(target.python)
-    )
-    return judge_race(rule, preload, played, exposed=exposed, python=target.python)
+class _Race:
+    """The races of one rule in one interpreter."""
 
+    def __init__(
+        self, target: Target, rule: PreloadRule, runs: int, tell: Callable[[str], None]
+    ) -> None:
+        self._target = target
+        self._rule = rule
+        self._runs = runs
+        self._tell = tell
 
-def _pairs(count: int, index: int) -> Iterator[tuple[int, int]]:
-    """The module against itself, then against the others, in both orders."""
-    yield index, index
-    for other in range(count):
-        if other != index:
-            yield index, other
-            yield other, index
+    def check(self, index: int) -> Check:
+        """Play the module number `index`, and judge."""
+        preload = self._rule.preloads[index]
+        fault = self._trial(preload)
+        if fault is not None:
+            return fault
+        played: list[Played] = []
+        for first, second in self._pairs(index):
+            played.append(self._play(first, second))
+            if played[-1].lost:
+                break
+        python = self._target.python
+        exposed = self._is_exposed(played, python)
+        return judge_race(self._rule, preload, played, exposed=exposed, python=python)
 
+    def _trial(self, preload: Preload) -> Check | None:
+        self._tell(f"{preload.module}: a trial import")
+        alone = PreloadRule(trigger=self._rule.trigger, preloads=(preload,))
+        findings = try_preloads(self._target, [alone])
+        return not_importable(self._rule, preload, findings[0]) if findings else None
 
-def _play(
-    target: Target, rule: Rule, first: int, second: int, runs: int, tell: Callable[[str], None]
-) -> Played:
-    names = (rule.preloads[first].module, rule.preloads[second].module)
-    text = format_rule(rule)
-    results: dict[bool, list[Run]] = {False: [], True: []}
-    for number, shim in enumerate(itertools.chain.from_iterable([(False, True)] * runs), 1):
-        tell(f"{' against '.join(dict.fromkeys(names))}: run {number} of {2 * runs}")
-        results[shim].append(drive(target.python, "race", text, str(first), str(second), shim=shim))
-    return Played(
-        first=names[0],
-        second=names[1],
-        control=tuple(results[False]),
-        with_shim=tuple(results[True]),
-    )
+    def _is_exposed(self, played: list[Played], python: Path) -> bool:
+        """Whether this interpreter can lose the race of a module that replaces itself."""
+        if played[-1].lost or not played[0].control[0].replaced:
+            return True  # proven, or of no importance
+        return self_replacement_race(python)
 
+    def _pairs(self, index: int) -> Iterator[tuple[int, int]]:
+        """The module against itself, then against the others, in both orders."""
+        yield index, index
+        for other in range(len(self._rule.preloads)):
+            if other != index:
+                yield index, other
+                yield other, index
 
-def judge_race(
-    rule: Rule, preload: Preload, played: Sequence[Played], *, exposed: bool, python: Path
-) -> Check:
-    """What the races of one module say; the last of `played` is the one that was lost, if one was.
-
-    `exposed`: whether this interpreter can lose the race of a module that replaces itself.
-    """
-    name = f"race {rule.trigger}={preload.module}"
-    runs = [run for each in played for run in each.with_shim]
-    bad = [run for run in runs if run.error or not has_preloaded(run, rule, preload)]
-    passed_by = [
-        run for each in played for run in (*each.control, *each.with_shim) if not run.executed
-    ]
-    if passed_by:
-        return _out_of_reach(name, rule, passed_by, python)
-    if bad:
-        return _failed(name, rule, preload, bad, len(runs))
-    last = played[-1]
-    if not last.lost:
-        return _not_needed(name, rule, preload, played, exposed=exposed, python=python)
-    race = (
-        f"{last.second} while a thread imports {last.first}"
-        if last.first != last.second
-        else last.second
-    )
-    how_often = f"{last.lost} of {len(last.control)}"
-    chance = "" if last.lost == len(last.control) else "; without it the race is a matter of chance"
-    return Check(
-        name=name,
-        outcome=CheckOutcome.PASSED,
-        sentence=f"{race}: lost in {how_often} runs without the shim, in 0 of {len(last.with_shim)} with it{chance}",
-        evidence=next(run.error for run in last.control if run.error),
-    )
-
-
-def has_preloaded(run: Run, rule: Rule, preload: Preload) -> bool:
-    """Whether the shim says so in its trace."""
-    said = f"{rule.trigger}: preloaded {preload.module} "  # what follows is its attributes, or how long it took
-    return said in run.trace
-
-
-def _out_of_reach(name: str, rule: Rule, passed_by: Sequence[Run], python: Path) -> Check:
-    """The stub in the trigger's place was not executed in the runs `passed_by`."""
-    if all(run.loaded_before for run in passed_by):
-        sentence = (
-            f"{rule.trigger} is loaded at every start of {python} before a program can import it"
+    def _play(self, first: int, second: int) -> Played:
+        """As many runs without the shim as with it, in turn: a busy machine slows both alike."""
+        modules = [preload.module for preload in self._rule.preloads]
+        opponents = " against ".join(dict.fromkeys((modules[first], modules[second])))
+        control: list[RaceRun] = []
+        with_shim: list[RaceRun] = []
+        for number in range(1, 2 * self._runs + 1):
+            self._tell(f"{opponents}: run {number} of {2 * self._runs}")
+            is_control = number % 2 == 1
+            words = ("race", format_rule(self._rule), str(first), str(second))
+            run = drive(self._target.python, *words, shim=not is_control)
+            (control if is_control else with_shim).append(run)
+        return Played(
+            first=modules[first],
+            second=modules[second],
+            control=tuple(control),
+            with_shim=tuple(with_shim),
         )
-        return Check(
-            name=name, outcome=CheckOutcome.VOID, sentence=sentence, rule="preload/unproven"
-        )
-    wrong = next((run for run in passed_by if run.error), None)
-    if wrong:
-        sentence = f"{rule.trigger} cannot be imported: {wrong.error}"
-        outcome, evidence = CheckOutcome.VOID, wrong.traceback.strip()
-        return Check(
-            name=name,
-            outcome=outcome,
-            sentence=sentence,
-            rule="preload/unproven",
-            evidence=evidence,
-        )
-    return Check(  # what stands right behind the shim was not asked for it
-        name=name,
-        outcome=CheckOutcome.FAILED,
-        sentence=f"a finder in front of the shim loads {rule.trigger}, so that the shim never sees it",
-        rule="preload/race-lost",
-        remedy="see what else runs at its start: `ci-doctor preload status`",
-    )
-
-
-def _failed(name: str, rule: Rule, preload: Preload, bad: Sequence[Run], runs: int) -> Check:
-    worst = next((run for run in bad if run.error), bad[0])
-    if worst.error:
-        sentence = f"{preload.module}: with the shim {len(bad)} of {runs} runs fail: {worst.error}"
-    else:
-        sentence = f"{preload.module}: in {len(bad)} of {runs} runs the shim did not preload it before {rule.trigger}"
-    return Check(
-        name=name,
-        outcome=CheckOutcome.FAILED,
-        sentence=sentence,
-        rule="preload/race-lost",
-        evidence="\n".join(text for text in (worst.traceback.strip(), worst.trace.strip()) if text),
-        remedy=f"see what else imports {preload.module}: `ci-doctor import-race -- CMD`",
-    )
-
-
-def _not_needed(
-    name: str,
-    rule: Rule,
-    preload: Preload,
-    played: Sequence[Played],
-    *,
-    exposed: bool,
-    python: Path,
-) -> Check:
-    runs = sum(len(each.control) for each in played)
-    return Check(
-        name=name,
-        outcome=CheckOutcome.NOT_NEEDED,
-        sentence=f"{preload.module}: the race is not lost without the shim either (0 of {runs} runs): "
-        f"{_why_not(rule, preload, played[0].control, exposed=exposed)}",
-        rule="preload/not-needed",
-        remedy=f"take the shim out: ci-doctor preload remove --python {shlex.quote(str(python))}",
-    )
-
-
-def _why_not(rule: Rule, preload: Preload, control: Sequence[Run], *, exposed: bool) -> str:
-    module = preload.module
-    if all(run.loaded_before for run in control):
-        return f"it is loaded already when {rule.trigger} runs"
-    if not any(run.replaced for run in control):
-        lacking = (
-            ""
-            if preload.attributes
-            else ", and the rule names no attributes whose own imports could race"
-        )
-        return f"{module} does not replace itself in sys.modules{lacking}"
-    if not exposed:
-        return "this interpreter looks again after waiting (gh-143650)"
-    return "what it replaces itself with is not missed: the rule's attributes are found in what was there before"
-
-
-def _not_importable(rule: Rule, preload: Preload, finding: Finding) -> Check:
-    """The module cannot be imported by itself, so no race with it proves anything."""
-    return Check(
-        name=f"race {rule.trigger}={preload.module}",
-        # An error is a crash or a hang, which the armed shim now brings to every program that imports the trigger.
-        outcome=CheckOutcome.FAILED if finding.severity is Severity.ERROR else CheckOutcome.VOID,
-        sentence=finding.summary,
-        rule=finding.rule,
-        evidence="\n".join(each.excerpt for each in finding.evidence if each.excerpt),
-        remedy=finding.remedy,
-    )

@@ -1,103 +1,195 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preload rules: which modules to import, on the importing thread, just before a trigger module is loaded."""
+"""Pure. The rules of findings about preload shims and about what else runs at every start."""
 
-from collections.abc import Iterable
+from typing import Final
 
-from msgspec import Struct
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
 
-from ci_doctor.errors import UsageError
+NOT_INSTALLED: Final = Rule(
+    id="preload/not-installed",
+    severity=Severity.NOTE,
+    meaning="The module to preload is not installed in the target yet.",
+    remedy="Nothing: the shim does nothing until the module is installed.",
+)
+FAILS_NOW: Final = Rule(
+    id="preload/fails-now",
+    severity=Severity.WARNING,
+    meaning="The module to preload raises an exception when the target imports it now.",
+    remedy=(
+        "Repair that import. The shim itself never ends an interpreter, "
+        "and the program's own import shows the error again."
+    ),
+)
+CRASHES: Final = Rule(
+    id="preload/crashes",
+    severity=Severity.ERROR,
+    meaning=(
+        "Importing the module to preload ends the interpreter by a signal, which no shim can catch."
+    ),
+    remedy="Repair the installation of that module first; nothing was installed.",
+)
+HANGS: Final = Rule(
+    id="preload/hangs",
+    severity=Severity.ERROR,
+    meaning="Importing the module to preload does not end in time.",
+    remedy="Repair that import first; nothing was installed.",
+)
+NOT_REACHED: Final = Rule(
+    id="preload/not-reached",
+    severity=Severity.WARNING,
+    meaning=(
+        "The command of `ci-doctor run --preload` starts a Python with -I, -E or -S, "
+        "and such a Python does not read PYTHONPATH."
+    ),
+    remedy=(
+        "Install the shim instead, with `ci-doctor preload install`: it works with -I and -E. "
+        "Nothing works with -S."
+    ),
+)
+BREAKS_START: Final = Rule(
+    id="preload/breaks-start",
+    severity=Severity.ERROR,
+    meaning="The interpreter does not start cleanly with the shim, which was removed again.",
+    remedy="Read what the interpreter printed: another .pth file may conflict with the shim.",
+)
+FOREIGN_FILE: Final = Rule(
+    id="preload/foreign-file",
+    severity=Severity.ERROR,
+    meaning="A file that ci-doctor did not write occupies the place of a file of the shim.",
+    remedy="Move it away; ci-doctor never overwrites it.",
+)
+EDITED_FILE: Final = Rule(
+    id="preload/edited-file",
+    severity=Severity.ERROR,
+    meaning="A file of the shim was changed after it was written.",
+    remedy="Restore or delete it by hand; ci-doctor does not overwrite it.",
+)
+NOT_A_FILE: Final = Rule(
+    id="preload/not-a-file",
+    severity=Severity.ERROR,
+    meaning="A link or a directory occupies the place of a file of the shim.",
+    remedy="Remove it; ci-doctor follows no links here.",
+)
+NOT_ARMED: Final = Rule(
+    id="preload/not-armed",
+    severity=Severity.ERROR,
+    meaning=(
+        "A start of the interpreter does not arm the shim exactly once, "
+        "or preloads before any trigger is imported."
+    ),
+    remedy=(
+        "See what else runs at its start (`ci-doctor preload status`), and install the shim again."
+    ),
+)
+START_COST: Final = Rule(
+    id="preload/start-cost",
+    severity=Severity.ERROR,
+    meaning="The shim takes more than 5 ms of every start.",
+    remedy=(
+        "Install it again, so that its bytecode exists: without it every start compiles the shim. "
+        "A slow file system is the other cause."
+    ),
+)
+RACE_LOST: Final = Rule(
+    id="preload/race-lost",
+    severity=Severity.ERROR,
+    meaning=(
+        "With the shim armed, a program that imports the trigger still fails, "
+        "or the module was not preloaded."
+    ),
+    remedy=(
+        "Read the traceback. If another module races, `ci-doctor import-race -- CMD` names it "
+        "and prints the rule."
+    ),
+)
+NOT_NEEDED: Final = Rule(
+    id="preload/not-needed",
+    severity=Severity.NOTE,
+    meaning=(
+        "The race is not lost without the shim either: the interpreter looks again after waiting, "
+        "or the module does not replace itself. A stub cannot play every import cycle; "
+        "`ci-doctor import-race` watches the real program."
+    ),
+    remedy="Remove the shim with `ci-doctor preload remove`.",
+)
+UNPROVEN: Final = Rule(
+    id="preload/unproven",
+    severity=Severity.WARNING,
+    meaning=(
+        "Nothing could be proven: no shim is installed, "
+        "or what it guards is loaded before a program can import it."
+    ),
+    remedy="Supply what the message reports as missing. This never counts as a pass.",
+)
+SPAWNED_CHILD: Final = Rule(
+    id="preload/spawned-child",
+    severity=Severity.ERROR,
+    meaning="A child that multiprocessing spawns does not preload, although its parent would.",
+    remedy=(
+        "See what the child's environment lacks. "
+        "CI_DOCTOR_PRELOAD=0 in that environment switches the shim off."
+    ),
+)
+FAILING_PRELOAD: Final = Rule(
+    id="preload/failing-preload",
+    severity=Severity.ERROR,
+    meaning="A preload that raises stops the trigger, or the real import does not raise its error.",
+    remedy="Install the shim again with this version of ci-doctor.",
+)
+SHADOWED: Final = Rule(
+    id="preload/shadowed",
+    severity=Severity.WARNING,
+    meaning=(
+        "A sitecustomize or usercustomize exists and never runs. Another one comes first on "
+        "sys.path (Debian's own precedes that of a virtual environment), "
+        "or the interpreter reads no user site directory."
+    ),
+    remedy=(
+        "Remove the file, or use a preload rule, which does not depend on the order of sys.path: "
+        "`ci-doctor preload install --rule TRIGGER=MODULE`."
+    ),
+)
+SITECUSTOMIZE_HEAVY: Final = Rule(
+    id="preload/sitecustomize-heavy",
+    severity=Severity.WARNING,
+    meaning=(
+        "A sitecustomize or usercustomize takes more than 5 ms of every start, half of what a bare "
+        "start takes. Every `python -c`, pip and subprocess pays for it."
+    ),
+    remedy=(
+        "Use a preload rule, which costs only the programs that import its trigger: "
+        "`ci-doctor preload install --rule TRIGGER=MODULE`."
+    ),
+)
+SITECUSTOMIZE_OF_THE_JOB: Final = Rule(
+    id="preload/sitecustomize-of-the-job",
+    severity=Severity.NOTE,
+    meaning=(
+        "PYTHONPATH brings a sitecustomize that comes before the interpreter's own. "
+        "Monitoring agents do this on purpose."
+    ),
+    remedy="Nothing, if it is intended; under `-I` and `-E` it does not run.",
+)
 
-FORM = "TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]"
-EXAMPLE = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
-
-
-class Preload(Struct, frozen=True, kw_only=True):
-    """Import `module` (dotted), then touch each of `attributes`, which resolves lazily loaded ones."""
-
-    module: str
-    attributes: tuple[str, ...] = ()
-
-
-class Rule(Struct, frozen=True, kw_only=True):
-    """Before `trigger` (dotted) is loaded, do `preloads` in their order."""
-
-    trigger: str
-    preloads: tuple[Preload, ...]
-
-
-def parse_rule(text: str) -> Rule:
-    """The rule that `text` writes as `TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]`; spaces around names do not count.
-
-    Only dotted ASCII identifiers pass, so that a rule can be embedded in generated code. Raises UsageError.
-    """
-    trigger, equals, modules = text.partition("=")
-    if not equals:
-        raise _bad(text, "it has no `=` between trigger and module")
-    trigger = _dotted(text, "trigger", trigger)
-    preloads = [_parse_preload(text, part) for part in modules.split(";")]
-    for preload in preloads:
-        if f"{preload.module}.".startswith(f"{trigger}."):
-            raise _bad(
-                text, f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it"
-            )
-    return merge((), (Rule(trigger=trigger, preloads=tuple(preloads)),))[0]
-
-
-def format_rule(rule: Rule) -> str:
-    """The text that `parse_rule` reads as `rule`."""
-    modules = (
-        f"{preload.module}:{','.join(preload.attributes)}".rstrip(":") for preload in rule.preloads
-    )
-    return f"{rule.trigger}={';'.join(modules)}"
-
-
-def merge(existing: Iterable[Rule], new: Iterable[Rule]) -> tuple[Rule, ...]:
-    """One rule per trigger, sorted by trigger; modules and attributes are united, each in the order first seen.
-
-    The order of modules is kept because it may be meant. Merging what is there already changes nothing.
-    """
-    united: dict[str, dict[str, dict[str, None]]] = {}
-    for rule in (*existing, *new):
-        modules = united.setdefault(rule.trigger, {})
-        for preload in rule.preloads:
-            modules.setdefault(preload.module, {}).update(dict.fromkeys(preload.attributes))
-    return tuple(
-        Rule(
-            trigger=trigger,
-            preloads=tuple(
-                Preload(module=module, attributes=tuple(names))
-                for module, names in united[trigger].items()
-            ),
-        )
-        for trigger in sorted(united)
-    )
-
-
-def _parse_preload(text: str, part: str) -> Preload:
-    module, colon, attributes = part.partition(":")
-    names = attributes.split(",") if colon else []
-    return Preload(
-        module=_dotted(text, "module", module),
-        attributes=tuple(_identifier(text, "attribute", name.strip()) for name in names),
-    )
-
-
-def _dotted(text: str, role: str, name: str) -> str:
-    for part in name.strip().split("."):
-        _identifier(text, role, part, whole=name.strip())
-    return name.strip()
-
-
-def _identifier(text: str, role: str, name: str, *, whole: str | None = None) -> str:
-    shown = name if whole is None else whole
-    if not shown:
-        raise _bad(text, f"the {role} is empty")
-    if not (name.isascii() and name.isidentifier()):
-        raise _bad(text, f"the {role} {shown!r} is not a Python name")
-    return name
-
-
-def _bad(text: str, reason: str) -> UsageError:
-    return UsageError(
-        f"preload rule {text!r}: {reason}", hint=f"write {FORM}, for example {EXAMPLE}"
-    )
+RULES: Final[tuple[Rule, ...]] = (
+    NOT_INSTALLED,
+    FAILS_NOW,
+    CRASHES,
+    HANGS,
+    NOT_REACHED,
+    BREAKS_START,
+    FOREIGN_FILE,
+    EDITED_FILE,
+    NOT_A_FILE,
+    NOT_ARMED,
+    START_COST,
+    RACE_LOST,
+    NOT_NEEDED,
+    UNPROVEN,
+    SPAWNED_CHILD,
+    FAILING_PRELOAD,
+    SHADOWED,
+    SITECUSTOMIZE_HEAVY,
+    SITECUSTOMIZE_OF_THE_JOB,
+)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads files: what of a shim lies in a site directory, and whose it is."""
+"""Reads a site directory: which files of a shim are in it, and who wrote them."""
 
+import shlex
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
@@ -8,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.bytecode import CACHE, is_compiled, is_cut_off
-from ci_doctor.preload.rules import Rule, parse_rule
+from ci_doctor.preload.preload_rule import PreloadRule, parse_rule
 from ci_doctor.preload.shim_files import (
     FILES,
     MANIFEST,
@@ -20,11 +22,11 @@ from ci_doctor.preload.shim_files import (
 
 
 class FileCondition(StrEnum):
-    """What lies where a file of the shim belongs."""
+    """What occupies the place of a file of the shim."""
 
     ABSENT = "absent"
     OURS = "ours"
-    EDITED = "edited"  # it says it is ours, but is not what the manifest says
+    EDITED = "edited"  # it names us as its owner, but differs from the manifest
     FOREIGN = "foreign"
     NOT_A_FILE = "not-a-file"  # a symbolic link, a directory
 
@@ -32,8 +34,8 @@ class FileCondition(StrEnum):
 class SiteState(Struct, frozen=True, kw_only=True):
     """The shim's part of a site directory, by file name; `contents` has the regular files only.
 
-    `compiled` is bytecode of ours, `cut_off` what killed processes left of their writes. `has_cache`: there is a
-    directory for bytecode; `shared_cache`: with something in it that is not ours, or empty.
+    `compiled` is bytecode of ours, `cut_off` the remainders of killed processes. `has_cache`: there is
+    a directory for bytecode; `shared_cache`: it holds files that are not ours, or nothing.
     """
 
     manifest: Manifest | None
@@ -45,57 +47,72 @@ class SiteState(Struct, frozen=True, kw_only=True):
     shared_cache: bool = False
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules that the manifest names; none where there is no manifest."""
-        return tuple(parse_rule(text) for text in self.manifest.rules) if self.manifest else ()
+    def rules(self) -> tuple[PreloadRule, ...]:
+        """The rules that the manifest names; none without a manifest."""
+        if self.manifest is None:
+            return ()
+        return tuple(parse_rule(text) for text in self.manifest.rules)
 
     @property
     def is_empty(self) -> bool:
-        """Nothing that could be ours is there."""
-        return not (self.compiled or self.cut_off) and set(self.conditions.values()) == {
-            FileCondition.ABSENT
-        }
+        """Nothing is there that could be ours."""
+        if self.compiled or self.cut_off:
+            return False
+        return set(self.conditions.values()) == {FileCondition.ABSENT}
+
+
+class _Cache(Struct, frozen=True, kw_only=True):
+    """The directory for bytecode."""
+
+    compiled: tuple[Path, ...] = ()
+    cut_off: tuple[Path, ...] = ()
+    exists: bool
+    is_shared: bool
 
 
 def read_site(site_dir: Path) -> SiteState:
-    """Read what lies where the files of a shim belong. Raises UsageError where a file cannot be read."""
-    paths = {name: site_dir / name for name in FILES}
-    contents = {name: _read(path) for name, path in paths.items() if _is_regular(path)}
+    """Read the places of the files of a shim. Raises UsageError if a file cannot be read."""
+    contents = {}
+    for name in FILES:
+        if _is_regular(site_dir / name):
+            contents[name] = _read(site_dir / name)
     manifest = decode_manifest(contents.get(MANIFEST, b""))
     conditions = {}
-    for name, path in paths.items():
-        if name in contents:
-            conditions[name] = _condition(name, contents[name], manifest)
-        else:
-            there = path.is_symlink() or path.exists()
-            conditions[name] = FileCondition.NOT_A_FILE if there else FileCondition.ABSENT
-    cache = site_dir / CACHE
-    cached = _entries(cache)
-    compiled = [path for path in cached if is_compiled(path.name) and _is_regular(path)]
-    cut_off_in_cache = [
-        path for path in cached if is_cut_off(path.name, in_cache=True) and _is_regular(path)
-    ]
-    cut_off = [
-        path
-        for path in _entries(site_dir)
-        if is_cut_off(path.name, in_cache=False) and _is_regular(path)
-    ]
+    for name in FILES:
+        conditions[name] = _condition(site_dir / name, contents.get(name), manifest)
+    cache = _read_cache(site_dir / CACHE)
+    cut_off = _files_of(site_dir, lambda name: is_cut_off(name, in_cache=False))
     return SiteState(
         manifest=manifest,
         contents=contents,
         conditions=conditions,
-        compiled=tuple(compiled),
-        cut_off=(*cut_off, *cut_off_in_cache),
-        has_cache=cache.is_dir() and not cache.is_symlink(),
-        shared_cache=cache.is_dir()
-        and (not cached or len(cached) > len(compiled) + len(cut_off_in_cache)),
+        compiled=cache.compiled,
+        cut_off=(*cut_off, *cache.cut_off),
+        has_cache=cache.exists,
+        shared_cache=cache.is_shared,
     )
 
 
+def _read_cache(directory: Path) -> _Cache:
+    # A link may lead to another environment's bytecode.
+    if not directory.is_dir() or directory.is_symlink():
+        return _Cache(exists=False, is_shared=directory.is_dir())
+    compiled = _files_of(directory, is_compiled)
+    cut_off = _files_of(directory, lambda name: is_cut_off(name, in_cache=True))
+    count = len(_entries(directory))
+    has_others = count > len(compiled) + len(cut_off)
+    return _Cache(
+        compiled=compiled, cut_off=cut_off, exists=True, is_shared=has_others or count == 0
+    )
+
+
+def _files_of(directory: Path, is_wanted: Callable[[str], bool]) -> tuple[Path, ...]:
+    """The regular files with such a name. By name first: a site directory has hundreds of entries."""
+    entries = [path for path in _entries(directory) if is_wanted(path.name)]
+    return tuple(path for path in entries if _is_regular(path))
+
+
 def _entries(directory: Path) -> list[Path]:
-    """What is in `directory` itself; none where it is a link, which may lead to another environment's bytecode."""
-    if directory.name == CACHE and directory.is_symlink():
-        return []
     try:
         return sorted(directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -111,13 +128,16 @@ def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _condition(name: str, content: bytes, manifest: Manifest | None) -> FileCondition:
-    if name == MANIFEST:
+def _condition(path: Path, content: bytes | None, manifest: Manifest | None) -> FileCondition:
+    if content is None:
+        occupied = path.is_symlink() or path.exists()
+        return FileCondition.NOT_A_FILE if occupied else FileCondition.ABSENT
+    if path.name == MANIFEST:
         return FileCondition.OURS if manifest else FileCondition.FOREIGN
     if OWNER_LINE.encode() not in content.splitlines()[:2]:
         return FileCondition.FOREIGN
-    known = manifest.sha256.get(name, ()) if manifest else ()
-    return FileCondition.OURS if digest(content) in known else FileCondition.EDITED
+    digests = manifest.sha256.get(path.name, ()) if manifest else ()
+    return FileCondition.OURS if digest(content) in digests else FileCondition.EDITED
 
 
 def _read(path: Path) -> bytes:
@@ -127,3 +147,8 @@ def _read(path: Path) -> bytes:
         raise UsageError(
             f"cannot read {path}: {error.strerror or error}", hint="run as the user who owns it"
         ) from error
+
+
+def move_away(path: Path) -> str:
+    """The remedy for a file that is not as we wrote it: ci-doctor does not touch it."""
+    return f"look at it, move it away (mv {shlex.quote(str(path))} /tmp/) and run this again"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: which files run at every start of an interpreter, and what each costs."""
+"""Acts on processes: which files run at every start of an interpreter, and the cost of each."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,14 +15,15 @@ from ci_doctor.preload.target import Target
 
 CUSTOMIZE = ("sitecustomize", "usercustomize")
 _PROBE = Path(__file__).parent / "stub" / "start_probe.py"
-_BEGIN, _END = "ci-doctor: begin ", "ci-doctor: end "
+_BEGIN = "ci-doctor: begin "
+_END = "ci-doctor: end "
 
 
-class Block(Struct, frozen=True, kw_only=True):
+class StartFileBlock(Struct, frozen=True, kw_only=True):
     """What one file did at a start.
 
-    `name` is the path of a `.pth` file, or one of CUSTOMIZE; `cost_us` is without what files did that it started in turn;
-    `imports` is everything that was imported, in the order in which it ended.
+    `name` is the path of a `.pth` file, or one of CUSTOMIZE. `cost_us` excludes the files that it
+    started in turn. `imports` is everything that was imported, in the order of the ends.
     """
 
     name: str
@@ -30,89 +31,113 @@ class Block(Struct, frozen=True, kw_only=True):
     imports: tuple[Imported, ...] = ()
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class InterpreterStart(Struct, frozen=True, kw_only=True):
     """One start.
 
-    `path` is sys.path when sitecustomize was looked for; `ran` has the file of each of CUSTOMIZE that was imported, or
-    None; `user_dir` is the user's site directory, which counts where `user_site`.
+    `path` is sys.path when sitecustomize was looked for; `ran` has the file of each of CUSTOMIZE that
+    was imported, or None; `user_dir` is the user's site directory, which is read if `user_site`.
     """
 
     path: tuple[str, ...]
     ran: dict[str, str | None]
     user_site: bool
     user_dir: str | None
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[StartFileBlock, ...] = ()
+
+    @property
+    def cost_us(self) -> int:
+        """Microseconds of all files together."""
+        return sum(block.cost_us for block in self.blocks)
 
 
-def watch_start(target: Target, *, pythonpath: str | None = None, starts: int = 3) -> Start:
-    """An ordinary start of `target`, the quickest of `starts` starts; one more comes first and is not counted.
+def watch_start(
+    target: Target, *, pythonpath: str | None = None, starts: int = 3
+) -> InterpreterStart:
+    """An ordinary start of `target`, the quickest of `starts` starts.
 
-    The quickest, so that a busy machine does not add to what files cost. `pythonpath` is what the job has in PYTHONPATH;
-    without it the start is as it would be without that variable. Raises InfraError where the interpreter does not tell.
+    `pythonpath` is the job's PYTHONPATH; None starts without that variable. Raises InfraError if the
+    interpreter does not report its start.
     """
-    environment = clean_environment(os.environ) | ({"PYTHONPATH": pythonpath} if pythonpath else {})
-    seen = [_watch_once(target, environment) for _ in range(starts + 1)][1:]
-    return min(seen, key=lambda start: sum(block.cost_us for block in start.blocks))
+    environment = clean_environment(os.environ)
+    if pythonpath:
+        environment["PYTHONPATH"] = pythonpath
+    # The first start, which reads the files from disk, does not count. The quickest of the others: a
+    # busy machine must not add to the cost of files.
+    watched = [_watch_once(target, environment) for _ in range(starts + 1)][1:]
+    return min(watched, key=lambda start: start.cost_us)
 
 
-def read_blocks(text: str) -> tuple[Block, ...]:
-    """The blocks in what the probe wrote to stderr, in the order in which they began; one per file. Pure.
+class _OpenFile:
+    """A file that runs, and the microseconds of the files that it has started."""
 
-    The import lines of a virtual environment's `.pth` files run twice (python/cpython#75723): both count.
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inner_us = 0
+
+
+def read_blocks(text: str) -> tuple[StartFileBlock, ...]:
+    """The blocks in what the probe wrote to stderr, in the order of their beginnings, one per file.
+
+    The import lines of a virtual environment's `.pth` files run twice (python/cpython#75723): both
+    count.
     """
     costs: dict[str, int] = {}
     imports: dict[str, list[Imported]] = {}
-    within: list[
-        tuple[str, int]
-    ] = []  # the file, and the microseconds of the files that it started
+    running: list[_OpenFile] = []
     for line in text.splitlines():
         if line.startswith(_BEGIN):
             name = line.removeprefix(_BEGIN)
-            within.append((name, 0))
+            running.append(_OpenFile(name))
             costs.setdefault(name, 0)
-        elif line.startswith(_END) and within:
-            name, inner = within.pop()
-            spent = int(line.rpartition(" ")[2])
-            costs[name] += spent - inner
-            if within:
-                within[-1] = (within[-1][0], within[-1][1] + spent)
-        elif within:
-            imports.setdefault(within[-1][0], []).extend(read_importtime(line))
+        elif line.startswith(_END) and running:
+            file = running.pop()
+            spent_us = int(line.rpartition(" ")[2])
+            costs[file.name] += spent_us - file.inner_us
+            if running:
+                running[-1].inner_us += spent_us
+        elif running:
+            imports.setdefault(running[-1].name, []).extend(read_importtime(line))
     return tuple(
-        Block(name=name, cost_us=cost, imports=tuple(imports.get(name, ())))
+        StartFileBlock(name=name, cost_us=cost, imports=tuple(imports.get(name, ())))
         for name, cost in costs.items()
     )
 
 
 def candidates(name: str, path: Sequence[str]) -> tuple[str, ...]:
-    """The files that `import NAME` would take from the entries of `path`, in that order; only the first of them runs."""
-    found: dict[str, str] = {}
+    """The files that `import NAME` would use from the entries of `path`; only the first of them runs."""
+    # sys.path may name one directory twice, through a link.
+    files: dict[str, str] = {}
     for entry in path:
-        directory = Path(entry)
-        there = (
-            directory / name / "__init__.py", *sorted(directory.glob(f"{name}.*.so")), directory / f"{name}.py",
-            directory / f"{name}.pyc",
-        )  # fmt: skip
-        first = next((file for file in there if file.is_file()), None)
-        if first is not None:
-            found.setdefault(os.path.realpath(first), str(first))
-    return tuple(found.values())
+        file = _module_file(name, Path(entry))
+        if file is not None:
+            files.setdefault(os.path.realpath(file), str(file))
+    return tuple(files.values())
 
 
-def _watch_once(target: Target, environment: dict[str, str]) -> Start:
+def _module_file(name: str, directory: Path) -> Path | None:
+    """The file of the module `name` in `directory`, in the import system's order."""
+    extensions = sorted(directory.glob(f"{name}.*.so"))
+    package = directory / name / "__init__.py"
+    for file in (package, *extensions, directory / f"{name}.py", directory / f"{name}.pyc"):
+        if file.is_file():
+            return file
+    return None
+
+
+def _watch_once(target: Target, environment: Mapping[str, str]) -> InterpreterStart:
     options = ("-S", "-X", "importtime", str(_PROBE))
-    environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
-    answer = ask(target.python, *options, timeout_s=START_TIMEOUT_S, environment=environment)
+    without_bytecode = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    answer = ask(target.python, *options, timeout_s=START_TIMEOUT_S, environment=without_bytecode)
     if answer.exit_code is None:
         raise InfraError(
             f"{target.python} did not start within {START_TIMEOUT_S:.0f} s",
             hint="look at its `.pth` files",
         )
     try:
-        start = msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=Start)
+        start = msgspec.json.decode(answer.last_line, type=InterpreterStart)
     except (msgspec.DecodeError, IndexError):
         raise InfraError(
-            f"{target.python} did not tell what it starts: {answer.last_error_line}",
+            f"{target.python} did not report what it starts: {answer.last_error_line}",
             hint=f"run `{target.python} -S -X importtime {_PROBE}`",
         ) from None
     return msgspec.structs.replace(start, blocks=read_blocks(answer.stderr))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: imports a rule's modules in a child of the target interpreter, before any start of it will do so."""
+"""Acts on processes: imports a rule's modules in a child of the target, before any program does."""
 
 import os
 import signal
@@ -9,16 +9,18 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.rule import Rule
+from ci_doctor.preload import rules as finding_rules
 from ci_doctor.preload.interpreter import Answer, ask, clean_environment
-from ci_doctor.preload.rules import Preload, Rule, merge
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, merge
 from ci_doctor.preload.target import Target
 
 # Cold imports of torch from a network file system take tens of seconds.
 TRIAL_TIMEOUT_S = 180.0
 EXCERPT_LINES = 40
 
-# Says {"found": bool, "error": str | null} on the last line of stdout; what the module prints goes to stderr.
-# os._exit: threads that the module started must not hold up the answer.
+# Prints {"found": bool, "error": str | null} as the last line of stdout; what the module prints goes
+# to stderr. os._exit: threads that the module started must not delay the answer.
 _TRIAL = """
 import json, os, sys, traceback
 from importlib.util import find_spec
@@ -52,31 +54,40 @@ os._exit(0)
 """
 
 
-class _Outcome(Struct, frozen=True, kw_only=True):
+class _TrialResult(Struct, frozen=True, kw_only=True):
     found: bool
     error: str | None
 
 
 def try_preloads(
-    target: Target, rules: Sequence[Rule], *, timeout_s: float = TRIAL_TIMEOUT_S
+    target: Target, rules: Sequence[PreloadRule], *, timeout_s: float = TRIAL_TIMEOUT_S
 ) -> tuple[Finding, ...]:
     """What importing the modules of `rules` does to the target, each in a fresh child with a time limit.
 
-    An error where a preload would end or hang every process that imports the trigger; a warning where it raises, which
-    the shim survives; a note where the package is not installed yet. Nothing where all is well.
+    An error if a preload would end or hang every process that imports the trigger; a warning if it
+    raises, which the shim survives; a note if the package is not installed yet. Nothing if all is well.
     """
     armed = merge((), rules)
-    alone = {preload.module: preload for rule in armed for preload in rule.preloads}
-    findings = [_try(target, (preload,), timeout_s) for preload in alone.values()]
-    if not any(finding and finding.severity is Severity.ERROR for finding in findings):
-        # What each survives alone, they may not survive together: one process gets all of a rule.
-        together = (
-            _try(target, rule.preloads, timeout_s) for rule in armed if len(rule.preloads) > 1
-        )
-        findings += [
-            finding for finding in together if finding and finding.severity is Severity.ERROR
-        ]
-    return tuple(finding for finding in findings if finding)
+    alone: dict[str, Preload] = {}
+    for rule in armed:
+        for preload in rule.preloads:
+            alone[preload.module] = preload
+    findings = _try_each(target, [(preload,) for preload in alone.values()], timeout_s)
+    if not any(finding.severity is Severity.ERROR for finding in findings):
+        # What a process survives alone, it may not survive together: one process gets all of a rule.
+        together = [rule.preloads for rule in armed if len(rule.preloads) > 1]
+        for finding in _try_each(target, together, timeout_s):
+            # A warning or note was made above already, for the module itself.
+            if finding.severity is Severity.ERROR:
+                findings.append(finding)
+    return tuple(findings)
+
+
+def _try_each(
+    target: Target, groups: Sequence[Sequence[Preload]], timeout_s: float
+) -> list[Finding]:
+    findings = [_try(target, preloads, timeout_s) for preloads in groups]
+    return [finding for finding in findings if finding is not None]
 
 
 def _try(target: Target, preloads: Sequence[Preload], timeout_s: float) -> Finding | None:
@@ -95,42 +106,31 @@ def _try(target: Target, preloads: Sequence[Preload], timeout_s: float) -> Findi
 def judge(
     target: Target, preloads: Sequence[Preload], answer: Answer, timeout_s: float
 ) -> Finding | None:
-    """The finding about the trial of `preloads`, one after the other, that gave `answer`; None where it went well."""
-    module, python = ", ".join(preload.module for preload in preloads), target.python
+    """The finding about the trial of `preloads` in one process; None if it went well."""
+    module = ", ".join(preload.module for preload in preloads)
+    python = target.python
     see = f"see it with `{python} -X faulthandler -c 'import {module}'`"
+    leave_out = f"{see}; then leave {module} out of the preload rules"
     if answer.exit_code is None:
-        summary = (
-            f"importing {module} with {python} took longer than {timeout_s:.0f} s and was stopped"
-        )
-        return _finding(
-            "hangs",
-            Severity.ERROR,
-            summary,
-            answer,
-            f"{see}; then leave {module} out of the preload rules",
-        )
-    outcome = _outcome(answer)
-    if outcome is None:
+        limit = f"{timeout_s:.0f} s"
+        summary = f"importing {module} with {python} took longer than {limit} and was stopped"
+        return _finding(finding_rules.HANGS, summary, answer, leave_out)
+    result = _result(answer)
+    if result is None:
         summary = f"importing {module} ends {python}: {_how_it_ended(answer.exit_code)}"
-        return _finding(
-            "crashes",
-            Severity.ERROR,
-            summary,
-            answer,
-            f"{see}; then leave {module} out of the preload rules",
-        )
-    if not outcome.found:
+        return _finding(finding_rules.CRASHES, summary, answer, leave_out)
+    if not result.found:
         summary = f"{module} is not installed for {python} yet; the shim works as soon as it is"
-        return Finding(rule="preload/not-installed", severity=Severity.NOTE, summary=summary)
-    if outcome.error:
-        summary = f"importing {module} with {python} fails now: {outcome.error}"
-        return _finding("fails-now", Severity.WARNING, summary, answer, see)
+        return finding_rules.NOT_INSTALLED.finding(summary)
+    if result.error:
+        summary = f"importing {module} with {python} fails now: {result.error}"
+        return _finding(finding_rules.FAILS_NOW, summary, answer, see)
     return None
 
 
-def _outcome(answer: Answer) -> _Outcome | None:
+def _result(answer: Answer) -> _TrialResult | None:
     try:
-        return msgspec.json.decode(answer.stdout.strip().splitlines()[-1], type=_Outcome)
+        return msgspec.json.decode(answer.last_line, type=_TrialResult)
     except (msgspec.DecodeError, IndexError):
         return None
 
@@ -144,9 +144,7 @@ def _how_it_ended(exit_code: int) -> str:
         return f"signal {-exit_code}"
 
 
-def _finding(what: str, severity: Severity, summary: str, answer: Answer, remedy: str) -> Finding:
+def _finding(rule: Rule, summary: str, answer: Answer, remedy: str) -> Finding:
     excerpt = "\n".join(answer.stderr.strip().splitlines()[-EXCERPT_LINES:])
     evidence = (Evidence(excerpt=excerpt),) if excerpt else ()
-    return Finding(
-        rule=f"preload/{what}", severity=severity, summary=summary, evidence=evidence, remedy=remedy
-    )
+    return rule.finding(summary, evidence=evidence, remedy=remedy)

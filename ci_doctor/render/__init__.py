@@ -1,45 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report -> str. Pure and deterministic: the same report gives the same bytes."""
+"""Report -> str. Pure and deterministic: the same report gives the same bytes.
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, assert_never
+A renderer is a module with `render(report) -> str` and a row in `RENDERERS`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ci_doctor.model.report import Report
 
 
-class Format(StrEnum):
-    """The forms that a report can be read in."""
+class Renderer(NamedTuple):
+    """A form that a report can be read in.
 
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    JUNIT = "junit"
-    HTML = "html"
+    `file` is its name in a report's directory; None if it is only printed. `needs` names the fact
+    without which there is nothing to show in this form; None if it shows any report. `single`: a
+    document that holds one report, so that several cannot be printed one after another. `module`
+    is imported when it is used: a page costs the import of jinja2.
+    """
+
+    name: str
+    module: str
+    file: str | None = None
+    needs: str | None = None
+    single: bool = False
+
+    def render(self, report: "Report") -> str:
+        """`report` in this form, with the renderer's own defaults; ends with a newline."""
+        text: str = import_module(self.module).render(report)
+        return text
+
+    def is_for(self, report: "Report") -> bool:
+        """Whether `report` has what this form is there to show."""
+        return self.needs is None or bool(report.facts.get(self.needs))
 
 
-def render(report: "Report", form: Format) -> str:
-    """`report` in `form`, with that renderer's own defaults. Only the renderer asked for is imported."""
-    match form:
-        case Format.TEXT:
-            from ci_doctor.render import text
+REPORT_FILE = "report.json"  # what the other forms are made from again
+# In the order in which the files are written: after a failure half-way the first ones are there.
+RENDERERS = (
+    Renderer("text", "ci_doctor.render.text"),
+    Renderer("json", "ci_doctor.render.json", file=REPORT_FILE),
+    Renderer("markdown", "ci_doctor.render.markdown", file="report.md"),
+    Renderer("junit", "ci_doctor.render.junit", file="junit.xml"),
+    Renderer("html", "ci_doctor.render.html", file="report.html", needs="matrix", single=True),
+)
 
-            return text.render(report)
-        case Format.JSON:
-            from ci_doctor.render import json
 
-            return json.render(report)
-        case Format.MARKDOWN:
-            from ci_doctor.render import markdown
+def renderer(name: str) -> Renderer:
+    """The renderer called `name`. Raises KeyError."""
+    return {each.name: each for each in RENDERERS}[name]
 
-            return markdown.render(report)
-        case Format.JUNIT:
-            from ci_doctor.render import junit
 
-            return junit.render(report)
-        case Format.HTML:
-            from ci_doctor.render import html
-
-            return html.render(report)
-        case _ as never:
-            assert_never(never)
+def report_files() -> tuple[str, ...]:
+    """The names of all files that renderers write into a report's directory."""
+    return tuple(each.file for each in RENDERERS if each.file is not None)

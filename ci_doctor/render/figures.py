@@ -1,31 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures and places in words, the same in every rendering for people. Pure."""
+"""Pure. The one place that formats figures and places for people."""
 
+import re
+from pathlib import PurePosixPath
 from typing import assert_never
 
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.table import Cell, Unit
 
+UNKNOWN = "–"
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_+=,-][A-Za-z0-9_+=,./-]*")
+# Below these, rounding would give the next unit: "1000 ms", "60.0 s", "1000 kB".
+_MOST_MS = 0.0995
+_MOST_S = 59.95
+_MOST_KB = 999_500
+_LEAST_MS = 0.0005
+_MOST_WHOLE = 1e15  # a double holds no whole numbers one by one far above this
+
 
 def duration(seconds: float) -> str:
     """Seconds as `40 ms`, `0.8 s`, `7.3 s`, `3 min 12 s`, `1 h 02 min`."""
-    if 0 < seconds < 0.0995:
-        return f"{seconds * 1000:.0f} ms" if seconds >= 0.0005 else "< 1 ms"
-    if seconds < 59.95:
+    if 0 < seconds < _LEAST_MS:
+        return "< 1 ms"
+    if 0 < seconds < _MOST_MS:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < _MOST_S:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def size(count: int) -> str:
-    """Bytes in SI units: `812 B`, `340 kB`, `1.2 MB`."""
+    """Bytes in SI units: `812 B`, `340 kB`, `1.2 MB`, `3.2 GB`."""
     if count < 1000:
         return f"{count} B"
-    if count < 999_500:
+    if count < _MOST_KB:
         return f"{count / 1000:.0f} kB"
-    return f"{count / 1_000_000:.1f} MB"
+    if count < 999_950_000:
+        return f"{count / 1_000_000:.1f} MB"
+    return f"{count / 1_000_000_000:.1f} GB"
 
 
 def percent(share: float) -> str:
@@ -33,16 +48,25 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def number(value: float) -> str:
-    """A plain number: six significant digits at most, no exponent for whole numbers."""
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
+def probability(value: float) -> str:
+    """`0.0286`: three digits of it."""
+    return f"{value:.3g}"
+
+
+def number(value: float | None) -> str:
+    """A plain number: a whole one in full, another with six digits; `–` for an unknown one."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, int) or (value.is_integer() and abs(value) < _MOST_WHOLE):
+        return str(int(value))
+    return f"{value:.6g}"
 
 
 def figure(cell: Cell) -> str:
-    """The value of a table's cell in words, by its unit; a dash for an unknown one."""
+    """The value of a table's cell in words, by its unit; `–` for an unknown one."""
     match cell.value:
         case None:
-            return "–"
+            return UNKNOWN
         case bool():
             return "yes" if cell.value else "no"
         case str():
@@ -71,7 +95,7 @@ def amount(count: int, noun: str) -> str:
 
 
 def place(evidence: Evidence) -> str | None:
-    """`file`, `file:12` or `file:12-14`; None for a figure that lies in no file."""
+    """`file`, `file:12` or `file:12-14`; None for a figure without a file."""
     if evidence.file is None:
         return None
     if evidence.line is None:
@@ -79,6 +103,14 @@ def place(evidence: Evidence) -> str | None:
     if evidence.end_line is None or evidence.end_line <= evidence.line:
         return f"{evidence.file}:{evidence.line}"
     return f"{evidence.file}:{evidence.line}-{evidence.end_line}"
+
+
+def is_plain_path(path: str) -> bool:
+    """True for a path inside a report's directory that needs no escapes in a URL."""
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or ".." in parts.parts:
+        return False
+    return _PLAIN_PATH.fullmatch(path) is not None
 
 
 def is_sentence(remedy: str) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of schema ci-doctor/report/1, read as those of today. Pure."""
+"""Pure. Reports of schema ci-doctor/report/1, read as those of today."""
 
 from typing import Any
 
@@ -9,17 +9,19 @@ FIRST_SCHEMA = "ci-doctor/report/1"
 
 
 def from_first(raw: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of a report of the first schema in the form of today's; values of a wrong type stay as they are.
+    """The JSON of a report of the first schema, in the form of today's.
 
-    Its sections become tables of lines. It headed a `pass` beside an error as FAILED and ended with 1: that is `failed`
-    today. It called a dry run an error with exit code 0: nothing was judged.
+    Values of a wrong type stay as they are: the reader of today's form reports them.
     """
     report = {**raw, "schema": SCHEMA}
+    # Sections were lines of text.
     sections = report.pop("sections", [])
     if isinstance(sections, list):
         report["tables"] = [_table(section) for section in sections]
+    # A `pass` beside an error had the headline FAILED and exit code 1: that is `failed` today.
     if raw.get("verdict") in {"pass", "flaky"} and _has_error(raw.get("findings")):
         report["verdict"] = "failed"
+    # A dry run was an error with exit code 0: nothing was judged.
     if raw.get("verdict") is None and raw.get("exit_code") == 0:
         report["error"] = None
     return report

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands first in every rendering: one word, one symbol, one tone."""
+"""Pure. What stands first in every form: one word, one symbol, one tone."""
 
 from enum import StrEnum
 from typing import NamedTuple, assert_never
@@ -10,7 +10,7 @@ from ci_doctor.model.verdict import Verdict
 
 
 class Tone(StrEnum):
-    """How loud a report is, in the words of `buildkite-agent annotate --style`."""
+    """How urgent a report is, in the words of `buildkite-agent annotate --style`."""
 
     SUCCESS = "success"
     INFO = "info"
@@ -43,11 +43,13 @@ def headline(report: Report) -> Headline | None:
     """The first words of `report`; None if nothing was judged and nothing went wrong."""
     if report.verdict is not None:
         return _HEADLINES[report.verdict]
-    return _ERROR if report.error is not None else None
+    if report.error is not None:
+        return _ERROR
+    return None
 
 
 def tone(report: Report) -> Tone:
-    """How loud `report` is."""
+    """How urgent `report` is."""
     head = headline(report)
     return Tone.INFO if head is None else head.tone
 

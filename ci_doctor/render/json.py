@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report <-> JSON: the form that programs read (docs/report.md, report.schema.json)."""
+"""Pure. Report <-> JSON, the form that programs read (docs/report.md, report.schema.json)."""
 
 import msgspec
 
@@ -12,7 +12,10 @@ _HINT = "give the report.json that a ci-doctor command wrote"
 
 
 def render(report: Report) -> str:
-    """`report` as indented JSON: fields in the order of the schema, the keys of `facts` sorted, a newline at the end."""
+    """`report` as indented JSON, with a newline at the end.
+
+    Fields are in the order of the schema, the keys of `facts` sorted.
+    """
     try:
         encoded = msgspec.json.encode(report, order="deterministic")
     except UnicodeEncodeError:  # a path or a log line that was not UTF-8
@@ -21,25 +24,31 @@ def render(report: Report) -> str:
 
 
 def parse(text: str | bytes) -> Report:
-    """The report that `render` wrote as `text`; fields that this version does not know are left out.
+    """The report that `render` wrote as `text`; fields unknown to this version are left out.
 
-    Raises UsageError where it is not JSON, not a report, or a report in a form that this version does not read.
+    Raises UsageError if it is not JSON, not a report, or a report in a form that this version does
+    not read.
     """
     try:
         raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise UsageError(f"the report is not JSON: {error}", hint=_HINT) from error
-    schema = raw.get("schema") if isinstance(raw, dict) else None
+    schema = None
+    if isinstance(raw, dict):
+        schema = raw.get("schema")
     if not isinstance(schema, str):
         raise UsageError(
-            f"this JSON is not a report: it has no `schema` that says {SCHEMA!r}", hint=_HINT
+            f"this JSON is not a report: it has no `schema` such as {SCHEMA!r}", hint=_HINT
         )
     if schema not in {SCHEMA, FIRST_SCHEMA}:
         raise UsageError(
-            f"the report's schema is {schema!r}; this ci-doctor reads {SCHEMA!r} and {FIRST_SCHEMA!r}",
+            f"the report's schema is {schema!r}; "
+            f"this ci-doctor reads {SCHEMA!r} and {FIRST_SCHEMA!r}",
             hint="use the version of ci-doctor that wrote it (`tool_version` names it)",
         )
+    if schema == FIRST_SCHEMA:
+        raw = from_first(raw)
     try:
-        return msgspec.convert(from_first(raw) if schema == FIRST_SCHEMA else raw, Report)
+        return msgspec.convert(raw, Report)
     except msgspec.ValidationError as error:
         raise UsageError(f"the report does not fit its schema: {error}", hint=_HINT) from error

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report -> JUnit XML, in the dialect that Buildkite Test Engine, bktec and the junit-annotate plugin all read.
+"""Pure. Report -> JUnit XML, in the dialect that Buildkite Test Engine, bktec and others all read.
 
-`testsuites` at the root, one `testsuite`, no nesting, one `failure`, `error` or `skipped` child at most.
+`testsuites` at the root, one `testsuite`, no nesting, one `failure`, `error` or `skipped` child at
+most.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple, assert_never
 from xml.etree import ElementTree as ET
 
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Case, CaseOutcome
+from ci_doctor.model.outcome import Case, CaseOutcome, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.figures import amount, place
@@ -19,9 +22,12 @@ from ci_doctor.render.table_layout import table_lines
 _TEXT_WIDTH = 100
 MOST_RESULTS = 5000  # of one upload: https://buildkite.com/docs/test-engine/importing-junit-xml
 _DETAIL_CHARACTERS = 20_000
+_FAILURES = frozenset({CaseOutcome.FAILED, CaseOutcome.ERROR})
 
 
 class _Result(NamedTuple):
+    """One test case; `kind` is the type of a failure, `note` its `system-out`."""
+
     classname: str
     name: str
     outcome: CaseOutcome
@@ -37,44 +43,47 @@ class _Result(NamedTuple):
 def render(report: Report) -> str:
     """`report` as one JUnit file of at most 5000 results, with true counts.
 
-    The first test case is the verdict, so that the file is all green only where the command succeeds; then the report's cases,
-    then each finding of severity error. Where there are too many, failures are kept first and the verdict's
-    `system-out` says what was left out.
+    The first test case is the verdict, so that the file is all green only if the command succeeds;
+    then the report's cases, then each finding of severity error. If there are too many, failures
+    are kept first and the verdict's `system-out` counts what was left out.
     """
     report = cleaned(report)
-    results = [_case(case) for case in report.cases] + _findings(report)
+    results = [_case(case) for case in report.cases]
+    results += _findings(report)
     kept = _kept(results, MOST_RESULTS - 1)
-    verdict = _verdict(report)
-    if len(kept) < len(results):
-        left_out = f"left out {amount(len(results) - len(kept), 'result')} of {len(results)}; see report.json"
-        verdict = verdict._replace(note="\n".join(filter(None, [verdict.note, left_out])))
+    notes = []
+    if report.verdict is Verdict.FLAKY and not report.exit_code:
+        notes.append(f"flaky: {report.summary}")
+    missing = len(results) - len(kept)
+    if missing:
+        notes.append(f"left out {amount(missing, 'result')} of {len(results)}; see report.json")
+    verdict = _verdict(report, "\n".join(notes))
     root = ET.Element("testsuites")
     root.append(_suite(report, [verdict, *kept]))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _verdict(report: Report) -> _Result:
-    outcome = _outcome(report)
+def _verdict(report: Report, note: str) -> _Result:
     head = headline(report)
-    word = head.word if head is not None else "NOTHING JUDGED"
+    word = "NOTHING JUDGED" if head is None else head.word
+    sentence = report.summary if report.error is None else report.error.message
+    # Readers add up the times of the test cases: the sum is the command's own time.
     measured = sum(case.duration_s or 0.0 for case in report.cases)
     return _Result(
         classname=_classname(report),
         name="verdict",
-        outcome=outcome,
+        outcome=_outcome(report),
         duration_s=max(0.0, report.duration_s - measured),
-        message=f"{word}: {report.error.message if report.error else report.summary}",
+        message=f"{word}: {sentence}",
         kind=word.lower(),
-        detail=_explanation(report),
-        note=f"flaky: {report.summary}"
-        if outcome is CaseOutcome.PASSED and report.verdict is Verdict.FLAKY
-        else "",
+        detail="\n".join(_explanation(report)),
+        note=note,
     )
 
 
 def _outcome(report: Report) -> CaseOutcome:
-    """How the verdict's own test case ends; `flaky` fails where the command does (--fail-on-flaky)."""
+    """How the verdict's own test case ends; `flaky` fails if the command does (--fail-on-flaky)."""
     match report.verdict:
         case Verdict.PASS | Verdict.FLAKY:
             return CaseOutcome.FAILED if report.exit_code else CaseOutcome.PASSED
@@ -88,21 +97,25 @@ def _outcome(report: Report) -> CaseOutcome:
             assert_never(never)
 
 
-def _explanation(report: Report) -> str:
-    lines = []
-    if report.error:
-        lines += [
-            report.error.message,
-            f"hint: {report.error.hint}" if report.error.hint else "",
-            report.error.detail or "",
-        ]
-    if not report.error or report.summary != report.error.message:
-        lines.append(report.summary)
+def _explanation(report: Report) -> Iterator[str]:
+    error = report.error
+    if error is not None:
+        yield from _error(error)
+    if report.summary and (error is None or report.summary != error.message):
+        yield report.summary
     for table in report.tables:
-        lines += [f"\n{table.title}", *table_lines(table, _TEXT_WIDTH)]
+        yield f"\n{table.title}"
+        yield from table_lines(table, _TEXT_WIDTH)
     if report.reproduce:
-        lines.append(f"\nreproduce: {report.reproduce}")
-    return "\n".join(filter(None, lines))
+        yield f"\nreproduce: {report.reproduce}"
+
+
+def _error(error: Failure) -> Iterator[str]:
+    yield error.message
+    if error.hint:
+        yield f"hint: {error.hint}"
+    if error.detail:
+        yield error.detail
 
 
 def _case(case: Case) -> _Result:
@@ -118,23 +131,32 @@ def _case(case: Case) -> _Result:
 
 
 def _findings(report: Report) -> list[_Result]:
-    """One failed result for each error; the second and later of one rule are numbered, so that each has its own name."""
-    seen: dict[str, int] = {}
+    """One failed result for each error.
+
+    The second and later of one rule are numbered: readers match test cases by their names.
+    """
+    counts: Counter[str] = Counter()
     results = []
     for finding in errors(report):
-        seen[finding.rule] = seen.get(finding.rule, 0) + 1
-        number = f" ({seen[finding.rule]})" if seen[finding.rule] > 1 else ""
-        results.append(_finding(finding, _classname(report), f"finding {finding.rule}{number}"))
+        counts[finding.rule] += 1
+        name = f"finding {finding.rule}"
+        if counts[finding.rule] > 1:
+            name += f" ({counts[finding.rule]})"
+        results.append(_finding(finding, _classname(report), name))
     return results
 
 
 def _finding(finding: Finding, classname: str, name: str) -> _Result:
-    source = next((evidence for evidence in finding.evidence if evidence.file), None)
-    lines = [finding.summary]
+    file = None
+    line = None
+    paragraphs = [finding.summary]
     for evidence in finding.evidence:
-        lines += ["", *filter(None, [place(evidence), evidence.excerpt])]
+        if evidence.file and file is None:
+            file = evidence.file
+            line = evidence.line
+        paragraphs.append("\n".join(filter(None, [place(evidence), evidence.excerpt])))
     if finding.remedy:
-        lines += ["", f"try: {finding.remedy}"]
+        paragraphs.append(f"try: {finding.remedy}")
     return _Result(
         classname=classname,
         name=name,
@@ -142,9 +164,9 @@ def _finding(finding: Finding, classname: str, name: str) -> _Result:
         duration_s=0.0,
         message=finding.summary,
         kind=finding.rule,
-        detail="\n".join(lines),
-        file=source.file if source else None,
-        line=source.line if source else None,
+        detail="\n\n".join(paragraphs),
+        file=file,
+        line=line,
     )
 
 
@@ -153,12 +175,15 @@ def _classname(report: Report) -> str:
 
 
 def _kept(results: list[_Result], most: int) -> list[_Result]:
-    """At most `most` of `results`, in their order: the failed ones before the others, the earlier before the later."""
-    failed = {CaseOutcome.FAILED, CaseOutcome.ERROR}
-    ranked = sorted(
-        range(len(results)), key=lambda index: (results[index].outcome not in failed, index)
-    )
-    return [results[index] for index in sorted(ranked[:most])]
+    """At most `most` of `results`, in their order; failures are kept first, then the earlier ones."""
+    room = most
+    kept = set()
+    for is_failure in (True, False):
+        for index, result in enumerate(results):
+            if room and (result.outcome in _FAILURES) is is_failure:
+                kept.add(index)
+                room -= 1
+    return [result for index, result in enumerate(results) if index in kept]
 
 
 def _suite(report: Report, results: list[_Result]) -> ET.Element:
@@ -191,9 +216,8 @@ def _testcase(result: _Result) -> ET.Element:
     element = ET.Element("testcase", attributes)
     tag = _tag(result.outcome)
     if tag:
-        child = ET.SubElement(
-            element, tag, message=one_line(result.message), type=one_line(result.kind)
-        )
+        about = {"message": one_line(result.message), "type": one_line(result.kind)}
+        child = ET.SubElement(element, tag, about)
         child.text = _shortened(result.detail or result.message)
     if result.note:
         ET.SubElement(element, "system-out").text = result.note
@@ -217,4 +241,5 @@ def _tag(outcome: CaseOutcome) -> str | None:
 def _shortened(text: str) -> str:
     if len(text) <= _DETAIL_CHARACTERS:
         return text
-    return f"{text[:_DETAIL_CHARACTERS]}\n… {amount(len(text) - _DETAIL_CHARACTERS, 'character')} more in report.json"
+    missing = amount(len(text) - _DETAIL_CHARACTERS, "character")
+    return f"{text[:_DETAIL_CHARACTERS]}\n… {missing} more in report.json"

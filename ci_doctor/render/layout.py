@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of a fixed width for a terminal, measured in cells: a wide character takes two."""
+"""Pure. Lines of a fixed width for a terminal, measured in cells: a wide character takes two."""
 
 import re
 from collections.abc import Iterator
@@ -13,37 +13,45 @@ _WORDS = re.compile(r"(?:`[^`\n]*`|[^\s`]|`)+")
 def wrap(
     text: str, width: int, *, first: str = "", rest: str = "", breakable: bool = False
 ) -> list[str]:
-    r"""`text` as lines of at most `width` cells, broken between words; `first` and `rest` stand before them.
+    r"""`text` as lines of at most `width` cells, broken between words.
 
-    Each `\n` begins a line anew. Spaces inside a line stay, so that columns which fit keep their form. A word wider
-    than a line stands out of it whole, unless `breakable`.
+    `first` stands before the first line and `rest` before the others. Each `\n` begins a line
+    anew. Spaces inside a line stay, so that columns which fit keep their form. A word wider than a
+    line stays whole, unless `breakable`.
     """
+    limit = width - cell_len(rest) if breakable else None
     lines: list[str] = []
     for paragraph in text.split("\n"):
-        prefix = rest if lines else first
-        line, empty, end = prefix, True, 0
-        for start, word in _pieces(paragraph, width - cell_len(rest) if breakable else None):
+        line = rest if lines else first
+        has_words = False
+        end = 0
+        for start, word in _words(paragraph, limit):
             gap = paragraph[end:start]
-            if not empty and cell_len(line + gap + word) > width:
+            if has_words and cell_len(line + gap + word) > width:
                 lines.append(line.rstrip())
-                line, gap = rest, ""
-            line, empty, end = line + gap + word, False, start + len(word)
+                line = rest
+                gap = ""
+            line += gap + word
+            has_words = True
+            end = start + len(word)
         lines.append(line.rstrip())
     return lines
 
 
-def _pieces(paragraph: str, limit: int | None) -> Iterator[tuple[int, str]]:
-    """Words with where they start; with a `limit`, none is wider than that many cells."""
+def _words(paragraph: str, limit: int | None) -> Iterator[tuple[int, str]]:
+    """Words and their positions; with a `limit`, none is wider than that many cells."""
     for match in _WORDS.finditer(paragraph):
-        start, word = match.start(), match.group()
+        start = match.start()
+        word = match.group()
         while limit and cell_len(word) > limit:
-            cut = _fitting(word, limit)
+            cut = _count_fitting(word, limit)
             yield start, word[:cut]
-            start, word = start + cut, word[cut:]
+            start += cut
+            word = word[cut:]
         yield start, word
 
 
-def _fitting(word: str, limit: int) -> int:
+def _count_fitting(word: str, limit: int) -> int:
     """How many characters of `word` fill `limit` cells; at least one."""
     cells = 0
     for position, character in enumerate(word):
@@ -64,7 +72,7 @@ def widest(texts: list[str]) -> int:
 
 
 def clip(text: str, width: int) -> str:
-    """`text` cut to `width` cells, the last an ellipsis where something is missing."""
+    """`text` cut to `width` cells, the last an ellipsis if something is missing."""
     if cell_len(text) <= width:
         return text
-    return text[: _fitting(text, width - 1)] + "…"
+    return text[: _count_fitting(text, width - 1)] + "…"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that others wrote, escaped for each place of a CommonMark page so that it stays text."""
+"""Pure. Text that others wrote, escaped for each place of a CommonMark page: it stays text."""
 
 import html
 import re
@@ -8,24 +8,28 @@ from collections.abc import Callable
 from ci_doctor.render.safe_text import one_line
 
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+# `:` before // and `.` after www begin a link by themselves (GFM, "autolinks").
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~&]|:(?=//)|(?<=www)\.", re.IGNORECASE)
-# What makes a heading, a list or a rule only where it begins a line.
+# What makes a heading, a list or a rule only at the beginning of a line.
 _OPENING = re.compile(r"^(\d*)([-+=#.)])")
+_MARKDOWN = re.compile(r"[\\`*_\[\]|~:.@]")
 
 
 def inline(text: str) -> str:
-    """One line of Markdown that shows `text`; what it has in backticks becomes code, web addresses do not become links.
+    """One line of Markdown that shows `text`.
 
-    Safe in a paragraph, a list item and a GFM table cell.
+    What it has in backticks becomes code; web addresses do not become links. Safe in a paragraph,
+    a list item and a GFM table cell.
     """
     line = one_line(text)
-    pieces: list[str] = []
+    parts: list[str] = []
     end = 0
     for match in _CODE.finditer(line):
-        pieces += [_escaped(line[end : match.start()]), code(match.group(1))]
+        parts.append(_escaped(line[end : match.start()]))
+        parts.append(code(match.group(1)))
         end = match.end()
-    pieces.append(_escaped(line[end:]))
-    return _OPENING.sub(r"\1\\\2", "".join(pieces))
+    parts.append(_escaped(line[end:]))
+    return _OPENING.sub(r"\1\\\2", "".join(parts))
 
 
 def _escaped(text: str) -> str:
@@ -33,20 +37,25 @@ def _escaped(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """`text` as code in a line; with a pipe in it as HTML, because a code span cannot hold one inside a table and outside."""
+    """`text` as code in a line; as HTML if it holds a pipe.
+
+    A pipe ends a table's cell even inside a code span, and a backslash before it would be shown
+    outside of a table.
+    """
     line = one_line(text)
     if not line:
         return ""
     if "|" in line:
         return f"<code>{_entities(line)}</code>"
     fence = "`" * (_longest_run(line) + 1)
+    # CommonMark strips one space from both ends: without it the fence would grow.
     space = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{space}{line}{space}{fence}"
 
 
 def _entities(text: str) -> str:
     """HTML text in which no Markdown is left either."""
-    return re.sub(r"[\\`*_\[\]|~:.@]", lambda match: f"&#{ord(match.group())};", html.escape(text))
+    return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", html.escape(text))
 
 
 def summary(text: str) -> str:
@@ -65,13 +74,25 @@ def _longest_run(text: str) -> int:
 
 
 def fitted(text: str, limit: int, escape: Callable[[str], str] = inline) -> str:
-    """`escape(text)`, of at most `limit` bytes: where it is longer, that of the longest beginning that fits and an ellipsis."""
+    """`escape(text)` in at most `limit` bytes.
+
+    If it is longer, the longest beginning that fits is taken, with an ellipsis.
+    """
     text = one_line(text)[: limit + 1]
-    if len(escape(text).encode()) <= limit:
-        return escape(text)
-    low, high = 0, len(text)
+    whole = escape(text)
+    if len(whole.encode()) <= limit:
+        return whole
+    # A search by halves: how much an escape adds depends on the text.
+    low = 0
+    high = len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = len(escape(text[:middle].rstrip() + "…").encode()) <= limit
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return escape(text[:low].rstrip() + "…")
+        if len(_beginning(text, middle, escape).encode()) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return _beginning(text, low, escape)
+
+
+def _beginning(text: str, count: int, escape: Callable[[str], str]) -> str:
+    return escape(text[:count].rstrip() + "…")

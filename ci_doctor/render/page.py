@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of a bounded number of bytes, put together from pieces that are shown whole or not at all."""
+"""Pure. A page of a bounded number of bytes, made of pieces that are shown whole or not at all."""
 
 from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 from ci_doctor.render.figures import amount, size
@@ -11,12 +12,13 @@ _LAST = 1 << 30
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns
 
 
-class Piece(NamedTuple):
+class PagePiece(NamedTuple):
     """Some lines of a page.
 
-    `place` is where they are read: (2, 5) before (2, 5, 0) before (2, 6). `rank` says what goes in first where not
-    everything fits. `tail` closes `text` after everything at a place below its own. `noun` is what a reader misses
-    without the piece, `weight` how many bytes of evidence.
+    `place` is the order in which they are read: (2, 5) before (2, 5, 0) before (2, 6). `rank` says
+    what goes in first if not everything fits. `tail` closes `text` after everything at a place
+    below its own. `noun` is what a reader misses without the piece, `weight` how many bytes of
+    evidence.
     """
 
     place: tuple[int, ...]
@@ -32,21 +34,23 @@ class Piece(NamedTuple):
         return len(self.text.encode()) + 1 + tail
 
 
-def page(head: str, pieces: Iterable[Piece], max_bytes: int) -> str:
-    """`head` and as many of `pieces` as fit in `max_bytes` bytes of UTF-8, in reading order, ending with a newline.
+def page(head: str, pieces: Iterable[PagePiece], max_bytes: int) -> str:
+    """`head` and as many of `pieces` as fit in `max_bytes` bytes of UTF-8, in reading order.
 
-    Left out are the pieces of the highest ranks, within a rank the last ones; a line at the end counts them. `head` and
-    that line (at most 220 bytes) are there always.
+    Left out are the pieces of the highest ranks, within a rank the last ones; a line at the end
+    counts them. `head` and that line (at most 220 bytes) are there always. Ends with a newline.
     """
-    ranked = sorted(pieces, key=lambda piece: piece.rank)
+    ranked = sorted(pieces, key=attrgetter("rank"))
     room = max_bytes - len(head.encode()) - 1
     kept = _fitting(ranked, room)
     if len(kept) < len(ranked):
+        # Only now is the note needed, and takes its room.
         kept = _fitting(ranked, room - _NOTE_BYTES)
-    return "\n".join([head, *_in_reading_order(kept), *_note(ranked[len(kept) :])]) + "\n"
+    missing = ranked[len(kept) :]
+    return "\n".join([head, *_in_reading_order(kept), *_note(missing)]) + "\n"
 
 
-def _fitting(ranked: list[Piece], room: int) -> list[Piece]:
+def _fitting(ranked: list[PagePiece], room: int) -> list[PagePiece]:
     for count, piece in enumerate(ranked):
         room -= piece.size()
         if room < 0:
@@ -54,13 +58,16 @@ def _fitting(ranked: list[Piece], room: int) -> list[Piece]:
     return ranked
 
 
-def _in_reading_order(pieces: list[Piece]) -> list[str]:
-    placed = [(piece.place, piece.text) for piece in pieces]
-    placed += [((*piece.place, _LAST), piece.tail) for piece in pieces if piece.tail]
+def _in_reading_order(pieces: list[PagePiece]) -> list[str]:
+    placed = []
+    for piece in pieces:
+        placed.append((piece.place, piece.text))
+        if piece.tail:
+            placed.append(((*piece.place, _LAST), piece.tail))
     return [text for _, text in sorted(placed)]
 
 
-def _note(missing: list[Piece]) -> list[str]:
+def _note(missing: list[PagePiece]) -> list[str]:
     if not missing:
         return []
     counts = Counter(piece.noun for piece in missing if piece.noun)

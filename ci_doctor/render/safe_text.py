@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text from logs and answers, made harmless for a terminal, a page and an XML parser."""
+"""Pure. Text from logs and answers, made harmless for a terminal, a page and an XML parser."""
 
 import re
 from collections.abc import Callable
@@ -11,15 +11,16 @@ from msgspec.structs import asdict, replace
 
 from ci_doctor.model.report import Report
 
-# ECMA-48 control strings (OSC, DCS, APC, PM, SOS; Buildkite's own timestamps are APC), CSI sequences, two-character escapes.
+# ECMA-48 control strings (OSC, DCS, APC, PM, SOS; Buildkite's own timestamps are APC), CSI
+# sequences, two-character escapes.
 _ESCAPES = re.compile(
     r"(?:\x1b[\]P_^X]|[\x9d\x90\x9f\x9e\x98])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|\x1b[ -/]*[0-~]?"
 )
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-# What is left of C0 and C1, the bidirectional overrides that reorder a line on screen (CVE-2021-42574), lone surrogates,
-# and the two code points that XML 1.0 has no place for.
+# What is left of C0 and C1, the bidirectional overrides that reorder a line on screen
+# (CVE-2021-42574), lone surrogates, and the two code points that XML 1.0 excludes.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -28,22 +29,30 @@ _REPLACEMENT = "\ufffd"
 
 
 def cleaned(report: Report) -> Report:
-    """`report` with every string printable: no escape sequences, one kind of line end, spaces for tabs."""
+    """`report` with every string printable: no escapes, one kind of line end, spaces for tabs."""
     changed: Report = _change(report, printable)
     return changed
 
 
 def encodable(report: Report) -> Report:
-    """`report` with every string encodable as UTF-8: lone surrogates (bytes that were not UTF-8) become U+FFFD."""
-    changed: Report = _change(report, lambda text: _SURROGATES.sub(_REPLACEMENT, text))
+    """`report` with every string encodable as UTF-8.
+
+    Lone surrogates (bytes that were not UTF-8) become U+FFFD.
+    """
+    changed: Report = _change(report, _encodable_text)
     return changed
+
+
+def _encodable_text(text: str) -> str:
+    return _SURROGATES.sub(_REPLACEMENT, text)
 
 
 def printable(text: str) -> str:
     r"""`text` with nothing in it that acts: only printable characters and `\n`."""
     if text.isprintable():
         return text
-    text = _LINE_ENDS.sub("\n", _ESCAPES.sub("", text)).expandtabs(4)
+    text = _ESCAPES.sub("", text)
+    text = _LINE_ENDS.sub("\n", text).expandtabs(4)
     return _CONTROLS.sub(_REPLACEMENT, text)
 
 
@@ -53,16 +62,16 @@ def one_line(text: str) -> str:
 
 
 def _change(value: Any, change: Callable[[str], str]) -> Any:
+    """A tree of structs, mappings and lists, with `change` applied to each string in it."""
     match value:
         case str() if not isinstance(value, Enum):
             return change(value)
         case Struct():
-            return replace(
-                value, **{name: _change(field, change) for name, field in asdict(value).items()}
-            )
+            fields = {name: _change(field, change) for name, field in asdict(value).items()}
+            return replace(value, **fields)
         case dict():
             return {_change(key, change): _change(field, change) for key, field in value.items()}
         case tuple() | list():
-            return type(value)(_change(item, change) for item in value)
+            return type(value)([_change(item, change) for item in value])
         case _:
             return value

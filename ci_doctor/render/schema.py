@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON Schema of a report, from its types; report.schema.json beside this module is the same text, shipped."""
+"""Pure. The JSON Schema of a report, from its types; report.schema.json is the shipped text."""
 
 import inspect
 from typing import Any
@@ -14,11 +14,11 @@ def report_schema() -> dict[str, Any]:
     schema = msgspec.json.schema(Report)
     definitions: dict[str, Any] = schema["$defs"]
     for definition in definitions.values():
-        # Up to Python 3.12 a docstring keeps its indentation; the schema must not depend on who wrote it.
+        # Up to Python 3.12 a docstring keeps its indentation; the schema must not depend on the
+        # version that wrote it.
         definition["description"] = inspect.cleandoc(definition["description"])
-    definitions["Report"]["required"].insert(
-        0, "schema"
-    )  # it has a default for writers; a reader may insist
+    # It has a default for writers; a reader may insist on it.
+    definitions["Report"]["required"].insert(0, "schema")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SCHEMA, **schema}
 
 

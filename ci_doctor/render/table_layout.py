@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables -> lines of text in columns, for a terminal and for JUnit. Pure."""
+"""Pure. Tables -> lines of text in columns, for a terminal and for JUnit."""
 
 from collections.abc import Sequence
 
@@ -14,33 +14,39 @@ _NARROWEST = 24
 
 
 def table_lines(table: Table, width: int) -> list[str]:
-    """The rows of `table`, its title left out, as lines of `width` cells or less if words allow it.
+    """The rows of `table` as lines of `width` cells, or more if a word is wider.
 
-    Labels and texts stand at the left of their column, numbers at its right. Text of the last column is
-    broken between words and goes on below itself. A row without cells is a paragraph.
+    The title is left out. Labels and texts stand at the left of their column, numbers at its
+    right. Text of the last column is broken between words and goes on below itself. A row without
+    cells is a paragraph.
     """
-    grid = [_Line(row) for row in table.rows]
-    header = _Line(Row(label="", cells=tuple(Cell(value=name) for name in table.columns)))
-    columns = _column_widths([header, *grid])
-    lines = _laid_out(header, columns, width) if table.columns else []
+    grid = [_TableLine(row) for row in table.rows]
+    if table.columns:
+        names = tuple(Cell(value=name) for name in table.columns)
+        grid.insert(0, _TableLine(Row(label="", cells=names)))
+    columns = _column_widths(grid)
+    lines: list[str] = []
     for line in grid:
         lines += _laid_out(line, columns, width)
     return lines
 
 
-class _Line:
+class _TableLine:
     """One row as texts: the label, then each cell."""
 
     def __init__(self, row: Row) -> None:
-        self.texts = [row.label, *(figure(cell) for cell in row.cells)]
-        self.is_number = [False, *(_is_number(cell) for cell in row.cells)]
+        self.texts = [row.label]
+        self.is_number = [False]
+        for cell in row.cells:
+            self.texts.append(figure(cell))
+            self.is_number.append(_is_number(cell))
 
 
 def _is_number(cell: Cell) -> bool:
     return isinstance(cell.value, int | float) and not isinstance(cell.value, bool)
 
 
-def _column_widths(lines: Sequence[_Line]) -> list[int]:
+def _column_widths(lines: Sequence[_TableLine]) -> list[int]:
     """The cells that each column takes. The last text of a row needs no room to its right."""
     widths: list[int] = []
     for line in lines:
@@ -55,7 +61,7 @@ def _column_widths(lines: Sequence[_Line]) -> list[int]:
     return widths
 
 
-def _laid_out(line: _Line, columns: Sequence[int], width: int) -> list[str]:
+def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]:
     *before, last = line.texts
     if not before:
         return wrap(last, width, first=_INDENT, rest=_INDENT * 2)

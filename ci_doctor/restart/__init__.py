@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restart resilience: a service is killed under load and started again, and what was promised is checked."""
+"""Restart resilience: kill a service under load, start it again, check its promises. Pure."""

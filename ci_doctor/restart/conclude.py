@@ -5,125 +5,122 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.restart.judge import was_killed
-from ci_doctor.restart.observed import Counts, Ending, Observation, Phase
+from ci_doctor.restart import rules
+from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.services.findings import finding_of, stop_findings
 from ci_doctor.services.outcome import FailureKind
 
+_SHOWN = 10
 
-class Conclusion(Struct, frozen=True, kw_only=True):
+
+class RestartConclusion(Struct, frozen=True, kw_only=True):
     """The verdict and its reason, one sentence without a full stop."""
 
     verdict: Verdict
     reason: str
 
 
-def conclude(seen: Observation, promises: Sequence[Promise], terms: Terms) -> Conclusion:
-    """The verdict: a broken promise is a regression, evidence that is missing is never a pass."""
-    broken = [promise for promise in promises if promise.state is State.BROKEN]
+def conclude(
+    observation: Observation, promises: Sequence[Promise], terms: Terms
+) -> RestartConclusion:
+    """The verdict: a broken promise is a failure, and missing evidence is never a pass."""
+    broken = _in_state(promises, State.BROKEN)
     if broken:
-        names = ", ".join(promise.rule.partition("/")[2] for promise in broken)
-        tested = sum(promise.state is not State.UNTESTED for promise in promises)
-        reason = f"the restart of {terms.kill} broke {len(broken)} of {tested} promises: {names}"
-        return Conclusion(verdict=Verdict.REGRESSION, reason=reason)
-    if not was_killed(seen):
-        return _before_the_kill(seen)
-    if seen.ending is not Ending.COMPLETE:
-        return Conclusion(
-            verdict=Verdict.INCONCLUSIVE, reason="the budget ended before the check did"
-        )
-    if empty := _proves_nothing(seen, terms):
-        return Conclusion(verdict=Verdict.VOID, reason=empty)
-    after = seen.phases[Phase.AFTER]
-    return Conclusion(
-        verdict=Verdict.PASS,
-        reason=f"{terms.kill} was killed by {terms.signal} and came back: {after.ok} of {after.sent} requests were "
-        f"answered after it, and none hung",
+        tested = len(promises) - len(_in_state(promises, State.UNTESTED))
+        names = ", ".join(promise.key for promise in broken)
+        message = f"the restart of {terms.kill} broke {len(broken)} of {tested} promises"
+        return _concluded(Verdict.FAILED, f"{message}: {names}")
+    if not observation.was_killed:
+        return _before_the_kill(observation)
+    if observation.ending is not RestartEnding.COMPLETE:
+        return _concluded(Verdict.INCONCLUSIVE, "the budget ended before the check did")
+    emptiness = _proves_nothing(observation, terms)
+    if emptiness is not None:
+        return _concluded(Verdict.VOID, emptiness)
+    after = observation.counts(Phase.AFTER)
+    return _concluded(
+        Verdict.PASS,
+        f"{terms.kill} was killed by {terms.signal} and came back: {after.ok} of {after.sent} "
+        "requests were answered after it, and none hung",
     )
 
 
-def _before_the_kill(seen: Observation) -> Conclusion:
-    baseline = seen.phases.get(Phase.BASELINE, Counts())
-    if seen.failures:
-        outside = seen.failures[0].kind is FailureKind.OUTSIDE
-        return Conclusion(
-            verdict=Verdict.INFRA if outside else Verdict.REGRESSION,
-            reason=f"nothing was killed yet: {seen.failures[0].message}",
-        )
-    if seen.ending is not Ending.COMPLETE:
-        return Conclusion(
-            verdict=Verdict.INCONCLUSIVE, reason="the budget ended before anything was killed"
-        )
-    if seen.unready_before:
-        reason = f"`{seen.unready_before[0].label}` does not hold even before anything is killed"
-    elif not baseline.ok:
-        reason = "nothing was answered even before anything was killed"
-    else:
-        reason = f"{baseline.failed + baseline.hung} of {baseline.sent} requests were not answered before the kill"
-    return Conclusion(verdict=Verdict.VOID, reason=f"{reason}, so a restart can prove nothing")
+def _concluded(verdict: Verdict, reason: str) -> RestartConclusion:
+    return RestartConclusion(verdict=verdict, reason=reason)
 
 
-def _proves_nothing(seen: Observation, terms: Terms) -> str | None:
-    counts = seen.phases
-    if all(counts[phase].empty == counts[phase].ok for phase in (Phase.BASELINE, Phase.AFTER)):
+def _in_state(promises: Sequence[Promise], state: State) -> list[Promise]:
+    return [promise for promise in promises if promise.state is state]
+
+
+def _before_the_kill(observation: Observation) -> RestartConclusion:
+    if observation.failures:
+        failure = observation.failures[0]
+        is_outside = failure.kind is FailureKind.OUTSIDE
+        verdict = Verdict.INFRA if is_outside else Verdict.FAILED
+        return _concluded(verdict, f"nothing was killed yet: {failure.message}")
+    if observation.ending is not RestartEnding.COMPLETE:
+        return _concluded(Verdict.INCONCLUSIVE, "the budget ended before anything was killed")
+    reason = _bad_baseline(observation)
+    return _concluded(Verdict.VOID, f"{reason}, so a restart can prove nothing")
+
+
+def _bad_baseline(observation: Observation) -> str:
+    if observation.unready_before:
+        label = observation.unready_before[0].label
+        return f"`{label}` does not hold even before anything is killed"
+    baseline = observation.counts(Phase.BASELINE)
+    if not baseline.ok:
+        return "nothing was answered even before anything was killed"
+    lost = baseline.failed + baseline.hung
+    return f"{lost} of {baseline.sent} requests were not answered before the kill"
+
+
+def _proves_nothing(observation: Observation, terms: Terms) -> str | None:
+    before, after = observation.counts(Phase.BASELINE), observation.counts(Phase.AFTER)
+    if before.empty == before.ok and after.empty == after.ok:
         return "every answer is empty, before the kill and after it"
-    if terms.same_outputs and len(seen.unstable) == seen.asked:
-        return "the baseline itself never answers the same twice, so the same answers cannot be asked of it"
+    if terms.same_outputs and len(observation.unstable) == observation.requests:
+        return (
+            "the baseline itself never answers the same twice, so nothing can be compared with it"
+        )
     return None
 
 
 def findings(
-    seen: Observation, promises: Sequence[Promise], conclusion: Conclusion
+    observation: Observation, promises: Sequence[Promise], conclusion: RestartConclusion
 ) -> Iterator[Finding]:
-    """One for each broken promise, or the reason why there is no evidence, and then what is worth knowing."""
-    for promise in promises:
-        if promise.state is State.BROKEN:
-            yield Finding(
-                rule=promise.rule,
-                severity=Severity.ERROR,
-                summary=promise.message,
-                evidence=promise.evidence,
-                remedy=promise.remedy,
-            )
-    if not was_killed(seen) and seen.failures:
-        yield finding_of(seen.failures[0])
+    """One for each broken promise, or why there is no evidence; then what is worth a look."""
+    for promise in _in_state(promises, State.BROKEN):
+        yield promise.finding()
+    if not observation.was_killed and observation.failures:
+        yield finding_of(observation.failures[0])
     elif conclusion.verdict is Verdict.VOID:
-        yield _void(seen, conclusion)
+        yield _void(observation, conclusion)
     elif conclusion.verdict is Verdict.INCONCLUSIVE:
-        yield Finding(
-            rule="restart-check/budget-spent",
-            severity=Severity.ERROR,
-            summary=conclusion.reason,
-            remedy="raise `--budget`, or lower `--outage`, `passes` and the number of requests",
+        yield rules.BUDGET_SPENT.finding(conclusion.reason, remedy=rules.BUDGET_SPENT.remedy)
+    yield from _noticed(observation)
+
+
+def _void(observation: Observation, conclusion: RestartConclusion) -> Finding:
+    excerpts = [f"{each.label}: {each.problem}" for each in observation.unready_before]
+    excerpts += observation.counts(Phase.BASELINE).errors
+    rule = rules.PROVES_NOTHING if observation.was_killed else rules.BASELINE_FAILED
+    evidence = tuple(Evidence(excerpt=text) for text in excerpts)
+    return rule.finding(conclusion.reason, evidence=evidence, remedy=rule.remedy)
+
+
+def _noticed(observation: Observation) -> Iterator[Finding]:
+    unstable = observation.unstable
+    if 0 < len(unstable) < observation.requests:
+        yield rules.UNSTABLE_OUTPUTS.finding(
+            f"{len(unstable)} of {observation.requests} requests got different answers in the "
+            "baseline itself, and are left out of the comparison",
+            evidence=(Evidence(excerpt=" ".join(unstable[:_SHOWN])),),
+            remedy=rules.UNSTABLE_OUTPUTS.remedy,
         )
-    yield from _noticed(seen)
-
-
-def _void(seen: Observation, conclusion: Conclusion) -> Finding:
-    told = [f"{held.label}: {held.seen}" for held in seen.unready_before]
-    told += seen.phases.get(Phase.BASELINE, Counts()).errors
-    rule = "proves-nothing" if was_killed(seen) else "baseline-failed"
-    return Finding(
-        rule=f"restart-check/{rule}",
-        severity=Severity.ERROR,
-        summary=conclusion.reason,
-        evidence=tuple(Evidence(excerpt=text) for text in told),
-        remedy="mend the load or `recovered` first: send one request by hand, as in `curl -i`",
-    )
-
-
-def _noticed(seen: Observation) -> Iterator[Finding]:
-    if seen.unstable and len(seen.unstable) < seen.asked:
-        yield Finding(
-            rule="restart-check/unstable-outputs",
-            severity=Severity.WARNING,
-            summary=f"{len(seen.unstable)} of {seen.asked} requests got different answers in the baseline itself, and "
-            "are left out of the comparison",
-            evidence=(Evidence(excerpt=" ".join(seen.unstable[:10])),),
-            remedy="make the server steadier, or ask it one at a time with `concurrency = 1`",
-        )
-    if seen.stopped is not None:
-        yield from stop_findings(seen.stopped)
+    if observation.stopped is not None:
+        yield from stop_findings(observation.stopped)

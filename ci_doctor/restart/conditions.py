@@ -5,8 +5,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from ci_doctor.load.metrics import read_metrics
-from ci_doctor.restart.observed import Held
+from ci_doctor.restart.observed import ConditionResult
 from ci_doctor.restart.settings import Condition
+from ci_doctor.services.patience import Patience
 from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.probes.ready import parse_ready
 from ci_doctor.services.running import RunningGroup
@@ -17,7 +18,7 @@ _PAUSE_S = 0.08
 _ATTEMPT_S = 2.0
 
 
-async def all_held(
+async def all_results(
     group: RunningGroup,
     conditions: Sequence[Condition],
     context: LaunchContext,
@@ -25,35 +26,40 @@ async def all_held(
     *,
     before: Mapping[str, float],
     since: float,
-) -> tuple[Held, ...]:
-    """Wait for each at most `limit_s`; seconds count from the monotonic time `since`.
+) -> tuple[ConditionResult, ...]:
+    """Wait for each condition at most `limit_s` seconds.
 
-    `before` holds what a metric without `at_least` must come back to, by the condition's label.
+    The seconds of a result count from the monotonic time `since`. `before` holds what a metric
+    without `at_least` must come back to, by the condition's label.
     """
 
-    async def one(condition: Condition) -> Held:
-        if condition.metric is not None:
-            seen = await _metric(
-                group, condition, condition.metric, limit_s, before.get(condition.label)
-            )
+    async def one(condition: Condition) -> ConditionResult:
+        if condition.metric is None:
+            problem = await _probe(group, condition, context, limit_s)
         else:
-            seen = await _probe(group, condition, context, limit_s)
-        return Held(label=condition.label, after_s=None if seen else clock.now() - since, seen=seen)
+            wanted = condition.at_least
+            if wanted is None:
+                wanted = before.get(condition.label)
+            problem = await _metric(group, condition.service, condition.metric, limit_s, wanted)
+        after_s = clock.now() - since if problem is None else None
+        return ConditionResult(label=condition.label, after_s=after_s, problem=problem)
 
     return tuple(await asyncio.gather(*map(one, conditions)))
 
 
 async def metrics_now(group: RunningGroup, conditions: Sequence[Condition]) -> dict[str, float]:
-    """What the conditions without `at_least` must come back to, by label; a metric that is not there is left out."""
-    found = {}
+    """What the conditions without `at_least` must come back to, by label.
+
+    A metric that is not there is left out.
+    """
+    values = {}
     for condition in conditions:
-        if condition.metric is not None and condition.at_least is None:
-            metrics = (
-                await read_metrics(group.services[condition.service].base_url, _ATTEMPT_S) or {}
-            )
-            if condition.metric in metrics:
-                found[condition.label] = metrics[condition.metric]
-    return found
+        if condition.metric is None or condition.at_least is not None:
+            continue
+        metrics = await read_metrics(group.services[condition.service].base_url, _ATTEMPT_S) or {}
+        if condition.metric in metrics:
+            values[condition.label] = metrics[condition.metric]
+    return values
 
 
 async def _probe(
@@ -72,28 +78,25 @@ async def _probe(
 
 
 async def _metric(
-    group: RunningGroup, condition: Condition, metric: str, limit_s: float, before: float | None
+    group: RunningGroup, service: str, metric: str, limit_s: float, wanted: float | None
 ) -> str | None:
     """None once it holds; without a wanted value, once the metric is there at all."""
-    wanted = condition.at_least if condition.at_least is not None else before
-    deadline = clock.now() + limit_s
+    patience = Patience(limit_s, group.living_pids)
     while True:
-        metrics = await read_metrics(group.services[condition.service].base_url, _ATTEMPT_S)
+        metrics = await read_metrics(group.services[service].base_url, _ATTEMPT_S)
         value = None if metrics is None else metrics.get(metric)
         if value is not None and (wanted is None or value >= wanted):
             return None
-        if clock.now() >= deadline:
-            return _lacking(metric, value, wanted, page=metrics is not None)
+        if patience.left_s() <= 0:
+            if metrics is None:
+                return "/metrics did not answer"
+            return _lacking(metric, value, wanted)
         await asyncio.sleep(_PAUSE_S)
 
 
-def _lacking(metric: str, value: float | None, wanted: float | None, *, page: bool) -> str:
-    if not page:
-        return "/metrics did not answer"
+def _lacking(metric: str, value: float | None, wanted: float | None) -> str:
     if value is None:
         return f"/metrics holds no {metric}"
-    return (
-        f"{metric} is {value:g}, and {wanted:g} are wanted"
-        if wanted is not None
-        else f"{metric} is {value:g}"
-    )
+    if wanted is None:
+        return f"{metric} is {value:g}"
+    return f"{metric} is {value:g}, and {wanted:g} are wanted"

@@ -1,155 +1,202 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen in the words of a report: a table of the phases, facts, cases, attempts. Pure."""
+"""From what was observed to an outcome: tables, facts, cases, attempts. Pure."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import convert, structs, to_builtins
 
-from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
-from ci_doctor.model.table import Table, text_table
-from ci_doctor.restart.observed import Counts, Observation, Phase
-from ci_doctor.restart.promise import Promise, State, Terms, seconds
+from ci_doctor.model.facts.restart_check import RestartCheckFacts
+from ci_doctor.model.outcome import (
+    Attachment,
+    Attempt,
+    Case,
+    CaseOutcome,
+    ErrorKind,
+    Failure,
+    Outcome,
+)
+from ci_doctor.model.table import Row, Table, row, seconds, share, size
+from ci_doctor.restart.conclude import conclude, findings
+from ci_doctor.restart.judge import judge
+from ci_doctor.restart.observed import Observation, RestartEnding
+from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.restart.starts import StartRun
 
 _GROUP = "restart-check"
-_AT_ONCE_S = 0.05
+_OUTCOMES = {
+    State.KEPT: CaseOutcome.PASSED,
+    State.BROKEN: CaseOutcome.FAILED,
+    State.UNTESTED: CaseOutcome.SKIPPED,
+}
 
 
-def sections(seen: Observation, terms: Terms) -> tuple[Table, ...]:
-    """The phases as a table, then what the restart was like."""
-    if not seen.phases:
-        return ()
-    rows: list[tuple[str, ...]] = [("", "ok", "failed", "hung", "seconds", "ok/s")]
-    rows += [_row(phase, counts) for phase, counts in seen.phases.items()]
-    lines = [f"{row[0]:<9}" + "".join(f"{cell:>9}" for cell in row[1:]) for row in rows]
-    return (
-        text_table(title="Requests", lines=tuple(line.rstrip() for line in lines)),
-        *(
-            [text_table(title="Restart", lines=tuple(_story(seen, terms)))]
-            if seen.killed_at is not None
-            else []
-        ),
-    )
+def outcome_of(
+    observation: Observation,
+    terms: Terms,
+    starts: Sequence[StartRun],
+    *,
+    directory: Path,
+    cwd: Path,
+) -> Outcome:
+    """What the check comes to.
 
-
-def _row(phase: Phase, counts: Counts) -> tuple[str, ...]:
-    rate = (
-        counts.rate
-        if counts.rate is not None
-        else counts.ok / counts.seconds
-        if counts.seconds
-        else None
-    )
-    return (
-        phase.value,
-        str(counts.ok),
-        str(counts.failed),
-        str(counts.hung),
-        f"{counts.seconds:.1f}",
-        f"{rate:.1f}" if rate is not None else "",
-    )
-
-
-def _story(seen: Observation, terms: Terms) -> Iterator[str]:
-    ended = f", ended {_when(seen.ended_s)}" if seen.ended_s is not None else ""
-    yield f"killed      {terms.kill} by {terms.signal} at {seen.killed_at} of {seen.asked} requests{ended}"
-    if (released := seen.released) is not None:
-        looked_at = [("processes", released.tree_s)]
-        looked_at += (
-            [(f"port {released.port}", released.port_s)] if released.port is not None else []
-        )
-        parts = [f"{what} {_when(after)}" for what, after in looked_at]
-        yield f"released    {', '.join(parts)}; {released.rss / (1 << 20):.0f} MiB of memory"
-    if seen.outage_s is not None:
-        yield f"outage      {seconds(seen.outage_s)} from its end to the relaunch"
-    if seen.ready_s is not None:
-        recovered = (
-            f", recovered after {seconds(seen.recovered_s)}" if seen.recovered_s is not None else ""
-        )
-        yield f"recovery    ready {seconds(seen.ready_s)} after the relaunch{recovered}"
-    if seen.old is not None and seen.new is not None:
-        yield f"identity    pid {seen.old.pid} -> {seen.new.pid}, start time {seen.old.started} -> {seen.new.started}"
-    if seen.ratio is not None:
-        wanted = f" (at least {terms.throughput:g})" if terms.throughput else ""
-        yield f"throughput  {seen.ratio:.2f} of the baseline's{wanted}"
-
-
-def _when(after_s: float | None) -> str:
-    if after_s is None:
-        return "not in time"
-    return "at once" if after_s < _AT_ONCE_S else f"after {seconds(after_s)}"
-
-
-def facts(seen: Observation, promises: Sequence[Promise], terms: Terms) -> dict[str, Any]:
-    """Everything as JSON values."""
-    down_s = (
-        seen.outage_s + seen.ready_s
-        if seen.outage_s is not None and seen.ready_s is not None
-        else None
-    )
-    return {
-        **to_builtins(seen),
-        "terms": to_builtins(terms),
-        "promises": {promise.rule.partition("/")[2]: promise.state.value for promise in promises},
-        "down_s": down_s,
-        "identity_changed": seen.old != seen.new if seen.old and seen.new else None,
-        "throughput_ratio": seen.ratio,
+    The report lies in `directory`; findings name paths below `cwd` relative to it.
+    """
+    observation = _with_relative_logs(observation, cwd)
+    promises = judge(observation, terms)
+    shared: dict[str, Any] = {
+        "tables": tables(observation, terms),
+        "facts": facts(observation, promises, terms),
+        "attempts": tuple(_attempts(starts, directory)),
+        "attachments": tuple(_attachments(starts, directory)),
     }
+    if observation.ending.is_signal:
+        return _interrupted(observation, shared)
+    conclusion = conclude(observation, promises, terms)
+    return Outcome(
+        verdict=conclusion.verdict,
+        summary=conclusion.reason,
+        findings=tuple(findings(observation, promises, conclusion)),
+        cases=cases(promises, reached=observation.was_killed, reason=conclusion.reason),
+        **shared,
+    )
+
+
+def _interrupted(observation: Observation, shared: dict[str, Any]) -> Outcome:
+    """A check that a signal ended: what was observed, and no verdict."""
+    left = observation.stopped.survivors if observation.stopped is not None else ()
+    stopped = "every process was stopped"
+    if left:
+        stopped = f"could not stop {', '.join(each.name for each in left)}"
+    message = f"interrupted by {observation.ending}; {stopped}"
+    is_int = observation.ending is RestartEnding.SIGINT
+    error = Failure(message=message, kind=ErrorKind.SIGINT if is_int else ErrorKind.SIGTERM)
+    return Outcome(verdict=None, summary=message, error=error, **shared)
+
+
+def _with_relative_logs(observation: Observation, cwd: Path) -> Observation:
+    """Paths as a person types them."""
+    failures = []
+    for failure in observation.failures:
+        log = None if failure.log is None else _relative(failure.log, cwd)
+        failures.append(structs.replace(failure, log=log))
+    return structs.replace(observation, failures=tuple(failures))
+
+
+def tables(observation: Observation, terms: Terms) -> tuple[Table, ...]:
+    """The requests by phase, then how the restart went."""
+    if not observation.phases:
+        return ()
+    rows = []
+    for phase, counts in observation.phases.items():
+        rate = counts.answers_a_second
+        rows.append(
+            row(
+                phase.value,
+                counts.ok,
+                counts.failed,
+                counts.hung,
+                seconds(counts.seconds),
+                None if rate is None else round(rate, 1),
+            )
+        )
+    columns = ("ok", "failed", "hung", "time", "ok/s")
+    requests = Table(title="Requests", columns=columns, rows=tuple(rows))
+    if not observation.was_killed:
+        return (requests,)
+    return requests, Table(title="Restart", rows=tuple(_story(observation, terms)))
+
+
+def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
+    at = f"at {observation.killed_at} of {observation.requests} requests"
+    yield row("killed", f"{terms.kill} by {terms.signal} {at}")
+    yield from _times(("ended after", observation.ended_s))
+    released = observation.released
+    if released is not None:
+        yield row("processes gone after", seconds(released.tree_s))
+        if released.port is not None:
+            yield row(f"port {released.port} free after", seconds(released.port_s))
+        yield row("memory before", size(released.rss))
+    yield from _times(
+        ("relaunched after", observation.outage_s),
+        ("ready after", observation.ready_s),
+        ("recovered after", observation.recovered_s),
+    )
+    old, new = observation.old, observation.new
+    if old is not None and new is not None:
+        yield row("pid", f"{old.pid} -> {new.pid}")
+    if observation.ratio is not None:
+        yield row("throughput", share(observation.ratio))
+
+
+def _times(*steps: tuple[str, float | None]) -> Iterator[Row]:
+    """A row for each step that was reached."""
+    for label, after_s in steps:
+        if after_s is not None:
+            yield row(label, seconds(after_s))
+
+
+def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -> RestartCheckFacts:
+    """Everything as plain data."""
+    down_s = None
+    if observation.outage_s is not None and observation.ready_s is not None:
+        down_s = observation.outage_s + observation.ready_s
+    identity_changed = None
+    if observation.old is not None and observation.new is not None:
+        identity_changed = observation.old != observation.new
+    plain = to_builtins(observation)
+    plain["terms"] = to_builtins(terms)
+    plain["promises"] = {promise.key: promise.state.value for promise in promises}
+    plain["down_s"] = down_s
+    plain["identity_changed"] = identity_changed
+    plain["throughput_ratio"] = observation.ratio
+    return convert(plain, RestartCheckFacts)
 
 
 def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[Case, ...]:
-    """One for each promise. Where nothing was killed they are errors: nothing was tested, and nothing may look so."""
-    outcomes = {
-        State.KEPT: CaseOutcome.PASSED,
-        State.BROKEN: CaseOutcome.FAILED,
-        State.UNTESTED: CaseOutcome.SKIPPED,
-    }
-    return tuple(
-        Case(
-            group=_GROUP,
-            name=promise.name,
-            outcome=outcomes[promise.state]
-            if reached or promise.state is State.BROKEN
-            else CaseOutcome.ERROR,
-            message=promise.message if reached or promise.state is State.BROKEN else reason,
-            detail="\n".join(evidence.excerpt for evidence in promise.evidence if evidence.excerpt)
-            or None,
+    """One for each promise.
+
+    If nothing was killed they are errors with the `reason`: nothing was tested, and no case may look
+    as if it were.
+    """
+    all_cases = []
+    for promise in promises:
+        is_tested = reached or promise.state is State.BROKEN
+        excerpts = [each.excerpt for each in promise.evidence if each.excerpt]
+        all_cases.append(
+            Case(
+                group=_GROUP,
+                name=promise.name,
+                outcome=_OUTCOMES[promise.state] if is_tested else CaseOutcome.ERROR,
+                message=promise.message if is_tested else reason,
+                detail="\n".join(excerpts) or None,
+            )
         )
-        for promise in promises
-    )
+    return tuple(all_cases)
 
 
-def attempts(starts: Sequence[StartRun], directory: Path) -> tuple[Attempt, ...]:
+def _attempts(starts: Sequence[StartRun], directory: Path) -> Iterator[Attempt]:
     """One for each start of each service."""
-    return tuple(
-        Attempt(
+    for run in starts:
+        yield Attempt(
             name=f"{run.service} {run.number}",
             outcome=run.outcome,
             ok=run.ready_s is not None and not run.by_itself,
             duration_s=round(run.duration_s, 3),
-            log=_relative(run.log, directory),
+            log=None if run.log is None else _relative(run.log, directory),
             facts={"pid": run.pid, "ready_s": run.ready_s, "peak_rss": run.peak_rss},
         )
-        for run in starts
-    )
 
 
-def attachments(starts: Sequence[StartRun], directory: Path) -> tuple[Attachment, ...]:
-    """Their logs."""
-    return tuple(
-        Attachment(
-            path=_relative(run.log, directory) or "",
-            title=f"log of {run.service}, start {run.number}",
-        )
-        for run in starts
-        if run.log is not None
-    )
+def _attachments(starts: Sequence[StartRun], directory: Path) -> Iterator[Attachment]:
+    for run in starts:
+        if run.log is not None:
+            title = f"log of {run.service}, start {run.number}"
+            yield Attachment(path=_relative(run.log, directory), title=title)
 
 
-def _relative(path: str | None, directory: Path) -> str | None:
-    if path is None:
-        return None
-    below = Path(path)
-    return str(below.relative_to(directory)) if below.is_relative_to(directory) else path
+def _relative(path: str, directory: Path) -> str:
+    inner = Path(path)
+    return str(inner.relative_to(directory)) if inner.is_relative_to(directory) else path

@@ -4,10 +4,10 @@
 import asyncio
 from collections.abc import Callable
 
-from ci_doctor.restart.notes import Notes, Progress
-from ci_doctor.restart.observed import Ending, Observation, Phase
+from ci_doctor.restart.notes import Notes, RestartProgress
+from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.restart.phases import FailedError, Phases
-from ci_doctor.restart.settings import Plan
+from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.spec import LaunchContext
@@ -19,51 +19,52 @@ from ci_doctor.system.processes.interruption import Interruption
 _CLOSE_S = 0.5
 
 
-def run(
-    plan: Plan, interruption: Interruption, on_progress: Callable[[Progress], None]
+def observe(
+    plan: RestartPlan, interruption: Interruption, on_progress: Callable[[RestartProgress], None]
 ) -> Observation:
-    """Make the check. Ends by itself at the deadline and on a signal, with no process left; what was seen is returned.
+    """Make the check, and return what was observed.
 
-    `interruption` is handling signals. Raises UsageError and InfraError as `start_group` and `ask` do.
+    Ends by itself at the deadline and on a signal, with no process left. `interruption` is handling
+    signals. Raises UsageError and InfraError as `start_group` and `ask` do.
     """
     with asyncio.Runner() as runner:
         return runner.run(_to_the_end(plan, interruption, on_progress))
 
 
 async def _to_the_end(
-    plan: Plan, interruption: Interruption, on_progress: Callable[[Progress], None]
+    plan: RestartPlan, interruption: Interruption, on_progress: Callable[[RestartProgress], None]
 ) -> Observation:
     notes = Notes(len(plan.requests), on_progress, compare=plan.same_outputs)
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - we are in one
-    ending = Ending.COMPLETE
+    ending = RestartEnding.COMPLETE
     try:
         with interruption.watch(task):
             async with asyncio.timeout(plan.deadline - clock.now()):
                 await _with_services(plan, notes)
     except TimeoutError:
-        ending = Ending.BUDGET
+        ending = RestartEnding.BUDGET
     except asyncio.CancelledError:
         if interruption.received is None:
             raise
     if interruption.received is not None:
-        ending = Ending(interruption.received.name)
+        ending = RestartEnding(interruption.received.name)
     return notes.observation(ending)
 
 
-async def _with_services(plan: Plan, notes: Notes) -> None:
-    limit_s = plan.deadline - clock.now()
+async def _with_services(plan: RestartPlan, notes: Notes) -> None:
     context = LaunchContext(
         environment=plan.environment,
         directory=plan.services_directory,
         log_directory=plan.directory / "logs",
-        limit_s=limit_s,
+        limit_s=plan.deadline - clock.now(),
     )
     if plan.gpu_memory:
         notes.gpu_before = read_gpu_memory()
     launched = await start_group(plan.specs, plan.names, context, notes.event)
     if isinstance(launched, ServiceFailure):
-        if launched.kind is FailureKind.NOT_READY and clock.now() >= plan.deadline - _CLOSE_S:
+        is_late = clock.now() >= plan.deadline - _CLOSE_S
+        if launched.kind is FailureKind.NOT_READY and is_late:
             raise TimeoutError
         notes.note(failures=(launched,), failed_in=Phase.BASELINE)
         return

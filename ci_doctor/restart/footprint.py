@@ -7,30 +7,32 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.render.figures import size
 from ci_doctor.system.processes.process_table import Kin
 
 _SHARED = "/dev/shm/"  # noqa: S108 - read, not written
 # Semaphores are files there too, of some bytes; they are not what makes a machine run out of memory.
 _SMALLEST_LEFT = 1024 * 1024
-_MIB = 1024 * 1024
 
 
 class Footprint(Struct, frozen=True, kw_only=True):
-    """What processes hold: `rss` bytes (shared pages count in each), and files in /dev/shm by path with their inode."""
+    """What processes hold: `rss` bytes, and files in /dev/shm by path with their inode.
+
+    Shared pages count in each process.
+    """
 
     rss: int = 0
     shared: dict[str, int] = {}
 
 
 def footprint(processes: Iterable[Kin]) -> Footprint:
-    """Of these processes now; one that is gone, or that may not be looked at, holds nothing."""
+    """Of these processes now; one that is gone, or that may not be read, holds nothing."""
+    page = os.sysconf("SC_PAGE_SIZE")
     rss = 0
     shared: dict[str, int] = {}
     for kin in processes:
         try:
-            rss += int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1]) * os.sysconf(
-                "SC_PAGE_SIZE"
-            )
+            rss += page * int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1])
             shared |= _mapped(kin.pid)
         except (OSError, IndexError, ValueError):
             continue
@@ -38,41 +40,48 @@ def footprint(processes: Iterable[Kin]) -> Footprint:
 
 
 def left_behind(before: Footprint, living: Iterable[Kin]) -> tuple[str, ...]:
-    """The shared memory of `before` that is still there and that none of `living` uses: a sentence for each file."""
-    candidates = {
-        path: size
-        for path, inode in before.shared.items()
-        if (size := _held(path, inode)) >= _SMALLEST_LEFT
-    }
+    """The shared memory of `before` that still exists and that none of `living` uses.
+
+    Returns a sentence for each file.
+    """
+    candidates = {}
+    for path, inode in sorted(before.shared.items()):
+        count = _held(path, inode)
+        if count >= _SMALLEST_LEFT:
+            candidates[path] = count
     if not candidates:
         return ()
-    in_use = set(footprint(living).shared)
-    return tuple(
-        f"{path} still takes {size / _MIB:.0f} MiB of shared memory, and none of the services' processes uses it"
-        for path, size in sorted(candidates.items())
-        if path not in in_use
-    )
+    in_use = footprint(living).shared
+    sentences = []
+    for path, count in candidates.items():
+        if path not in in_use:
+            sentences.append(
+                f"{path} still takes {size(count)} of shared memory, and none of the services' "
+                "processes uses it"
+            )
+    return tuple(sentences)
 
 
 def _mapped(pid: int) -> dict[str, int]:
-    """Files in /dev/shm that a process maps (proc_pid_maps(5)); those that have no name any more end with it."""
-    found = {}
+    """Files in /dev/shm that a process maps, with their inodes (proc_pid_maps(5))."""
+    files = {}
     for line in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
-        if _SHARED in line:
-            fields = line.split(None, 5)
-            if (
-                len(fields) == 6
-                and fields[5].startswith(_SHARED)
-                and not fields[5].endswith(" (deleted)")
-            ):
-                found[fields[5]] = int(fields[4])
-    return found
+        fields = line.split(None, 5)
+        if len(fields) < 6:
+            continue
+        path = fields[5]
+        # A file without a name ends with the processes that map it.
+        if path.startswith(_SHARED) and not path.endswith(" (deleted)"):
+            files[path] = int(fields[4])
+    return files
 
 
 def _held(path: str, inode: int) -> int:
-    """Bytes that the file takes now, 0 where it is gone or another."""
+    """Bytes that the file takes now, 0 if it is gone or another."""
     try:
         status = Path(path).stat()
     except OSError:
         return 0
-    return status.st_blocks * 512 if status.st_ino == inode else 0
+    if status.st_ino != inode:
+        return 0
+    return status.st_blocks * 512  # stat(2): in units of 512 bytes

@@ -1,111 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what was seen to what was promised and kept, promise by promise. Pure."""
+"""From what was observed to what was promised and kept, promise by promise. Pure."""
 
 from ci_doctor.model.finding import Evidence
+from ci_doctor.render.figures import duration
+from ci_doctor.restart import rules
 from ci_doctor.restart.load_promises import as_fast, no_request_hangs, nothing_lost, same_outputs
 from ci_doctor.restart.observed import Observation
-from ci_doctor.restart.promise import Promise, State, Terms, promise, seconds, untested
+from ci_doctor.restart.promise import Promise, Terms, broken, kept, untested
 from ci_doctor.restart.release_promises import memory_released, port_released, tree_released
-from ci_doctor.services.findings import finding_of
+from ci_doctor.services.findings import evidence_of
 from ci_doctor.services.outcome import ServiceFailure
 
 
-def judge(seen: Observation, terms: Terms) -> tuple[Promise, ...]:
+def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:
     """Every promise, in the order in which a restart can break them."""
     return (
-        _others_live(seen, terms),
-        no_request_hangs(seen, terms),
-        port_released(seen, terms),
-        tree_released(seen, terms),
-        memory_released(seen, terms),
-        _recovered(seen, terms),
-        _identity_changed(seen, terms),
-        nothing_lost(seen),
-        as_fast(seen, terms),
-        same_outputs(seen, terms),
+        _others_live(observation, terms),
+        no_request_hangs(observation, terms),
+        port_released(observation, terms),
+        tree_released(observation, terms),
+        memory_released(observation, terms),
+        _recovered(observation, terms),
+        _identity_changed(observation, terms),
+        nothing_lost(observation),
+        as_fast(observation, terms),
+        same_outputs(observation, terms),
     )
 
 
-def was_killed(seen: Observation) -> bool:
-    """Whether the signal was sent, after a load that was answered whole."""
-    return seen.killed_at is not None
-
-
-def _failed(seen: Observation, kill: str, *, own: bool) -> ServiceFailure | None:
+def _failed(observation: Observation, kill: str, *, own: bool) -> ServiceFailure | None:
     """The first service that failed after the kill and is (`own`) or is not the killed one."""
-    if not was_killed(seen):
-        return None
-    return next((failure for failure in seen.failures if (failure.service == kill) is own), None)
-
-
-def _others_live(seen: Observation, terms: Terms) -> Promise:
-    name, rule = "the other services live on", "other-died"
-    failure = _failed(seen, terms.kill, own=False)
-    if failure is not None:
-        return promise(
-            name,
-            rule,
-            State.BROKEN,
-            f"{failure.service} did not survive the restart of {terms.kill}: {failure.message}",
-            *finding_of(failure).evidence,
-            remedy=f"let {failure.service} live without {terms.kill}, and find it again when it is back",
-        )
-    if seen.released is None:
-        return untested(name, rule, "the outage was not reached")
-    return promise(name, rule, State.KEPT, "no other service ended")
-
-
-def _recovered(seen: Observation, terms: Terms) -> Promise:
-    name, rule = "the service recovers", "not-recovered"
-    broken = _why_not_recovered(seen, terms)
-    if broken is not None:
-        message, evidence = broken
-        return promise(
-            name,
-            rule,
-            State.BROKEN,
-            message,
-            *evidence,
-            remedy=f"read the log of the second start of {terms.kill}; raise `recovery_timeout` only if it made progress",
-        )
-    if seen.recovered_s is None or seen.ready_s is None:
-        return untested(name, rule, "it was not started again")
-    return promise(
-        name,
-        rule,
-        State.KEPT,
-        f"ready {seconds(seen.ready_s)} and recovered {seconds(seen.recovered_s)} after the relaunch",
-    )
-
-
-def _why_not_recovered(seen: Observation, terms: Terms) -> tuple[str, tuple[Evidence, ...]] | None:
-    failure = _failed(seen, terms.kill, own=True)
-    if failure is not None:
-        return f"{terms.kill} did not come back: {failure.message}", finding_of(failure).evidence
-    if seen.not_ready is not None:
-        return (
-            f"{terms.kill} was not ready {terms.recovery_timeout_s:g} s after its relaunch: {seen.not_ready}",
-            (),
-        )
-    missing = [held for held in seen.conditions if held.after_s is None]
-    if missing:
-        told = f"`{missing[0].label}` did not hold {terms.recovery_timeout_s:g} s after the relaunch: {missing[0].seen}"
-        return told, tuple(Evidence(excerpt=f"{held.label}: {held.seen}") for held in missing[1:])
-    if seen.no_longer_ready is not None:
-        return f"after the last load {seen.no_longer_ready}", ()
+    if observation.was_killed:
+        for failure in observation.failures:
+            if (failure.service == kill) is own:
+                return failure
     return None
 
 
-def _identity_changed(seen: Observation, terms: Terms) -> Promise:
-    name, rule = "it is another process", "same-identity"
-    if seen.old is None or seen.new is None:
+def _others_live(observation: Observation, terms: Terms) -> Promise:
+    name, rule = "the other services live on", rules.OTHER_DIED
+    failure = _failed(observation, terms.kill, own=False)
+    if failure is not None:
+        message = f"{failure.service} did not survive the restart of {terms.kill}"
+        return broken(name, rule, f"{message}: {failure.message}", *evidence_of(failure))
+    if observation.released is None:
+        return untested(name, rule, "the outage was not reached")
+    return kept(name, rule, "no other service ended")
+
+
+def _recovered(observation: Observation, terms: Terms) -> Promise:
+    name, rule = "the service recovers", rules.NOT_RECOVERED
+    reason = _why_not_recovered(observation, terms)
+    if reason is not None:
+        message, evidence = reason
+        return broken(name, rule, message, *evidence)
+    if observation.recovered_s is None or observation.ready_s is None:
         return untested(name, rule, "it was not started again")
-    if seen.old == seen.new:
-        return promise(
-            name,
-            rule,
-            State.BROKEN,
-            f"{terms.kill} is the same process as before the kill (pid {seen.old.pid})",
-            remedy="see what the service's command starts: what was killed is not what serves",
-        )
-    return promise(name, rule, State.KEPT, f"pid {seen.old.pid} became pid {seen.new.pid}")
+    ready, recovered = duration(observation.ready_s), duration(observation.recovered_s)
+    return kept(name, rule, f"ready {ready} and recovered {recovered} after the relaunch")
+
+
+def _why_not_recovered(
+    observation: Observation, terms: Terms
+) -> tuple[str, tuple[Evidence, ...]] | None:
+    failure = _failed(observation, terms.kill, own=True)
+    if failure is not None:
+        return f"{terms.kill} did not come back: {failure.message}", evidence_of(failure)
+    limit = f"{terms.recovery_timeout_s:g} s"
+    if observation.not_ready is not None:
+        after = f"{limit} after its relaunch"
+        return f"{terms.kill} was not ready {after}: {observation.not_ready}", ()
+    missing = [result for result in observation.conditions if result.after_s is None]
+    if missing:
+        first, *others = missing
+        message = f"`{first.label}` did not hold {limit} after the relaunch: {first.problem}"
+        evidence = [Evidence(excerpt=f"{each.label}: {each.problem}") for each in others]
+        return message, tuple(evidence)
+    if observation.no_longer_ready is not None:
+        return f"after the last load {observation.no_longer_ready}", ()
+    return None
+
+
+def _identity_changed(observation: Observation, terms: Terms) -> Promise:
+    name, rule = "it is another process", rules.SAME_IDENTITY
+    old, new = observation.old, observation.new
+    if old is None or new is None:
+        return untested(name, rule, "it was not started again")
+    if old == new:
+        message = f"{terms.kill} is the same process as before the kill (pid {old.pid})"
+        return broken(name, rule, message)
+    return kept(name, rule, f"pid {old.pid} became pid {new.pid}")

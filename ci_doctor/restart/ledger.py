@@ -1,31 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the count of every reply by phase, and of answers that the baseline never gave. Pure."""
+"""Counts every reply by phase, and keeps answers that the baseline never gave. Pure."""
+
+from typing import TYPE_CHECKING
 
 from ci_doctor.load.canonical import Canonical, text_of
-from ci_doctor.load.sending import Reply
-from ci_doctor.restart.observed import Counts, Different, Phase
+from ci_doctor.restart.observed import Counts, DifferentAnswer, Phase
+
+if TYPE_CHECKING:
+    from ci_doctor.load.sending import Reply
 
 _ERRORS_KEPT = 3
 _DIFFERENCES_KEPT = 5
 _LONGEST_SHOWN = 300
+_SHOWN_BEFORE = 40
 
 
 class Ledger:
-    """Give it each reply with the phase in which its request was sent."""
+    """Takes each reply with the phase in which its request was sent."""
 
     def __init__(self, *, compare: bool) -> None:
-        self.different: list[Different] = []
+        self.different: list[DifferentAnswer] = []
         self.different_count = 0
         self._compare = compare
         self._tallies: dict[Phase, _Tally] = {}
         self._digests: dict[str, set[str]] = {}
         self._texts: dict[str, str] = {}
 
-    def keep(self, phase: Phase, reply: Reply) -> None:
+    def keep(self, phase: Phase, reply: "Reply") -> None:
         """Take note of a reply."""
         self._tally(phase).add(reply)
-        if self._compare and reply.answer is not None:
-            self._hold_against_baseline(phase, reply.id, reply.answer)
+        if not self._compare or reply.answer is None:
+            return
+        if phase is Phase.BASELINE:
+            self._learn(reply.id, reply.answer)
+        else:
+            self._compare_with_baseline(phase, reply.id, reply.answer)
 
     def lasted(self, phase: Phase, seconds: float) -> None:
         """Requests were sent for so long."""
@@ -44,40 +53,48 @@ class Ledger:
     @property
     def counts(self) -> dict[Phase, Counts]:
         """The phases in their order."""
-        return {phase: self._tallies[phase].counts() for phase in Phase if phase in self._tallies}
+        counts = {}
+        for phase in Phase:
+            if phase in self._tallies:
+                counts[phase] = self._tallies[phase].counts()
+        return counts
 
     @property
     def unstable(self) -> tuple[str, ...]:
         """The requests that the baseline itself answered differently."""
-        return tuple(identity for identity, digests in self._digests.items() if len(digests) > 1)
+        return tuple(name for name, digests in self._digests.items() if len(digests) > 1)
 
     def _tally(self, phase: Phase) -> "_Tally":
         return self._tallies.setdefault(phase, _Tally())
 
-    def _hold_against_baseline(self, phase: Phase, identity: str, answer: Canonical) -> None:
-        known = self._digests.setdefault(identity, set())
-        if phase is Phase.BASELINE:
-            known.add(answer.digest)
-            self._texts.setdefault(identity, text_of(answer.output))
-        elif len(known) == 1 and answer.digest not in known:
-            self.different_count += 1
-            if len(self.different) < _DIFFERENCES_KEPT and all(
-                each.id != identity for each in self.different
-            ):
-                before, after = _parting(self._texts[identity], text_of(answer.output))
-                self.different.append(
-                    Different(id=identity, phase=phase, before=before, after=after)
-                )
+    def _learn(self, name: str, answer: Canonical) -> None:
+        self._digests.setdefault(name, set()).add(answer.digest)
+        self._texts.setdefault(name, text_of(answer.output))
+
+    def _compare_with_baseline(self, phase: Phase, name: str, answer: Canonical) -> None:
+        digests = self._digests.get(name, set())
+        # With several, the baseline contradicts itself and proves nothing.
+        if len(digests) != 1 or answer.digest in digests:
+            return
+        self.different_count += 1
+        is_kept = any(each.id == name for each in self.different)
+        if is_kept or len(self.different) >= _DIFFERENCES_KEPT:
+            return
+        before, after = _from_first_difference(self._texts[name], text_of(answer.output))
+        self.different.append(DifferentAnswer(id=name, phase=phase, before=before, after=after))
 
 
 class _Tally:
     def __init__(self) -> None:
-        self.ok = self.failed = self.hung = self.empty = 0
+        self.ok = 0
+        self.failed = 0
+        self.hung = 0
+        self.empty = 0
         self.seconds = 0.0
         self.rates: list[float] = []
         self.errors: list[str] = []
 
-    def add(self, reply: Reply) -> None:
+    def add(self, reply: "Reply") -> None:
         if reply.answer is not None:
             self.ok += 1
             self.empty += reply.answer.empty
@@ -85,11 +102,9 @@ class _Tally:
             self.hung += 1
         else:
             self.failed += 1
-        if (
-            reply.error is not None
-            and len(self.errors) < _ERRORS_KEPT
-            and reply.error not in self.errors
-        ):
+        if reply.error is None or reply.error in self.errors:
+            return
+        if len(self.errors) < _ERRORS_KEPT:
             self.errors.append(reply.error)
 
     def counts(self) -> Counts:
@@ -104,10 +119,13 @@ class _Tally:
         )
 
 
-def _parting(before: str, after: str) -> tuple[str, str]:
-    """Both texts from a little before where they part."""
-    same = next(
-        (at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None
-    )
-    start = max(0, (same if same is not None else min(len(before), len(after))) - 40)
-    return before[start : start + _LONGEST_SHOWN], after[start : start + _LONGEST_SHOWN]
+def _from_first_difference(before: str, after: str) -> tuple[str, str]:
+    """Both texts from a little before their first difference."""
+    same = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        same += 1
+    start = max(0, same - _SHOWN_BEFORE)
+    end = start + _LONGEST_SHOWN
+    return before[start:end], after[start:end]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what is seen during a check, and tells of it as it happens. Pure."""
+"""Keeps what is observed during a check, and reports it as it happens. Pure."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from ci_doctor.restart.ledger import Ledger
-from ci_doctor.restart.observed import Ending, Observation, Phase
+from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.services.outcome import ServiceEvent
 
 if TYPE_CHECKING:
     from ci_doctor.system.gpu_memory import GpuMemory
 
 
-class Progress(Struct, frozen=True, kw_only=True):
-    """Something happened: an event of a service, or a phase has come so far (in words)."""
+class RestartProgress(Struct, frozen=True, kw_only=True):
+    """An event of a service, or how far a phase has come, in words."""
 
     phase: Phase
     event: ServiceEvent | None = None
@@ -23,37 +23,37 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class Notes:
-    """What is known so far: `seen`, and the requests in `ledger`. `phase` is what is going on.
+    """The observation so far, and the requests in `ledger`. `phase` is what is going on.
 
-    `gpu_before` is what the GPUs held before anything was started; None where they are not looked at.
+    `gpu_before` is what the GPUs held before anything was started; None if they are not checked.
     """
 
     def __init__(
-        self, asked: int, on_progress: Callable[[Progress], None], *, compare: bool
+        self, requests: int, on_progress: Callable[[RestartProgress], None], *, compare: bool
     ) -> None:
         self.phase = Phase.BASELINE
         self.gpu_before: tuple[GpuMemory, ...] | None = None
         self.ledger = Ledger(compare=compare)
-        self._seen = Observation(asked=asked)
+        self._observation = Observation(requests=requests)
         self._on_progress = on_progress
 
-    def note(self, **seen: Any) -> None:
-        """Fields of the observation."""
-        self._seen = structs.replace(self._seen, **seen)
+    def note(self, **fields: Any) -> None:
+        """Set fields of the observation."""
+        self._observation = structs.replace(self._observation, **fields)
 
     def say(self, text: str) -> None:
-        """Tell of the phase."""
-        self._on_progress(Progress(phase=self.phase, text=text))
+        """Report how far the phase has come."""
+        self._on_progress(RestartProgress(phase=self.phase, text=text))
 
     def event(self, event: ServiceEvent) -> None:
-        """Tell of a service."""
-        self._on_progress(Progress(phase=self.phase, event=event))
+        """Report an event of a service."""
+        self._on_progress(RestartProgress(phase=self.phase, event=event))
 
-    def observation(self, ending: Ending) -> Observation:
+    def observation(self, ending: RestartEnding) -> Observation:
         """All of it."""
         ledger = self.ledger
         return structs.replace(
-            self._seen,
+            self._observation,
             ending=ending,
             phases=ledger.counts,
             different=tuple(ledger.different),

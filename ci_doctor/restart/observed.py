@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen of a service that was killed and started again, as values. Pure."""
+"""What was observed of a service that was killed and started again, as values. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 
-from ci_doctor.services.outcome import Process, ServiceFailure, StopResult
+from ci_doctor.services.outcome import NamedProcess, ServiceFailure, StopResult
 
 
 class Phase(StrEnum):
@@ -19,8 +19,8 @@ class Phase(StrEnum):
     AFTER = "after"
 
 
-class Ending(StrEnum):
-    """Why the check ended: all was done (or need not be done any more), or time was up, or a signal came."""
+class RestartEnding(StrEnum):
+    """Why the check ended: it was complete (or could not go on), time was up, or a signal came."""
 
     COMPLETE = "complete"
     BUDGET = "budget"
@@ -29,12 +29,18 @@ class Ending(StrEnum):
     SIGHUP = "SIGHUP"
     SIGQUIT = "SIGQUIT"
 
+    @property
+    def is_signal(self) -> bool:
+        """Whether a signal ended the check."""
+        return self not in {RestartEnding.COMPLETE, RestartEnding.BUDGET}
+
 
 class Counts(Struct, frozen=True, kw_only=True):
     """The requests of a phase by how they ended; `hung` ones were given up at their time limit.
 
-    `seconds` is how long requests were sent, `rate` the answers per second of the best pass (of phases that are made of
-    whole passes). `errors` are the first three that differ, `empty` counts answers that hold no text.
+    `seconds` is how long requests were sent, `rate` the answers per second of the best pass (of
+    phases that consist of whole passes). `errors` are the first three that differ, `empty` counts
+    answers that hold no text.
     """
 
     ok: int = 0
@@ -50,8 +56,15 @@ class Counts(Struct, frozen=True, kw_only=True):
         """All of them."""
         return self.ok + self.failed + self.hung
 
+    @property
+    def answers_a_second(self) -> float | None:
+        """Of the best pass, or of the whole phase; None if it took no time."""
+        if self.rate is not None:
+            return self.rate
+        return self.ok / self.seconds if self.seconds else None
 
-class Identity(Struct, frozen=True, kw_only=True):
+
+class ProcessIdentity(Struct, frozen=True, kw_only=True):
     """One start of a service: `started` is clock ticks since boot."""
 
     pid: int
@@ -59,32 +72,36 @@ class Identity(Struct, frozen=True, kw_only=True):
 
 
 class Released(Struct, frozen=True, kw_only=True):
-    """Seconds from the death until each was released; None where it was not in time, or was not looked at.
+    """Seconds from the death until each was released; None if not in time, or not checked.
 
-    `port` is the number that was looked at, `port_owner` who still had it; `processes` outlived the service and were
-    stopped then, `commands` are how they were started. `memory_left` are sentences. `rss` is what the service's processes held before, in bytes.
+    `port` is the checked number, `port_owner` who still had it. `processes` outlived the service and
+    were stopped then, `commands` are how they were started. `memory_left` are sentences. `rss` is
+    what the service's processes held before, in bytes.
     """
 
     port: int | None = None
     port_s: float | None = None
     port_owner: str | None = None
     tree_s: float | None = None
-    processes: tuple[Process, ...] = ()
+    processes: tuple[NamedProcess, ...] = ()
     commands: tuple[str, ...] = ()
     memory_s: float | None = None
     memory_left: tuple[str, ...] = ()
     rss: int = 0
 
 
-class Held(Struct, frozen=True, kw_only=True):
-    """A `recovered` condition: seconds from the relaunch until it held, or None and what was seen instead."""
+class ConditionResult(Struct, frozen=True, kw_only=True):
+    """A `recovered` condition: seconds from the relaunch until it held.
+
+    Without `after_s` it did not hold, and `problem` is what was wrong last.
+    """
 
     label: str
     after_s: float | None
-    seen: str | None = None
+    problem: str | None = None
 
 
-class Different(Struct, frozen=True, kw_only=True):
+class DifferentAnswer(Struct, frozen=True, kw_only=True):
     """An answer that the baseline never gave to this request: both as a person reads them."""
 
     id: str
@@ -94,20 +111,22 @@ class Different(Struct, frozen=True, kw_only=True):
 
 
 class Observation(Struct, frozen=True, kw_only=True):
-    """All that was seen; what was not reached is None or empty.
+    """Everything observed; what was not reached is None or empty.
 
-    `failures` are of services that failed by themselves in `failed_in`, the root cause first. `killed_at` is how many
-    requests were done when the signal was sent. `ended_s` counts from that to the end of the process, `outage_s` from
-    there to the relaunch, `ready_s` and `recovered_s` from the relaunch. `refused` says that it had to be killed, because
-    it did not end by the signal. `not_ready` is what its own probe saw when the time was up. `unready_before` are
-    conditions that did not even hold before the kill. `unstable` requests got different answers in the baseline itself.
+    `requests` is the size of the load. `failures` are of services that failed by themselves in
+    `failed_in`, the root cause first. `killed_at` is how many requests were done when the signal was
+    sent. `ended_s` counts from that to the end of the process, `outage_s` from there to the
+    relaunch, `ready_s` and `recovered_s` from the relaunch. `refused` tells that it did not end by
+    the signal and had to be killed. `not_ready` is what was wrong with its own probe when the time
+    was up. `unready_before` are conditions that did not even hold before the kill. `unstable`
+    requests got different answers in the baseline itself.
     """
 
-    asked: int
+    requests: int
     phases: Mapping[Phase, Counts] = {}
     failures: tuple[ServiceFailure, ...] = ()
     failed_in: Phase | None = None
-    unready_before: tuple[Held, ...] = ()
+    unready_before: tuple[ConditionResult, ...] = ()
     killed_at: int | None = None
     refused: bool = False
     ended_s: float | None = None
@@ -116,27 +135,42 @@ class Observation(Struct, frozen=True, kw_only=True):
     ready_s: float | None = None
     recovered_s: float | None = None
     not_ready: str | None = None
-    conditions: tuple[Held, ...] = ()
-    old: Identity | None = None
-    new: Identity | None = None
+    conditions: tuple[ConditionResult, ...] = ()
+    old: ProcessIdentity | None = None
+    new: ProcessIdentity | None = None
     no_longer_ready: str | None = None
-    different: tuple[Different, ...] = ()
+    different: tuple[DifferentAnswer, ...] = ()
     different_count: int = 0
     unstable: tuple[str, ...] = ()
     stopped: StopResult | None = None
-    ending: Ending = Ending.COMPLETE
+    ending: RestartEnding = RestartEnding.COMPLETE
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the signal was sent, after a load that was answered whole."""
+        return self.killed_at is not None
+
+    def counts(self, phase: Phase) -> Counts:
+        """The requests of a phase; none if it was not reached."""
+        return self.phases.get(phase, Counts())
+
+    @property
+    def since_kill(self) -> dict[Phase, Counts]:
+        """The phases after the baseline, as far as they were reached."""
+        phases = dict(self.phases)
+        phases.pop(Phase.BASELINE, None)
+        return phases
 
     @property
     def ratio(self) -> float | None:
-        """Throughput after the restart over that before; None where one of them is missing."""
-        before, after = (
-            self.phases.get(phase, Counts()).rate for phase in (Phase.BASELINE, Phase.AFTER)
-        )
-        return after / before if before and after is not None else None
+        """Throughput after the restart over that before; None if one of them is missing."""
+        before = self.counts(Phase.BASELINE).rate
+        after = self.counts(Phase.AFTER).rate
+        if not before or after is None:
+            return None
+        return after / before
 
     @property
     def hung(self) -> int:
         """Requests of all phases after the baseline that were given up at their time limit."""
-        return sum(
-            counts.hung for phase, counts in self.phases.items() if phase is not Phase.BASELINE
-        )
+        return sum(counts.hung for counts in self.since_kill.values())

@@ -2,26 +2,31 @@
 """Acts on processes and the network: the phases of a check, one after the other, on services that are ready."""
 
 import asyncio
+import functools
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from ci_doctor.load.sending import Sender
-from ci_doctor.restart.conditions import all_held, metrics_now
+from ci_doctor.restart.conditions import all_results, metrics_now
 from ci_doctor.restart.footprint import footprint
 from ci_doctor.restart.notes import Notes
-from ci_doctor.restart.observed import Held, Identity, Phase
+from ci_doctor.restart.observed import ConditionResult, Phase, ProcessIdentity
 from ci_doctor.restart.release import Release
-from ci_doctor.restart.settings import Plan
+from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.restart.traffic import Traffic, one_pass
+from ci_doctor.services.instance import RunningService
+from ci_doctor.services.patience import Patience
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
 
-# A throughput over less than this many seconds is mostly chance: the load is sent again until it took as long.
+# A throughput over less than this many seconds is mostly chance: the load is sent again until it took
+# as long.
 _MEASURED_S = 1.0
 _MOST_PASSES = 50
-# A busy machine is slow for a moment, a server that has lost a worker stays so: what looks slow is measured again.
+# A busy machine is slow for a moment, a server that has lost a worker stays so: what looks slow is
+# measured again.
 _SECOND_THOUGHTS = 2
 _STILL_READY_S = 5.0
 T = TypeVar("T")
@@ -35,7 +40,7 @@ class Phases:
     """Everything is noted in `notes`; `all` may be used once."""
 
     def __init__(
-        self, plan: Plan, group: RunningGroup, context: LaunchContext, notes: Notes
+        self, plan: RestartPlan, group: RunningGroup, context: LaunchContext, notes: Notes
     ) -> None:
         self._plan = plan
         self._group = group
@@ -50,7 +55,7 @@ class Phases:
         )
 
     async def all(self) -> None:
-        """Raises FailedError where a service fails by itself, and InfraError as `ask`."""
+        """Raises FailedError if a service fails by itself, and InfraError as `ask`."""
         if not await self._while_all_live(self._baseline()):
             return
         self._notes.phase = Phase.KILL
@@ -89,61 +94,69 @@ class Phases:
         return task.result()
 
     async def _baseline(self) -> bool:
-        """Whether the services do what they should while nothing is wrong; else a kill would prove nothing."""
-        held = await self._held(clock.now())
-        missing = tuple(each for each in held if each.after_s is None)
+        """Whether the services do what they should while nothing is wrong.
+
+        Otherwise a kill would prove nothing.
+        """
+        results = await self._conditions(clock.now(), self._plan.recovery_timeout_s)
+        missing = _missing(results)
         if missing:
             self._notes.note(unready_before=missing)
             return False
         await self._measure(Phase.BASELINE)
-        counts = self._ledger.counts[Phase.BASELINE]
-        self._notes.say(
-            f"{counts.ok} of {counts.sent} requests answered, {counts.rate or 0:.1f} a second"
-        )
+        self._say_rate(Phase.BASELINE)
         self._before = await metrics_now(self._group, self._plan.conditions)
+        counts = self._ledger.counts[Phase.BASELINE]
         return counts.ok == counts.sent
 
     async def _measure(self, phase: Phase) -> None:
-        """Send the load as often as was asked, and again until that took a while, or something was not answered."""
-        made, spent = 0, 0.0
-        while made < self._plan.passes or (spent < _MEASURED_S and made < _MOST_PASSES):
+        """Send the load `passes` times, and again until that took a while.
+
+        A request without an answer ends it: the rate would mean nothing.
+        """
+        made, spent_s = 0, 0.0
+        while made < self._plan.passes or (spent_s < _MEASURED_S and made < _MOST_PASSES):
             before = self._ledger.ok(phase)
             seconds = await one_pass(
-                self._sender, self._plan.requests, lambda reply: self._ledger.keep(phase, reply)
+                self._sender, self._plan.requests, functools.partial(self._ledger.keep, phase)
             )
             answered = self._ledger.ok(phase) - before
             self._ledger.passed(phase, answered, seconds)
-            made, spent = made + 1, spent + seconds
+            made += 1
+            spent_s += seconds
             if answered < len(self._plan.requests):
                 break
 
     async def _kill(self, traffic: Traffic) -> None:
-        """Until the service is dead, has let go of what it held, and the outage has lasted."""
+        """Until the service is dead, has released what it held, and the outage has lasted."""
         plan, name = self._plan, self._plan.kill
         await traffic.reached()
         service = self._group.services[name]
         held = footprint(self._group.tree.below(service.pid))
-        self._notes.note(
-            killed_at=traffic.done, old=Identity(pid=service.pid, started=service.started)
-        )
-        self._notes.say(
-            f"{plan.signal.name} to {name} at {traffic.done} of {len(plan.requests)} requests"
-        )
+        self._notes.note(killed_at=traffic.done, old=_identity(service))
+        done = f"{traffic.done} of {len(plan.requests)} requests"
+        self._notes.say(f"{plan.signal.name} to {name} at {done}")
         traffic.go_on()
-        asked = clock.now()
+        began = clock.now()
         await self._take_down()
         died = clock.now()
-        self._notes.note(ended_s=died - asked)
+        self._notes.note(ended_s=died - began)
         self._ledger.lasted(Phase.KILL, died - traffic.began)
         self._notes.phase = traffic.phase = Phase.OUTAGE
-        release = Release(
-            self._group,
-            service,
-            held,
+        await self._outage(
+            Release(
+                self._group,
+                service,
+                held,
+                died,
+                shared_memory=plan.shared_memory,
+                gpu_before=self._notes.gpu_before,
+            ),
             died,
-            shared_memory=plan.shared_memory,
-            gpu_before=self._notes.gpu_before,
         )
+
+    async def _outage(self, release: Release, died: float) -> None:
+        plan = self._plan
         released, _ = await asyncio.gather(
             release.wait(plan.release_timeout_s), asyncio.sleep(plan.outage_s)
         )
@@ -151,30 +164,34 @@ class Phases:
         self._notes.note(released=released, outage_s=outage_s)
         self._ledger.lasted(Phase.OUTAGE, outage_s)
         counts = self._ledger.counts[Phase.OUTAGE]
-        self._notes.say(
-            f"{outage_s:.1f} s without {name}: {counts.ok} requests ok, {counts.failed} failed"
-        )
+        answers = f"{counts.ok} requests ok, {counts.failed} failed"
+        self._notes.say(f"{outage_s:.1f} s without {plan.kill}: {answers}")
 
     async def _take_down(self) -> None:
-        """Until the process has ended: by the signal or, where it does not, by SIGKILL."""
+        """Until the process has ended: by the signal or, if it does not, by SIGKILL."""
+        name = self._plan.kill
+        ending = asyncio.create_task(self._group.take_down(name, self._plan.signal))
         try:
-            async with asyncio.timeout(self._plan.release_timeout_s):
-                await self._group.take_down(self._plan.kill, self._plan.signal)
-        except TimeoutError:
-            self._notes.note(refused=True)
-            await self._group.take_down(self._plan.kill, signal.SIGKILL)
+            if await self._patience(self._plan.release_timeout_s).wait(ending):
+                ending.result()
+                return
+        finally:
+            await _cancelled(ending)
+        self._notes.note(refused=True)
+        await self._group.take_down(name, signal.SIGKILL)
 
     async def _recover(self, traffic: Traffic) -> bool:
         """Whether the service and every condition came back in time."""
         self._notes.phase = traffic.phase = Phase.RECOVERY
         began = clock.now()
+        patience = self._patience(self._plan.recovery_timeout_s)
         try:
-            if not await self._relaunch():
+            if not await self._relaunch(patience):
                 return False
             self._notes.note(ready_s=clock.now() - began)
-            held = await self._held(began, began + self._plan.recovery_timeout_s - clock.now())
-            self._notes.note(conditions=held)
-            if any(each.after_s is None for each in held):
+            results = await self._conditions(began, patience.left_s())
+            self._notes.note(conditions=results)
+            if _missing(results):
                 return False
             recovered_s = clock.now() - began
             self._notes.note(recovered_s=recovered_s)
@@ -183,23 +200,27 @@ class Phases:
         self._notes.say(f"recovered {recovered_s:.1f} s after the relaunch")
         return True
 
-    async def _relaunch(self) -> bool:
-        """Whether the service itself is ready again in time. A failure of its own counts as a death in the group."""
-        name = self._plan.kill
-        try:
-            async with asyncio.timeout(self._plan.recovery_timeout_s):
-                await self._group.relaunch(name)
-        except TimeoutError:
-            seen = await self._group.still_ready(name, 0.0)
-            self._notes.note(not_ready=seen or "it answered its probe only after the time was up")
-            return False
-        service = self._group.services[name]
-        self._notes.note(new=Identity(pid=service.pid, started=service.started))
-        return True
+    async def _relaunch(self, patience: Patience) -> bool:
+        """Whether the service itself is ready again in time.
 
-    async def _held(self, since: float, limit_s: float | None = None) -> tuple[Held, ...]:
-        limit_s = self._plan.recovery_timeout_s if limit_s is None else max(0.0, limit_s)
-        return await all_held(
+        A failure of its own is a death in the group.
+        """
+        name = self._plan.kill
+        relaunch = asyncio.create_task(self._group.relaunch(name))
+        try:
+            if await patience.wait(relaunch):
+                relaunch.result()
+                self._notes.note(new=_identity(self._group.services[name]))
+                return True
+        finally:
+            await _cancelled(relaunch)
+        problem = await self._group.still_ready(name, 0.0)
+        late = "it answered its probe only after the time was up"
+        self._notes.note(not_ready=problem or late)
+        return False
+
+    async def _conditions(self, since: float, limit_s: float) -> tuple[ConditionResult, ...]:
+        return await all_results(
             self._group,
             self._plan.conditions,
             self._context,
@@ -208,19 +229,43 @@ class Phases:
             since=since,
         )
 
+    def _patience(self, limit_s: float) -> Patience:
+        return Patience(limit_s, self._group.living_pids)
+
     async def _after(self) -> None:
         await self._measure(Phase.AFTER)
         for _ in range(_SECOND_THOUGHTS):
-            before, after = (self._ledger.counts[phase] for phase in (Phase.BASELINE, Phase.AFTER))
-            wanted = self._plan.throughput * (before.rate or 0.0)
-            if after.ok < after.sent or (after.rate or 0.0) >= wanted:
+            if not self._looks_slow():
                 break
             await self._measure(Phase.AFTER)
-        counts = self._ledger.counts[Phase.AFTER]
-        self._notes.say(
-            f"{counts.ok} of {counts.sent} requests answered, {counts.rate or 0:.1f} a second"
-        )
+        self._say_rate(Phase.AFTER)
         # A server that ends with its last answer is not always dead yet when that arrives.
         for name in dict.fromkeys((self._plan.kill, self._group.endpoint.name)):
-            if seen := await self._group.still_ready(name, _STILL_READY_S):
-                self._notes.note(no_longer_ready=f"{name} is not ready any more: {seen}")
+            problem = await self._group.still_ready(name, _STILL_READY_S)
+            if problem is not None:
+                self._notes.note(no_longer_ready=f"{name} is not ready any more: {problem}")
+
+    def _looks_slow(self) -> bool:
+        before = self._ledger.counts[Phase.BASELINE]
+        after = self._ledger.counts[Phase.AFTER]
+        if after.ok < after.sent:  # that is the reason, and is reported itself
+            return False
+        return (after.rate or 0.0) < self._plan.throughput * (before.rate or 0.0)
+
+    def _say_rate(self, phase: Phase) -> None:
+        counts = self._ledger.counts[phase]
+        rate = f"{counts.rate or 0:.1f} a second"
+        self._notes.say(f"{counts.ok} of {counts.sent} requests answered, {rate}")
+
+
+async def _cancelled(task: "asyncio.Task[Any]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _missing(results: Iterable[ConditionResult]) -> tuple[ConditionResult, ...]:
+    return tuple(result for result in results if result.after_s is None)
+
+
+def _identity(service: RunningService) -> ProcessIdentity:
+    return ProcessIdentity(pid=service.pid, started=service.started)

@@ -5,11 +5,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ci_doctor.model.finding import Evidence
+from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.rule import Rule
 
 
 class State(StrEnum):
-    """What became of a promise; one that is `untested` was not asked for, or the check did not get so far."""
+    """What became of a promise.
+
+    `untested`: it was not wanted, or the check did not get so far.
+    """
 
     KEPT = "kept"
     BROKEN = "broken"
@@ -17,7 +21,10 @@ class State(StrEnum):
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """What was asked: the service that is killed and how, limits in seconds, and the least throughput (0: any)."""
+    """What is promised: which service is killed and how, limits in seconds, the least throughput.
+
+    A `throughput` of 0 promises none.
+    """
 
     kill: str
     signal: str
@@ -29,35 +36,48 @@ class Terms(Struct, frozen=True, kw_only=True):
 
 
 class Promise(Struct, frozen=True, kw_only=True):
-    """One thing that a restart must not break. `message` says how it was kept, broken, or why it was not tested."""
+    """One thing that a restart must not break, named `name` to people.
+
+    `rule` is what a broken one is a finding of. `message` tells how it was kept or broken, or why it
+    was not tested.
+    """
 
     name: str
-    rule: str
-    state: State
-    message: str
+    rule: Rule
+    state: State = State.UNTESTED
+    message: str = ""
     evidence: tuple[Evidence, ...] = ()
     remedy: str | None = None
 
+    @property
+    def key(self) -> str:
+        """Its rule without the family: `hung-requests`."""
+        return self.rule.id.partition("/")[2]
 
-def promise(
-    name: str, rule: str, state: State, message: str, *evidence: Evidence, remedy: str | None = None
+    def finding(self) -> Finding:
+        """The finding of a broken one."""
+        return self.rule.finding(self.message, evidence=self.evidence, remedy=self.remedy)
+
+
+def kept(name: str, rule: Rule, message: str) -> Promise:
+    """A promise that was kept."""
+    return Promise(name=name, rule=rule, state=State.KEPT, message=message)
+
+
+def untested(name: str, rule: Rule, why: str) -> Promise:
+    """A promise that was not tested, and why."""
+    return Promise(name=name, rule=rule, state=State.UNTESTED, message=why)
+
+
+def broken(
+    name: str, rule: Rule, message: str, *evidence: Evidence, remedy: str | None = None
 ) -> Promise:
-    """A promise of the family `restart-check`."""
+    """A promise that was broken; `remedy` replaces the rule's own."""
     return Promise(
         name=name,
-        rule=f"restart-check/{rule}",
-        state=state,
+        rule=rule,
+        state=State.BROKEN,
         message=message,
         evidence=evidence,
-        remedy=remedy,
+        remedy=remedy or rule.remedy,
     )
-
-
-def untested(name: str, rule: str, why: str) -> Promise:
-    """One that was not tested, and why."""
-    return promise(name, rule, State.UNTESTED, why)
-
-
-def seconds(length: float) -> str:
-    """`1.2 s`, `40 ms`."""
-    return f"{length:.1f} s" if length >= 0.1 else f"{length * 1000:.0f} ms"

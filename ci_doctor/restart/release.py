@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ci_doctor.restart.footprint import Footprint, left_behind
 from ci_doctor.restart.observed import Released
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.outcome import Process
+from ci_doctor.services.outcome import NamedProcess
+from ci_doctor.services.patience import Patience
 from ci_doctor.services.ports import PortOwner, is_local, owner_of
 from ci_doctor.services.released import GpuMemoryBack, wait_released
 from ci_doctor.services.running import RunningGroup
@@ -32,7 +33,7 @@ _LAST_LIMIT_S = 2.0
 class Release:
     """What one service gives back after its end, as seconds since `died_at`.
 
-    `gpu_before` is what the GPUs held before anything was started; None where they are not looked at.
+    `gpu_before` is what the GPUs held before anything was started; None if they are not checked.
     """
 
     def __init__(
@@ -51,6 +52,9 @@ class Release:
         self._died_at = died_at
         self._shared_memory = shared_memory
         self._gpu_before = gpu_before
+        probe = service.probe
+        # Listeners of another machine are not in our /proc.
+        self._checks_port = not probe.is_network or is_local(probe.host)
         self._tree_s: float | None = None
         self._port_s: float | None = None
         self._memory_s: float | None = None
@@ -58,18 +62,14 @@ class Release:
         self._memory_left: tuple[str, ...] = ()
 
     async def wait(self, limit_s: float) -> Released:
-        """Until all is released, or `limit_s` after the death: then what is left of the service is killed."""
+        """Until all is released, or `limit_s` after the death.
+
+        Then what is left of the service is killed.
+        """
         gpu = asyncio.create_task(self._gpu_left(limit_s))
         try:
-            while True:
-                if self._look() or clock.now() - self._died_at >= limit_s:
-                    break
-                await asyncio.sleep(_PAUSE_S)
-            owner = (
-                owner_of(self._service.port)
-                if self._looks_at_port and self._port_s is None
-                else None
-            )
+            await self._until_released(limit_s)
+            owner = self._port_owner()
             left = self._left(owner)
             commands = tuple(map(_command, left))
             for kin in left:
@@ -79,65 +79,82 @@ class Release:
         finally:
             gpu.cancel()
         memory_left = (*self._memory_left, *gpu_left)
+        memory_s = None
+        if self._memory_s is not None and not memory_left:
+            memory_s = max(self._memory_s, gpu_s)
         return Released(
-            port=self._service.port if self._looks_at_port else None,
+            port=self._service.port if self._checks_port else None,
             port_s=self._port_s,
-            port_owner=owner.describe() if owner else None,
+            port_owner=owner.describe() if owner is not None else None,
             tree_s=None if left else self._tree_s,
-            processes=tuple(Process(pid=kin.pid, name=kin.name) for kin in left),
+            processes=tuple(NamedProcess(pid=kin.pid, name=kin.name) for kin in left),
             commands=commands,
-            memory_s=max(self._memory_s, gpu_s)
-            if self._memory_s is not None and not memory_left
-            else None,
+            memory_s=memory_s,
             memory_left=memory_left,
             rss=self._before.rss,
         )
 
-    def _look(self) -> bool:
-        """Whether all is released, but for the memory of the GPUs."""
-        since = clock.now() - self._died_at
+    async def _until_released(self, limit_s: float) -> None:
+        patience = Patience(limit_s, self._group.living_pids)
+        while not self._is_released():
+            if patience.left_s() <= 0:
+                break
+            await asyncio.sleep(_PAUSE_S)
+
+    def _is_released(self) -> bool:
+        """Whether all is released, except for the memory of the GPUs."""
+        since_s = clock.now() - self._died_at
         if self._tree_s is None:
             self._remains = self._group.remains(self._service.name)
-            self._tree_s = None if self._remains else since
-        if self._port_s is None and self._looks_at_port:
-            self._port_s = None if is_listened_on(self._service.port) else since
-        if self._memory_s is None and self._tree_s is not None:
-            self._memory_left = (
-                left_behind(self._before, self._group.tree.living()) if self._shared_memory else ()
-            )
-            self._memory_s = None if self._memory_left else since
-        port_free = self._port_s is not None or not self._looks_at_port
-        return port_free and self._tree_s is not None and self._memory_s is not None
+            if not self._remains:
+                self._tree_s = since_s
+        if self._port_s is None and self._checks_port and not is_listened_on(self._service.port):
+            self._port_s = since_s
+        # Memory is what nobody uses any more, so the processes must be gone first.
+        if self._tree_s is not None and self._memory_s is None:
+            self._memory_left = self._shared_memory_left()
+            if not self._memory_left:
+                self._memory_s = since_s
+        is_port_free = self._port_s is not None or not self._checks_port
+        return is_port_free and self._tree_s is not None and self._memory_s is not None
 
-    @property
-    def _looks_at_port(self) -> bool:
-        probe = self._service.probe
-        return not probe.is_network or is_local(probe.host)
+    def _shared_memory_left(self) -> tuple[str, ...]:
+        if not self._shared_memory:
+            return ()
+        return left_behind(self._before, self._group.tree.living())
+
+    def _port_owner(self) -> PortOwner | None:
+        """Who still has the service's port, if it was not released."""
+        if not self._checks_port or self._port_s is not None:
+            return None
+        return owner_of(self._service.port)
 
     async def _gpu_left(self, limit_s: float) -> tuple[tuple[str, ...], float]:
-        """What the GPUs still hold, in sentences, and when that was known."""
+        """What the GPUs still hold, in sentences, and when that was clear."""
         if self._gpu_before is None:
             return (), 0.0
         left = await wait_released([GpuMemoryBack(before=self._gpu_before)], limit_s)
         return left, clock.now() - self._died_at
 
     def _left(self, owner: PortOwner | None) -> tuple[Kin, ...]:
-        """What outlived the service. One that holds its port is the service's own, unless it belongs to another."""
+        """What outlived the service.
+
+        A process of the group on its port is the service's own, unless it belongs to another.
+        """
         left = {kin.identity: kin for kin in self._remains}
-        others = [
-            service.pid
-            for name, service in self._group.services.items()
-            if name != self._service.name
-        ]
-        theirs = (
-            {kin.pid for other in others for kin in self._group.tree.below(other)}
-            if owner
-            else set()
-        )
-        for kin in self._group.tree.living() if owner else ():
-            if owner is not None and kin.pid == owner.pid and kin.pid not in theirs:
-                left[kin.identity] = kin
+        if owner is not None and owner.pid not in self._pids_of_others():
+            for kin in self._group.tree.living():
+                if kin.pid == owner.pid:
+                    left[kin.identity] = kin
         return tuple(left.values())
+
+    def _pids_of_others(self) -> set[int]:
+        """The processes of the other services."""
+        pids: set[int] = set()
+        for name, service in self._group.services.items():
+            if name != self._service.name:
+                pids.update(kin.pid for kin in self._group.tree.below(service.pid))
+        return pids
 
 
 def _command(kin: Kin) -> str:
@@ -147,9 +164,9 @@ def _command(kin: Kin) -> str:
     except OSError:
         words = []
     text = shlex.join(words[:-1]) or kin.name
-    return (
-        f"pid {kin.pid}: {text if len(text) <= _LONGEST_COMMAND else text[:_LONGEST_COMMAND] + '…'}"
-    )
+    if len(text) > _LONGEST_COMMAND:
+        text = text[:_LONGEST_COMMAND] + "…"
+    return f"pid {kin.pid}: {text}"
 
 
 def _kill(kin: Kin) -> None:
@@ -157,8 +174,7 @@ def _kill(kin: Kin) -> None:
     with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(kin.pid)
         try:
-            now = look_up(kin.pid)
-            if now is not None and now.identity == kin.identity:
+            if _lives(kin):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         finally:
             os.close(pidfd)
@@ -167,10 +183,12 @@ def _kill(kin: Kin) -> None:
 async def _gone(processes: Iterable[Kin]) -> None:
     """Until none of them lives, or the kernel holds one back for too long."""
     deadline = clock.now() + _LAST_LIMIT_S
-    while True:
-        seen = [(kin, look_up(kin.pid)) for kin in processes]
-        if not any(now and now.identity == kin.identity and not now.ended for kin, now in seen):
-            return
+    while any(map(_lives, processes)):
         if clock.now() >= deadline:
-            return
+            break
         await asyncio.sleep(_PAUSE_S)
+
+
+def _lives(kin: Kin) -> bool:
+    now = look_up(kin.pid)
+    return now is not None and now.identity == kin.identity and not now.ended

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `[restart-check]` section, and what it comes to once it is checked."""
+"""The `[restart-check]` section, and the plan that comes of it. Pure."""
 
 import signal
 from collections.abc import Mapping
@@ -16,10 +16,11 @@ Count = Annotated[int, Meta(ge=1)]
 
 
 class RecoveredSpec(ReadySpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of `recovered`: a probe as in `ready`, or a `metric` on /metrics that is `at_least` this much.
+    """One entry of `recovered`: a probe as in `ready`, or a `metric` on /metrics.
 
-    `service` is the one asked, the answering one unless named. Without `at_least` the metric must come back to what it
-    was before the kill; its samples are summed over labels.
+    `service` is the one to check, the answering one unless named. The metric must be `at_least` this
+    much; without it, it must come back to its value before the kill. Its samples are summed over
+    labels.
     """
 
     service: str | None = None
@@ -30,8 +31,9 @@ class RecoveredSpec(ReadySpec, frozen=True, kw_only=True, forbid_unknown_fields=
 class RestartSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a person writes (docs/restart-check.md). Durations are text such as "90s" or seconds.
 
-    The last of `services` answers the requests; `kill` is that one unless named. `at` is the fraction of the load that
-    is done when it is killed. `throughput` is the least ratio of after to before, 0 for none.
+    The last of `services` answers the requests; `kill` is that one unless named. `at` is the
+    fraction of the load that is done when it is killed. `throughput` is the least ratio of after to
+    before, 0 for none.
     """
 
     services: tuple[str, ...] = ()
@@ -54,7 +56,10 @@ class RestartSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Condition(Struct, frozen=True, kw_only=True):
-    """What must hold of `service` again: a probe, or a metric that is `at_least` so much (None: as before the kill)."""
+    """What must hold of `service` again: a probe, or a metric.
+
+    The metric must be `at_least` so much; None stands for its value before the kill.
+    """
 
     label: str
     service: str
@@ -63,11 +68,30 @@ class Condition(Struct, frozen=True, kw_only=True):
     at_least: float | None = None
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class RestartRequest(Struct, frozen=True, kw_only=True):
+    """A check as it is wanted.
+
+    `services_directory` is the base of the services' relative `cwd`, `requests` the file of
+    requests; `directory` receives the logs. The check began at monotonic time `started`, from which
+    its budget counts. `origins` tells where each setting was written, for errors.
+    """
+
+    settings: RestartSettings
+    specs: Mapping[str, ServiceSpec]
+    requests: Path
+    environment: Mapping[str, str]
+    directory: Path
+    services_directory: Path = Path()
+    started: float
+    origins: Mapping[str, str] = {}
+
+
+class RestartPlan(Struct, frozen=True, kw_only=True):
     """Everything that a check needs; times in seconds.
 
-    `order` are all services in start order, `names` those asked for. `deadline` is the monotonic time at which the check
-    is stopped, `grace_s` what its processes then have to end by themselves; `directory` receives the logs.
+    `order` are all services in start order, `names` those that were named. `deadline` is the
+    monotonic time at which the check is stopped, `grace_s` what its processes then have to end by
+    themselves; `directory` receives the logs.
     """
 
     specs: Mapping[str, ServiceSpec]

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of each start of each service, put together from the events of a group. Pure."""
+"""What became of each start of each service, from the events of a group. Pure."""
 
 from msgspec import Struct, structs
 
+from ci_doctor.render.figures import duration
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 
 
 class StartRun(Struct, frozen=True, kw_only=True):
-    """One start: `number` counts those of its service; `ready_s` is what it took to become ready, None so far.
+    """One start: `number` counts those of its service; `ready_s` is what it took to become ready.
 
-    `by_itself` says that nobody had asked it to end. `peak_rss` is bytes.
+    `by_itself` tells that nobody had requested its end, `how` by what it ended. `peak_rss` is bytes.
     """
 
     service: str
@@ -26,20 +27,25 @@ class StartRun(Struct, frozen=True, kw_only=True):
     @property
     def duration_s(self) -> float:
         """From its start to its end, as far as that is known."""
-        return self.ended_at - self.started_at if self.ended_at is not None else 0.0
+        if self.ended_at is None:
+            return 0.0
+        return self.ended_at - self.started_at
 
     @property
     def outcome(self) -> str:
-        """`ready after 3.2 s, then killed by SIGKILL`."""
-        ready = f"ready after {self.ready_s:.1f} s" if self.ready_s is not None else "never ready"
-        if self.ended_at is None:
-            return ready
-        verb = "died" if self.by_itself else "ended"
-        return f"{ready}, {verb}: {self.how}" if self.how else f"{ready}, {verb}"
+        """`ready after 3.2 s, ended: killed by SIGKILL`."""
+        story = "never ready"
+        if self.ready_s is not None:
+            story = f"ready after {duration(self.ready_s)}"
+        if self.ended_at is not None:
+            story += ", died" if self.by_itself else ", ended"
+            if self.how:
+                story += f": {self.how}"
+        return story
 
 
 class Starts:
-    """Give it every event of a group."""
+    """Takes every event of a group."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str, int], StartRun] = {}
@@ -48,13 +54,18 @@ class Starts:
         """Take note of an event."""
         if event.service is None:
             return
-        key = (event.service, event.start or 1)
+        number = event.start or 1
+        key = (event.service, number)
         if event.kind is EventKind.STARTED:
             self._runs[key] = StartRun(
-                service=key[0], number=key[1], pid=event.pid, log=event.log, started_at=event.at
+                service=event.service,
+                number=number,
+                pid=event.pid,
+                log=event.log,
+                started_at=event.at,
             )
-        elif (run := self._runs.get(key)) is not None:
-            self._runs[key] = _after(run, event)
+        elif key in self._runs:
+            self._runs[key] = _after(self._runs[key], event)
 
     @property
     def runs(self) -> tuple[StartRun, ...]:
@@ -67,9 +78,11 @@ def _after(run: StartRun, event: ServiceEvent) -> StartRun:
         return structs.replace(run, ready_s=event.duration_s)
     if event.kind not in {EventKind.DIED, EventKind.STOPPED} or run.ended_at is not None:
         return run
-    how = f"killed by {event.signal}" if event.signal else None
+    how = None
     if event.exit_code is not None:
         how = f"exit code {event.exit_code}"
+    elif event.signal:
+        how = f"killed by {event.signal}"
     return structs.replace(
         run,
         ended_at=event.at,

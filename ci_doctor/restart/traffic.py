@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the network: a load that does not stop while the service that should answer it is killed and comes back."""
+"""Acts on the network: a load that goes on while a service is killed and comes back."""
 
 import asyncio
 import contextlib
@@ -14,19 +14,24 @@ from ci_doctor.load.sending import Reply, Sender, ask, send_all
 from ci_doctor.restart.observed import Phase
 from ci_doctor.system import clock
 
-# A client that is refused does not try again at once; and thousands of attempts a second would slow down the relaunch.
+# A refused client does not try again at once; and thousands of attempts a second would slow down
+# the relaunch.
 _REST_S = 0.25
 
 
 async def one_pass(
     sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]
 ) -> float:
-    """Send everything once; the seconds from the first request to the last reply. Raises InfraError as `ask`."""
+    """Send everything once; returns the seconds from the first request to the last reply.
+
+    Raises InfraError as `ask`.
+    """
     first, last = float("inf"), 0.0
 
     def note(reply: Reply) -> None:
         nonlocal first, last
-        first, last = min(first, reply.sent_at), max(last, reply.ended_at)
+        first = min(first, reply.sent_at)
+        last = max(last, reply.ended_at)
         keep(reply)
 
     await send_all(sender, requests, note)
@@ -34,10 +39,10 @@ async def one_pass(
 
 
 class Traffic:
-    """Use it in `async with`: from there on requests are sent, one whole pass, and after `go_on` again and again.
+    """Sends requests inside `async with`: one whole pass, and after `go_on` again and again.
 
-    `keep` gets each reply with the phase in which its request was sent: set `phase` as it changes. Leaving the block
-    drops what is under way; `drain` waits for it first.
+    `keep` gets each reply with the phase in which its request was sent: set `phase` as it changes.
+    Leaving the block drops what is under way; `drain` waits for it first.
     """
 
     def __init__(
@@ -77,7 +82,10 @@ class Traffic:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def reached(self) -> None:
-        """Until `reached_at` requests are done; with 0, until the first are on their way. Raises as `drain`."""
+        """Until `reached_at` requests are done; with 0, until the first are on their way.
+
+        Raises as `drain`.
+        """
         assert self._task is not None  # noqa: S101 - __aenter__ made it
         waiting = asyncio.create_task(self._reached.wait())
         try:
@@ -112,7 +120,7 @@ class Traffic:
             reply = await ask(client, self._sender, request)
             self.done += 1
             self._keep(phase, reply)
-            self._look()
+            self._check_reached()
             if reply.error is not None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._over.wait(), _REST_S)
@@ -122,11 +130,15 @@ class Traffic:
             await self._endless.wait()
         if self._over.is_set():
             return None
+        request = self._requests[self._sent % len(self._requests)]
         self._sent += 1
-        self._look()
-        return self._requests[(self._sent - 1) % len(self._requests)]
+        self._check_reached()
+        return request
 
-    def _look(self) -> None:
-        under_way = self._sent >= min(self._sender.concurrency, len(self._requests))
-        if self.done >= self._reached_at and (self._reached_at or under_way):
+    def _check_reached(self) -> None:
+        if self._reached_at:
+            is_reached = self.done >= self._reached_at
+        else:
+            is_reached = self._sent >= min(self._sender.concurrency, len(self._requests))
+        if is_reached:
             self._reached.set()

@@ -1,43 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on file descriptors: knows the end of every service and of every process below it, and says whose fault it is."""
+"""Acts on file descriptors: watches for the end of every service and of every process below it."""
 
 import asyncio
 import functools
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.services import failure
-from ci_doctor.services.descendants import DescendantWatch, Ended, is_death
+from ci_doctor.services.descendant_end import DescendantEnd, is_death
+from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.following import follow
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
-from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, ServiceFailure
+from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, ServiceFailure
+from ci_doctor.services.patience import Patience
+from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
 from ci_doctor.system.processes.memory_events import MemoryEvents, oom_cause
 from ci_doctor.system.processes.process_table import Kin, look_up
 from ci_doctor.system.processes.tree import OwnTree
 
-# Between two looks at the sizes of the logs: a log that is not written needs few.
+# Between two checks of the logs' sizes: a log that is not written needs few.
 _LOG_CHECK_S = 0.25
 _QUIET_LOG_CHECK_S = 1.0
 
 
 class DeathWatch:
-    """Watches the instances of a group inside a running loop; `fail` gets a failure for each death, `tell` the events."""
+    """Watches the instances of a group inside a running loop.
+
+    `on_event` gets every event, `on_failure` a failure for each death.
+    """
 
     def __init__(
         self,
         tree: OwnTree,
         orphans_below: Callable[[], int],
-        tell: Callable[[ServiceEvent], None],
-        fail: Callable[[ServiceFailure], None],
+        on_event: Callable[[ServiceEvent], None],
+        on_failure: Callable[[ServiceFailure], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._tree = tree
-        self._tell = tell
-        self._fail = fail
+        self._on_event = on_event
+        self._on_failure = on_failure
         self._instances: dict[str, Instance] = {}
         self._bounds: list[LogBound] = []
         self._memory = MemoryEvents.read()
@@ -49,7 +55,7 @@ class DeathWatch:
     def add(self, instance: Instance) -> None:
         """Watch a start from now on."""
         first = not self._instances
-        # Before the first look: what that finds below a service it does not know would belong to nobody.
+        # Before the first scan: what that finds below an unlisted service would belong to nobody.
         self._instances[instance.name] = instance
         if first:
             self._check_logs()
@@ -57,14 +63,11 @@ class DeathWatch:
         self._bounds.append(LogBound(instance.service.log, instance.spec.log_limit_bytes()))
         self._watch_process(instance)
         if instance.spec.fatal is not None:
-            watch = LogWatch(
-                instance.service.log,
-                functools.partial(self._read, instance, FatalLine(instance.spec.fatal)),
-            )
-            instance.cleanup.append(watch.close)
+            on_lines = functools.partial(self._read, instance, FatalLine(instance.spec.fatal))
+            instance.cleanup.append(LogWatch(instance.service.log, on_lines).close)
 
     def forget(self, instance: Instance) -> None:
-        """Its end is no news any more; may be called again."""
+        """Report its end no more; may be called again."""
         if not instance.ended and not self._loop.is_closed():
             self._loop.remove_reader(instance.process.pidfd)
         if instance.following is not None:
@@ -73,12 +76,12 @@ class DeathWatch:
             instance.cleanup.pop()()
 
     def strays(self, pid: int) -> tuple[Kin, ...]:
-        """What was seen below `pid` and has since become an orphan, or is about to."""
+        """What was below `pid` and has since become an orphan, or is about to."""
         self._descendants.scan_now()
         return self._descendants.below(pid)
 
     def close(self) -> None:
-        """Nothing is news any more; may be called again."""
+        """Report nothing any more; may be called again."""
         self._descendants.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -86,22 +89,29 @@ class DeathWatch:
             self.forget(instance)
 
     def finish_logs(self) -> tuple[str, ...]:
-        """Cut each log to its limit, once nobody writes any more; says which ones lost their middle."""
-        cut = [told for bound in self._bounds if (told := bound.finish())]
+        """Cut each log to its limit, once nobody writes any more.
+
+        Returns a sentence for each that lost its middle.
+        """
+        sentences = [bound.finish() for bound in self._bounds]
         self._bounds.clear()
-        return tuple(cut)
+        return tuple(filter(None, sentences))
 
     def _watch_process(self, instance: Instance) -> None:
         self._loop.add_reader(instance.process.pidfd, self._ended, instance)
 
-    def _roots(self) -> Iterable[int]:
-        return [each.process.pid for each in self._instances.values() if not each.ended]
+    def _roots(self) -> Iterator[int]:
+        for instance in self._instances.values():
+            if not instance.ended:
+                yield instance.process.pid
 
     def _check_logs(self) -> None:
-        written = [bound.check() for bound in self._bounds]
-        self._timer = self._loop.call_later(
-            _LOG_CHECK_S if any(written) else _QUIET_LOG_CHECK_S, self._check_logs
-        )
+        are_growing = False
+        for bound in self._bounds:
+            if bound.check():
+                are_growing = True
+        pause_s = _LOG_CHECK_S if are_growing else _QUIET_LOG_CHECK_S
+        self._timer = self._loop.call_later(pause_s, self._check_logs)
 
     def _ended(self, instance: Instance) -> None:
         at = clock.now()
@@ -113,42 +123,42 @@ class DeathWatch:
             return
         death = self._death(returncode, instance.process.peak_rss)
         subject = instance.subject(at)
-        kind = EventKind.STOPPED if instance.wanted else EventKind.DIED
-        self._tell(
-            instance.event(
-                kind,
+        self._on_event(
+            instance.end_event(
+                EventKind.STOPPED if instance.stop_wanted else EventKind.DIED,
                 at,
-                returncode=returncode,
+                death,
                 duration_s=subject.duration_s,
                 peak_rss=death.peak_rss,
-                oom=death.oom,
             )
         )
-        if not instance.wanted:
-            self._fail(self._explain(instance, subject, death))
+        if not instance.stop_wanted:
+            self._on_failure(self._explain(instance, subject, death))
 
-    def _explain(
-        self, instance: Instance, subject: failure.Subject, death: failure.Death
-    ) -> ServiceFailure:
-        if (
-            death.returncode == 0
-            and not instance.was_ready
-            and (left := self._left_behind(subject.pid))
-        ):
-            return failure.went_to_background(subject, left)
+    def _explain(self, instance: Instance, subject: Subject, death: Death) -> ServiceFailure:
+        if death.returncode == 0 and not instance.was_ready:
+            left = tuple(self._left_behind(subject.pid))
+            if left:
+                return failure.went_to_background(subject, left)
         return failure.died(subject, death, self._tree)
 
-    def _left_behind(self, pid: int) -> tuple[int, ...]:
-        """What lives on of a process that has ended; nobody else's, where several are started at once."""
+    def _left_behind(self, pid: int) -> list[int]:
+        """What lives on of a process that has ended.
+
+        Orphans of other services are among it if several are started at once.
+        """
+        living = []
         try:
             self._descendants.scan_now()
-            found = (*self._descendants.below(pid), *self._descendants.below(None))
-            now = ((kin, look_up(kin.pid)) for kin in found if kin.pid != pid)
-            return tuple(kin.pid for kin, seen in now if seen is not None and not seen.ended)
-        except (
-            OSError
-        ):  # no file descriptor is left to look with: the death itself must be told all the same
-            return ()
+            for kin in (*self._descendants.below(pid), *self._descendants.below(None)):
+                now = look_up(kin.pid)
+                if kin.pid != pid and now is not None and not now.ended:
+                    living.append(kin.pid)
+        except OSError:
+            # No file descriptor is left to look with: the death itself must be reported all the
+            # same.
+            return []
+        return living
 
     async def _follow(self, instance: Instance) -> None:
         """The process has gone into the background: watch the one that its pidfile names."""
@@ -157,38 +167,37 @@ class DeathWatch:
         instance.ended = False
         self._watch_process(instance)
 
-    def _descendant_ended(self, root: int | None, ended: Ended) -> None:
-        instance = next(
-            (each for each in self._instances.values() if each.process.pid == root), None
-        )
-        if instance is None or instance.wanted or instance.spec.descendants == "ignore":
+    def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
+        instance = self._instance_of(root)
+        if instance is None or instance.stop_wanted or instance.spec.descendants == "ignore":
             return
-        policy = instance.spec.descendants
-        dead = is_death(policy, ended.returncode, root_ended=ended.root_ended)
-        if not dead and ended.returncode is not None and ended.returncode >= 0:
+        dead = is_death(instance.spec.descendants, end.returncode, root_ended=end.root_ended)
+        by_signal_or_unknown = end.returncode is None or end.returncode < 0
+        if not dead and not by_signal_or_unknown:
             return
-        process = Process(pid=ended.kin.pid, name=ended.kin.name)
-        death = self._death(ended.returncode, None)
-        self._tell(
-            instance.event(
-                EventKind.DESCENDANT_DIED,
-                ended.at,
-                returncode=ended.returncode,
-                pid=process.pid,
-                name=process.name,
-                oom=death.oom,
+        process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
+        death = self._death(end.returncode, None)
+        self._on_event(
+            instance.end_event(
+                EventKind.DESCENDANT_DIED, end.at, death, pid=process.pid, name=process.name
             )
         )
         if dead:
-            self._fail(failure.descendant_died(instance.subject(ended.at), process, death))
+            self._on_failure(failure.descendant_died(instance.subject(end.at), process, death))
 
-    def _death(self, returncode: int | None, peak_rss: int | None) -> failure.Death:
-        """Only SIGKILL is how the kernel makes room."""
+    def _instance_of(self, root: int | None) -> Instance | None:
+        for instance in self._instances.values():
+            if instance.process.pid == root:
+                return instance
+        return None
+
+    def _death(self, returncode: int | None, peak_rss: int | None) -> Death:
+        # Only SIGKILL is how the kernel makes room.
         cause = None
         if returncode == -signal.SIGKILL:
             before, self._memory = self._memory, MemoryEvents.read()
             cause = oom_cause(before, self._memory)
-        return failure.Death(
+        return Death(
             returncode=returncode,
             peak_rss=peak_rss,
             oom=cause.describe() if cause else None,
@@ -197,21 +206,16 @@ class DeathWatch:
 
     def _read(self, instance: Instance, fatal: FatalLine, lines: Sequence[str]) -> None:
         for line in lines:
-            if fatal.matches(line):
-                self._said(instance, line)
+            if fatal.matches(line) and not instance.stop_wanted and not instance.ended:
+                self._give_grace(instance, line)
 
-    def _said(self, instance: Instance, line: str) -> None:
-        """A fatal line: the process gets a short grace to end by itself, and then its end tells more."""
-        if not instance.wanted and not instance.ended:
-            timer = self._loop.call_later(
-                parse_duration(instance.spec.fatal_grace),
-                self._still_there,
-                instance,
-                line,
-                clock.now(),
-            )
-            instance.cleanup.append(timer.cancel)
+    def _give_grace(self, instance: Instance, line: str) -> None:
+        """After a fatal line the process gets time to end by itself: that end explains more."""
+        waiting = self._loop.create_task(self._after_grace(instance, line, clock.now()))
+        instance.cleanup.append(waiting.cancel)
 
-    def _still_there(self, instance: Instance, line: str, at: float) -> None:
-        if not instance.ended and not instance.wanted:
-            self._fail(failure.said_fatal(instance.subject(at), line))
+    async def _after_grace(self, instance: Instance, line: str, at: float) -> None:
+        grace_s = parse_duration(instance.spec.fatal_grace)
+        await Patience(grace_s, lambda: [instance.process.pid]).sleep()
+        if not instance.ended and not instance.stop_wanted:
+            self._on_failure(failure.wrote_fatal_line(instance.subject(at), line))

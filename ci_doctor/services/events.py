@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a file: what happens to services, one line of JSON per event, written as it happens (docs/launch.md)."""
+"""Acts on a file: writes each event of a service as a line of JSON (docs/launch.md)."""
 
 import contextlib
 import os
@@ -15,21 +15,22 @@ from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
 
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ALWAYS = ("service", "start", "pid")
-# How a process ended is told of an end even where it is not known.
+# Their lines hold how the process ended, even if nobody knows.
 _ENDS = {EventKind.DIED, EventKind.DESCENDANT_DIED, EventKind.KILLED, EventKind.STOPPED}
 _REST = ("name", "url", "log", "duration_s", "peak_rss", "oom")
 
 
 class EventLog:
-    """A file of events, made anew; give it each event. The values of secrets stay out of it.
+    """A new file of events; call it with each event. The values of secrets stay out of it.
 
-    A file that cannot be written any more stops nobody: `warn` is told once, and what can be written later is. Nor does
-    a pipe that nobody reads.
+    A file that cannot be written any more, or a pipe that nobody reads, stops nothing: `warn` gets
+    one sentence, and what can be written later is.
     """
 
     def __init__(self, path: Path, redactor: Redactor, warn: Callable[[str], None]) -> None:
-        """Raises UsageError where the file cannot be made."""
+        """Raises UsageError if the file cannot be made."""
         self.path = path
         self._redactor = redactor
         self._warn = warn
@@ -37,10 +38,8 @@ class EventLog:
         self._torn = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            flags = (
-                os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
-            )
-            self._descriptor = os.open(path, flags, 0o644)
+            # O_NONBLOCK, because the open of a pipe without a reader would block.
+            self._descriptor = os.open(path, _NEW_FILE | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise UsageError(
                 f"cannot write events to {path}: {error.strerror or error}",
@@ -61,11 +60,14 @@ class EventLog:
     def __call__(self, event: ServiceEvent) -> None:
         """Write one line, at once."""
         line = self._redactor.without_values(msgspec.json.encode(_fields(event)).decode()) + "\n"
-        content = (b"\n" if self._torn else b"") + line.encode("utf-8", "replace")
+        content = line.encode("utf-8", "replace")
+        if self._torn:  # the line before this one was cut off
+            content = b"\n" + content
         try:
             while content:
                 written = os.write(self._descriptor, content)
-                content, self._torn = content[written:], written < len(content)
+                self._torn = written < len(content)
+                content = content[written:]
         except OSError as error:
             if not self._warned:
                 self._warned = True
@@ -84,10 +86,15 @@ def _fields(event: ServiceEvent) -> dict[str, Any]:
         "time": clock.timestamp(),
         "event": event.kind.value,
     }
-    fields |= {name: getattr(event, name) for name in _ALWAYS}
+    for name in _ALWAYS:
+        fields[name] = getattr(event, name)
     if event.kind in _ENDS:
-        fields |= {"exit_code": event.exit_code, "signal": event.signal}
-    fields |= {name: value for name in _REST if (value := getattr(event, name)) is not None}
+        fields["exit_code"] = event.exit_code
+        fields["signal"] = event.signal
+    for name in _REST:
+        value = getattr(event, name)
+        if value is not None:
+            fields[name] = value
     if event.duration_s is not None:
         fields["duration_s"] = round(event.duration_s, 6)
     return fields

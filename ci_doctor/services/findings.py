@@ -1,49 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to services as findings: the rule, the telling lines with the root line marked, what to do. Pure."""
+"""What happened to services as findings, with the root line of each log marked. Pure."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ci_doctor.diagnosis.root_line import marked, root_index
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure, StopResult
+from ci_doctor.diagnosis.root_lines import marked
+from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.rule import Rule
+from ci_doctor.render.figures import size
+from ci_doctor.services import rules
+from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 
 # As many lines as every renderer shows of one excerpt.
 _SHOWN = 10
 _NAMED = 3
 
 
-def finding_of(failure: ServiceFailure, severity: Severity = Severity.ERROR) -> Finding:
-    """The failure of one service, with its log's telling lines (the root line begins with `> `) and what followed."""
-    return Finding(
-        rule=f"services/{_what(failure)}",
-        severity=severity,
-        summary=failure.message,
-        evidence=tuple(_evidence(failure)),
-        remedy=_remedy(failure),
+def finding_of(failure: ServiceFailure) -> Finding:
+    """The failure of one service: its log's root lines (`> ` before the root), what followed."""
+    rule = _rule_of(failure)
+    return rule.finding(
+        failure.message, evidence=evidence_of(failure), remedy=_remedy(rule, failure)
     )
 
 
-def _what(failure: ServiceFailure) -> str:
+def late_finding(failure: ServiceFailure) -> Finding:
+    """A service that ended in the moment in which its client ended well."""
+    return rules.ENDED_WITH_CLIENT.finding(failure.message, evidence=evidence_of(failure))
+
+
+def _rule_of(failure: ServiceFailure) -> Rule:
     if failure.oom:
-        return "oom-killed"
+        return rules.OOM_KILLED
     if failure.kind is FailureKind.OUTSIDE:
-        return "outside"
+        return rules.OUTSIDE
     if failure.kind is FailureKind.NOT_READY:
-        return "not-ready"
+        return rules.NOT_READY
     if failure.fatal is not None:
-        return "fatal-line"
-    # A service that fell with its worker has died itself; the message names the worker.
-    return (
-        "descendant-died"
-        if failure.descendant is not None and "itself" in failure.message
-        else "died"
-    )
+        return rules.FATAL_LINE
+    if failure.descendant is not None:
+        return rules.DESCENDANT_DIED
+    return rules.DIED
+
+
+def evidence_of(failure: ServiceFailure) -> tuple[Evidence, ...]:
+    """The root lines of its log, its peak memory, and what followed from it."""
+    return tuple(_evidence(failure))
 
 
 def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
     if failure.log is not None:
-        excerpt = marked(failure.tail, root_index(failure.tail, failure.fatal), _SHOWN)
+        excerpt = marked(failure.tail, failure.tail_root, _SHOWN)
         yield Evidence(
             file=failure.log,
             line=failure.tail_line,
@@ -51,80 +58,55 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
             excerpt="\n".join(excerpt) or "(it wrote nothing)",
         )
     if failure.peak_rss is not None:
-        yield Evidence(excerpt=f"peak memory {memory(failure.peak_rss)}")
+        yield Evidence(excerpt=f"peak memory {size(failure.peak_rss)}")
     if failure.consequences:
-        yield Evidence(
-            excerpt="\n".join(["then", *(f"  {sentence}" for sentence in failure.consequences)])
-        )
+        lines = [f"  {sentence}" for sentence in failure.consequences]
+        yield Evidence(excerpt="\n".join(["then", *lines]))
 
 
-def memory(count: int) -> str:
-    """Bytes in the units of memory: `812 KiB`, `340 MiB`, `1.2 GiB`."""
-    if count < 1 << 20:
-        return f"{count / (1 << 10):.0f} KiB"
-    if count < 1 << 30:
-        return f"{count / (1 << 20):.0f} MiB"
-    return f"{count / (1 << 30):.1f} GiB"
-
-
-def _remedy(failure: ServiceFailure) -> str:
-    if failure.oom:
-        return "raise the memory limit of the step, or lower what the service takes"
-    if failure.kind is FailureKind.OUTSIDE:
-        return "free what is named, or retry on another machine"
+def _remedy(rule: Rule, failure: ServiceFailure) -> str | None:
+    if rule in {rules.OOM_KILLED, rules.OUTSIDE}:
+        return rule.remedy
     if failure.log is None:
         return "see why it could not be started"
     log = shlex.quote(failure.log)
-    if failure.kind is FailureKind.NOT_READY:
-        return f"see whether it still made progress (`tail {log}`) before you raise `start_timeout` or `--timeout`"
-    return f"less +{failure.tail_line} {log}" if failure.tail_line else f"less {log}"
+    if rule is rules.NOT_READY:
+        return (
+            f"see whether it still made progress (`tail {log}`) before you raise `start_timeout` "
+            "or `--timeout`"
+        )
+    if failure.tail_line is None:
+        return f"less {log}"
+    return f"less +{failure.tail_line} {log}"
 
 
 def stop_findings(result: StopResult) -> Iterator[Finding]:
     """What stopping a group has brought to light; none of it changes a verdict."""
     if result.survivors:
-        yield Finding(
-            rule="services/survivor",
-            severity=Severity.WARNING,
-            summary=f"not even SIGKILL has ended {_named(result.survivors)}",
-            remedy=f"ps -o pid,user,stat,wchan,args -p {','.join(str(process.pid) for process in result.survivors)}",
+        pids = ",".join(str(process.pid) for process in result.survivors)
+        yield rules.SURVIVOR.finding(
+            f"not even SIGKILL has ended {_named(result.survivors)}",
+            remedy=f"ps -o pid,user,stat,wchan,args -p {pids}",
         )
-    for sentence in result.not_released:
-        yield _noticed(
-            "not-released",
-            Severity.WARNING,
-            sentence,
-            "find who holds it, or raise `release_timeout`",
-        )
-    for sentence in result.problems:
-        yield _noticed(
-            "stop-failed",
-            Severity.WARNING,
-            sentence,
-            "see whether what should have stopped still runs",
-        )
+    yield from _sentences(rules.NOT_RELEASED, result.not_released)
+    yield from _sentences(rules.STOP_FAILED, result.problems)
     if result.killed:
-        yield _noticed(
-            "killed",
-            Severity.NOTE,
+        yield rules.KILLED.finding(
             f"{_named(result.killed)} ignored every request to end and needed SIGKILL",
-            "let the server end on SIGTERM, or a real deployment will lose what it holds",
+            remedy=rules.KILLED.remedy,
         )
-    for sentence in result.cut_logs:
-        yield _noticed(
-            "log-cut",
-            Severity.NOTE,
-            sentence,
-            "raise `log_limit` for that service, or let it say less",
-        )
+    yield from _sentences(rules.LOG_CUT, result.cut_logs)
 
 
-def _named(processes: tuple[Process, ...]) -> str:
+def _sentences(rule: Rule, sentences: Sequence[str]) -> Iterator[Finding]:
+    for sentence in sentences:
+        yield rule.finding(sentence, remedy=rule.remedy)
+
+
+def _named(processes: Sequence[NamedProcess]) -> str:
     """`python (pid 12), worker (pid 14) and 3 more`."""
     names = [f"{process.name} (pid {process.pid})" for process in processes[:_NAMED]]
-    more = f" and {len(processes) - _NAMED} more" if len(processes) > _NAMED else ""
-    return ", ".join(names) + more
-
-
-def _noticed(what: str, severity: Severity, summary: str, remedy: str) -> Finding:
-    return Finding(rule=f"services/{what}", severity=severity, summary=summary, remedy=remedy)
+    text = ", ".join(names)
+    if len(processes) > _NAMED:
+        text += f" and {len(processes) - _NAMED} more"
+    return text

@@ -11,7 +11,7 @@ from ci_doctor.system.processes.exit_status import exit_status
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
 
-# Between two looks at a pidfile that is still to be written: a daemon writes it within milliseconds of its start.
+# A daemon writes its pidfile within milliseconds of its start.
 _PAUSE_S = 0.02
 
 
@@ -28,7 +28,7 @@ class Followed:
         self._status: int | None = None
 
     def wait(self) -> int | None:
-        """The exit code or negative signal, as far as the system tells it."""
+        """The exit code or negative signal; None if the system does not tell."""
         if self._status is None and self.pidfd >= 0:
             self._status = exit_status(self.pidfd, self.pid, self._kin.started)
         return self._status
@@ -45,13 +45,16 @@ class Followed:
 
 
 async def follow(instance: Instance, tree: OwnTree) -> Followed:
-    """Wait until the pidfile of `instance` names a process of ours, and take hold of it. Ends by cancellation only."""
-    assert instance.filled.pidfile is not None  # noqa: S101 - the caller has looked
+    """Wait until the pidfile of `instance` names a process of ours, and open its pidfd.
+
+    Ends by cancellation only.
+    """
+    assert instance.filled.pidfile is not None  # noqa: S101 - the caller has checked it
     while True:
         pid = read_pidfile(instance.filled.pidfile)
-        # A pidfile of an earlier job may name anybody.
-        kin = next((each for each in tree.living() if each.pid == pid), None)
-        if kin is not None:
-            with contextlib.suppress(ProcessLookupError):
-                return Followed(kin, os.pidfd_open(kin.pid), instance.began)
+        for kin in tree.living():
+            # Only ours: the pidfile of an earlier job may name any process.
+            if kin.pid == pid:
+                with contextlib.suppress(ProcessLookupError):
+                    return Followed(kin, os.pidfd_open(kin.pid), instance.began)
         await asyncio.sleep(_PAUSE_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: starts a group of services, each when what it needs is ready, and gives up at the first death."""
+"""Acts on processes: starts a group of services, each when what it needs is ready."""
 
 import asyncio
 import functools
@@ -11,7 +11,7 @@ from ci_doctor.services.check import check_services
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill_spec
-from ci_doctor.services.starting import cannot_start, start_service
+from ci_doctor.services.starting import StartLimit, cannot_start, start_service
 from ci_doctor.system import clock
 
 
@@ -23,26 +23,19 @@ async def start_group(
 ) -> RunningGroup | ServiceFailure:
     """Start `names` and what they need, each as soon as what it needs is ready.
 
-    A failure is a value, the first of the group with its consequences, and then everything that was started is stopped
-    already; so it is when this is cancelled. Raises UsageError where `check_services` does and where a command cannot be
-    run at all, and either error as `open_log`.
+    A failure is a value: the first of the group, with its consequences, and everything that was
+    started is stopped then. A cancellation stops everything too. Raises UsageError as
+    `check_services` does and if a command cannot be run at all, and either error as `open_log`.
     """
     order = check_services(specs, names, context)
-    deadline = clock.now() + context.limit_s if context.limit_s is not None else None
     group = RunningGroup(order, on_event)
     try:
-        if failed := _cannot_start(group, order, specs, context, deadline):
-            group.fail(failed)
-        else:
-            if any("gpu-memory" in specs[name].released for name in order):
-                group.note_gpu_memory()
-            group.starter = functools.partial(_start, group, specs, context)
-            await _start_all(group, order, specs, context, deadline)
+        await _GroupStart(group, specs, order, context).run()
         if not group.death.done():
             return group
         stopped = await group.stop(grace_s=context.grace_s)
     except asyncio.CancelledError:
-        # The agent gives us 10 s in all, and nobody is left to be told what is still held.
+        # The agent gives us 10 s in all, and nobody is left to read what is still held.
         await group.stop(grace_s=context.grace_s, in_haste=True)
         raise
     except BaseException:
@@ -57,61 +50,79 @@ def root_cause(failures: Sequence[ServiceFailure], stopped: StopResult) -> Servi
     return structs.replace(failures[0], consequences=consequences, stopped=stopped)
 
 
-def _cannot_start(
-    group: RunningGroup,
-    order: Sequence[str],
-    specs: Mapping[str, ServiceSpec],
-    context: LaunchContext,
-    deadline: float | None,
-) -> ServiceFailure | None:
-    """The first reason for which starting any of them would be in vain: fixed ports are looked at before all else."""
-    for name in order:
-        filled = fill_spec(specs[name], context, group.ports, name)
-        if failed := cannot_start(name, specs[name], filled, _limit(specs[name], deadline)):
-            return failed
-    return None
+class _GroupStart:
+    """The start of a group under way."""
+
+    def __init__(
+        self,
+        group: RunningGroup,
+        specs: Mapping[str, ServiceSpec],
+        order: Sequence[str],
+        context: LaunchContext,
+    ) -> None:
+        self._group = group
+        self._specs = specs
+        self._order = order
+        self._context = context
+        self._deadline: float | None = None
+        if context.limit_s is not None:
+            self._deadline = clock.now() + context.limit_s
+        self._ready = {name: asyncio.Event() for name in order}
+
+    async def run(self) -> None:
+        """Returns when all are ready or one has failed; what a start raises is raised."""
+        # Before anything is started: a fixed port with an owner makes every start futile.
+        for name in self._order:
+            filled = fill_spec(self._specs[name], self._context, self._group.ports, name)
+            failed = cannot_start(name, self._specs[name], filled, self._limit(name))
+            if failed is not None:
+                self._group.fail(failed)
+                return
+        if any("gpu-memory" in self._specs[name].released for name in self._order):
+            self._group.note_gpu_memory()
+        # A later start of a service has no part in the deadline of the group's own.
+        self._group.starter = functools.partial(
+            _start_again, self._group, self._specs, self._context
+        )
+        await self._start_all()
+
+    async def _start_all(self) -> None:
+        tasks = [asyncio.create_task(self._start_after_its_needs(name)) for name in self._order]
+
+        def cancel_all(_: object) -> None:
+            for task in tasks:
+                task.cancel()
+
+        self._group.death.add_done_callback(cancel_all)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            cancel_all(None)
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            # Not a CancelledError, which is no Exception.
+            if isinstance(result, Exception):
+                raise result
+
+    async def _start_after_its_needs(self, name: str) -> None:
+        for needed in self._specs[name].needs:
+            await self._ready[needed].wait()
+        if self._group.death.done():
+            return
+        limit = self._limit(name)
+        await start_service(self._group, name, self._specs[name], self._context, limit)
+        self._ready[name].set()
+
+    def _limit(self, name: str) -> StartLimit:
+        own_s = self._specs[name].start_timeout_s()
+        if self._deadline is None:
+            return StartLimit(seconds=own_s)
+        left_s = self._deadline - clock.now()
+        return StartLimit(seconds=min(own_s, left_s), hard_s=left_s)
 
 
-def _limit(spec: ServiceSpec, deadline: float | None) -> float:
-    limit_s = spec.start_timeout_s()
-    return limit_s if deadline is None else min(limit_s, deadline - clock.now())
-
-
-async def _start(
-    group: RunningGroup,
-    specs: Mapping[str, ServiceSpec],
-    context: LaunchContext,
-    name: str,
-    deadline: float | None = None,
+async def _start_again(
+    group: RunningGroup, specs: Mapping[str, ServiceSpec], context: LaunchContext, name: str
 ) -> None:
-    await start_service(group, name, specs[name], context, _limit(specs[name], deadline))
-
-
-async def _start_all(
-    group: RunningGroup,
-    order: Sequence[str],
-    specs: Mapping[str, ServiceSpec],
-    context: LaunchContext,
-    deadline: float | None,
-) -> None:
-    """Returns when all are ready or one has failed; what a start raises is raised."""
-    ready = {name: asyncio.Event() for name in order}
-
-    async def start(name: str) -> None:
-        for needed in specs[name].needs:
-            await ready[needed].wait()
-        if not group.death.done():
-            await _start(group, specs, context, name, deadline)
-            ready[name].set()
-
-    tasks = [asyncio.create_task(start(name)) for name in order]
-    group.death.add_done_callback(lambda _: [task.cancel() for task in tasks])
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    finally:
-        for task in tasks:
-            task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
+    limit = StartLimit(seconds=specs[name].start_timeout_s())
+    await start_service(group, name, specs[name], context, limit)

@@ -1,33 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on nothing by itself: one start of a service, as a value for others and as what is watched of it."""
+"""One start of a service, as a value for others and as what is watched of it. Pure."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from ci_doctor.services.failure import Subject
 from ci_doctor.services.outcome import EventKind, ServiceEvent
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe, written_host
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
-from ci_doctor.system.processes.process import signal_name
+from ci_doctor.services.subject import Death, Subject
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
 
 class RunningService(Struct, frozen=True, kw_only=True):
-    """A service that was started; `command` is as run. `probe` asks whether it is ready, `port` is where it is reached.
+    """A service that was started; `command` is as run.
 
-    `start` counts the starts of this service in its group; `pid` and `started` (clock ticks since boot) tell one from
-    the next.
+    `probe` tells whether it is ready, `port` is where clients reach it. `start` counts the starts of
+    this service in its group; `pid` and `started` (clock ticks since boot) identify this one.
     """
 
     name: str
     pid: int
     started: int
     start: int
-    probe: Probe
+    probe: ReadinessProbe
     port: int
     log: Path
     command: tuple[str, ...]
@@ -36,10 +36,10 @@ class RunningService(Struct, frozen=True, kw_only=True):
     def base_url(self) -> str:
         """`http://host:port`, where clients reach it."""
         host = self.probe.host if self.probe.is_network else "127.0.0.1"
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"http://{written_host(host)}:{self.port}"
 
 
-class Watched(Protocol):
+class WatchedProcess(Protocol):
     """A process whose end is awaited: our child, or one that a child left in the background."""
 
     pid: int
@@ -48,10 +48,10 @@ class Watched(Protocol):
 
     @property
     def peak_rss(self) -> int | None:
-        """Bytes, known after the end."""
+        """Bytes, available after the end."""
 
     def wait(self) -> int | None:
-        """The exit code or negative signal, once `pidfd` is readable; None where nobody can say."""
+        """The exit code or negative signal, once `pidfd` is readable; None if nobody knows."""
 
     def returncode(self) -> int | None:
         """The same; None while it lives too."""
@@ -61,10 +61,18 @@ class Watched(Protocol):
 
 
 class Instance:
-    """One start of a service under watch. `wanted` says that its end was asked for, and is no death."""
+    """One start of a service under watch.
+
+    `stop_wanted` tells that its end was requested, so that it is no death. `stopping_since` is the
+    monotonic time of that request, if the group as a whole was stopped.
+    """
 
     def __init__(
-        self, service: RunningService, spec: ServiceSpec, filled: FilledSpec, process: Watched
+        self,
+        service: RunningService,
+        spec: ServiceSpec,
+        filled: FilledSpec,
+        process: WatchedProcess,
     ) -> None:
         self.service = service
         self.spec = spec
@@ -72,11 +80,11 @@ class Instance:
         self.process = process
         self.began = process.started_at
         self.was_ready = False
-        self.wanted = False
+        self.stop_wanted = False
         self.ended = False
-        self.told_to_stop: float | None = None
+        self.stopping_since: float | None = None
         self.following: asyncio.Task[None] | None = None
-        self.cleanup: list[Any] = []
+        self.cleanup: list[Callable[[], object]] = []
 
     @property
     def name(self) -> str:
@@ -84,7 +92,7 @@ class Instance:
         return self.service.name
 
     def subject(self, at: float) -> Subject:
-        """The service as a failure speaks of it, as old as it is `at` that monotonic second."""
+        """The service as a failure describes it, as old as it is `at` that monotonic second."""
         return Subject(
             name=self.name,
             pid=self.process.pid,
@@ -95,22 +103,19 @@ class Instance:
             duration_s=at - self.began,
         )
 
-    def event(
-        self, kind: EventKind, at: float, *, returncode: int | None = None, **fields: Any
-    ) -> ServiceEvent:
-        """What happened to it; `returncode` as subprocess has it, `fields` are the other fields of the event."""
+    def event(self, kind: EventKind, at: float, **fields: Any) -> ServiceEvent:
+        """What happened to it; `fields` are the other fields of the event."""
         return ServiceEvent(
             kind=kind,
             service=self.name,
             at=at,
-            **{
-                "start": self.service.start,
-                "pid": self.process.pid,
-                "log": str(self.service.log),
-                "exit_code": returncode if returncode is not None and returncode >= 0 else None,
-                "signal": signal_name(-returncode)
-                if returncode is not None and returncode < 0
-                else None,
-                **fields,
-            },
+            start=self.service.start,
+            log=str(self.service.log),
+            **{"pid": self.process.pid, **fields},
+        )
+
+    def end_event(self, kind: EventKind, at: float, death: Death, **fields: Any) -> ServiceEvent:
+        """An event about the end of its process, or of one below it."""
+        return self.event(
+            kind, at, exit_code=death.exit_code, signal=death.signal, oom=death.oom, **fields
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a service, as values: failures, events, and what stopping left behind."""
+"""What became of a service, as values: failures, events, what stopping left behind. Pure."""
 
 from enum import StrEnum
 
@@ -11,9 +11,10 @@ from ci_doctor.model.finding import Evidence
 class FailureKind(StrEnum):
     """Why a service is of no use.
 
-    `died`: its process ended (exit code 0 too: a server runs until it is stopped). `not-ready`: it lives and did not
-    become ready in time. `outside`: the cause lies plainly outside the change under test (port owned by another
-    process, no disk, no memory), so that a retry elsewhere is right.
+    `died`: its process ended (exit code 0 too: a server runs until it is stopped). `not-ready`: it
+    lives and did not become ready in time. `outside`: the cause lies plainly outside the change
+    under test (port owned by another process, no disk, no memory), so that a retry elsewhere is
+    right.
     """
 
     DIED = "died"
@@ -21,8 +22,8 @@ class FailureKind(StrEnum):
     OUTSIDE = "outside"
 
 
-class Process(Struct, frozen=True, kw_only=True):
-    """A process as a reader knows it."""
+class NamedProcess(Struct, frozen=True, kw_only=True):
+    """A process as a person reads of it."""
 
     pid: int
     name: str
@@ -31,13 +32,13 @@ class Process(Struct, frozen=True, kw_only=True):
 class StopResult(Struct, frozen=True, kw_only=True):
     """What stopping a group left behind; the last three are sentences.
 
-    `killed` needed SIGKILL; `survivors` outlived even that (uninterruptible sleep, or another user's). `not_released` is
-    what was still held when the time for it was up, `cut_logs` which logs have lost their middle, `problems` what else
-    went wrong.
+    `killed` needed SIGKILL; `survivors` outlived even that (uninterruptible sleep, or another
+    user's). `not_released` is what was still held when the time for it was up, `cut_logs` which logs
+    have lost their middle, `problems` what else went wrong.
     """
 
-    killed: tuple[Process, ...] = ()
-    survivors: tuple[Process, ...] = ()
+    killed: tuple[NamedProcess, ...] = ()
+    survivors: tuple[NamedProcess, ...] = ()
     duration_s: float
     not_released: tuple[str, ...] = ()
     cut_logs: tuple[str, ...] = ()
@@ -47,13 +48,15 @@ class StopResult(Struct, frozen=True, kw_only=True):
 class ServiceFailure(Struct, frozen=True, kw_only=True):
     """A service that failed, before or after it was ready.
 
-    `message` is one sentence without a full stop; `at` monotonic seconds. `exit_code` is set where the process ended by
-    itself, `signal` ("SIGKILL") where a signal ended it, neither where it did not end; with `descendant` all three are
-    about that process below the service. `log` is None where the process was never started. `tail` are the log's telling
-    lines, `tail_line` and `tail_end_line` their 1-based place in it (None in a log too long to count). `duration_s` runs
-    from the service's start to the failure. `peak_rss` is bytes. `oom` says whose memory ran out, where the kernel
-    killed for lack of it. `fatal` is the log line that was taken for the end. `consequences` are sentences on what
-    failed after it, `stopped` is what the stop left behind where the group never came to be.
+    `message` is one sentence without a full stop; `at` is monotonic seconds. `exit_code` is set if
+    the process ended by itself, `signal` ("SIGKILL") if a signal ended it, neither if it did not
+    end. With `descendant` all three are about that process below the service, and the service
+    itself lived on. `exit_unknown` tells that the process ended and nobody knows how. `log` is None if the process was never started. `tail` are the log's root lines,
+    `tail_root` the index of the root line among them, `tail_line` and `tail_end_line` their 1-based
+    place in the log (None if nobody counted). `duration_s` runs from the service's start to the
+    failure. `peak_rss` is bytes. `oom` tells whose memory ran out, if the kernel killed for lack of
+    it. `fatal` is the log line that was taken for the end. `consequences` are sentences on what
+    failed after it, `stopped` is what the stop left behind if the group never came to be.
     """
 
     kind: FailureKind
@@ -63,7 +66,8 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     pid: int | None = None
     exit_code: int | None = None
     signal: str | None = None
-    descendant: Process | None = None
+    exit_unknown: bool = False
+    descendant: NamedProcess | None = None
     peak_rss: int | None = None
     oom: str | None = None
     fatal: str | None = None
@@ -71,21 +75,23 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     stopped: StopResult | None = None
     log: str | None = None
     tail: tuple[str, ...] = ()
+    tail_root: int | None = None
     tail_line: int | None = None
     tail_end_line: int | None = None
     was_ready: bool = False
     duration_s: float
 
     def evidence(self) -> tuple[Evidence, ...]:
-        """The log lines that a finding can point at; empty where nothing was written."""
+        """The log lines that a finding can point at; empty if there is no log."""
         if self.log is None:
             return ()
-        excerpt = "\n".join(self.tail) or None
-        return (
-            Evidence(
-                file=self.log, line=self.tail_line, end_line=self.tail_end_line, excerpt=excerpt
-            ),
+        lines = Evidence(
+            file=self.log,
+            line=self.tail_line,
+            end_line=self.tail_end_line,
+            excerpt="\n".join(self.tail) or None,
         )
+        return (lines,)
 
 
 class EventKind(StrEnum):
@@ -103,10 +109,11 @@ class EventKind(StrEnum):
 class ServiceEvent(Struct, frozen=True, kw_only=True):
     """Something happened to `service`.
 
-    `at` is monotonic seconds (system.clock). `duration_s` counts from the service's start (for `stopped`, from
-    `stopping`). `start` counts the starts of the service in its group. `killed` and `descendant-died` tell of one
-    process, under its own `pid` and `name`; `service` is None where `killed` ended a process further down. `peak_rss` is
-    bytes, `oom` as in ServiceFailure. `url` is where a service that is ready is reached.
+    `at` is monotonic seconds (system.clock). `duration_s` counts from the service's start (for
+    `stopped`, from `stopping`). `start` counts the starts of the service in its group. `killed` and
+    `descendant-died` are about one process, under its own `pid` and `name`; `service` is None if
+    `killed` ended a process further down. `peak_rss` is bytes, `oom` as in ServiceFailure. `url` is
+    the address of a service that is ready.
     """
 
     kind: EventKind

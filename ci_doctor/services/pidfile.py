@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
+from ci_doctor.services.patience import Patience
 from ci_doctor.services.probes.local_probe import WatchedFile
-from ci_doctor.system import clock
 
 _MOST_BYTES = 4096
 _LONGEST_SHOWN = 40
@@ -23,22 +23,26 @@ def read_pidfile(path: Path) -> int | str:
     word = next(iter(text.split()), "")
     if not word:
         return f"{path} is empty"
-    if not word.isascii() or not word.isdigit() or not 1 < int(word) <= _LARGEST_PID:
+    is_number = word.isascii() and word.isdigit()
+    if not is_number or not 1 < int(word) <= _LARGEST_PID:
         return f"{path} holds {word[:_LONGEST_SHOWN]!r}, which is no process id"
     return int(word)
 
 
 async def await_pidfile(path: Path, limit_s: float) -> int | str:
-    """The process id once the file holds one; why it does not, when `limit_s` is over first. It is read at least once."""
-    deadline = clock.now() + limit_s
+    """The process id once the file holds one; why it does not, if `limit_s` is over first.
+
+    The file is read at least once.
+    """
+    patience = Patience(limit_s)
     watch = WatchedFile(path)
     try:
         while True:
-            watch.heard()
-            found = read_pidfile(path)
-            left = deadline - clock.now()
-            if isinstance(found, int) or left <= 0:
-                return found
-            await watch.rest(left)
+            watch.begin()
+            content = read_pidfile(path)
+            left_s = patience.left_s()
+            if isinstance(content, int) or left_s <= 0:
+                return content
+            await watch.rest(left_s)
     finally:
         watch.close()

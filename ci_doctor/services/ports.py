@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on sockets: reserves free ports, and says who owns a taken one."""
+"""Acts on sockets: reserves free ports, and tells who owns a taken one."""
 
 import contextlib
 import secrets
@@ -30,7 +30,7 @@ class ReservedPort:
 
 
 class PortOwner(Struct, frozen=True, kw_only=True):
-    """Who listens on a port; `pid` is None where the system does not say (another user's process).
+    """Who listens on a port; `pid` is None if the system does not tell (another user's process).
 
     `since` is RFC 3339 in UTC, to the second.
     """
@@ -48,10 +48,11 @@ class PortOwner(Struct, frozen=True, kw_only=True):
 
 
 def reserve_port() -> ReservedPort:
-    """A port that is free on every address now, outside the range from which the kernel serves outgoing connections.
+    """A port that is free on every address now, and that the kernel gives to no outgoing connection.
 
-    The reservation is an abstract unix socket (unix(7)): it has the same scope as the port, the network namespace,
-    goes with the process, and leaves the port itself free for the server. Raises InfraError where none is free.
+    The reservation is an abstract unix socket (unix(7)). It has the same scope as the port, the
+    network namespace; it ends with the process, and leaves the port itself free for the server.
+    Raises InfraError if none is free.
     """
     below = _ephemeral_range_start()
     for _ in range(_ATTEMPTS):
@@ -70,7 +71,7 @@ def reserve_port() -> ReservedPort:
 
 
 def _ephemeral_range_start() -> int:
-    """Where ip_local_port_range (ip(7)) begins; a range that leaves too little below it is not kept out of."""
+    """Where ip_local_port_range (ip(7)) begins, or 60000 if that leaves too few ports below it."""
     with contextlib.suppress(OSError, ValueError):
         start = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
         if start >= _LOWEST + 1000:
@@ -79,7 +80,7 @@ def _ephemeral_range_start() -> int:
 
 
 def _bind_everywhere(number: int) -> None:
-    """Raises OSError where `number` is taken on some address."""
+    """Raises OSError if `number` is taken on some address."""
     with socket.socket(socket.AF_INET) as plain:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         plain.bind(("", number))
@@ -91,18 +92,20 @@ def _bind_everywhere(number: int) -> None:
 
 
 def is_local(host: str) -> bool:
-    """Whether `host` plainly means this machine, so that its listeners can be seen."""
+    """Whether `host` plainly means this machine, so that its listeners are in our /proc."""
     return host in {"localhost", "0.0.0.0", "::", "::1"} or host.startswith("127.")  # noqa: S104 - read, not bound
 
 
 def listens(pids: Iterable[int], port: int) -> bool:
     """Whether one of `pids` listens on TCP `port`."""
     inodes = listening_inodes(port)
-    return bool(inodes) and any(True for _ in holders(pids, inodes))
+    if not inodes:
+        return False
+    return next(holders(pids, inodes), None) is not None
 
 
 def owner_of(port: int) -> PortOwner | None:
-    """Who listens on TCP `port` of this machine; None where nobody does."""
+    """Who listens on TCP `port` of this machine; None if nobody does."""
     inodes = listening_inodes(port)
     if not inodes:
         return None

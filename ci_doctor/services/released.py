@@ -4,7 +4,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -44,7 +44,10 @@ Condition = PortReleased | GpuMemoryBack
 
 
 async def wait_released(conditions: Iterable[Condition], limit_s: float) -> tuple[str, ...]:
-    """Wait until all hold, or for `limit_s`; returns a sentence for each that does not, and says who is in its way."""
+    """Wait until all hold, or for `limit_s` seconds.
+
+    Returns a sentence for each that does not hold, with what is in its way.
+    """
     deadline = clock.now() + limit_s
     waits = []
     for condition in conditions:
@@ -53,43 +56,60 @@ async def wait_released(conditions: Iterable[Condition], limit_s: float) -> tupl
                 waits.append(_port(port, deadline, limit_s))
             case GpuMemoryBack():
                 waits.append(_gpu_memory(condition, deadline, limit_s))
-    return tuple(sentence for sentences in await asyncio.gather(*waits) for sentence in sentences)
+    sentences: list[str] = []
+    for held in await asyncio.gather(*waits):
+        sentences.extend(held)
+    return tuple(sentences)
 
 
 async def _port(port: int, deadline: float, limit_s: float) -> tuple[str, ...]:
     while is_listened_on(port):
-        left = deadline - clock.now()
-        if left <= 0:
+        left_s = deadline - clock.now()
+        if left_s <= 0:
             owner = owner_of(port)
-            return (f"{owner.describe()}, still {limit_s:g} s after the stop",) if owner else ()
-        await asyncio.sleep(min(_PORT_PAUSE_S, left))
+            if owner is None:
+                return ()
+            return (f"{owner.describe()}, still {limit_s:g} s after the stop",)
+        await asyncio.sleep(min(_PORT_PAUSE_S, left_s))
     return ()
 
 
 async def _gpu_memory(condition: GpuMemoryBack, deadline: float, limit_s: float) -> tuple[str, ...]:
-    before = {gpu.index: gpu.used for gpu in condition.before}
-    seen = f"the driver has not said within {limit_s:g} s of the stop how much memory of the GPUs is in use"
-    held: tuple[str, ...] = (seen,)
+    limit = f"{limit_s:g} s of the stop"
+    silent = f"the driver has not said within {limit} how much memory of the GPUs is in use"
+    held: tuple[str, ...] = (silent,)
     while True:
         try:
             # At least once, however short the limit is.
             now = await asyncio.wait_for(_read_aside(), max(1.0, deadline - clock.now()))
-        except (TimeoutError, CiDoctorError) as error:
-            return (str(error),) if isinstance(error, CiDoctorError) else held
-        held = tuple(
-            f"{gpu.describe()}, {limit_s:g} s after the stop; it was {(was or 0) // 2**20:,} MiB before the start"
-            for gpu in now
-            if gpu.used is not None
-            and gpu.used > ((was := before.get(gpu.index)) or 0) + condition.margin
-        )
-        left = deadline - clock.now()
-        if not held or left <= 0:
+        except TimeoutError:
             return held
-        await asyncio.sleep(min(_GPU_PAUSE_S, left))
+        except CiDoctorError as error:
+            return (str(error),)
+        held = tuple(_gpu_memory_held(condition, now, limit_s))
+        left_s = deadline - clock.now()
+        if not held or left_s <= 0:
+            return held
+        await asyncio.sleep(min(_GPU_PAUSE_S, left_s))
+
+
+def _gpu_memory_held(
+    condition: GpuMemoryBack, now: Iterable[GpuMemory], limit_s: float
+) -> Iterator[str]:
+    """A sentence for each GPU that has more in use than before."""
+    used_before = {gpu.index: gpu.used for gpu in condition.before}
+    for gpu in now:
+        # A GPU that did not tell before is taken to have had nothing in use.
+        before = used_before.get(gpu.index) or 0
+        if gpu.used is not None and gpu.used > before + condition.margin:
+            yield (
+                f"{gpu.describe()}, {limit_s:g} s after the stop; it was {before // 2**20:,} MiB "
+                "before the start"
+            )
 
 
 async def _read_aside() -> tuple[GpuMemory, ...]:
-    """In a thread that nobody waits for in the end: a wedged driver does not answer at all, and exit must not hang."""
+    """Read in a thread that nobody waits for at exit: a wedged driver never answers."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[tuple[GpuMemory, ...]] = loop.create_future()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: a group of services that runs, tells of the first death, and stops as a whole tree."""
+"""Acts on processes: a running group of services, which reports its first death and stops whole."""
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.services.deaths import DeathWatch
@@ -12,6 +12,7 @@ from ci_doctor.services.outcome import EventKind, ServiceEvent, ServiceFailure, 
 from ci_doctor.services.ports import ReservedPort, reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.stopping import Stopping, settle
+from ci_doctor.services.subject import Death
 from ci_doctor.system import clock
 from ci_doctor.system.gpu_memory import read_gpu_memory
 from ci_doctor.system.guardian.client import Guardian
@@ -21,15 +22,17 @@ from ci_doctor.system.processes.subreaper import become_subreaper
 from ci_doctor.system.processes.tree import OwnTree
 
 LONGEST_GRACE_S = 5.0
-# What fails because of a death does so at once or much later: this long it is waited for, where anything else runs.
+# What fails because of a death does so at once or much later. So long it is waited for, if anything
+# else still runs.
 _CONSEQUENCES_S = 0.02
 
 
 class RunningGroup:
     """Services that run together; made by `start_group`.
 
-    `services` are in start order. `death` is done as soon as one of them has ended by itself, `failures` are all that did
-    so, in order of time. Use one group at a time, inside a running event loop, and always `stop` it.
+    `services` are in start order. `death` is done as soon as one of them has ended by itself;
+    `failures` are all that did so, in order of time. Use one group at a time, inside a running event
+    loop, and always `stop` it.
     """
 
     def __init__(self, names: Sequence[str], on_event: Callable[[ServiceEvent], None]) -> None:
@@ -50,8 +53,8 @@ class RunningGroup:
             self.tree = OwnTree(self._guardian)
             for name in names:
                 self._ports[name] = reserve_port()
-            self._watch = DeathWatch(self.tree, lambda: self._guardian.pid, self.tell, self.fail)
-            self._stop_work = Stopping(self.tree, self._watch, self._guardian, self.tell)
+            self._watch = DeathWatch(self.tree, lambda: self._guardian.pid, self.report, self.fail)
+            self._stop_work = Stopping(self.tree, self._watch, self._guardian, self.report)
         except BaseException:
             self._give_back()
             raise
@@ -67,7 +70,10 @@ class RunningGroup:
         return {name: port.number for name, port in self._ports.items()}
 
     def note_gpu_memory(self) -> None:
-        """Remember what is in use before the first start, for services that are to give it back. Raises as its reader."""
+        """Remember what is in use before the first start, for services that must give it back.
+
+        Raises as `read_gpu_memory`.
+        """
         self._stop_work.gpu_memory_before = read_gpu_memory()
 
     def launch(  # noqa: PLR0913 - what a process has
@@ -82,7 +88,10 @@ class RunningGroup:
         foreground: bool = False,
         stop_words: Sequence[str] | None = None,
     ) -> Child:
-        """Run a command in the group's tree: it ends with the group at the latest. Raises OSError as `Guardian.spawn`."""
+        """Run a command in the group's tree: it ends with the group at the latest.
+
+        Raises OSError as `Guardian.spawn`.
+        """
         return self._guardian.spawn(
             words,
             environment=environment,
@@ -96,25 +105,29 @@ class RunningGroup:
 
     def add(self, instance: Instance) -> None:
         """Take a service that was just started into the group, and watch it."""
-        name = instance.name
-        if earlier := self.instances.get(name):
+        earlier = self.instances.get(instance.name)
+        if earlier is not None:
             self._watch.forget(earlier)
             self._ended_starts.append(earlier)
-        self.instances[name] = instance
-        found = {**self.services, name: instance.service}
-        self.services = {each: found[each] for each in self._names if each in found}
-        self.tell(instance.event(EventKind.STARTED, clock.now()))
+        self.instances[instance.name] = instance
+        # Made anew, because services become ready in any order and are listed in start order.
+        self.services = {}
+        for name in self._names:
+            if name in self.instances:
+                self.services[name] = self.instances[name].service
+        self.report(instance.event(EventKind.STARTED, clock.now()))
         self._watch.add(instance)
 
     def mark_ready(self, name: str) -> None:
         """The service has answered its probe."""
-        instance, now = self.instances[name], clock.now()
+        instance = self.instances[name]
         instance.was_ready = True
+        now = clock.now()
         url = instance.service.base_url if instance.service.probe.is_network else None
-        self.tell(instance.event(EventKind.READY, now, duration_s=now - instance.began, url=url))
+        self.report(instance.event(EventKind.READY, now, duration_s=now - instance.began, url=url))
 
     async def still_ready(self, name: str, limit_s: float) -> str | None:
-        """None once the service answers its probe again; after `limit_s`, what was seen last."""
+        """None once the service answers its probe again; after `limit_s`, what was wrong last."""
         instance = self.instances[name]
         return await wait_until_ready(instance.service.probe, limit_s, self.probe_context(instance))
 
@@ -125,39 +138,43 @@ class RunningGroup:
         def spawn(words: Sequence[str], output: int) -> Child:
             return self.launch(words, environment=filled.env, directory=filled.cwd, output=output)
 
-        return ProbeContext(log=instance.service.log, environment=filled.env, spawn=spawn)
+        return ProbeContext(
+            log=instance.service.log,
+            environment=filled.env,
+            spawn=spawn,
+            pids=self.living_pids,
+        )
+
+    def living_pids(self) -> list[int]:
+        """The processes of all services, and the guardian that starts them."""
+        return [self._guardian.pid, *(kin.pid for kin in self.tree.living(thorough=False))]
 
     def fail(self, failure: ServiceFailure) -> None:
-        """One of the services is of no use any more: the first is the cause, the rest follows from it."""
+        """A service is of no use any more: the first is the cause, the rest follows from it."""
         self.failures.append(failure)
         if not self.death.done():
             self.death.set_result(failure)
 
-    def tell(self, event: ServiceEvent) -> None:
-        """Hand an event to whoever listens."""
+    def report(self, event: ServiceEvent) -> None:
+        """Pass an event on."""
         self._on_event(event)
 
     async def take_down(self, name: str, number: signal.Signals) -> None:
-        """Send the service's own process a signal, on purpose: its end is no death. Returns when that process has ended."""
+        """Send the service's own process a signal on purpose, and wait until it has ended.
+
+        That end is no death.
+        """
         instance = self.instances[name]
-        instance.wanted = True
-        pid = instance.process.pid
-        self._before[name] = tuple(
-            {
-                kin.identity: kin for kin in (*self.tree.below(pid), *self._watch.strays(pid))
-            }.values()
-        )
+        instance.stop_wanted = True
+        self._note_processes(instance)
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
         self._watch.forget(instance)
         loop.add_reader(instance.process.pidfd, settle, ended)
         try:
             if not instance.ended:
-                self.tell(
-                    instance.event(
-                        EventKind.STOPPING, clock.now(), returncode=None, signal=number.name
-                    )
-                )
+                now = clock.now()
+                self.report(instance.event(EventKind.STOPPING, now, signal=number.name))
                 signal.pidfd_send_signal(instance.process.pidfd, number)
                 await ended
         except ProcessLookupError:
@@ -165,35 +182,32 @@ class RunningGroup:
         finally:
             loop.remove_reader(instance.process.pidfd)
         instance.ended = True
-        self.tell(
-            instance.event(EventKind.STOPPED, clock.now(), returncode=instance.process.wait())
-        )
+        death = Death(returncode=instance.process.wait())
+        self.report(instance.end_event(EventKind.STOPPED, clock.now(), death))
 
     async def relaunch(self, name: str) -> ServiceFailure | None:
-        """Start a service again that was taken down: same port, next log. Returns once it is ready, or why it is not."""
+        """Start a service again that was taken down: same port, next log.
+
+        Returns None once it is ready, or why it is not.
+        """
         assert self.starter is not None  # noqa: S101 - start_group sets it
         await self.starter(name)
         return self.death.result() if self.death.done() else None
 
     def remains(self, name: str) -> tuple[Kin, ...]:
         """What still lives of the processes that the service had when it was taken down."""
-        now = ((kin, look_up(kin.pid)) for kin in self._before.get(name, ()))
-        return tuple(
-            kin
-            for kin, seen in now
-            if seen is not None and seen.identity == kin.identity and not seen.ended
-        )
+        return tuple(filter(_still_lives, self._before.get(name, ())))
 
     async def stop(self, *, grace_s: float = LONGEST_GRACE_S, in_haste: bool = False) -> StopResult:
-        """INT, TERM and then KILL to the whole tree, the last after `grace_s` (at most 5) seconds; 8 s at most in all.
+        """Stop the whole tree with INT, TERM and then KILL; 8 s at most in all.
 
-        Then, unless `in_haste`, what the services' `released` asks for is awaited. May be called again. When cancelled it
-        kills at once, then lets the cancellation through.
+        KILL comes after `grace_s` seconds (at most 5). Then, unless `in_haste`, what the services'
+        `released` names is awaited. May be called again. When cancelled it kills at once, then lets
+        the cancellation through.
         """
         if self._stopping is None:
-            self._stopping = asyncio.create_task(
-                self._stop(min(grace_s, LONGEST_GRACE_S), in_haste=in_haste)
-            )
+            grace_s = min(grace_s, LONGEST_GRACE_S)
+            self._stopping = asyncio.create_task(self._stop(grace_s, in_haste=in_haste))
         try:
             return await asyncio.shield(self._stopping)
         except asyncio.CancelledError:
@@ -201,25 +215,34 @@ class RunningGroup:
             raise
 
     def kill_now(self) -> StopResult:
-        """SIGKILL to the whole tree, without the event loop's help: the last resort. May be called again."""
+        """SIGKILL to the whole tree, without the event loop: the last resort. May be called again."""
         return self._finish(clock.now())
 
     async def _stop(self, grace_s: float, *, in_haste: bool) -> StopResult:
         began = clock.now()
-        if self.death.done() and len(self._living()) > 0:
+        if self.death.done() and any(self._living()):
             await asyncio.sleep(_CONSEQUENCES_S)
+        instances = tuple(self.instances.values())
         try:
-            await self._stop_work.ask(tuple(self.instances.values()), grace_s)
+            await self._stop_work.ask(instances, grace_s)
         finally:
             result = self._finish(began)
-        return (
-            result
-            if in_haste
-            else await self._stop_work.await_released(tuple(self.instances.values()), result)
-        )
+        if in_haste:
+            return result
+        return await self._stop_work.await_released(instances, result)
 
-    def _living(self) -> list[Instance]:
-        return [instance for instance in self.instances.values() if not instance.ended]
+    def _note_processes(self, instance: Instance) -> None:
+        """Remember what the service consists of, before it is taken down."""
+        pid = instance.process.pid
+        processes = {}
+        for kin in (*self.tree.below(pid), *self._watch.strays(pid)):
+            processes[kin.identity] = kin
+        self._before[instance.name] = tuple(processes.values())
+
+    def _living(self) -> Iterator[Instance]:
+        for instance in self.instances.values():
+            if not instance.ended:
+                yield instance
 
     def _finish(self, began: float) -> StopResult:
         try:
@@ -233,3 +256,8 @@ class RunningGroup:
         for port in self._ports.values():
             port.release()
         self._guardian.close()
+
+
+def _still_lives(kin: Kin) -> bool:
+    now = look_up(kin.pid)
+    return now is not None and now.identity == kin.identity and not now.ended

@@ -10,25 +10,29 @@ from msgspec import Struct
 
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.model.size import parse_size
-from ci_doctor.services.probes.ready import Probe, ReadySpec, parse_ready, read_ready
+from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float
 
 
 class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[services.NAME]` table. Durations are seconds or text for parse_duration, sizes bytes or text for parse_size.
+    """One `[services.NAME]` table.
 
-    `command` and `stop_command` are split as a shell would split words, and no shell runs them. `cwd` is relative to
-    LaunchContext.directory. `ready` is a probe (docs/probes.md). `needs` names services that must be ready before.
+    Durations are seconds or text for parse_duration, sizes bytes or text for parse_size. `command`
+    and `stop_command` are split as a shell would split words, and no shell runs them. `cwd` is
+    relative to LaunchContext.directory. `ready` is a probe (docs/probes.md). `needs` names services
+    that must be ready before.
 
-    `descendants` says which end of a process below the service is a death of the service: one by a `signal`, any `exit`,
-    or none (`ignore`). A log line that matches `fatal` is one too, unless the process ends within `fatal_grace`. `pidfile`
-    names the process to watch of a service that goes into the background. `stop_command` is run before the tree is
-    stopped (`docker stop`). `released` are conditions awaited after that, for at most `release_timeout`.
+    `descendants` tells which end of a process below the service is a death of the service: one by a
+    `signal`, any `exit`, or none (`ignore`). A log line that matches `fatal` is one too, unless the
+    process ends within `fatal_grace`. `pidfile` names the process to watch of a service that goes
+    into the background. `stop_command` is run before the tree is stopped (`docker stop`).
+    `released` are conditions awaited after that, for at most `release_timeout`.
 
-    In `command`, `stop_command`, `pidfile`, `env` values and `ready`, `{port}` becomes a port reserved for this service,
-    `{NAME.port}` that of another service of the group, and each further placeholder of the launch (`{arm}`, `{start}`)
-    its value. Only these exact words are replaced, so JSON in an argument stays as it is.
+    In `command`, `stop_command`, `pidfile`, `env` values and `ready`, `{port}` becomes a port
+    reserved for this service, `{NAME.port}` that of another service of the group, and each further
+    placeholder of the launch (`{arm}`, `{start}`) its value. Only these exact words are replaced, so
+    JSON in an argument stays as it is.
     """
 
     command: str | list[str]
@@ -51,11 +55,11 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return _split(self.command)
 
     def stop_words(self) -> list[str]:
-        """Those of `stop_command`, none where there is none. Raises as `words`."""
+        """Those of `stop_command`, if there is one. Raises as `words`."""
         return _split(self.stop_command or [])
 
     def start_timeout_s(self) -> float:
-        """Seconds that the service has to become ready. Raises ValueError where there are none."""
+        """Seconds that the service has to become ready. Raises ValueError if there are none."""
         seconds = parse_duration(self.start_timeout)
         if seconds <= 0:
             raise ValueError(
@@ -67,13 +71,17 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Bytes that its log may hold. Raises ValueError."""
         return parse_size(self.log_limit)
 
-    def asks_for_port(self) -> bool:
-        """Whether the service is told its port by its command or environment."""
-        texts = [self.command] if isinstance(self.command, str) else self.command
-        return any("{port}" in text for text in (*texts, *self.env.values()))
+    def takes_port(self) -> bool:
+        """Whether the service gets its port by its command or environment."""
+        texts = list(self.env.values())
+        if isinstance(self.command, str):
+            texts.append(self.command)
+        else:
+            texts.extend(self.command)
+        return any("{port}" in text for text in texts)
 
-    def asked_at(self) -> str | None:
-        """The address in `ready`, placeholders still in it; None where it is not asked over the network.
+    def probe_address(self) -> str | None:
+        """The address in `ready`, placeholders still in it; None for a probe without a network.
 
         Raises ValueError as `read_ready`.
         """
@@ -81,9 +89,11 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return spec.http if spec.http is not None else spec.tcp
 
     def has_fixed_port(self) -> bool:
-        """Whether `ready` names a port of its own, or another service's, and not the one reserved for this service."""
-        address = self.asked_at()
-        return address is not None and not address.startswith("/") and "{port}" not in address
+        """Whether `ready` names another port than the one reserved for this service."""
+        address = self.probe_address()
+        if address is None or address.startswith("/"):
+            return False
+        return "{port}" not in address
 
 
 def _split(command: str | list[str]) -> list[str]:
@@ -93,11 +103,11 @@ def _split(command: str | list[str]) -> list[str]:
 class LaunchContext(Struct, frozen=True, kw_only=True):
     """Where and with what a group is launched.
 
-    `environment` is the whole environment of the services (their `env` goes on top), `directory` the base of relative
-    `cwd`, `log_directory` where `NAME-1.log`, `NAME-2.log` … are made, one more with each start. `placeholders` are
-    further words to replace, without braces. `limit_s` caps the seconds until the whole group is ready, whatever the
-    services' own `start_timeout` allow. `grace_s` is what a group has to end that failed or was given up before it was
-    ready.
+    `environment` is the whole environment of the services (their `env` goes on top), `directory` the
+    base of relative `cwd`, `log_directory` the place of `NAME-1.log`, `NAME-2.log` …, one more with
+    each start. `placeholders` are further words to replace, without braces. `limit_s` caps the
+    seconds until the whole group is ready, whatever the services' own `start_timeout` allow.
+    `grace_s` is what a group has to end that failed or was given up before it was ready.
     """
 
     environment: Mapping[str, str]
@@ -114,7 +124,7 @@ class FilledSpec(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     env: dict[str, str]
     cwd: Path
-    probe: Probe
+    probe: ReadinessProbe
     port: int
     pidfile: Path | None = None
     stop_words: tuple[str, ...] = ()
@@ -141,9 +151,12 @@ def fill_spec(
 
     cwd = context.directory / filled(spec.cwd or "")
     probe = parse_ready(spec.ready, ports[name], directory=cwd, fill=filled)
+    environment = dict(context.environment)
+    for key, value in spec.env.items():
+        environment[key] = filled(value)
     return FilledSpec(
         words=tuple(map(filled, spec.words())),
-        env={**context.environment, **{key: filled(value) for key, value in spec.env.items()}},
+        env=environment,
         cwd=cwd,
         probe=probe,
         port=probe.port if probe.is_network else ports[name],
@@ -154,5 +167,8 @@ def fill_spec(
 
 def placeholders_for(name: str, context: LaunchContext, ports: Mapping[str, int]) -> dict[str, str]:
     """Every placeholder of the service `name`, without braces."""
-    others = {f"{other}.port": str(port) for other, port in ports.items()}
-    return {**context.placeholders, **others, "port": str(ports[name])}
+    placeholders = dict(context.placeholders)
+    for other, port in ports.items():
+        placeholders[f"{other}.port"] = str(port)
+    placeholders["port"] = str(ports[name])
+    return placeholders

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: stops a whole group, once, and says what it left behind."""
+"""Acts on processes: stops a whole group, once, and reports what it left behind."""
 
 import asyncio
 import contextlib
 import os
 import select
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -13,8 +13,9 @@ from msgspec import structs
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.outcome import EventKind, Process, ServiceEvent, StopResult
+from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, StopResult
 from ci_doctor.services.released import Condition, GpuMemoryBack, PortReleased, wait_released
+from ci_doctor.services.subject import Death
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.process import Child
@@ -25,37 +26,44 @@ if TYPE_CHECKING:
     from ci_doctor.system.gpu_memory import GpuMemory
 
 STOP_LIMIT_S = 8.0  # the agent gives a cancelled job 10 s
-# `docker stop` waits for the container's own end; what is left after that must suffice for the rest of the tree.
+# `docker stop` waits for the container's own end; what is left after that must suffice for the rest
+# of the tree.
 _STOP_COMMAND_LIMIT_S = 4.0
 
 
 class Stopping:
-    """The end of a group: first ask, then `finish`."""
+    """The end of a group: first `ask`, then `finish`."""
 
     def __init__(
         self,
         tree: OwnTree,
         watch: DeathWatch,
         guardian: Guardian,
-        tell: Callable[[ServiceEvent], None],
+        on_event: Callable[[ServiceEvent], None],
     ) -> None:
         self._tree = tree
         self._watch = watch
         self._guardian = guardian
-        self._tell = tell
+        self._on_event = on_event
         self._result: StopResult | None = None
         self._problems: list[str] = []
         self.gpu_memory_before: tuple[GpuMemory, ...] = ()
 
     async def ask(self, instances: Sequence[Instance], grace_s: float) -> None:
-        """Run the stop commands, then INT and TERM to everything; returns when nothing is left or time is up."""
+        """Run the stop commands, then INT and TERM to everything.
+
+        Returns when nothing is left, or after `grace_s` seconds.
+        """
         self._announce(instances)
         began = clock.now()
         await self._run_stop_commands(instances, min(grace_s, _STOP_COMMAND_LIMIT_S))
         await self._tree.terminate(max(0.0, grace_s - (clock.now() - began)))
 
     def finish(self, instances: Sequence[Instance], began: float) -> StopResult:
-        """Kill what is left, and only then tell of it; the first result is also that of every later call."""
+        """Kill what is left, and report only then: a listener may be slow.
+
+        The first result is also that of every later call.
+        """
         if self._result is not None:
             return self._result
         try:
@@ -69,80 +77,84 @@ class Stopping:
                 cut_logs=self._watch.finish_logs(),
                 problems=tuple(self._problems),
             )
-        self._tell_killed(instances, self._result)
-        self._tell_stopped(instances)
+        self._report_killed(instances, self._result)
+        self._report_stopped(instances)
         return self._result
 
     async def await_released(self, instances: Sequence[Instance], result: StopResult) -> StopResult:
-        """Await what the services' `released` asks for; what is still held when the time is up becomes part of the result."""
-        waits = [
-            wait_released(self._conditions(instance), parse_duration(instance.spec.release_timeout))
-            for instance in instances
-            if instance.spec.released
-        ]
+        """Await what the services' `released` names.
+
+        What is still held when the time is up becomes part of the result.
+        """
+        waits = []
+        for instance in instances:
+            if instance.spec.released:
+                limit_s = parse_duration(instance.spec.release_timeout)
+                waits.append(wait_released(tuple(self._conditions(instance)), limit_s))
         if not waits:
             return result
-        held = [sentence for sentences in await asyncio.gather(*waits) for sentence in sentences]
-        return structs.replace(result, not_released=tuple(dict.fromkeys(held)))
+        # Each sentence once: several services may wait for the same GPU.
+        held: dict[str, None] = {}
+        for sentences in await asyncio.gather(*waits):
+            held.update(dict.fromkeys(sentences))
+        return structs.replace(result, not_released=tuple(held))
 
-    def _conditions(self, instance: Instance) -> tuple[Condition, ...]:
-        conditions: list[Condition] = []
+    def _conditions(self, instance: Instance) -> Iterator[Condition]:
         if "port" in instance.spec.released:
-            conditions.append(PortReleased(port=instance.service.port))
+            yield PortReleased(port=instance.service.port)
         if "gpu-memory" in instance.spec.released:
-            conditions.append(GpuMemoryBack(before=self.gpu_memory_before))
-        return tuple(conditions)
+            yield GpuMemoryBack(before=self.gpu_memory_before)
 
     def _announce(self, instances: Iterable[Instance]) -> None:
         """From now on the end of a service is no death."""
         self._watch.close()
         for instance in instances:
-            if not instance.ended and not instance.wanted:
-                instance.wanted = True
-                instance.told_to_stop = clock.now()
-                self._tell(instance.event(EventKind.STOPPING, clock.now()))
+            if not instance.ended and not instance.stop_wanted:
+                instance.stop_wanted = True
+                instance.stopping_since = clock.now()
+                self._on_event(instance.event(EventKind.STOPPING, clock.now()))
 
     async def _run_stop_commands(self, instances: Iterable[Instance], limit_s: float) -> None:
-        running = [
-            child
-            for each in instances
-            if each.filled.stop_words and (child := self._start_stop_command(each))
-        ]
         loop = asyncio.get_running_loop()
+        running = list(self._start_stop_commands(instances))
+        ends = []
         try:
-            waits = []
             for child in running:
                 ended = loop.create_future()
                 loop.add_reader(child.pidfd, settle, ended)
-                waits.append(ended)
-            if waits:
-                await asyncio.wait(waits, timeout=limit_s)
+                ends.append(ended)
+            if ends:
+                await asyncio.wait(ends, timeout=limit_s)
         finally:
             for child in running:
                 loop.remove_reader(child.pidfd)
                 child.close()
 
-    def _start_stop_command(self, instance: Instance) -> Child | None:
-        filled = instance.filled
-        try:
-            output = os.open(instance.service.log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    def _start_stop_commands(self, instances: Iterable[Instance]) -> Iterator[Child]:
+        for instance in instances:
+            if not instance.filled.stop_words:
+                continue
             try:
-                return self._guardian.spawn(
-                    filled.stop_words, environment=filled.env, directory=filled.cwd, output=output
-                )
-            finally:
-                os.close(output)
-        except OSError as error:
-            self._problems.append(
-                f"{instance.name}: its stop_command could not be run: {error.strerror or error}"
-            )
-            return None
+                yield self._start_stop_command(instance)
+            except OSError as error:
+                why = error.strerror or error
+                self._problems.append(f"{instance.name}: its stop_command could not be run: {why}")
 
-    def _tell_killed(self, instances: Iterable[Instance], result: StopResult) -> None:
-        names = {instance.process.pid: instance for instance in instances}
+    def _start_stop_command(self, instance: Instance) -> Child:
+        filled = instance.filled
+        output = os.open(instance.service.log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            return self._guardian.spawn(
+                filled.stop_words, environment=filled.env, directory=filled.cwd, output=output
+            )
+        finally:
+            os.close(output)
+
+    def _report_killed(self, instances: Iterable[Instance], result: StopResult) -> None:
+        by_pid = {instance.process.pid: instance for instance in instances}
         for process in result.killed:
-            instance = names.get(process.pid)
-            self._tell(
+            instance = by_pid.get(process.pid)
+            self._on_event(
                 ServiceEvent(
                     kind=EventKind.KILLED,
                     service=instance.name if instance else None,
@@ -154,17 +166,17 @@ class Stopping:
                 )
             )
 
-    def _tell_stopped(self, instances: Iterable[Instance]) -> None:
+    def _report_stopped(self, instances: Iterable[Instance]) -> None:
         for instance in instances:
-            if instance.told_to_stop is None or not _has_ended(instance.process.pidfd):
+            if instance.stopping_since is None or not _has_ended(instance.process.pidfd):
                 continue
             now = clock.now()
-            self._tell(
-                instance.event(
+            self._on_event(
+                instance.end_event(
                     EventKind.STOPPED,
                     now,
-                    returncode=instance.process.wait(),
-                    duration_s=now - instance.told_to_stop,
+                    Death(returncode=instance.process.wait()),
+                    duration_s=now - instance.stopping_since,
                     peak_rss=instance.process.peak_rss,
                 )
             )
@@ -178,11 +190,11 @@ def settle(ended: "asyncio.Future[None]") -> None:
 
 def _has_ended(pidfd: int) -> bool:
     poll = select.poll()
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError):  # closed already
         poll.register(pidfd, select.POLLIN)
         return bool(poll.poll(0))
     return False
 
 
-def _as_process(kin: Kin) -> Process:
-    return Process(pid=kin.pid, name=kin.name)
+def _as_process(kin: Kin) -> NamedProcess:
+    return NamedProcess(pid=kin.pid, name=kin.name)

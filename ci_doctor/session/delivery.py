@@ -7,22 +7,15 @@ from pathlib import Path
 from typing import TextIO
 
 from ci_doctor.model.report import Report
-from ci_doctor.session.report_directory import PAGE, REPORT_FILES
+from ci_doctor.render import RENDERERS
 from ci_doctor.system.files.atomic import write_atomically
 
 
 def write(report: Report, directory: Path) -> None:
-    """report.json, report.md and junit.xml, and the page if the facts hold a matrix to draw. Raises UsageError, InfraError."""
-    from ci_doctor.render import json, junit, markdown
-
-    texts = (json.render(report), markdown.render(report), junit.render(report))
-    for name, text in zip(REPORT_FILES, texts, strict=True):
-        write_atomically(directory / name, text.encode())
-    if report.facts.get("matrix"):
-        from ci_doctor.render import html
-
-        # The last: nothing else depends on it.
-        write_atomically(directory / PAGE, html.render(report).encode())
+    """Write the file of each renderer that has something to show. Raises UsageError, InfraError."""
+    for renderer in RENDERERS:
+        if renderer.file is not None and renderer.is_for(report):
+            write_atomically(directory / renderer.file, renderer.render(report).encode())
 
 
 def text_for(report: Report, stream: TextIO) -> str:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Self
 
 from ci_doctor.errors import UsageError
+from ci_doctor.render import REPORT_FILE, report_files
 from ci_doctor.system.files.atomic import write_atomically
 
 ROOT_VARIABLE = "CI_DOCTOR_REPORT_DIR"
-REPORT_FILES = ("report.json", "report.md", "junit.xml")
-PAGE = "report.html"  # if there is something to draw
 # flock(2) on a network file system may be refused for a directory: then there is no lock to be had.
 _NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO})
 
@@ -42,7 +41,7 @@ class ReportDirectory:
 
     def clear(self) -> None:
         """Remove what an earlier run reported here, so that it does not outlive this one. Raises UsageError."""
-        for name in (*REPORT_FILES, PAGE):
+        for name in report_files():
             _remove(self.path / name)
 
     def release(self) -> None:
@@ -59,7 +58,7 @@ def hold_below(root: Path, command: str) -> ReportDirectory:
     """
     number, path = 1, root / command
     while True:
-        if not (path / REPORT_FILES[0]).exists():
+        if not (path / REPORT_FILE).exists():
             directory = ReportDirectory.hold(path)
             if directory is not None:
                 return directory

@@ -76,11 +76,14 @@ class Session:
 
     # --- at the end ---
 
-    def finish(self, outcome: "Outcome", *, on_stdout: bool = False) -> int:
+    def finish(
+        self, outcome: "Outcome", *, on_stdout: bool = False, text: str | None = None
+    ) -> int:
         """Write and print the report of `outcome`, and return its exit code.
 
         The text goes to stderr, or `on_stdout` if it is what the command was called for; with `--json` the JSON goes
-        to stdout instead. The verdict stands even if it cannot be shown: a full disk turns a 0 into 75, and no other
+        to stdout instead. `text` is printed in place of the rendered report, by a command that knows more of its
+        layout; secrets are taken out of it, too. The verdict stands even if it cannot be shown: a full disk turns a 0 into 75, and no other
         code. Raises BrokenPipeError if the reader of stdout is gone.
         """
         from ci_doctor.model.exit_code import ExitCode
@@ -91,7 +94,7 @@ class Session:
             code = report.exit_code
             if not self._written(report):
                 code = code or int(ExitCode.INFRA)
-            if not self._printed(report, on_stdout=on_stdout):
+            if not self._printed(report, on_stdout=on_stdout, text=text):
                 code = code or int(ExitCode.INFRA)
         return code
 
@@ -167,7 +170,7 @@ class Session:
             self._held.release()
         return True
 
-    def _printed(self, report: "Report", *, on_stdout: bool) -> bool:
+    def _printed(self, report: "Report", *, on_stdout: bool, text: str | None) -> bool:
         from ci_doctor.render import json
         from ci_doctor.session.delivery import text_for
 
@@ -175,7 +178,12 @@ class Session:
         if stream is None:  # closed by whoever started us
             return True
         try:
-            _write(stream, json.render(report) if self.as_json else text_for(report, stream))
+            if self.as_json:
+                _write(stream, json.render(report))
+            elif text is not None:
+                _write(stream, self.redactor.without_values(text))
+            else:
+                _write(stream, text_for(report, stream))
         except BrokenPipeError:
             if stream is sys.stdout:
                 raise  # the error boundary knows what a reader that has left means

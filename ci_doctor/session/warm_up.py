@@ -38,7 +38,7 @@ def _render_once() -> None:
     from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
     from ci_doctor.model.report import Report
     from ci_doctor.model.verdict import Verdict
-    from ci_doctor.render import json, junit, markdown, text
+    from ci_doctor.render import RENDERERS
     from ci_doctor.system.secrets.redaction import Redactor
     from ci_doctor.version import tool_version
 
@@ -69,5 +69,6 @@ def _render_once() -> None:
         attachments=(Attachment(path="warm", title="warm"),),
     )
     report = Redactor(()).report(report)
-    for render in (json.render, junit.render, markdown.render, text.render):
-        render(report)
+    for renderer in RENDERERS:
+        if renderer.is_for(report):
+            renderer.render(report)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import shim_files
 
 PYENV = Path("/root/.pyenv/versions")

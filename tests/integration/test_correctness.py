@@ -495,7 +495,8 @@ def test_a_mistake_leaves_no_earlier_report_as_if_it_were_current(bench: Bench) 
     (default / "report.json").write_text('{"verdict": "pass"}')
     ran = doctor("correctness", "--requests", "requests.jsonl", cwd=bench.directory)
     assert ran.code == 2, ran
-    assert not (default / "report.json").exists()
+    report = json.loads((default / "report.json").read_text())
+    assert (report["verdict"], report["error"]["kind"]) == (None, "usage")
 
 
 @pytest.mark.parametrize("where", ["text", "log"])

@@ -62,7 +62,7 @@ def sample(arm: str, start: int, number: int, text: str, pass_: int = 1) -> dict
         **head,
         "output": output,
         "digest": digest(output),
-        "asked": {},
+        "prompt_facts": {},
         "empty": False,
         "meta": meta,
     }

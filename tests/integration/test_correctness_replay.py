@@ -87,7 +87,7 @@ def test_a_request_is_shown_with_both_texts_and_the_numbers(run: Path) -> None:
         "  b  B1     2 tokens, stop  one⇥two y\n"
         "\n"
         "A1 against B1, pass 1\n"
-        "  part at token 1 of text: near-tie, 0.05 nat apart\n"
+        "  diverge at token 1 of text: near-tie, 0.05 nat apart\n"
         "  A1  one⇥two [x]\n"
         "  B1  one⇥two [y]\n"
         "\n"
@@ -112,7 +112,7 @@ def test_starts_can_be_named_and_be_the_same(run: Path) -> None:
 
     assert ran.code == 0, ran
     assert "these two are the same" in ran.out
-    assert "part at" not in ran.out
+    assert "diverge at" not in ran.out
 
 
 def test_a_request_that_is_the_same_everywhere_is_shown_too(run: Path) -> None:

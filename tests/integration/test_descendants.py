@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.services import descendants
-from ci_doctor.services.descendants import DescendantWatch, Ended
+from ci_doctor.services.descendant_end import DescendantEnd
+from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.system.processes.children import children_of
 from ci_doctor.system.processes.subreaper import become_subreaper
 
@@ -60,13 +61,13 @@ class Parent:
             os.waitpid(ours[0], 0)  # whose own children then become ours
 
 
-class Told(list[tuple[int | None, Ended]]):
+class Told(list[tuple[int | None, DescendantEnd]]):
     """What a watch has told."""
 
     def __init__(self) -> None:
         self._more = asyncio.Event()
 
-    def add(self, root: int | None, ended: Ended) -> None:
+    def add(self, root: int | None, ended: DescendantEnd) -> None:
         self.append((root, ended))
         self._more.set()
 
@@ -100,7 +101,9 @@ def _no_descriptor_is_left() -> Iterator[None]:
 
 
 def watching(
-    told: Callable[[int | None, Ended], None], *roots: int, adopter: Callable[[], int] | None = None
+    told: Callable[[int | None, DescendantEnd], None],
+    *roots: int,
+    adopter: Callable[[], int] | None = None,
 ) -> DescendantWatch:
     """A watch over `roots` that is closed at the end of the test, however that ends."""
     return started(DescendantWatch(lambda: roots, told, orphans_below=adopter))
@@ -239,7 +242,7 @@ def test_nothing_is_told_after_closing_even_from_within(parent: Parent) -> None:
     async def run() -> None:
         told = Told()
 
-        def once(root: int | None, ended: Ended) -> None:
+        def once(root: int | None, ended: DescendantEnd) -> None:
             told.add(root, ended)
             watch.close()
 

@@ -155,7 +155,7 @@ def test_the_clients_status_is_handed_on(site: Site, script: str, code: int) -> 
     ran = site.launch(
         "--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script
     )
-    check(site, ran, "regression", code)
+    check(site, ran, "failed", code)
     assert site.rules()[0] == "services/client-failed"
 
 
@@ -209,7 +209,7 @@ def test_a_service_that_dies_before_it_is_ready_is_the_report(site: Site) -> Non
         "touch",
         "was-run",
     )
-    report = check(site, ran, "regression", 1)
+    report = check(site, ran, "failed", 1)
     assert not (site.directory / "was-run").exists()
     (finding,) = report["findings"]
     assert finding["rule"] == "services/died"
@@ -222,7 +222,7 @@ def test_exit_code_0_before_ready_is_a_death(site: Site) -> None:
     check(
         site,
         site.launch("--service", f"api={site.service('exits', '0', '{port}')}"),
-        "regression",
+        "failed",
         1,
     )
 
@@ -234,7 +234,7 @@ def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
         "bash", "-c", f"trap 'echo told > {told}; exit 9' TERM; {sys.executable} -c {shlex.quote(ASK)} http://127.0.0.1:{{api.port}}/exit/4; "
         "while :; do sleep 0.05; done",
     )  # fmt: skip
-    report = check(site, ran, "regression", 1)
+    report = check(site, ran, "failed", 1)
     assert told.read_text() == "told\n"
     assert site.rules()[0] == "services/died"
     assert "bash was told to end, and ended with exit code 9" in json.dumps(report["findings"][0])
@@ -245,7 +245,7 @@ def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> Non
     ran = site.launch(
         "--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script
     )
-    check(site, ran, "regression", 1)
+    check(site, ran, "failed", 1)
     assert site.rules()[0] == "services/died"
 
 
@@ -268,7 +268,7 @@ def test_a_worker_that_is_killed_under_a_live_server_is_a_death(site: Site) -> N
         "--service", f"api={site.service('loses_its_worker', '{port}')}", "--ready", f"api={TCP}",
         "--", sys.executable, "-c", program, "{api.port}",
     )  # fmt: skip
-    check(site, ran, "regression", 1)
+    check(site, ran, "failed", 1)
     assert site.rules()[0] == "services/descendant-died"
     assert "SIGSEGV" in site.report["findings"][0]["summary"]
 
@@ -283,7 +283,7 @@ def test_the_first_of_several_deaths_is_the_cause_and_the_rest_follow(site: Site
         "--needs",
         "vllm=kv",
     )
-    report = check(site, ran, "regression", 1)
+    report = check(site, ran, "failed", 1)
     assert [attempt["name"] for attempt in report["attempts"]] == ["kv", "vllm"]
     assert [attempt["ok"] for attempt in report["attempts"]] == [True, False]
     assert report["findings"][0]["summary"].startswith("vllm died")
@@ -293,7 +293,7 @@ def test_a_service_that_is_not_ready_in_time_fails(site: Site) -> None:
     ran = site.launch(
         "--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--timeout", "700ms"
     )
-    check(site, ran, "regression", 1)
+    check(site, ran, "failed", 1)
     assert site.rules()[0] == "services/not-ready"
 
 
@@ -313,8 +313,8 @@ def test_a_port_that_another_process_owns_is_outside_the_change(site: Site) -> N
 def test_a_repository_has_its_own_exit_codes(site: Site) -> None:
     site.configure(api={"command": site.service("exits", "1", "{port}")})
     with (site.directory / "ci-doctor.toml").open("a") as file:
-        file.write("[exit-codes]\nregression = 42\n")
-    check(site, site.launch(), "regression", 42)
+        file.write("[exit-codes]\nfailed = 42\n")
+    check(site, site.launch(), "failed", 42)
 
 
 # --- a group ---
@@ -543,7 +543,7 @@ def test_no_log_keeps_a_secret(site: Site) -> None:
         "--service", f"api={sys.executable} -c {shlex.quote(program)} {{port}}", "--events", "e.jsonl", "--follow",
         env={"API_TOKEN": SECRET},
     )  # fmt: skip
-    check(site, ran, "regression", 1)
+    check(site, ran, "failed", 1)
     written = "".join(path.read_text() for path in site.directory.rglob("*") if path.is_file())
     assert SECRET not in written + ran.err + ran.out
     assert "[redacted]" in (site.out / "logs" / "api-1.log").read_text()

@@ -14,21 +14,15 @@ import pytest
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
 from ci_doctor.model.action import FileState
-from ci_doctor.preload.install import (
-    InstallResult,
-    Refused,
-    install_each,
-    install_shims,
-    remove_each,
-    remove_shims,
-    status,
-    status_each,
-)
+from ci_doctor.preload.inspection import inspect_interpreter
+from ci_doctor.preload.install import install_each, install_shims, remove_each, remove_shims
 from ci_doctor.preload.interpreter import ask
-from ci_doctor.preload.plan import FileCondition, plan_install
-from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.plan import plan_install
+from ci_doctor.preload.preload_rule import parse_rule
+from ci_doctor.preload.result import InstallResult, Refused
 from ci_doctor.preload.shim_files import FINDER, MANIFEST, PATH_FILE, RUNTIME, digest
-from ci_doctor.preload.target import inspect_interpreter
+from ci_doctor.preload.site import FileCondition
+from ci_doctor.preload.status import status, status_each
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
 
 pytestmark = pytest.mark.integration

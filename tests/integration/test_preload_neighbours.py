@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.preload.install import install_shims
-from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.preload_rule import parse_rule
 from tests.integration.preload_venvs import PACKAGES, Venv, interpreters, skip_without
 
 pytestmark = pytest.mark.integration

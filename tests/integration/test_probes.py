@@ -18,7 +18,7 @@ import pytest
 from ci_doctor.errors import UsageError
 from ci_doctor.services.ports import reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.probes.ready import Probe, ReadySpec, parse_ready
+from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.process import Child
@@ -54,7 +54,7 @@ class Commands:
     ) -> str | None:
         probe = parse_ready(ready, 0, directory=self.directory)
         return asyncio.run(
-            wait_until_ready(probe, limit_s, ProbeContext(spawn=self.spawn), on_seen=on_seen)
+            wait_until_ready(probe, limit_s, ProbeContext(spawn=self.spawn), on_answer=on_seen)
         )
 
     def living(self) -> list[int]:
@@ -158,11 +158,13 @@ def test_a_command_that_can_never_run_is_a_usage_error(commands: Commands, comma
 # --- logs that somebody else writes ---
 
 
-def probe_of(ready: str | ReadySpec, port: int = 0) -> Probe:
+def probe_of(ready: str | ReadySpec, port: int = 0) -> ReadinessProbe:
     return parse_ready(ready, port, directory=Path())
 
 
-def asked_beside(words: Sequence[str], probe: Probe, log: Path) -> tuple[str | None, float]:
+def asked_beside(
+    words: Sequence[str], probe: ReadinessProbe, log: Path
+) -> tuple[str | None, float]:
     """What the probe of a process comes to, and at which monotonic second."""
 
     async def run() -> tuple[str | None, float]:
@@ -211,7 +213,7 @@ def test_a_server_that_takes_connections_and_hangs_is_told() -> None:
     probe = probe_of(ReadySpec(http="/", attempt_timeout="200ms"), port.number)
     with subprocess.Popen(words) as process:
         try:
-            seen = asyncio.run(wait_until_ready(probe, 3.0, on_seen=told.append)) or ""
+            seen = asyncio.run(wait_until_ready(probe, 3.0, on_answer=told.append)) or ""
         finally:
             process.kill()
             port.release()

@@ -167,7 +167,7 @@ def test_a_worker_that_comes_back_is_a_pass_and_every_phase_is_told(bench: Bench
 
 def test_a_router_that_holds_requests_while_its_worker_is_gone_hangs_them(bench: Bench) -> None:
     bench.write(router="holds", request_timeout="1500ms")
-    report = expect(bench, bench.check(), "regression", 1, "hung-requests")
+    report = expect(bench, bench.check(), "failed", 1, "hung-requests")
     hung = [bench.phase(name)["hung"] for name in ("kill", "outage", "recovery")]
     assert sum(hung) >= 4, "each of the four that could be under way"
     assert bench.phase("after")["failed"] == 0
@@ -179,7 +179,7 @@ def test_requests_may_succeed_without_the_worker_and_then_must_be_the_same(bench
     expect(bench, bench.check(), "pass", 0)
     assert bench.phase("outage")["ok"] > 0
     bench.write(router="spare-other", same_outputs=True)
-    report = expect(bench, bench.check(), "regression", 1, "different-outputs")
+    report = expect(bench, bench.check(), "failed", 1, "different-outputs")
     assert "before: " in report["findings"][0]["evidence"][0]["excerpt"]
 
 
@@ -187,7 +187,7 @@ def test_a_daemon_that_keeps_the_port_is_told_by_name_stopped_and_does_not_stop_
     bench: Bench,
 ) -> None:
     bench.write(worker="daemon", release_timeout="700ms", request_timeout="10s")
-    report = expect(bench, bench.check(), "regression", 1, "port-not-released", "tree-not-released")
+    report = expect(bench, bench.check(), "failed", 1, "port-not-released", "tree-not-released")
     released = report["facts"]["released"]
     assert released["port_s"] is None
     assert "is owned by" in released["port_owner"]
@@ -198,13 +198,13 @@ def test_a_daemon_that_keeps_the_port_is_told_by_name_stopped_and_does_not_stop_
 
 def test_a_child_that_outlives_its_parent_is_a_tree_that_is_not_released(bench: Bench) -> None:
     bench.write(worker="child", release_timeout="500ms")
-    report = expect(bench, bench.check(), "regression", 1, "tree-not-released")
+    report = expect(bench, bench.check(), "failed", 1, "tree-not-released")
     assert report["facts"]["released"]["port_s"] is not None
 
 
 def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(bench: Bench) -> None:
     bench.write(worker="shm@1", release_timeout="500ms")
-    report = expect(bench, bench.check(), "regression", 1, "memory-not-released")
+    report = expect(bench, bench.check(), "failed", 1, "memory-not-released")
     assert str(bench.shared) in report["findings"][0]["summary"]
     (bench.directory / "serve_worker.starts").unlink()
     bench.write(worker="shm@1", shared_memory=False)
@@ -213,7 +213,7 @@ def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(be
 
 def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
     bench.write(worker="deaf", release_timeout="500ms", signal="term")
-    report = expect(bench, bench.check(), "regression", 1, "tree-not-released")
+    report = expect(bench, bench.check(), "failed", 1, "tree-not-released")
     assert "itself still lived 0.5 s after SIGTERM" in report["findings"][0]["summary"]
     assert report["facts"]["recovered_s"] is not None
 
@@ -259,14 +259,14 @@ def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(
     bench: Bench, traits: str, settings: dict[str, Any], rules: list[str], said: str
 ) -> None:
     bench.write(worker=traits, **settings)
-    report = expect(bench, bench.check(), "regression", 1, *rules)
+    report = expect(bench, bench.check(), "failed", 1, *rules)
     assert said in report["findings"][0]["summary"]
     assert [case["outcome"] for case in report["cases"]].count("failed") == 1
 
 
 def test_a_neighbour_that_dies_with_the_worker_is_the_broken_promise(bench: Bench) -> None:
     bench.write(router="dies")
-    report = expect(bench, bench.check(), "regression", 1, "other-died")
+    report = expect(bench, bench.check(), "failed", 1, "other-died")
     assert report["findings"][0]["summary"].startswith(
         "router did not survive the restart of worker"
     )
@@ -318,7 +318,7 @@ def test_a_service_that_cannot_start_is_its_own_failure(bench: Bench) -> None:
     bench.write(worker="dies")
     ran = bench.check()
     report = bench.report
-    assert (report["verdict"], ran.code) == ("regression", 1)
+    assert (report["verdict"], ran.code) == ("failed", 1)
     assert [finding["rule"] for finding in report["findings"]] == ["services/died"]
     assert {case["outcome"] for case in report["cases"]} == {"error"}
 
@@ -413,7 +413,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llm"
         pytest.param("restart.toml", "pass", 0, set(), id="as-shipped"),
         pytest.param(
             "restart-bug.toml",
-            "regression",
+            "failed",
             1,
             {
                 "restart-check/hung-requests",

@@ -24,7 +24,7 @@ from ci_doctor.services.outcome import (
     ServiceFailure,
     StopResult,
 )
-from ci_doctor.services.probes.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system.processes.tree import OwnTree
@@ -201,9 +201,45 @@ def test_a_service_that_never_gets_ready_is_stopped_and_told_with_what_was_seen(
 ) -> None:
     failure = scene.failed(vllm=scene.service("answers", "{port}", "9999", start_timeout=0.6))
     assert failure.kind is FailureKind.NOT_READY
-    assert "not ready within 0." in failure.message
+    assert "was not ready within " in failure.message
     assert failure.message.endswith("HTTP status 503")
     assert (failure.exit_code, failure.signal) == (None, None)
+
+
+ON_ONE_CPU = "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+NEEDS_A_CPU = (
+    f"{ON_ONE_CPU} import socket, sys\n"
+    "while time.process_time() < 0.4: pass\n"
+    "server = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+    "while True: server.accept()[0].close()"
+)
+
+
+def test_a_service_that_others_keep_from_the_cpu_is_not_called_never_ready(scene: Scene) -> None:
+    words = [sys.executable, "-c", f"{ON_ONE_CPU} print(flush=True)\nwhile True: pass"]
+    # Each in a session of its own: the kernel shares CPUs out by session (sched(7), autogroup).
+    others = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) for _ in range(6)
+    ]
+
+    async def run() -> RunningGroup:
+        command = [sys.executable, "-c", NEEDS_A_CPU, "{port}", str(scene.directory)]
+        # Its 0.4 s of CPU take seven times as long beside six others.
+        spec = ServiceSpec(command=command, ready=TCP, start_timeout="1s")
+        group = await scene.started(vllm=spec)
+        await group.stop()
+        return group
+
+    try:
+        for other in others:
+            assert other.stdout is not None
+            other.stdout.readline()
+        group = asyncio.run(run())
+    finally:
+        for other in others:
+            other.kill()
+            other.communicate()
+    assert group.instances["vllm"].was_ready
 
 
 def test_a_service_that_hangs_on_its_probe_does_not_hang_us(scene: Scene) -> None:
@@ -312,7 +348,9 @@ def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: S
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
         assert stranger.stdout
         # The line comes later than a tick of start times (10 ms): an interpreter has started before it.
-        target = Probe(scheme=Scheme.TCP, host="127.0.0.1", port=int(stranger.stdout.readline()))
+        target = ReadinessProbe(
+            scheme=Scheme.TCP, host="127.0.0.1", port=int(stranger.stdout.readline())
+        )
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as service:
             strangers_only = OwnTree()
             owner = impostor(target, service.pid, strangers_only)

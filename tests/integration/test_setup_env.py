@@ -458,10 +458,7 @@ class TestPreload:
         ran = doctor("setup-env", "--venv", venv, "--preload", self.RULE, cwd=project)
         assert ran.code == 0, ran
         assert str(site) in ran.err, ran
-        assert (
-            "rule app.main=json:JSONDecoder"
-            in doctor("preload", "status", "--venv", venv, cwd=project).out
-        )
+        assert self.RULE in doctor("preload", "status", "--venv", venv, cwd=project).out
         again = doctor(
             "setup-env", "--venv", venv, "--preload", self.RULE, cwd=project, env={**_ours(ran)}
         )

@@ -226,7 +226,7 @@ def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(
         timeout=LIMIT_S,
     )
     check(bench, ran, "regression", 1)
-    assert "going on with A1 B1" in ran.err
+    assert "resuming with A1 B1" in ran.err
     assert ran.err.count(" ready after ") == 6
     assert len(bench.samples) == 8 * 4
     assert (
@@ -290,7 +290,7 @@ def test_another_run_is_not_gone_on_with(bench: Bench) -> None:
 def test_where_there_is_no_run_there_is_nothing_to_go_on_with(bench: Bench) -> None:
     ran = doctor(*again(bench, "", ""), cwd=bench.directory, timeout=LIMIT_S)
     assert ran.code == 2, ran
-    assert "no run to go on with" in ran.err
+    assert "no run to resume" in ran.err
 
 
 # --- the archive ---

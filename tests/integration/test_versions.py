@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.environment.project import read_project
+from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.version_findings import ComputedVersion
 from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import UsageError
@@ -211,7 +211,7 @@ def test_the_offending_tag_is_named_with_a_remedy_that_works(tmp_path: Path) -> 
     assert computed.offending == ("nightly-cu13",)
     finding = next(each for each in computed.findings if each.rule == "version/unparsable-tag")
     assert finding.severity is Severity.WARNING
-    assert "would take 'nightly-cu13' for one" in finding.summary
+    assert "would read 'nightly-cu13' as one" in finding.summary
     assert finding.remedy is not None
     (repository.root / "pyproject.toml").write_text(
         SCM.replace("[tool.setuptools_scm]\n", finding.remedy + "\n")

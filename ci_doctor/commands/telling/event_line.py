@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. An event of a service in words."""
 
+from ci_doctor.render.figures import duration
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 
 _VERBS = {
@@ -15,14 +16,14 @@ _VERBS = {
 
 
 def event_line(event: ServiceEvent) -> str:
-    """Return one line: the service, what happened, after how many seconds, and how it ended."""
+    """Return one line: the service, what happened, after how long, and how it ended."""
     parts = [event.service or "", _VERBS[event.kind]]
     if event.name:
         parts.append(f"{event.name} (pid {event.pid})")
     elif event.kind is EventKind.STARTED:
         parts.append(f"(pid {event.pid}, {event.log})")
     if event.duration_s is not None:
-        parts.append(f"after {event.duration_s:.1f} s")
+        parts.append(f"after {duration(event.duration_s)}")
     if event.kind is EventKind.READY and event.url:
         parts.append(f"at {event.url}")
     parts.append(ending(event))

@@ -8,7 +8,7 @@ from ci_doctor.commands.telling.event_line import event_line
 from ci_doctor.commands.telling.line import Line, LineKind, Span
 
 if TYPE_CHECKING:
-    from ci_doctor.correctness.attempt import Progress
+    from ci_doctor.correctness.attempt import ExperimentProgress
 
 
 class ExperimentSource:
@@ -19,7 +19,7 @@ class ExperimentSource:
     def __init__(self) -> None:
         self._status = ""
 
-    def take(self, event: "Progress") -> Iterator[Line]:
+    def take(self, event: "ExperimentProgress") -> Iterator[Line]:
         """Notes and services stay; answers are a status, the last of a start goes into every log."""
         self._status = ""
         if event.note:
@@ -27,9 +27,9 @@ class ExperimentSource:
         elif event.event is not None:
             yield Line(f"{event.start}  {event_line(event.event)}")
         else:
-            self._status = f"{event.start}  {event.answers}/{event.asked} answers"
+            self._status = f"{event.start}  {event.answers}/{event.requests} answers"
             kind = LineKind.STATUS
-            if event.answers == event.asked:
+            if event.answers == event.requests:
                 # A log that ends with 39/40 looks as if one answer never came.
                 kind = LineKind.LOG
             yield Line(self._status, kind)

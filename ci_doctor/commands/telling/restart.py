@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ci_doctor.commands.telling.event_line import event_line
 from ci_doctor.commands.telling.line import Line, Span
-from ci_doctor.restart.notes import Progress
+from ci_doctor.restart.notes import RestartProgress
 from ci_doctor.restart.observed import Phase
 
 _WIDEST = max(map(len, Phase))
@@ -16,7 +16,7 @@ class RestartSource:
 
     remains = False
 
-    def take(self, event: Progress) -> Iterator[Line]:
+    def take(self, event: RestartProgress) -> Iterator[Line]:
         """All of it stays: some ten lines, which are the story of the check."""
         text = event.text
         if event.event is not None:

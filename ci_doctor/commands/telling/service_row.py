@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ci_doctor.commands.telling.event_line import ending
 from ci_doctor.commands.telling.line import Span
+from ci_doctor.render.figures import duration
 from ci_doctor.render.layout import clip, pad
 from ci_doctor.render.safe_text import one_line, printable
 from ci_doctor.services.outcome import EventKind, ServiceEvent
@@ -57,7 +58,7 @@ class ServiceRow:
         """Return the line at `now` (monotonic seconds); the name takes `widest` cells."""
         name = pad(clip(self.name, widest), widest)
         gap = " " * (len(_STARTING) - len(self._state))
-        rest = f"{gap}  {self._seconds(now):>8}  {self._pid:<11}  {self._last()}"
+        rest = f"{gap}  {self._time(now):>10}  {self._pid:<11}  {self._last()}"
         return Span(f"{name}  "), Span(self._state, self._colour), Span(rest)
 
     def _last(self) -> str:
@@ -66,13 +67,13 @@ class ServiceRow:
             return self._end
         return _last_line(Path(self._log))
 
-    def _seconds(self, now: float) -> str:
+    def _time(self, now: float) -> str:
         """How long it took to become what it is, or has been starting."""
         if self._duration_s is not None:
-            return f"{self._duration_s:.1f} s"
+            return duration(self._duration_s)
         if self._started_at is None or self._state != _STARTING:
             return ""
-        return f"{now - self._started_at:.1f} s"
+        return duration(now - self._started_at)
 
 
 def _last_line(log: Path) -> str:

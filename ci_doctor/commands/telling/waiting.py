@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ci_doctor.commands.telling.line import Line, LineKind, Span
+from ci_doctor.render.figures import duration
 
 if TYPE_CHECKING:
-    from ci_doctor.services.wait.waiting import WaitProgress
+    from ci_doctor.services.wait.waited import WaitProgress
 
 _QUIET_S = 2.0  # a wait that ends sooner needs no word
 
@@ -24,9 +25,9 @@ class WaitSource:
         """All of it is a status."""
         if event.waited_s < _QUIET_S:
             return
-        self._status = f"waiting for {event.name}, {event.waited_s:.0f} s"
-        if event.seen:
-            self._status += f": {event.seen}"
+        self._status = f"waiting for {event.name}, {duration(event.waited_s)}"
+        if event.answer:
+            self._status += f": {event.answer}"
         yield Line(self._status, LineKind.STATUS)
 
     def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:

@@ -1,87 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on an archive's directory: what lies in it by name, and what is to go. Files of others are never touched."""
+"""Acts on an archive's directory: lists its files by name, and removes what is too old or too much.
+
+Files of others are never touched.
+"""
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.correctness.archive.identity_file import IDENTITY
 from ci_doctor.system import clock
 
-IDENTITY = "identity.json"
 _PLACE = re.compile(r"identity-[0-9a-f]{64}")
 _START = re.compile(r"start-(\d{8}T\d{9}Z)-[0-9a-f]{16}\.jsonl\.gz")
-# What a killed writer leaves behind; one that lives is done long before.
+# What a killed writer leaves behind. A writer that lives is done long before an hour.
 _TORN = re.compile(r"\.(?:start-|identity\.json\.)[A-Za-z0-9_]{8}(?:\.tmp)?")
 _TORN_S = 3600.0
 
 
-class Kept(Struct, frozen=True, kw_only=True, order=True):
-    """One archived start by its file; in the order of age, oldest first."""
+class ArchivedFile(Struct, frozen=True, kw_only=True, order=True):
+    """The file of one archived start. Ordered by age, oldest first."""
 
     recorded_at: str
     path: Path
     size: int
 
     def age_days(self) -> float:
-        """Days since it was made; 0 where another machine's clock is ahead of ours."""
+        """Days since it was made; 0 if another machine's clock is ahead of ours."""
         return max(0.0, (_now() - datetime.fromisoformat(self.recorded_at).timestamp()) / 86400)
 
 
 def stamp(recorded_at: str) -> str:
-    """An RFC 3339 time as it stands in a file's name, to the millisecond. Raises ValueError where it is none."""
+    """An RFC 3339 time as part of a file's name, to the millisecond. Raises ValueError."""
     when = datetime.fromisoformat(recorded_at).astimezone(UTC)
     return f"{when:%Y%m%dT%H%M%S}{when.microsecond // 1000:03}Z"
 
 
-def kept_files(place: Path) -> list[Kept]:
-    """The archived starts in one identity's directory, oldest first. Raises OSError where it cannot be listed."""
-    found = []
+def archived_files(place: Path) -> list[ArchivedFile]:
+    """The starts in one identity's directory, oldest first. Raises OSError if it is unreadable."""
+    files = []
     for path in place.iterdir():
         match = _START.fullmatch(path.name)
         recorded_at = _time(match[1]) if match else None
         if recorded_at is None:
             continue
-        with contextlib.suppress(OSError):  # gone meanwhile
+        with contextlib.suppress(OSError):  # evicted meanwhile
             if path.is_file() and not path.is_symlink():
-                found.append(Kept(recorded_at=recorded_at, path=path, size=path.stat().st_size))
-    return sorted(found)
+                size = path.stat().st_size
+                files.append(ArchivedFile(recorded_at=recorded_at, path=path, size=size))
+    return sorted(files)
 
 
 def evict(directory: Path, *, days: float, limit: int) -> tuple[Path, ...]:
-    """What is older than `days` goes, then the oldest until at most `limit` bytes are left; gives back what went."""
-    kept: list[Kept] = []
-    gone: list[Path] = []
+    """Remove starts older than `days`, then the oldest until at most `limit` bytes are left.
+
+    Returns the removed files.
+    """
+    files: list[ArchivedFile] = []
     total = 0
     for place in _places(directory):
         with contextlib.suppress(OSError):
-            kept += kept_files(place)
+            files += archived_files(place)
             total += _size(place / IDENTITY)
-        _sweep(place)
-    _sweep(directory)
-    kept.sort()
-    total += sum(each.size for each in kept)
-    left = {
-        place: sum(each.path.parent == place for each in kept)
-        for place in {each.path.parent for each in kept}
-    }
-    for each in kept:
-        if total <= limit and each.age_days() <= days:
+        _remove_torn(place)
+    _remove_torn(directory)
+    removed = _remove_starts(sorted(files), total, days=days, limit=limit)
+    used = {file.path.parent for file in files}
+    for place in _places(directory):
+        if place not in used:
+            _close(place)
+    return tuple(removed)
+
+
+def _remove_starts(
+    files: list[ArchivedFile], other_bytes: int, *, days: float, limit: int
+) -> list[Path]:
+    """Remove files, oldest first; a directory goes with its last start."""
+    total = other_bytes + sum(file.size for file in files)
+    left = Counter(file.path.parent for file in files)
+    removed = []
+    for file in files:
+        if total <= limit and file.age_days() <= days:
             continue
         with contextlib.suppress(OSError):
-            each.path.unlink(missing_ok=True)
-            gone.append(each.path)
-            total -= each.size
-            place = each.path.parent
+            file.path.unlink(missing_ok=True)
+            removed.append(file.path)
+            total -= file.size
+            place = file.path.parent
             left[place] -= 1
-            total -= 0 if left[place] else _close(place)
-    for place in _places(directory):
-        if place not in left:
-            _close(place)
-    return tuple(gone)
+            if left[place] == 0:
+                total -= _close(place)
+    return removed
 
 
 def _places(directory: Path) -> Iterator[Path]:
@@ -96,9 +110,10 @@ def _places(directory: Path) -> Iterator[Path]:
 
 
 def _close(place: Path) -> int:
-    """Take away an identity's directory that holds no start any more, and give back the bytes that it held.
+    """Remove an identity's directory without starts. Returns the bytes that this freed.
 
-    Somebody may be putting one there right now: then the directory stays, and so does the description of it.
+    Another agent may be writing a start into it at this moment. Then the directory stays, and its
+    description with it.
     """
     description = place / IDENTITY
     try:
@@ -113,15 +128,19 @@ def _close(place: Path) -> int:
     try:
         place.rmdir()
     except OSError:
-        with contextlib.suppress(OSError):
-            if content and place.is_dir() and not description.exists():
-                description.write_bytes(content)
+        _restore(description, content)
         return 0
     return len(content)
 
 
-def _sweep(directory: Path) -> None:
-    """Take away what writers have left that were killed long ago."""
+def _restore(description: Path, content: bytes) -> None:
+    with contextlib.suppress(OSError):
+        if content and description.parent.is_dir() and not description.exists():
+            description.write_bytes(content)
+
+
+def _remove_torn(directory: Path) -> None:
+    """Remove temporary files of writers that were killed long ago."""
     with contextlib.suppress(OSError):
         for path in list(directory.iterdir()):
             if _TORN.fullmatch(path.name) and _now() - path.lstat().st_mtime > _TORN_S:
@@ -136,13 +155,14 @@ def _size(path: Path) -> int:
 
 
 def _time(text: str) -> str | None:
-    """`20261121T075012345Z` as RFC 3339; None where it is no time."""
-    told = f"{text[:4]}-{text[4:6]}-{text[6:8]}T{text[9:11]}:{text[11:13]}:{text[13:15]}.{text[15:18]}Z"
+    """`20261121T075012345Z` as RFC 3339; None if it is no time."""
+    date = f"{text[:4]}-{text[4:6]}-{text[6:8]}"
+    moment = f"{date}T{text[9:11]}:{text[11:13]}:{text[13:15]}.{text[15:18]}Z"
     try:
-        datetime.fromisoformat(told)
+        datetime.fromisoformat(moment)
     except ValueError:
         return None
-    return told
+    return moment
 
 
 def _now() -> float:

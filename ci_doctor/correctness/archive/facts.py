@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads its own source (`comparison` only): the facts of an identity that lie in the experiment itself."""
+"""Reads its own source (`comparison`): the facts of an identity that lie in the experiment itself."""
 
 import hashlib
 import json
@@ -20,12 +20,12 @@ from ci_doctor.load import (
 from ci_doctor.load.requests import Request
 from ci_doctor.version import tool_version
 
-# What an answer goes through until it is an outcome.
+# The modules that turn an answer into an outcome.
 _RULES = (canonical, choices, logprobs, float32, streamed, event_stream, strict_json, tally)
 
 
 def requests_digest(requests: Sequence[Request]) -> str:
-    """SHA-256 in hex over id, path and body of every request, in the order in which they are sent."""
+    """SHA-256 in hex over id, path and body of every request, in the order of sending."""
     content = hashlib.sha256()
     for request in requests:
         line = json.dumps([request.id, request.path, request.body], sort_keys=True)
@@ -41,9 +41,9 @@ def schedule_facts(
     caches: str,
     reset: str | None = None,
 ) -> Mapping[str, str]:
-    """What was asked, and how: the requests, passes, concurrency, the setting of `caches`, the request between passes.
+    """What is sent, and how: requests, passes, concurrency, `caches`, the request between passes.
 
-    The form in which answers are compared is one of them: the digests of another form are other digests.
+    The form in which answers are compared is one of the facts: another form has other digests.
     """
     return {
         "requests": f"{len(requests)}, sha256 {requests_digest(requests)[:16]}",
@@ -57,9 +57,10 @@ def schedule_facts(
 
 @cache
 def comparison() -> str:
-    """A digest of the rules by which answers become comparable: those of another version make other digests."""
+    """A digest of the rules by which answers become comparable."""
     try:
         sources = [Path(str(module.__file__)).read_bytes() for module in _RULES]
-        return hashlib.sha256(b"".join(sources)).hexdigest()[:12]
     except OSError:
+        # Without sources (a zipped package) the version stands for them.
         return tool_version()
+    return hashlib.sha256(b"".join(sources)).hexdigest()[:12]

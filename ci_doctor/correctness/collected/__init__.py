@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that somebody else collected: read in whatever form they come, and compared."""
+"""Samples that another program collected: read in whatever format they have, and compared. Pure."""

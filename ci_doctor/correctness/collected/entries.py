@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line of a file of samples as a value: the slow and sure way. Pure."""
+"""One line of a file of samples as a value: the slow and complete way. Pure."""
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
-from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, Format
+from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
+from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.load import strict_json
 from ci_doctor.load.canonical import Canonical, canonicalise, digest, text_of
 from ci_doctor.load.choices import NotAnAnswerError
 
+_MOST_ERROR = 200  # characters; a server may answer with a page of HTML
+
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One answer, or why there is none: exactly one of `output` and `error` is set, and `digest` is that of the output.
+    """One answer, or why there is none: `output` with its `digest`, or `error`.
 
-    `group` is (arm, start) where the line names them; `pass_` counts from 1; `id` is None where the line has none.
-    `asked` is what the server says it was asked, `empty` that nothing was said.
+    `group` is (arm, start) if the line names them; `pass_` counts from 1; `id` is None if the line
+    has none. `prompt_facts` is what the server reports of the prompt, `empty` whether the answer
+    holds no text.
     """
 
     id: str | None = None
@@ -26,13 +30,16 @@ class Entry(Struct, frozen=True, kw_only=True):
     output: dict[str, Any] | None = None
     digest: str | None = None
     error: str | None = None
-    asked: dict[str, Any] = {}
+    prompt_facts: dict[str, Any] = {}
     empty: bool = False
 
 
-def read(form: Format, content: bytes) -> Entry:
-    """What one line says, or one block's content in LMCache's form. Never raises: what cannot be read is an error."""
-    if form is Format.LMCACHE:
+def read(form: SampleFormat, content: bytes) -> Entry:
+    """The value of one line, or of one block's content in LMCache's format.
+
+    Never raises: what cannot be read is an error.
+    """
+    if form is SampleFormat.LMCACHE:
         return _text_entry(None, [content.decode("utf-8", "surrogateescape")])
     try:
         value = strict_json.parse(content)
@@ -43,81 +50,108 @@ def read(form: Format, content: bytes) -> Entry:
     try:
         return _READERS[form](value, content)
     except NotAnAnswerError as error:
-        return Entry(
-            id=_identity(value),
-            error=str(error),
-            group=_group(value) if form is Format.OURS else None,
-        )
+        group = _group(value) if form is SampleFormat.OURS else None
+        return Entry(id=_identity(value), error=str(error), group=group)
 
 
 def _identity(value: dict[str, Any]) -> str | None:
     for key in ID_KEYS:
-        found = value.get(key)
-        if isinstance(found, str | int) and not isinstance(found, bool):
-            return str(found)
+        identity = value.get(key)
+        if isinstance(identity, str) or _is_number(identity):
+            return str(identity)
     return None
 
 
+def _is_number(value: object) -> TypeGuard[int]:
+    # True is an int to Python, and no number to JSON.
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _group(value: dict[str, Any]) -> tuple[str, int] | None:
-    arm, start = value.get("arm"), value.get("start")
-    known = (
-        arm in {"baseline", "candidate"} and isinstance(start, int) and not isinstance(start, bool)
-    )
-    return (str(arm), int(start)) if known and start is not None else None
+    arm = value.get("arm")
+    start = value.get("start")
+    # A tuple, and not a set: `arm` may be a list, which has no hash.
+    if arm not in ("baseline", "candidate") or not _is_number(start):
+        return None
+    return str(arm), start
 
 
 def _ours(value: dict[str, Any], _content: bytes) -> Entry:
-    """A line of samples.jsonl. Its stored digest is not looked at: only the bytes of the answer count."""
-    group, number = _group(value), value.get("pass")
-    if group is None or not isinstance(number, int) or not isinstance(value.get("id"), str):
+    """A line of samples.jsonl."""
+    group = _group(value)
+    number = value.get("pass")
+    identity = value.get("id")
+    if group is None or not isinstance(number, int) or not isinstance(identity, str):
         return Entry(error="no sample of ci-doctor: `arm`, `start`, `pass` or `id` is missing")
-    known: dict[str, Any] = {"id": value["id"], "group": group, "pass_": number}
-    output = value.get("output")
-    if value.get("error") is not None or not isinstance(output, dict):
-        return Entry(**known, error=str(value.get("error") or "no answer"))
-    if not isinstance(output.get("choices"), list) or not all(
-        isinstance(each, dict) for each in output["choices"]
-    ):
-        return Entry(**known, error="no `choices` in the answer")
-    asked = value.get("asked")
+    error = _sample_error(value)
+    if error is not None:
+        return Entry(id=identity, group=group, pass_=number, error=error)
+    output = value["output"]
+    prompt_facts = current(value, SAMPLE).get("prompt_facts")
     try:
         return Entry(
-            **known,
+            id=identity,
+            group=group,
+            pass_=number,
             output=output,
+            # Computed anew: the digest in the file may be wrong, and only the answer itself counts.
             digest=digest(output),
-            asked=asked if isinstance(asked, dict) else {},
-            empty=says_nothing(output),
+            prompt_facts=prompt_facts if isinstance(prompt_facts, dict) else {},
+            empty=_is_empty(output),
         )
-    except NotAnAnswerError as error:
-        return Entry(**known, error=str(error))
+    except NotAnAnswerError as reason:
+        return Entry(id=identity, group=group, pass_=number, error=str(reason))
 
 
-def says_nothing(output: dict[str, Any]) -> bool:
+def _sample_error(value: dict[str, Any]) -> str | None:
+    """Why a sample holds no answer; None if it holds one."""
+    error = value.get("error")
+    output = value.get("output")
+    if error is not None or not isinstance(output, dict):
+        return str(error or "no answer")
+    choices = output.get("choices")
+    if not isinstance(choices, list):
+        return "no `choices` in the answer"
+    if not all(isinstance(choice, dict) for choice in choices):
+        return "a choice in the answer is no object"
+    return None
+
+
+def _is_empty(output: dict[str, Any]) -> bool:
     """Whether no choice of an output holds text or tokens."""
-    return not any(
-        choice.get("token_ids") or text_of({"choices": [choice]}) for choice in output["choices"]
-    )
+    for choice in output["choices"]:
+        if choice.get("token_ids") or text_of({"choices": [choice]}):
+            return False
+    return True
 
 
 def _response(value: dict[str, Any], content: bytes) -> Entry:
+    identity = _identity(value)
     if value.get("object") == "error":
-        return Entry(id=_identity(value), error=f"an error: {value.get('message')}"[:200])
-    return _canonical_entry(_identity(value), canonicalise(content))
+        error = f"an error: {value.get('message')}"
+        return Entry(id=identity, error=error[:_MOST_ERROR])
+    return _canonical_entry(identity, canonicalise(content))
 
 
 def _batch(value: dict[str, Any], _content: bytes) -> Entry:
-    """OpenAI's batch output: https://platform.openai.com/docs/api-reference/batch/request-output."""
+    """A line of OpenAI's batch output (API reference, "The request output object")."""
     identity = value.get("custom_id")
     name = identity if isinstance(identity, str) else None
     response = value.get("response")
     if value.get("error") or not isinstance(response, dict):
-        return Entry(id=name, error=f"an error: {json.dumps(value.get('error'))}"[:200])
+        return _failed(name, value)
     if response.get("status_code", 200) != 200:
         return Entry(id=name, error=f"HTTP {response['status_code']}")
+    body = json.dumps(response.get("body")).encode()
     try:
-        return _canonical_entry(name, canonicalise(json.dumps(response.get("body")).encode()))
+        return _canonical_entry(name, canonicalise(body))
     except NotAnAnswerError as error:
         return Entry(id=name, error=str(error))
+
+
+def _failed(identity: str | None, value: dict[str, Any]) -> Entry:
+    error = f"an error: {json.dumps(value.get('error'))}"
+    return Entry(id=identity, error=error[:_MOST_ERROR])
 
 
 def _canonical_entry(identity: str | None, answer: Canonical) -> Entry:
@@ -125,7 +159,7 @@ def _canonical_entry(identity: str | None, answer: Canonical) -> Entry:
         id=identity,
         output=answer.output,
         digest=answer.digest,
-        asked=answer.prompt_facts,
+        prompt_facts=answer.prompt_facts,
         empty=answer.empty,
     )
 
@@ -133,31 +167,48 @@ def _canonical_entry(identity: str | None, answer: Canonical) -> Entry:
 def _row(value: dict[str, Any], _content: bytes) -> Entry:
     identity = _identity(value)
     if value.get("error") or value.get("success") is False:
-        return Entry(id=identity, error=f"an error: {json.dumps(value.get('error'))}"[:200])
-    key = next((key for key in TEXT_KEYS if key in value), None)
-    texts = list(_texts(value[key])) if key else []
-    if not texts or None in texts:
+        return _failed(identity, value)
+    texts: list[str] = []
+    for key in TEXT_KEYS:
+        if key in value:
+            texts = _texts(value[key])
+            break
+    if not texts:
         return Entry(id=identity, error="no generated text in the row")
-    return _text_entry(identity, [text for text in texts if text is not None])
+    return _text_entry(identity, texts)
 
 
-def _texts(value: Any) -> Iterator[str | None]:
-    """The strings of a string or of lists of them (lm-eval's `resps`); None for anything else."""
+def _texts(value: Any) -> list[str]:
+    """The strings of a string or of nested lists (lm-eval's `resps`); none if one is no string."""
+    leaves = list(_leaves(value))
+    return leaves if all(isinstance(leaf, str) for leaf in leaves) else []
+
+
+def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, list):
         for each in value:
-            yield from _texts(each)
+            yield from _leaves(each)
     else:
-        yield value if isinstance(value, str) else None
+        yield value
 
 
 def _text_entry(identity: str | None, texts: list[str]) -> Entry:
-    output = {"choices": [{"index": index, "text": text} for index, text in enumerate(texts)]}
-    return Entry(id=identity, output=output, digest=digest(output), empty=not any(texts))
+    choices = []
+    for index, text in enumerate(texts):
+        choice = {"index": index, "text": text}
+        choices.append(choice)
+    output = {"choices": choices}
+    return Entry(
+        id=identity,
+        output=output,
+        digest=digest(output),
+        empty=not any(texts),
+    )
 
 
 _READERS = {
-    Format.OURS: _ours,
-    Format.RESPONSES: _response,
-    Format.BATCH: _batch,
-    Format.ROWS: _row,
+    SampleFormat.OURS: _ours,
+    SampleFormat.RESPONSES: _response,
+    SampleFormat.BATCH: _batch,
+    SampleFormat.ROWS: _row,
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms in which collected samples come, and how one is told from another. Pure."""
+"""The formats of collected samples, and how one is told from another. Pure."""
 
 import json
 import re
@@ -8,9 +8,11 @@ from enum import StrEnum
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 
-# Where a row names its request, and where it holds what the model said: the first key that is there counts.
-# `resps` and `doc_id` are lm-eval's, `generated_text` is vLLM's, `output` SGLang's and many others'.
+# The keys under which a row names its request. The first key that is there counts. `doc_id` is
+# lm-eval's.
 ID_KEYS = ("id", "request_id", "custom_id", "prompt_id", "doc_id", "index", "idx")
+# The keys under which a row holds the generated text. `resps` is lm-eval's, `generated_text` is
+# vLLM's, `output` SGLang's and many others'.
 TEXT_KEYS = (
     "generated_text",
     "output_text",
@@ -25,7 +27,7 @@ TEXT_KEYS = (
 _BLOCK = re.compile(rb"(?=[^\s:]*[-_0-9])[^\s:]+:\r?\n?")
 
 
-class Format(StrEnum):
+class SampleFormat(StrEnum):
     """The name is what `--format` takes."""
 
     OURS = "ours"
@@ -41,39 +43,39 @@ class Format(StrEnum):
 
     @property
     def is_api(self) -> bool:
-        """Whether it holds whole answers of an API, which then compare with those of another such form."""
-        return self in {Format.OURS, Format.RESPONSES, Format.BATCH}
+        """Whether it holds whole answers of an API, which compare across such formats."""
+        return self in {SampleFormat.OURS, SampleFormat.RESPONSES, SampleFormat.BATCH}
 
     @property
     def has_random_ids(self) -> bool:
         """Whether the server names the answers, so that two runs may have no id in common."""
-        return self in {Format.RESPONSES, Format.ROWS}
+        return self in {SampleFormat.RESPONSES, SampleFormat.ROWS}
 
 
 _WORDS = {
-    Format.OURS: "samples of ci-doctor",
-    Format.LMCACHE: "LMCache's text format",
-    Format.RESPONSES: "response objects",
-    Format.BATCH: "OpenAI batch output",
-    Format.ROWS: "rows of generated text",
+    SampleFormat.OURS: "samples of ci-doctor",
+    SampleFormat.LMCACHE: "LMCache's text format",
+    SampleFormat.RESPONSES: "response objects",
+    SampleFormat.BATCH: "OpenAI batch output",
+    SampleFormat.ROWS: "rows of generated text",
 }
 
 
-def named(word: str) -> Format:
-    """The form that a person names. Raises UsageError, with the nearest name."""
-    if word in set(Format):
-        return Format(word)
-    names = [str(each) for each in Format]
+def named(word: str) -> SampleFormat:
+    """The format of that name. Raises UsageError, with the nearest name."""
+    if word in set(SampleFormat):
+        return SampleFormat(word)
+    names = [str(each) for each in SampleFormat]
     raise UsageError(
         f"there is no format `{word}`",
         hint=did_you_mean(word, names) or f"known formats: {', '.join(names)}",
     )
 
 
-def recognise(line: bytes) -> Format | None:
-    """The form of a file, by one of its lines; None where the line does not tell."""
+def recognise(line: bytes) -> SampleFormat | None:
+    """The format of a file, by one of its lines; None if the line does not show it."""
     if _BLOCK.fullmatch(line):
-        return Format.LMCACHE
+        return SampleFormat.LMCACHE
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -81,14 +83,16 @@ def recognise(line: bytes) -> Format | None:
     return _of_object(value) if isinstance(value, dict) else None
 
 
-def _of_object(value: dict[str, object]) -> Format | None:
+def _of_object(value: dict[str, object]) -> SampleFormat | None:
+    # From the most particular to the most general: a batch line holds a response, and a row may
+    # hold any key.
     if {"arm", "start", "pass", "id"} <= value.keys():
-        return Format.OURS
-    if "custom_id" in value and ("response" in value or "error" in value):
-        return Format.BATCH
+        return SampleFormat.OURS
+    if "custom_id" in value and not value.keys().isdisjoint({"response", "error"}):
+        return SampleFormat.BATCH
     if "choices" in value or value.get("object") == "error":
-        return Format.RESPONSES
-    if any(key in value for key in TEXT_KEYS):
-        return Format.ROWS
-    # An answer that failed says only so, in whatever form the others come.
-    return Format.RESPONSES if value.keys() == {"error"} else None
+        return SampleFormat.RESPONSES
+    if not value.keys().isdisjoint(TEXT_KEYS):
+        return SampleFormat.ROWS
+    # A failed answer holds nothing but its error, whatever the format of the others.
+    return SampleFormat.RESPONSES if value.keys() == {"error"} else None

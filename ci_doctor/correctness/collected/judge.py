@@ -1,130 +1,178 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From collected samples to a verdict, by the decision that every experiment gets; and the proof that it can see."""
+"""Reads an answer to prove the comparison, and decides as on any experiment."""
 
 import re
+from collections.abc import Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.collected.entries import Entry, read
-from ci_doctor.correctness.collected.formats import Format
+from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.pieces import alike, head, token
 from ci_doctor.correctness.collected.settle import Collected
-from ci_doctor.correctness.collected.sources import content, places
+from ci_doctor.correctness.collected.sources import Source, content, records
+from ci_doctor.correctness.collected.survey import Survey
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.canary import canary
+from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision, of_arm
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import baseline_starts
 from ci_doctor.load.canonical import text_of
 from ci_doctor.model.verdict import Verdict
 
 _WORD = re.compile("[A-Za-z0-9]+")
-_CANARY_REQUESTS = 1000  # of all, so that proving it costs no second decision over everything
+_CANARY_REQUESTS = 1000  # of all, so that the proof costs no second decision over everything
 _LEAST_CANDIDATES = 3
 
 
+class _Answer(Struct, frozen=True, kw_only=True):
+    """One answer of a candidate start: the bytes of its line, and what they hold."""
+
+    request: str
+    form: SampleFormat
+    line: bytes
+    entry: Entry
+
+
 def judge(collected: Collected, rules: Rules) -> Decision:
-    """The verdict. Every start that will be made was made, so nothing is still to come."""
+    """The verdict. No further start will be made. Raises InfraError."""
     decision = _decide(collected, rules)
-    if decision.verdict is Verdict.VOID or can_see(collected, rules):
-        needed = _settle(collected, rules) if decision.verdict is Verdict.INCONCLUSIVE else None
-        return replace(decision, settle=decision.settle or needed)
-    reason = (
-        "the comparison did not find an answer that was changed on purpose: nothing it says counts"
-    )
-    return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
+    if decision.verdict is Verdict.VOID:
+        return decision
+    if not can_see(collected, rules):
+        reason = (
+            "the comparison did not notice an answer that was changed on purpose: "
+            "its results do not count"
+        )
+        return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
+    if decision.verdict is Verdict.INCONCLUSIVE and not decision.settle:
+        return replace(decision, settle=_settle(collected, rules))
+    return decision
 
 
 def _decide(collected: Collected, rules: Rules) -> Decision:
-    """One request stands for all where all are the same: a hundred thousand of them need not be looked at again."""
-    requests, starts = collected.survey.requests, collected.starts
+    requests = collected.survey.requests
+    starts = collected.starts
     if collected.survey.odd or not requests:
         return decide(starts, requests, rules, complete=True)
-    one = [replace(start, answers={requests[0]: start.answers[requests[0]]}) for start in starts]
-    decision = decide(one, requests[:1], rules, complete=True)
-    reason = (
-        f"all {len(requests)} answers are the same, byte for byte, "
-        f"in {len(of_arm(starts, Arm.BASELINE))} baseline and {len(of_arm(starts, Arm.CANDIDATE))} candidate starts"
-    )
-    return replace(
-        decision,
-        reason=reason if decision.verdict is Verdict.PASS else decision.reason,
-        kinds=dict.fromkeys(requests, decision.kinds[requests[0]]),
-    )
+    # All requests have the same answer everywhere, so one stands for all: a hundred thousand of
+    # them need not be decided one by one.
+    decision = decide(_restricted(starts, requests[:1]), requests[:1], rules, complete=True)
+    reason = decision.reason
+    if decision.verdict is Verdict.PASS:
+        baseline = len(of_arm(starts, Arm.BASELINE))
+        candidate = len(of_arm(starts, Arm.CANDIDATE))
+        reason = (
+            f"all {len(requests)} answers are the same, byte for byte, "
+            f"in {baseline} baseline and {candidate} candidate starts"
+        )
+    kinds = dict.fromkeys(requests, decision.kinds[requests[0]])
+    return replace(decision, reason=reason, kinds=kinds)
+
+
+def _restricted(starts: tuple[ArmStart, ...], requests: list[str]) -> list[ArmStart]:
+    """The starts with their answers to these requests alone."""
+    restricted = []
+    for start in starts:
+        answers = {request: start.answers.get(request) for request in requests}
+        restricted.append(replace(start, answers=answers))
+    return restricted
 
 
 def _settle(collected: Collected, rules: Rules) -> str:
-    """How many more starts it takes until a decision is possible, also beside a split of the environment's own."""
-    baseline, candidate = (len(of_arm(collected.starts, arm)) for arm in Arm)
+    """How many more starts make a decision possible, even if the environment differs by itself."""
+    baseline = len(of_arm(collected.starts, Arm.BASELINE))
+    candidate = len(of_arm(collected.starts, Arm.CANDIDATE))
     wanted = max(candidate, _LEAST_CANDIDATES)
     needed = max(baseline, baseline_starts(wanted, rules.alpha))
-    more = needed - baseline, wanted - candidate
-    if not any(more):
+    if needed == baseline and wanted == candidate:
         return "collect more starts of both sides, or make the baseline steadier"
     return (
-        f"a decision takes {needed} baseline and {wanted} candidate starts: collect {more[0]} and {more[1]} more, "
+        f"a decision takes {needed} baseline and {wanted} candidate starts: "
+        f"collect {needed - baseline} and {wanted - candidate} more, "
         "and name a directory with a file for each start"
     )
 
 
 def can_see(collected: Collected, rules: Rules) -> bool:
-    """Whether one candidate answer that is changed in memory is found, by its bytes and by the decision.
+    """Whether the comparison notices one candidate answer that is changed in memory.
 
-    True where there is no answer to change.
+    Both its bytes and the decision must show it. True if there is no answer to change.
     """
-    start = of_arm(collected.starts, Arm.CANDIDATE)[0]
-    found = _an_answer(collected)
-    if found is None:
+    answer = _an_answer(collected)
+    if answer is None:
         return True
-    request, form, line, entry = found
-    kept = [
-        request,
-        *(name for name in collected.survey.requests[:_CANARY_REQUESTS] if name != request),
-    ]
-    shown = [
-        replace(each, answers={name: each.answers.get(name) for name in kept})
-        for each in collected.starts
-    ]
-    flipped = shown[collected.starts.index(start)]
-    output = entry.output or {}
-    return _bytes_tell(form, line, entry) and canary(shown, kept, rules, flipped, request, output)
+    first = collected.survey.requests[:_CANARY_REQUESTS]
+    requests = [answer.request, *(each for each in first if each != answer.request)]
+    starts = _restricted(collected.starts, requests)
+    flipped = of_arm(starts, Arm.CANDIDATE)[0]
+    output = answer.entry.output or {}
+    if not _bytes_show_it(answer):
+        return False
+    return canary(starts, requests, rules, flipped, answer.request, output)
 
 
-def _an_answer(collected: Collected) -> tuple[str, Format, bytes, Entry] | None:
-    """The first answer of the first candidate start: its request, the form of its file, its bytes and what they say."""
+def _an_answer(collected: Collected) -> _Answer | None:
+    """The first answer of the first candidate start."""
     survey = collected.survey
-    index = next(index for index, heard in enumerate(survey.starts) if heard.arm is Arm.CANDIDATE)
-    source, answers = survey.starts[index].source, collected.starts[index].answers
+    arms = [start.arm for start in survey.starts]
+    index = arms.index(Arm.CANDIDATE)
+    answers = collected.starts[index].answers
     for request, columns in survey.odd.items():
         if answers.get(request) is not None:
-            line = content(columns[index][1][0])
-            return request, source.form, line, read(source.form, line)
-    for number, (identity, _, line) in enumerate(places(source), start=1):
-        entry = read(source.form, line)
-        request = f"line {number}" if survey.aligned == "line" else str(identity or entry.id)
-        if entry.output is not None and answers.get(request) is not None:
-            return request, source.form, line, entry
+            first_pass = columns[index][1]
+            position = first_pass[0]
+            return _read_answer(request, position.source.form, content(position))
+    # Nothing differs, so no position was kept.
+    for answer in _answers(survey, survey.starts[index].source):
+        if answer.entry.output is not None and answers.get(answer.request) is not None:
+            return answer
     return None
 
 
-def _bytes_tell(form: Format, line: bytes, entry: Entry) -> bool:
-    """Whether the comparisons of bytes and of digests see one changed character of the text."""
-    word = _WORD.search(text_of(entry.output or {}))
-    begin = head(form, line)
+def _answers(survey: Survey, source: Source) -> Iterator[_Answer]:
+    """Every record of a file, by the name that its request has in the survey."""
+    for number, (identity, _, line) in enumerate(records(source), start=1):
+        answer = _read_answer(f"line {number}", source.form, line)
+        if survey.aligned == "id":
+            answer = replace(answer, request=str(identity or answer.entry.id))
+        yield answer
+
+
+def _read_answer(request: str, form: SampleFormat, line: bytes) -> _Answer:
+    return _Answer(request=request, form=form, line=line, entry=read(form, line))
+
+
+def _bytes_show_it(answer: _Answer) -> bool:
+    """Whether the comparisons of bytes and of digests notice one changed character of the text."""
+    word = _WORD.search(text_of(answer.entry.output or {}))
     if word is None:
         return True
-    at = line.find(word[0].encode(), begin.at if begin else 0)
+    form = answer.form
+    line_head = head(form, answer.line)
+    begin = line_head.at if line_head else 0
+    at = answer.line.find(word[0].encode(), begin)
+    # The word may stand elsewhere first, as in a key. So every occurrence is tried until the answer
+    # changes.
     while at >= 0:
-        changed = line[:at] + (b"0" if line[at : at + 1] != b"0" else b"1") + line[at + 1 :]
-        if read(form, changed).digest not in {entry.digest, None}:
-            return begin is None or _fast_tells(form, line, changed, begin.at)
-        at = line.find(word[0].encode(), at + 1)
-    # Every place where the word stands was changed, and no digest was another.
+        changed = _flipped(answer.line, at)
+        if read(form, changed).digest not in {answer.entry.digest, None}:
+            return line_head is None or _fast_way_shows_it(answer, changed, begin)
+        at = answer.line.find(word[0].encode(), at + 1)
+    # Every occurrence was changed, and the digest stayed the same.
     return False
 
 
-def _fast_tells(form: Format, line: bytes, changed: bytes, at: int) -> bool:
-    mark = token(form, line, at)
-    return not alike(form, line, at, changed, at) and (
-        mark is None or mark != token(form, changed, at)
-    )
+def _flipped(line: bytes, at: int) -> bytes:
+    character = b"1" if line[at : at + 1] == b"0" else b"0"
+    return line[:at] + character + line[at + 1 :]
+
+
+def _fast_way_shows_it(answer: _Answer, changed: bytes, at: int) -> bool:
+    form = answer.form
+    if alike(form, answer.line, at, changed, at):
+        return False
+    mark = token(form, answer.line, at)
+    return mark is None or mark != token(form, changed, at)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads two files side by side, line against line: the fast way, for one start a side in the same order."""
+"""Reads two files line against line: the fast way, for one start a side in the same order."""
 
 import re
 from collections.abc import Iterator
@@ -7,104 +7,139 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from ci_doctor.correctness.collected.formats import Format
+from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.pieces import HEADS, ID, alike
-from ci_doctor.correctness.collected.sources import Place, Source, lines
-from ci_doctor.correctness.collected.unreadable_lines import Soundness
+from ci_doctor.correctness.collected.sources import Source, SourcePosition, lines
+from ci_doctor.correctness.collected.unreadable_lines import AnswerCheck
+
+_Pair = tuple[SourcePosition, SourcePosition]
 
 
-class Steps(Struct, frozen=True, kw_only=True):
-    """Two files that ran in step: the ids in order, and the places of the lines that are not known to be the same.
+class PairedLines(Struct, frozen=True, kw_only=True):
+    """Two files with the same requests in the same lines.
 
-    Where `by_line`, the two files have no id in common, and `ids` are the left one's.
+    `ids` are in the order of the lines. `odd` leads from the 0-based index of each line that is not
+    known to be the same answer to its two positions. If `by_line`, the files have no id in common,
+    and `ids` are the left one's.
     """
 
     ids: list[str]
-    odd: dict[int, tuple[Place, Place]]
+    odd: dict[int, _Pair]
     by_line: bool
 
 
-def in_step(left: Source, right: Source) -> Steps | None:
-    """None where the two files do not run in step, and must be read one after the other.
+def pair_lines(left: Source, right: Source) -> PairedLines | None:
+    """The two files as pairs of lines; None if they must be read one after the other.
 
-    Every line must begin as expected, every sample of ours be of one start and one pass a side and have the id of the one
-    beside it, no id come twice.
+    Every line must begin as expected. Every sample of ours must be of one start and one pass a
+    side, and have the id of the one beside it. No id may come twice.
     """
     if left.form is not right.form or left.form not in HEADS:
         return None
-    soundness = Soundness(left)
+    check = AnswerCheck(left)
     try:
-        found = _walk(left, right)
-        return _aligned(found, soundness.unsound(), left, right) if found else None
+        comparison = _compare(left, right)
+        if comparison is None:
+            return None
+        return _paired(comparison, check.unreadable(), left, right)
     finally:
-        soundness.close()
+        check.close()
 
 
-class _Walk(Struct):
-    """The ids of both files, line by line, and the 0-based indexes of the pairs that are not alike."""
+class _LineComparison(Struct):
+    """The ids of both files, line by line, and the 0-based indexes of the pairs that differ."""
 
     names: list[bytes]
     others: list[bytes]
-    apart: set[int]
+    differing: set[int]
 
 
-def _walk(left: Source, right: Source) -> _Walk | None:
-    form, match, ours = left.form, HEADS[left.form].match, left.form is Format.OURS
+def _compare(left: Source, right: Source) -> _LineComparison | None:
+    form = left.form
+    if form is SampleFormat.OURS:
+        return _compare_samples(left, right)
+    match = HEADS[form].match
     names: list[bytes] = []
     others: list[bytes] = []
-    apart: set[int] = set()
-    first: tuple[bytes, bytes] | None = None
-    # A hundred thousand lines a second go through here, so nothing is called that need not be.
+    differing: set[int] = set()
+    # A hundred thousand lines a second go through here: no call that can be avoided, and no
+    # attribute.
     for one, other in zip_longest(lines(left.path), lines(right.path), fillvalue=b""):
-        mine, theirs = match(one), match(other)
+        mine = match(one)
+        theirs = match(other)
         if mine is None or theirs is None:
             return None
-        at, at_other = mine.end(), theirs.end()
-        if ours:
-            starts = one[: mine.start(ID)], other[: theirs.start(ID)]
-            first = first or (starts if _first_pass(mine) and _first_pass(theirs) else None)
-            if starts != first:
-                return None
-            same = alike(form, one, at, other, at_other)
-        else:
-            same = one[at:] == other[at_other:]
-        if not same:
-            apart.add(len(names))
+        if one[mine.end() :] != other[theirs.end() :]:
+            differing.add(len(names))
         names.append(mine[ID])
         others.append(theirs[ID])
-    return _Walk(names=names, others=others, apart=apart)
+    return _LineComparison(names=names, others=others, differing=differing)
 
 
-def _first_pass(found: re.Match[bytes]) -> bool:
-    return found["pass"] == b"1"
+def _compare_samples(left: Source, right: Source) -> _LineComparison | None:
+    """As `_compare`, for our own samples: all of one start and of the first pass, a side."""
+    form = left.form
+    match = HEADS[form].match
+    names: list[bytes] = []
+    others: list[bytes] = []
+    differing: set[int] = set()
+    first: tuple[bytes, bytes] | None = None
+    for one, other in zip_longest(lines(left.path), lines(right.path), fillvalue=b""):
+        mine = match(one)
+        theirs = match(other)
+        if mine is None or theirs is None:
+            return None
+        # All that stands before the id: arm, start and pass.
+        starts = one[: mine.start(ID)], other[: theirs.start(ID)]
+        first = first or _first(mine, theirs, starts)
+        if starts != first:
+            return None
+        if not alike(form, one, mine.end(), other, theirs.end()):
+            differing.add(len(names))
+        names.append(mine[ID])
+        others.append(theirs[ID])
+    return _LineComparison(names=names, others=others, differing=differing)
 
 
-def _aligned(walk: _Walk, unsound: set[int], left: Source, right: Source) -> Steps | None:
-    names, others = walk.names, walk.others
-    known = set(names)
-    by_line = left.form.has_random_ids and known.isdisjoint(others)
-    if len(known) < len(names) or not (
-        names == others or (by_line and len(set(others)) == len(others))
-    ):
+def _first(
+    mine: re.Match[bytes], theirs: re.Match[bytes], starts: tuple[bytes, bytes]
+) -> tuple[bytes, bytes] | None:
+    """The two starts that all lines must be of; None if the first lines are of a later pass."""
+    return starts if mine["pass"] == theirs["pass"] == b"1" else None
+
+
+def _paired(
+    comparison: _LineComparison, unreadable: set[int], left: Source, right: Source
+) -> PairedLines | None:
+    names = comparison.names
+    others = comparison.others
+    unique = set(names)
+    if len(unique) < len(names):
         return None
-    odd = sorted(walk.apart | unsound)
-    places = zip(_places(left, odd), _places(right, odd), strict=True)
-    return Steps(
+    by_line = left.form.has_random_ids and unique.isdisjoint(others)
+    if names != others and not (by_line and len(set(others)) == len(others)):
+        return None
+    # A line that is the same on both sides and holds no answer proves nothing, so it is odd, too.
+    odd = sorted(comparison.differing | unreadable)
+    pairs = zip(_positions(left, odd), _positions(right, odd), strict=True)
+    return PairedLines(
         ids=[name.decode("ascii") for name in names],
-        odd=dict(zip(odd, places, strict=True)),
+        odd=dict(zip(odd, pairs, strict=True)),
         by_line=by_line,
     )
 
 
-def _places(source: Source, indexes: list[int]) -> Iterator[Place]:
-    """Where the lines with these 0-based indexes stand, in ascending order."""
+def _positions(source: Source, indexes: list[int]) -> Iterator[SourcePosition]:
+    """Where the lines with these 0-based indexes, in ascending order, are in the file."""
+    # Offsets are not kept while lines are compared: nearly always there is no index to look for.
     if not indexes:
         return
-    wanted, offset = iter(indexes), 0
+    wanted = iter(indexes)
     following: int | None = next(wanted)
+    offset = 0
     for index, line in enumerate(lines(source.path)):
         if index == following:
-            yield Place(source=source, offset=offset, length=len(line), line=index + 1)
+            yield SourcePosition(source=source, offset=offset, length=len(line), line=index + 1)
             following = next(wanted, None)
             if following is None:
                 return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads again, the slow and sure way, what the survey did not find alike, and makes starts of it all."""
+"""Reads again, the slow and complete way, what the survey could not match."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,72 +7,77 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.correctness.collected.entries import Entry
-from ci_doctor.correctness.collected.sources import Place, entry
-from ci_doctor.correctness.collected.survey import Heard, Survey
-from ci_doctor.correctness.tally import hear
-from ci_doctor.correctness.verdict.compare import Answer, Start
+from ci_doctor.correctness.collected.record_tables import Positions
+from ci_doctor.correctness.collected.sources import SourcePosition, entry
+from ci_doctor.correctness.collected.start_records import CollectedStart
+from ci_doctor.correctness.collected.survey import Survey
+from ci_doctor.correctness.tally import add_prompt_facts
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.load.canonical import digest
 
-# The outcome of a request whose answers are the same bytes in every start and pass: no digest, which is longer.
+# The outcome of a request whose answers are the same bytes in every start and pass. A digest has 64
+# characters, so none is equal to it.
 SAME = "="
 TWICE = "its id is in the file more than once"
 
 
 class Collected(Struct, frozen=True, kw_only=True):
-    """Both sides: `starts` in the order of the survey's, and by start's name the first error of each request without an answer.
+    """Both sides.
 
-    `within` counts by start the requests whose passes differ.
+    `starts` are in the order of the survey's. `errors` holds by start's name the first error of
+    each request without an answer. `within` counts by start the requests whose passes differ.
     """
 
     survey: Survey
-    starts: tuple[Start, ...]
+    starts: tuple[ArmStart, ...]
     errors: Mapping[str, Mapping[str, str]]
     within: Mapping[str, int]
 
-    def answered(self, start: Start) -> int:
-        """How many requests a start answered: what was not read again was answered everywhere."""
-        return len(self.survey.requests) - sum(
-            start.answers.get(request) is None for request in self.survey.odd
-        )
+    def answered(self, start: ArmStart) -> int:
+        """How many requests a start answered."""
+        # What was not read again was answered everywhere.
+        missing = sum(start.answers.get(request) is None for request in self.survey.odd)
+        return len(self.survey.requests) - missing
 
-    def place(self, start: str, request: str, pass_: int) -> Place | None:
-        """Where an answer stands that was read again; None where there is none, or more than one."""
-        index = next(index for index, heard in enumerate(self.survey.starts) if heard.name == start)
-        found = self.survey.odd.get(request, [{}] * (index + 1))[index].get(pass_, [])
-        return found[0] if len(found) == 1 else None
+    def place(self, start: str, request: str, pass_: int) -> SourcePosition | None:
+        """The position of an answer that was read again; None if there is not exactly one."""
+        columns = self.survey.odd.get(request)
+        if columns is None:
+            return None
+        names = [each.name for each in self.survey.starts]
+        positions = columns[names.index(start)].get(pass_, [])
+        return positions[0] if len(positions) == 1 else None
 
     def output(self, start: str, request: str, pass_: int) -> dict[str, Any] | None:
         """An answer that was read again."""
-        place = self.place(start, request, pass_)
-        return entry(place).output if place else None
+        position = self.place(start, request, pass_)
+        return entry(position).output if position else None
 
 
-class _Start:
+class _Settling:
     """One start while its odd answers are read."""
 
-    def __init__(self, heard: Heard, answers: dict[str, Answer], passes: int) -> None:
-        self.heard = heard
+    def __init__(self, start: CollectedStart, answers: dict[str, Answer], passes: int) -> None:
         self.answers = answers
         self.errors: dict[str, str] = {}
-        self.prompts: dict[str, dict[str, str]] = {}
-        self.empty = 0
         self.within = 0
+        self._start = start
+        self._prompts: dict[str, dict[str, str]] = {}
+        self._empty = 0
         self._passes = passes
 
-    def take(self, request: str, columns: Mapping[int, list[Place]]) -> None:
-        """The answer to one request over the passes."""
+    def take(self, request: str, columns: Positions) -> None:
+        """The answers to one request over the passes."""
         digests: list[str] = []
         for number in range(1, self._passes + 1):
-            found = columns.get(number, [])
-            read = (
-                entry(found[0]) if len(found) == 1 else Entry(error=TWICE if found else "no answer")
-            )
-            if read.digest is None:
-                self.errors.setdefault(request, read.error or "no answer")
-            else:
-                digests.append(read.digest)
-                hear(self.prompts.setdefault(request, {}), read.asked)
-                self.empty += read.empty and number == 1
+            answer = _answer(columns.get(number, []))
+            if answer.digest is None:
+                self.errors.setdefault(request, answer.error or "no answer")
+                continue
+            digests.append(answer.digest)
+            add_prompt_facts(self._prompts.setdefault(request, {}), answer.prompt_facts)
+            # An empty answer is reported once, and not once for each pass.
+            self._empty += answer.empty and number == 1
         self.within += len(set(digests)) > 1
         self.answers[request] = self._outcome(digests)
 
@@ -81,29 +86,45 @@ class _Start:
             return None
         return digests[0] if self._passes == 1 else digest(digests)
 
-    def start(self) -> Start:
-        """As the decision wants it."""
-        return Start(
-            arm=self.heard.arm,
-            number=self.heard.number,
+    def start(self) -> ArmStart:
+        """As the decision needs it."""
+        prompts = {request: asked for request, asked in self._prompts.items() if asked}
+        return ArmStart(
+            arm=self._start.arm,
+            number=self._start.number,
             answers=self.answers,
-            prompts={request: asked for request, asked in self.prompts.items() if asked},
-            empty=self.empty,
+            prompts=prompts,
+            empty=self._empty,
         )
 
 
+def _answer(positions: list[SourcePosition]) -> Entry:
+    if len(positions) == 1:
+        return entry(positions[0])
+    return Entry(error=TWICE if positions else "no answer")
+
+
 def settle(survey: Survey) -> Collected:
-    """The starts of a survey, with a digest for every answer that was not the same everywhere. Raises InfraError."""
+    """The starts of a survey, with a digest of every answer that was not the same everywhere.
+
+    Raises InfraError.
+    """
     same: dict[str, Answer] = dict.fromkeys(survey.requests, SAME)
-    starts = [
-        _Start(heard, {**same} if survey.odd else same, survey.passes) for heard in survey.starts
-    ]
+    settling: dict[str, _Settling] = {}
+    for start in survey.starts:
+        # If nothing is odd, no answer will change: all starts share one dict, however many
+        # requests.
+        answers = dict(same) if survey.odd else same
+        settling[start.name] = _Settling(start, answers, survey.passes)
     for request, columns in survey.odd.items():
-        for start, column in zip(starts, columns, strict=True):
-            start.take(request, column)
-    return Collected(
-        survey=survey,
-        starts=tuple(start.start() for start in starts),
-        errors={start.heard.name: start.errors for start in starts if start.errors},
-        within={start.heard.name: start.within for start in starts},
-    )
+        for each, column in zip(settling.values(), columns, strict=True):
+            each.take(request, column)
+    starts = []
+    errors = {}
+    within = {}
+    for name, each in settling.items():
+        starts.append(each.start())
+        within[name] = each.within
+        if each.errors:
+            errors[name] = each.errors
+    return Collected(survey=survey, starts=tuple(starts), errors=errors, within=within)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a process: which lines of a file hold no whole answer, found by a child while we compare bytes.
+"""Acts on a process: a child finds the lines that hold no whole answer, while we compare bytes.
 
-That two lines are alike says nothing of whether they are answers, and finding that out takes as long as all the rest. The
-child knows only this file and `is_answer`; where it does not end well, its work is done here instead.
+Two equal lines may both be no answer. Checking that takes as long as all the rest of the
+comparison. The child needs only this file and `is_answer`. If it fails, its work is done in this
+process.
 """
 
 import contextlib
@@ -16,43 +17,51 @@ from ci_doctor.correctness.collected.sources import Source, lines
 _WORTH_A_CHILD = 8 << 20  # bytes; a smaller file is read before a child has started
 
 
-class Soundness:
-    """Begins to look at the lines of `source`; `unsound` waits for the end of it."""
+class AnswerCheck:
+    """Starts to check the lines of `source`; `unreadable` waits for the result."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._child: tuple[int, int] | None = None
         large = source.path.stat().st_size >= _WORTH_A_CHILD
+        # On one processor the child would only take turns with us.
         if large and len(os.sched_getaffinity(0)) > 1:
-            with contextlib.suppress(OSError):  # no more processes: then it is done here
+            # If the system has no process to spare, the work is done here.
+            with contextlib.suppress(OSError):
                 self._child = _begin(source)
 
-    def unsound(self) -> set[int]:
-        """The 0-based indexes of the lines that the fast way does not know to hold an answer. Raises InfraError."""
-        if self._child is not None and (told := self._told()) is not None:
-            return told
-        return set(_unsound(self._source))
+    def unreadable(self) -> set[int]:
+        """The 0-based indexes of the lines that the fast way does not know to hold an answer.
+
+        Raises InfraError.
+        """
+        indexes = self._result()
+        return set(_unreadable(self._source)) if indexes is None else indexes
 
     def close(self) -> None:
-        """Wait for the child where nobody asked for what it found: it ends on its own, or on its first word to nobody."""
-        self._told()
+        """Wait for the child if its result was not needed.
 
-    def _told(self) -> set[int] | None:
-        """What the child says, or None where it did not end well."""
+        It ends on its own, or when it writes to the closed pipe.
+        """
+        self._result()
+
+    def _result(self) -> set[int] | None:
+        """What the child found, or None if there is no child or it failed."""
         if self._child is None:
             return None
-        (pid, end), self._child = self._child, None
+        pid, end = self._child
+        self._child = None
         with os.fdopen(end, "rb") as pipe:
             content = pipe.read()
         _, status = os.waitpid(pid, 0)
         if status != 0:
             return None
-        found = array("Q")
-        found.frombytes(content)
-        return set(found)
+        indexes = array("Q")
+        indexes.frombytes(content)
+        return set(indexes)
 
 
-def _unsound(source: Source) -> Iterator[int]:
+def _unreadable(source: Source) -> Iterator[int]:
     form = source.form
     for index, line in enumerate(lines(source.path)):
         if not is_answer(form, line):
@@ -60,7 +69,10 @@ def _unsound(source: Source) -> Iterator[int]:
 
 
 def _begin(source: Source) -> tuple[int, int]:
-    """A child that writes indexes, eight bytes each, and the end of the pipe to read them from. Raises OSError."""
+    """The id of a child that writes indexes, eight bytes each, and the pipe's end to read from.
+
+    Raises OSError.
+    """
     reading, writing = os.pipe()
     try:
         pid = os.fork()
@@ -69,14 +81,16 @@ def _begin(source: Source) -> tuple[int, int]:
         os.close(writing)
         raise
     if pid:
+        # While this end is open, a read would wait for ever.
         os.close(writing)
         return pid, reading
     status = 1
     try:
         os.close(reading)
         with os.fdopen(writing, "wb") as pipe:
-            pipe.write(array("Q", _unsound(source)).tobytes())
+            pipe.write(array("Q", _unreadable(source)).tobytes())
         status = 0
     finally:
-        # Nothing of the parent's may be done twice: no report, no `finally`, no flush of its output.
+        # Nothing of the parent's may be done twice: no report, no `finally`, no flush of its
+        # output.
         os._exit(status)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves in its report directory: samples, finished starts, and how to go on with them."""
+"""What a run leaves in its report directory: samples, finished starts, and resuming. Pure."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: the evidence of an experiment in its report directory, and nobody else's files there."""
+"""Acts on files: the evidence of an experiment in its report directory, and no file of others."""
 
 import contextlib
 import re
@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.secrets.log_files import redact_file
+from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor
 
 SAMPLES = "samples.jsonl"
-# What samples.jsonl is rewritten under; it outlives only a process that was killed just then.
+# The name under which samples.jsonl is rewritten. It remains only if the process is killed meanwhile.
 PARTIAL = ".samples.jsonl.partial"
 RUN = "run.json"
 STARTS = "starts.jsonl"
 PAGE = "report.html"
-# How each of ours begins; other tools write files of these names too.
-_MARKS = {
+# How each of ours begins: other tools write files of these names too.
+_BEGINNINGS = {
     RUN: re.compile(rb'\{"schema": "ci-doctor/run/'),
     STARTS: re.compile(rb'\{"schema": "ci-doctor/start/'),
     PAGE: re.compile(rb'(?s).*<meta name="?generator"? content="?ci-doctor'),
@@ -28,23 +28,25 @@ _LOG = re.compile(r"([AB][0-9]+|warm-up)/.+-[0-9]+\.log")
 
 
 def clear(directory: Path) -> None:
-    """Remove what an earlier attempt left, so that it is not taken for this one's. Raises UsageError.
+    """Remove what an earlier run left, so that nobody takes it for the evidence of this one.
 
-    `run.json` goes last: without it nobody goes on with what is left.
+    Raises UsageError.
     """
     with _removing():
         for name in (SAMPLES, PARTIAL):
             (directory / name).unlink(missing_ok=True)
         for log in _logs(directory):
             log.unlink()
+        # run.json last: without it nobody resumes from what is left after a kill.
         for name in (PAGE, STARTS, RUN):
             _unlink_ours(directory / name)
 
 
 def clear_unfinished(directory: Path, finished: Collection[str]) -> None:
-    """Before a run goes on: remove its page and the logs of all starts but the `finished` ones ("A1"). Raises UsageError.
+    """Before a run resumes: remove its page, and the logs of all starts but `finished` ("A1").
 
-    So no log holds lines of two starts, and none is of a start that was never finished.
+    So no log holds lines of two starts, and none belongs to a start that never finished. Raises
+    UsageError.
     """
     with _removing():
         _unlink_ours(directory / PAGE)
@@ -54,20 +56,18 @@ def clear_unfinished(directory: Path, finished: Collection[str]) -> None:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether we wrote this file, by its name and how it begins. An empty one is as good as ours. Raises OSError."""
+    """Whether ci-doctor wrote this file, by its name and its beginning. Raises OSError.
+
+    An empty file counts as ours: a kill before the first byte leaves one.
+    """
     with path.open("rb") as file:
         beginning = file.read(_BEGINNING_BYTES)
-    return not beginning or _MARKS[path.name].match(beginning) is not None
+    return not beginning or _BEGINNINGS[path.name].match(beginning) is not None
 
 
-def redact_logs(directory: Path, redactor: Redactor) -> Iterator[str]:
-    """Take secrets out of every log; one that they cannot be taken out of is removed, and the reason told."""
-    for log in _logs(directory):
-        try:
-            redact_file(log, redactor)
-        except UsageError as error:
-            log.unlink(missing_ok=True)
-            yield f"removed {log}: {error.message}"
+def redact_logs(directory: Path, redactor: Redactor) -> tuple[str, ...]:
+    """Remove secrets from every log. Returns a warning for each log that had to be removed."""
+    return redact_files(_logs(directory), redactor)
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def _removing() -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(
-            f"cannot take away what an earlier run left: {error}",
+            f"cannot remove what an earlier run left: {error}",
             hint="choose another directory with --report-dir",
         ) from error
 
@@ -87,9 +87,8 @@ def _unlink_ours(path: Path) -> None:
             path.unlink()
 
 
-def _logs(directory: Path) -> list[Path]:
-    return [
-        log
-        for log in sorted(directory.glob("logs/*/*.log"))
-        if _LOG.fullmatch(f"{log.parent.name}/{log.name}") and not log.parent.is_symlink()
-    ]
+def _logs(directory: Path) -> Iterator[Path]:
+    for log in sorted(directory.glob("logs/*/*.log")):
+        # A link could lead to a directory of somebody else.
+        if _LOG.fullmatch(f"{log.parent.name}/{log.name}") and not log.parent.is_symlink():
+            yield log

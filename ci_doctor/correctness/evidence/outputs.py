@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads outputs back from samples files, one at a time: a thousand answers of any size cost no memory."""
+"""Reads outputs back from samples files, one at a time: a thousand large answers cost no memory."""
 
 import gzip
 import zlib
@@ -8,26 +8,28 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.evidence.samples import Place, read_line
+from ci_doctor.correctness.evidence.samples import SamplePosition, read_line
 from ci_doctor.errors import InfraError
 
 
 class Outputs(Mapping[str, dict[str, Any]]):
     """Canonical outputs by their digest; about 150 bytes of memory for each, whatever its size.
 
-    A lookup reads and decodes one line, and raises InfraError where that can no longer be done. A file whose name ends in
-    `.gz` is read through gzip, its offsets being those of the content; that costs a pass over all that stands before.
+    A lookup reads and decodes one line. It raises InfraError if that is no longer possible. A file
+    whose name ends in `.gz` is read through gzip, and its offsets are those of the content; that
+    costs a pass over all that stands before the line.
     """
 
     def __init__(self) -> None:
         self._rows: dict[bytes, int] = {}
+        # Columns of plain numbers, because an object for each output takes four times the memory.
         self._offsets = array("Q")
         self._lengths = array("Q")
         self._files = array("H")
         self._paths: list[Path] = []
 
-    def note(self, digest: str, path: Path, place: Place) -> None:
-        """The sample at `place` of `path` has the output of `digest`; the first place of each is kept."""
+    def note(self, digest: str, path: Path, place: SamplePosition) -> None:
+        """The sample at `place` of `path` has the output of `digest`. The first place counts."""
         key = bytes.fromhex(digest)
         if key in self._rows:
             return
@@ -47,14 +49,16 @@ class Outputs(Mapping[str, dict[str, Any]]):
         try:
             sample = read_line(_read(path, self._offsets[row], self._lengths[row]))
         except (OSError, EOFError, zlib.error, ValueError) as error:
-            raise _gone(path, digest, str(error)) from error
+            raise _unreadable(path, digest, str(error)) from error
         if sample.output is None or sample.digest != digest:
-            raise _gone(path, digest, "another sample stands there")
+            raise _unreadable(path, digest, "another sample stands there")
         return sample.output
 
     def __contains__(self, digest: object) -> bool:
+        if not isinstance(digest, str):
+            return False
         try:
-            return isinstance(digest, str) and bytes.fromhex(digest) in self._rows
+            return bytes.fromhex(digest) in self._rows
         except ValueError:
             return False
 
@@ -71,7 +75,7 @@ def _read(path: Path, offset: int, length: int) -> bytes:
         return file.read(length)
 
 
-def _gone(path: Path, digest: str, why: str) -> InfraError:
+def _unreadable(path: Path, digest: str, why: str) -> InfraError:
     return InfraError(
         f"an answer can no longer be read from {path} (digest {digest[:12]}): {why}",
         hint="leave the report directory alone while ci-doctor runs, then run it again",

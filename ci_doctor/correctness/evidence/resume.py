@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: goes on with a run that was killed, from its finished starts."""
+"""Acts on files: resumes a run that was killed, from its finished starts."""
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ci_doctor.correctness.evidence.files import PARTIAL, SAMPLES, clear_unfinished
+from ci_doctor.correctness.evidence.finished_starts import read_starts, write_starts
 from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.record import StartRecord, read_starts, write_starts
-from ci_doctor.correctness.evidence.runs import Identity, differences, read_run
-from ci_doctor.correctness.evidence.samples import Place, Sample, is_sound, read_line, read_places
+from ci_doctor.correctness.evidence.recorded_start import RecordedStart
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, differences, read_run
+from ci_doctor.correctness.evidence.samples import SamplePosition, read_line, read_lines
+from ci_doctor.correctness.evidence.start_record import StartRecord
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.version import tool_version
 
@@ -25,7 +26,7 @@ _CHUNK_BYTES = 1 << 20
 class Resumed(Struct, frozen=True, kw_only=True):
     """The finished starts in the order in which they were made, and their outputs.
 
-    `again` says, a sentence each, which starts were finished and are made again nevertheless.
+    `again` holds one sentence for each finished start that must be made again.
     """
 
     results: tuple[StartResult, ...]
@@ -33,145 +34,100 @@ class Resumed(Struct, frozen=True, kw_only=True):
     again: tuple[str, ...] = ()
 
 
-def free_number(arm: Arm, starts: Iterable[Start]) -> int:
-    """The number of the arm's next start: the lowest that none of `starts` has. Pure."""
-    taken = {start.number for start in starts if start.arm is arm and not start.archived}
-    return next(number for number in range(1, len(taken) + 2) if number not in taken)
-
-
-def resume(directory: Path, identity: Identity, *, ids: Sequence[str], passes: int) -> Resumed:
-    """Take up the run in `directory`, of the requests `ids`, and leave only its finished starts there.
-
-    A finished start whose samples are not all there, or not sound, is not trusted; one that failed for a reason outside
-    the change, by more than its own word, deserves another chance. Memory is bounded by the longest answer. May itself be killed at any moment.
-    Raises UsageError where there is no run, or another one: then nothing is touched.
-    """
-    run = read_run(directory)
-    differing = differences(run.identity, identity)
-    if run.version != tool_version():
-        differing = (*differing, f"ci-doctor {run.version} -> {tool_version()}")
-    if differing:
-        raise UsageError(
-            f"the run in {directory} is another one than this: {'; '.join(differing)}",
-            hint="repeat the command line of that run, or leave --resume out to begin anew",
-        )
-    try:
-        return _take_up(directory, ids, passes)
-    except OSError as error:
-        raise UsageError(
-            f"cannot go on with the run in {directory}: {error}",
-            hint="leave --resume out to begin anew",
-        ) from error
-
-
-def _take_up(directory: Path, ids: Sequence[str], passes: int) -> Resumed:
-    gathered = _Gathered(read_starts(directory), ids, passes)
-    path = directory / SAMPLES
-    if path.exists():
-        for place, line in read_places(path):
-            gathered.add(place, line)
-    kept, again = gathered.trusted()
-    # The starts first: whoever is killed in between has samples without a start, which go the next time.
-    write_starts(directory, [start.record for start in kept])
-    places = _keep_only(path, gathered.lines, {start.record.name for start in kept})
-    clear_unfinished(directory, {start.record.name for start in kept})
-    outputs = Outputs()
-    for digest, place in places:
-        if digest is not None:
-            outputs.note(digest, path, place)
-    return Resumed(
-        results=tuple(start.result(directory) for start in kept), outputs=outputs, again=again
-    )
-
-
 class _Line(Struct, frozen=True):
     """A line of samples.jsonl that belongs to a finished start."""
 
     start: str
     digest: str | None
-    place: Place
+    place: SamplePosition
 
 
-class _Recorded:
-    """A finished start with what its samples say."""
+def free_number(arm: Arm, starts: Iterable[ArmStart]) -> int:
+    """The number of the arm's next start: the lowest that none of `starts` has. Pure."""
+    taken = {start.number for start in starts if start.arm is arm and not start.archived}
+    return next(number for number in range(1, len(taken) + 2) if number not in taken)
 
-    def __init__(self, record: StartRecord, ids: Sequence[str], passes: int) -> None:
-        self.record = record
-        self.tally = Tally(arm=record.arm, number=record.number, ids=ids, passes=passes)
-        self.tally.proof_missing = record.proof_missing
-        self._open = {(identity, number) for identity in ids for number in range(1, passes + 1)}
-        self._unsound: str | None = None
 
-    def add(self, sample: Sample) -> None:
-        """One more of its samples."""
-        if (sample.id, sample.pass_) not in self._open:
-            self._unsound = f"the answer to {sample.id} in pass {sample.pass_} stands twice, or was never asked for"
-        elif not is_sound(sample):
-            self._unsound = f"the answer to {sample.id} in pass {sample.pass_} is not what it was"
-        self._open.discard((sample.id, sample.pass_))
-        self.tally.add(sample)
+def resume(directory: Path, identity: RunIdentity, *, ids: Sequence[str], passes: int) -> Resumed:
+    """Resume the run in `directory` of the requests `ids`, and leave only its finished starts there.
 
-    @property
-    def _claimed(self) -> bool:
-        """Whether only its own log says that the cause lies outside: that must not go away by going on."""
-        failure = self.record.failure
-        return self.record.outside and failure is not None and failure.log is not None
+    A finished start is made again if its samples are incomplete or invalid, or if it failed for a
+    reason outside the change (unless only its own log says so). Memory is bounded by the longest
+    answer. A kill is safe at any moment. Raises UsageError if there is no run, or another one; then
+    nothing is touched.
+    """
+    check_resumable(directory, identity)
+    try:
+        return _resume(directory, ids, passes)
+    except OSError as error:
+        raise UsageError(
+            f"cannot resume the run in {directory}: {error}",
+            hint="leave --resume out to begin anew",
+        ) from error
 
-    def distrust(self) -> str | None:
-        """Why it must be made again; None where it need not."""
-        if self.record.outside and not self._claimed:
-            return "it failed for a reason outside the change"
-        if self._unsound:
-            return self._unsound
-        if self.tally.count != self.record.samples or (self._open and not self.record.failed):
-            return f"only {self.tally.count} of its answers are in {SAMPLES}"
-        return None
 
-    def result(self, directory: Path) -> StartResult:
-        """As it was when the start was made."""
-        record, failure = self.record, self.record.failure
-        if failure is not None and failure.log is not None:
-            failure = structs.replace(failure, log=str(directory / failure.log))
-        return StartResult(
-            start=self.tally.start(
-                failed=record.failed, outside=record.outside, claimed=self._claimed
-            ),
-            failure=failure,
-            duration_s=record.duration_s,
-            logs=tuple(directory / log for log in record.logs),
-            digests=self.tally.digests,
-            errors=self.tally.errors,
-            killed=record.killed,
-            held=record.held,
-            throttled=len(self.tally.throttled),
-            facts=record.facts,
-            cached=record.cached,
+def check_resumable(directory: Path, identity: RunIdentity) -> None:
+    """Raises UsageError unless `directory` holds a run of `identity` and of this version."""
+    run = read_run(directory)
+    changes = list(differences(run.identity, identity))
+    if run.version != tool_version():
+        changes.append(f"ci-doctor {run.version} -> {tool_version()}")
+    if changes:
+        raise UsageError(
+            f"the run in {directory} is another one than this: {'; '.join(changes)}",
+            hint="repeat the command line of that run, or leave --resume out to begin anew",
         )
 
 
-class _Gathered:
+def _resume(directory: Path, ids: Sequence[str], passes: int) -> Resumed:
+    path = directory / SAMPLES
+    evidence = _RecordedRun(read_starts(directory), ids, passes)
+    if path.exists():
+        for place, line in read_lines(path):
+            evidence.add(place, line)
+    kept, again = evidence.trusted()
+    names = {start.record.name for start in kept}
+    # The starts first: a kill in between leaves samples without a start, which go the next time.
+    write_starts(directory, [start.record for start in kept])
+    lines = _keep_only(path, evidence.lines, names)
+    clear_unfinished(directory, names)
+    outputs = Outputs()
+    for digest, place in lines:
+        if digest is not None:
+            outputs.note(digest, path, place)
+    results = tuple(start.result(directory) for start in kept)
+    return Resumed(results=results, outputs=outputs, again=again)
+
+
+class _RecordedRun:
     """The finished starts, and every line that belongs to one."""
 
     def __init__(self, records: Sequence[StartRecord], ids: Sequence[str], passes: int) -> None:
-        self.starts = {
-            (record.arm.value, record.number): _Recorded(record, ids, passes) for record in records
-        }
+        self.starts: dict[tuple[str, int], RecordedStart] = {}
+        for record in records:
+            start = RecordedStart(record, ids, passes)
+            self.starts[record.arm.value, record.number] = start
+        # One entry for each line of the file. None: it belongs to no finished start.
         self.lines: list[_Line | None] = []
 
-    def add(self, place: Place, line: bytes) -> None:
-        """One line of the samples file; None stands for one that belongs to no finished start."""
+    def add(self, place: SamplePosition, line: bytes) -> None:
+        """One line of the samples file."""
+        self.lines.append(self._line(place, line))
+
+    def _line(self, place: SamplePosition, line: bytes) -> _Line | None:
         try:
             sample = read_line(line)
-        except ValueError:  # torn, or damaged: its start will be found incomplete
-            self.lines.append(None)
-            return
+        except ValueError:
+            # Torn or damaged: its start turns out incomplete.
+            return None
         start = self.starts.get((sample.arm, sample.start))
-        if start is not None:
-            start.add(sample)
-        self.lines.append(_Line(start.record.name, sample.digest, place) if start else None)
+        if start is None:
+            return None
+        start.add(sample)
+        return _Line(start.record.name, sample.digest, place)
 
-    def trusted(self) -> tuple[list[_Recorded], tuple[str, ...]]:
-        """The starts that need not be made again, and a sentence for each of the others."""
+    def trusted(self) -> tuple[list[RecordedStart], tuple[str, ...]]:
+        """The starts that can be kept, and one sentence for each of the others."""
         kept, again = [], []
         for start in self.starts.values():
             reason = start.distrust()
@@ -184,19 +140,24 @@ class _Gathered:
 
 def _keep_only(
     path: Path, lines: Sequence[_Line | None], names: Collection[str]
-) -> list[tuple[str | None, Place]]:
-    """Leave the lines of the starts in `names` alone in the file, replaced at once; their digests, and where each now is."""
+) -> list[tuple[str | None, SamplePosition]]:
+    """Leave only the lines of the starts in `names` in the file, replaced atomically.
+
+    Returns the digest of each line left, and its new place.
+    """
     kept = [line for line in lines if line is not None and line.start in names]
     if len(kept) == len(lines):
         return [(line.digest, line.place) for line in kept]
-    places, end = [], 0
+    places = []
+    end = 0
     partial = path.with_name(PARTIAL)
     with path.open("rb") as source, partial.open("wb") as target:
         for line in kept:
             source.seek(line.place.offset)
             _copy(source, target, line.place.length)
-            places.append((line.digest, Place(offset=end, length=line.place.length)))
-            end += line.place.length
+            place = SamplePosition(offset=end, length=line.place.length)
+            places.append((line.digest, place))
+            end += place.length
     partial.replace(path)
     return places
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples: one request's answer in one pass of one start, a JSON line each, written as it arrives."""
+"""Acts on files: samples, one request's answer in one pass of one start, a JSON line each."""
 
 import contextlib
 import json
@@ -14,6 +14,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.choices import NotAnAnswerError
@@ -24,10 +25,12 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """`pass_` (`pass` in JSON) and `start` count from 1; `status` is HTTP's; exactly one of `error` and `output` is set.
+    """One answer. Exactly one of `error` and `output` is set.
 
-    `digest` is the SHA-256 of the canonical `output`, `said` that of its words without log-probabilities; `meta` holds what was left out of the comparison;
-    `asked` what the server says it was asked.
+    `start` and `pass_` (`pass` in JSON) count from 1; `status` is HTTP's. `digest` is the SHA-256 of
+    the canonical `output`, `words_digest` that of its words, without log-probabilities.
+    `prompt_facts` holds what the server reports of the prompt (`model`, `prompt_tokens`), and `meta`
+    what is left out of the comparison.
     """
 
     arm: str
@@ -38,30 +41,30 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     output: dict[str, Any] | None = None
     digest: str | None = None
-    said: str | None = None
-    asked: dict[str, Any] = {}
+    words_digest: str | None = None
+    prompt_facts: dict[str, Any] = {}
     empty: bool = False
     meta: dict[str, Any] = {}
 
 
-class Place(Struct, frozen=True, kw_only=True):
-    """Where a line stands in its file: bytes, its newline included."""
+class SamplePosition(Struct, frozen=True, kw_only=True):
+    """The place of a line in its file, in bytes; its newline is included."""
 
     offset: int
     length: int
 
 
 class SampleWriter:
-    """Writes samples, each line whole and handed to the system at once, without the values of secrets.
+    """Writes samples without the values of secrets.
 
-    Only the values: an answer may well hold a key `token`, and what stands beside it is the evidence. With `append` the
-    samples go behind those that `resume` has left in the file, else into a new one.
+    Each line goes to the system whole and at once. With `append`, samples follow those that `resume`
+    left in the file; else the file is new.
     """
 
     def __init__(self, path: Path, redactor: Redactor, *, append: bool = False) -> None:
         self.path = path
         self._redactor = redactor
-        # Else "wb": a sample of an earlier attempt must never be read as one of this.
+        # "wb" truncates: a sample of an earlier attempt must never be read as one of this.
         self._mode = "ab" if append else "wb"
         self._file: FileIO | None = None
         self._end = 0
@@ -84,37 +87,47 @@ class SampleWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._file:
-            with contextlib.suppress(
-                OSError
-            ):  # some file systems tell of a full disk only now, and `write` has too
-                self._file.close()
+        if self._file is None:
+            return
+        # Some file systems report a full disk only now; `write` has reported it then too.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
-    def write(self, sample: Sample) -> Place:
-        """One line, and where it stands. Raises InfraError where the disk does not take it; then none of it is left."""
+    def write(self, sample: Sample) -> SamplePosition:
+        """Append one line, and return its place. Raises InfraError if the disk refuses it.
+
+        Then none of the line is left.
+        """
         assert self._file is not None  # noqa: S101 - used outside `with` is a programming error
-        line = json.dumps(msgspec.to_builtins(sample))  # ASCII: a model may say a lone surrogate
-        if self._redactor.without_values(line) != line:
-            # String by string, because a number may hold the same digits.
-            line = _STRING.sub(lambda match: self._redactor.without_values(match[0]), line)
-        content = line.encode("ascii") + b"\n"
+        content = self._redacted(sample).encode("ascii") + b"\n"
         try:
             append_whole(self._file, content, self._end)
         except OSError as error:
             raise InfraError(
                 f"cannot write {self.path}: {error.strerror}", hint="free some disk space"
             ) from error
-        place = Place(offset=self._end, length=len(content))
+        place = SamplePosition(offset=self._end, length=len(content))
         self._end += len(content)
         return place
 
+    def _redacted(self, sample: Sample) -> str:
+        # ASCII, because a model may produce a lone surrogate.
+        line = json.dumps(msgspec.to_builtins(sample))
+        # Only values, and no keys: an answer may well hold a key `token`, and its value is evidence.
+        if self._redactor.without_values(line) == line:
+            return line
+        # String by string, because a number may hold the same digits.
+        return _STRING.sub(lambda match: self._redactor.without_values(match[0]), line)
+
 
 def append_whole(file: FileIO, content: bytes, end: int) -> None:
-    """Append `content` to a file of `end` bytes; where that fails (OSError) the file is cut to what it held before."""
+    """Append `content` to a file of `end` bytes, or nothing of it. Raises OSError."""
     rest = memoryview(content)
     try:
         while rest:
-            rest = rest[file.write(rest) or 0 :]
+            # A disk that is nearly full takes a part and reports no error.
+            written = file.write(rest) or 0
+            rest = rest[written:]
     except OSError:
         with contextlib.suppress(OSError):
             file.truncate(end)
@@ -122,35 +135,40 @@ def append_whole(file: FileIO, content: bytes, end: int) -> None:
 
 
 def read_line(line: bytes) -> Sample:
-    """The sample of one whole line. Raises ValueError where it holds none."""
+    """The sample of one whole line. Raises ValueError if it holds none."""
     if not line.endswith(b"\n"):
         raise ValueError("the line is torn")
     try:
-        # Not msgspec's own decoder: a model may say a lone surrogate.
-        return msgspec.convert(json.loads(line), Sample)
+        # json, because msgspec's own decoder refuses a lone surrogate.
+        return msgspec.convert(current(json.loads(line), SAMPLE), Sample)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ValueError(str(error)) from error
 
 
-def is_sound(sample: Sample) -> bool:
-    """Whether its digest is that of its output, or may have been before a secret was taken out. Pure.
+def is_valid(sample: Sample) -> bool:
+    """Whether the digest of a sample is that of its output. An error is valid as it is. Pure.
 
-    An error is sound as it is; an answer without a digest is none.
+    A redacted output has another digest than the one written beside it, and is valid too. An answer
+    without a digest is not.
     """
     if sample.output is None:
         return sample.error is not None
+    if sample.digest is None:
+        return False
     try:
-        return digest(sample.output) == sample.digest or (
-            sample.digest is not None and PLACEHOLDER in str(sample.output)
-        )
+        own = digest(sample.output)
     except NotAnAnswerError:
         return False
+    return own == sample.digest or PLACEHOLDER in str(sample.output)
 
 
-def read_places(path: Path) -> Iterator[tuple[Place, bytes]]:
-    """Every line of a samples file, with its newline (but for a torn last one), and where it stands. Raises OSError."""
+def read_lines(path: Path) -> Iterator[tuple[SamplePosition, bytes]]:
+    """Every line of a samples file with its place. Raises OSError.
+
+    Each line has its newline, except for a torn last one.
+    """
     offset = 0
     with path.open("rb") as file:
         for line in file:
-            yield Place(offset=offset, length=len(line)), line
+            yield SamplePosition(offset=offset, length=len(line)), line
             offset += len(line)

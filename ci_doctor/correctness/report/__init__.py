@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person is told of an experiment: where answers part, suspects, the picture, findings."""
+"""The report of an experiment: where answers diverge, suspects, findings, and replay. Pure."""

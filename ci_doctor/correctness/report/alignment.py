@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two answers side by side where they part: the text with its white space made visible, and the log-probabilities. Pure."""
+"""Two answers side by side at their divergence: visible text, and log-probabilities. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,16 +10,24 @@ from ci_doctor.correctness.report.divergence import Divergence, Unit, choice_of
 from ci_doctor.correctness.report.hardness import Hardness, ulp_between
 from ci_doctor.correctness.report.tokens import Alternative, Step, step
 
-_SEEN = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
+_SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
-class Row(Struct, frozen=True, kw_only=True):
-    """The tokens of both sides at one place; `ulp` is how far their log-probabilities are apart, where they are one token."""
+class AlignedRow(Struct, frozen=True, kw_only=True):
+    """The tokens of both sides at one position.
+
+    `ulp` is the distance of their log-probabilities, None if they are different tokens.
+    """
 
     at: int
     left: Step | None
     right: Step | None
     ulp: int | None = None
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a side reports log-probabilities here."""
+        return _has_numbers(self.left) or _has_numbers(self.right)
 
 
 def rows_around(
@@ -29,70 +37,76 @@ def rows_around(
     *,
     before: int = 3,
     after: int = 2,
-) -> tuple[Row, ...]:
-    """The tokens around a divergence by token; none where no side tells log-probabilities there."""
+) -> tuple[AlignedRow, ...]:
+    """The tokens around a divergence by token; none if no side reports log-probabilities there."""
     if at.unit is not Unit.TOKEN or at.position is None:
         return ()
-    one, other = choice_of(left, at.choice), choice_of(right, at.choice)
-    places = range(max(0, at.position - before), at.position + after + 1)
-    rows = [_row(index, step(one, index), step(other, index)) for index in places]
-    if not any(_told(row.left) or _told(row.right) for row in rows):
+    one = choice_of(left, at.choice)
+    other = choice_of(right, at.choice)
+    first = max(0, at.position - before)
+    last = at.position + after
+    rows = []
+    for index in range(first, last + 1):
+        row = _row(index, step(one, index), step(other, index))
+        if row.left or row.right:
+            rows.append(row)
+    return tuple(rows) if any(row.has_numbers for row in rows) else ()
+
+
+def _row(at: int, left: Step | None, right: Step | None) -> AlignedRow:
+    ulp = None
+    if left is not None and right is not None and left.name == right.name:
+        ulp = ulp_between(left, right)
+    return AlignedRow(at=at, left=left, right=right, ulp=ulp)
+
+
+def _has_numbers(token: Step | None) -> bool:
+    if token is None:
+        return False
+    return token.logprob is not None or bool(token.top)
+
+
+def ranked(token: Step | None, most: int) -> tuple[Alternative, ...]:
+    """The generated token, then its best alternatives; `most` in all, each with its number."""
+    if token is None:
         return ()
-    return tuple(row for row in rows if row.left or row.right)
-
-
-def _row(at: int, left: Step | None, right: Step | None) -> Row:
-    same = left is not None and right is not None and left.name == right.name
-    return Row(
-        at=at,
-        left=left,
-        right=right,
-        ulp=ulp_between(left, right) if same and left and right else None,
-    )
-
-
-def _told(said: Step | None) -> bool:
-    return said is not None and (said.logprob is not None or bool(said.top))
-
-
-def ranked(said: Step | None, most: int) -> tuple[Alternative, ...]:
-    """A step's own token first, then its best alternatives; one without a number is left out."""
-    if said is None:
-        return ()
-    own = (
-        (Alternative(token=said.token, logprob=said.logprob, bytes=said.bytes),)
-        if said.logprob is not None
-        else ()
-    )
-    return (*own, *(each for each in said.top if each.name != said.name))[:most]
+    ranking = []
+    if token.logprob is not None:
+        ranking.append(Alternative(token=token.token, logprob=token.logprob, bytes=token.bytes))
+    # The server lists the generated token among the alternatives, too.
+    ranking.extend(each for each in token.top if each.name != token.name)
+    return tuple(ranking[:most])
 
 
 def place(at: Divergence) -> str:
-    """Where two answers part: `token 37 of content`, `character 4 of text`, `completion_tokens`."""
+    """Where two answers diverge: `token 37 of content`, `character 4 of text`, `logprobs`."""
     if at.position is None:
         return at.field
-    unit = f"{at.unit} {at.position}"
+    position = f"{at.unit} {at.position}"
     if at.hardness is Hardness.LENGTH and at.field.startswith("choices["):
-        return f"{unit}, the end ({at.field.rpartition('.')[2]})"
-    which = f" of choice {at.choice}" if at.choice else ""
-    return f"{unit} of {at.field}{which}"
+        _, _, key = at.field.rpartition(".")
+        return f"{position}, the end ({key})"
+    part = f"{position} of {at.field}"
+    return f"{part} of choice {at.choice}" if at.choice else part
 
 
 def manner(at: Divergence) -> str:
-    """How two answers part: `near-tie, 0.031 nat apart`; empty where nothing tells it."""
+    """How two answers diverge: `near-tie, 0.031 nat apart`; empty if unknown."""
     if at.hardness is Hardness.UNKNOWN:
         return ""
+    words = str(at.hardness)
+    gap = "" if at.gap is None else f"{at.gap:.2g} nat apart"
     if at.hardness is Hardness.NUMBERS:
-        return "the same words, other numbers" + (
-            "" if at.gap is None else f", at most {at.gap:.2g} nat apart"
-        )
-    return str(at.hardness) if at.gap is None else f"{at.hardness}, {at.gap:.2g} nat apart"
+        words = "the same words, other numbers"
+        gap = gap and f"at most {gap}"
+    return f"{words}, {gap}" if gap else words
 
 
 def visible(text: str, *, spaces: bool = False) -> str:
-    """`text` on one line that hides nothing: line ends and tabs as signs, what cannot be printed as an escape.
+    """`text` on one line, every character visible.
 
-    With `spaces` each space is a dot.
+    Line ends and tabs become signs, unprintable characters escapes. With `spaces` each space
+    becomes a dot.
     """
     return "".join(_visible(character, spaces=spaces) for character in text)
 
@@ -100,17 +114,16 @@ def visible(text: str, *, spaces: bool = False) -> str:
 def _visible(character: str, *, spaces: bool) -> str:
     if character == " ":
         return "·" if spaces else " "
-    if character in _SEEN:
-        return _SEEN[character]
-    return (
-        character
-        if character.isprintable()
-        else character.encode("unicode_escape", "backslashreplace").decode()
-    )
+    if character in _SIGNS:
+        return _SIGNS[character]
+    if character.isprintable():
+        return character
+    # Escapes also disarm an answer: an ESC or a bidirectional override would act on the terminal.
+    return character.encode("unicode_escape", "backslashreplace").decode()
 
 
-class Side(Struct, frozen=True, kw_only=True):
-    """One answer on one line: what both say, then what only this one says."""
+class AnswerSide(Struct, frozen=True, kw_only=True):
+    """One answer on one line: `before` is common to both sides, `own` only this one's."""
 
     name: str
     before: str
@@ -119,19 +132,27 @@ class Side(Struct, frozen=True, kw_only=True):
 
 def sides(
     at: Divergence, first: str, second: str, *, before: int = 30, after: int = 30
-) -> tuple[Side, Side]:
-    """Both answers, `before` and `after` characters of each, the white space of what differs made visible."""
+) -> tuple[AnswerSide, AnswerSide]:
+    """Both answers, `before` and `after` characters of each.
+
+    The white space of the differing part is made visible.
+    """
     shared = visible(at.before[-before:] if before else "")
     if len(at.before) >= before:
         shared = f"…{shared}"
-    left, right = (visible(text[:after], spaces=True) for text in (at.left, at.right))
+    left = visible(at.left[:after], spaces=True)
+    right = visible(at.right[:after], spaces=True)
     if at.hardness is Hardness.MISSING:
-        left, right = left or "no answer", right or "no answer"
-    return Side(name=first, before=shared, own=left), Side(name=second, before=shared, own=right)
+        left = left or "no answer"
+        right = right or "no answer"
+    return (
+        AnswerSide(name=first, before=shared, own=left),
+        AnswerSide(name=second, before=shared, own=right),
+    )
 
 
-def side_lines(pair: tuple[Side, Side]) -> Iterator[str]:
-    """Both sides below each other, what differs in brackets."""
+def side_lines(pair: tuple[AnswerSide, AnswerSide]) -> Iterator[str]:
+    """Both sides below each other, the difference in brackets."""
     width = max(len(side.name) for side in pair)
     for side in pair:
         yield f"  {side.name:>{width}}  {side.before}[{side.own}]"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import Kind, explain
+from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
@@ -20,73 +20,76 @@ def cases(
 
 
 def _case(request: Request, decision: Decision, reason: str | None) -> Case:
-    kind = decision.kinds.get(request.id, Kind.UNANSWERED)
+    kind = decision.kinds.get(request.id, DifferenceKind.UNANSWERED)
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
-        outcome, message = CaseOutcome.ERROR, decision.reason
-    elif kind in {Kind.EQUAL, Kind.FLAKY}:
+        outcome = CaseOutcome.ERROR
+        message = decision.reason
+    elif kind in {DifferenceKind.EQUAL, DifferenceKind.FLAKY}:
         outcome = CaseOutcome.PASSED
-    elif decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not Kind.UNANSWERED:
-        outcome = CaseOutcome.PASSED  # it differs as noise does, or the policy lets it
+    elif (
+        decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not DifferenceKind.UNANSWERED
+    ):
+        # The difference is noise to the test, or the policy accepts it.
+        outcome = CaseOutcome.PASSED
+    elif decision.verdict is Verdict.REGRESSION:
+        outcome = CaseOutcome.FAILED
     else:
-        outcome = (
-            CaseOutcome.FAILED if decision.verdict is Verdict.REGRESSION else CaseOutcome.ERROR
-        )
+        outcome = CaseOutcome.ERROR
     return Case(group="requests", name=request.id, outcome=outcome, message=message, detail=reason)
 
 
 def attempts(experiment: Experiment, directory: Path) -> tuple[Attempt, ...]:
     """One attempt a start, in the order in which they were made."""
-    return tuple(
-        Attempt(
-            name="warm-up" if result.warm_up else f"{result.start.name} {result.start.arm}",
-            outcome=_outcome(result),
-            ok=result.failure is None
-            and not result.cut_short
-            and result.start.answered == len(result.start.answers),
-            duration_s=round(result.duration_s, 2),
-            log=_relative(result.logs[-1], directory) if result.logs else None,
-            facts={
-                "answered": result.start.answered,
-                "asked": len(result.start.answers),
-                "cut_short": result.cut_short,
-            },
-        )
-        for result in experiment.results
+    return tuple(_attempt(result, directory) for result in experiment.results)
+
+
+def _attempt(result: StartResult, directory: Path) -> Attempt:
+    start = result.start
+    complete = start.answered == len(start.answers)
+    return Attempt(
+        name="warm-up" if result.warm_up else f"{start.name} {start.arm}",
+        outcome=_outcome(result),
+        ok=complete and result.failure is None and not result.cut_short,
+        duration_s=round(result.duration_s, 2),
+        log=_relative(result.logs[-1], directory) if result.logs else None,
+        facts={
+            "answered": start.answered,
+            "asked": len(start.answers),
+            "cut_short": result.cut_short,
+        },
     )
 
 
 def _outcome(result: StartResult) -> str:
-    answered = f"answered {result.start.answered}/{len(result.start.answers)}"
+    start = result.start
+    answered = f"answered {start.answered}/{len(start.answers)}"
     if result.cut_short:
         return f"cut short, {answered}"
     if result.failure is not None:
-        return (
-            f"{result.failure.message}; {answered}"
-            if result.start.answered
-            else result.failure.message
-        )
+        message = result.failure.message
+        return f"{message}; {answered}" if start.answered else message
     return f"{answered}; not compared" if result.warm_up else answered
 
 
 def attachments(experiment: Experiment, samples: Path, directory: Path) -> tuple[Attachment, ...]:
     """The samples, and the logs of what failed; every other log is named by its attempt."""
-    logs = [
+    files = [
         Attachment(
-            path=_relative(log, directory),
-            title="log of the warm-up" if result.warm_up else f"log of {result.start.name}",
+            path=_relative(samples, directory),
+            title="samples",
+            media_type="application/jsonl",
         )
-        for result in experiment.results
-        if result.failure is not None
-        for log in result.logs
     ]
-    return (
-        Attachment(
-            path=_relative(samples, directory), title="samples", media_type="application/jsonl"
-        ),
-        *logs,
-    )
+    for result in experiment.results:
+        if result.failure is None:
+            continue
+        of = "the warm-up" if result.warm_up else result.start.name
+        for log in result.logs:
+            path = _relative(log, directory)
+            files.append(Attachment(path=path, title=f"log of {of}"))
+    return tuple(files)
 
 
 def _relative(path: Path, directory: Path) -> str:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two canonical outputs part, and how hard: by token where both sides tell theirs, else by character. Pure."""
+"""Where two canonical outputs diverge, and how hard. Pure.
 
-import json
+By token if both sides report their tokens, else by character.
+"""
+
 from collections.abc import Mapping
 from enum import StrEnum
 from itertools import zip_longest
@@ -9,12 +11,22 @@ from typing import Any
 
 from msgspec import Struct
 
+from ci_doctor.correctness.report.excerpts import (
+    TextExcerpt,
+    around,
+    as_json,
+    differing_part,
+    encodable,
+    parts_of,
+    whole_text,
+)
 from ci_doctor.correctness.report.fields import differ, first_field
-from ci_doctor.correctness.report.hardness import Hardness, compare_steps, ulp_between
-from ci_doctor.correctness.report.tokens import Choice, chat_entries, common, step, token_lists
+from ci_doctor.correctness.report.hardness import Hardness, compare_steps
+from ci_doctor.correctness.report.numbers import number_difference, ulp_before
+from ci_doctor.correctness.report.tokens import Choice, common, step, token_lists
 from ci_doctor.load.canonical import text_of
 
-_BEFORE = 8  # tokens before the divergence that are searched for a difference of log-probabilities
+# `matched_stop` is SGLang's, `stop_reason` vLLM's, `finish_reason` everybody's.
 _STOPS = ("finish_reason", "stop_reason", "matched_stop")
 
 
@@ -26,12 +38,14 @@ class Unit(StrEnum):
 
 
 class Divergence(Struct, frozen=True, kw_only=True):
-    """Where two outputs part: in `field` of choice number `choice` at `position`, None where no place can be named.
+    """Where two outputs diverge: in `field` of choice number `choice` at `position`.
 
-    `field` is `text`, `content` …, `logprobs` where only numbers differ, or a path (`choices[0].finish_reason`).
-    `before` is the text that both share, `left` and `right` what follows in each, all three cut short. `gap` is how far
-    apart both sides' tokens are, in nat; where a token is not listed, how far at least. `ulp` is the greatest distance
-    of the log-probabilities of the last tokens before, in units in the last place of float32.
+    `field` is `text`, `content` …, `logprobs` if only numbers differ, or a path
+    (`choices[0].finish_reason`). `position` is None if no position can be named. `before` is the
+    text that both share, `left` and `right` what follows in each, all three cut short. `gap` is how
+    far apart both sides' tokens are, in nat, or at least, if a token is not listed. `ulp` is the
+    greatest distance of the log-probabilities of the last tokens before, in units in the last place
+    of float32.
     """
 
     field: str
@@ -46,248 +60,182 @@ class Divergence(Struct, frozen=True, kw_only=True):
     ulp: int | None = None
 
 
-class _Excerpt(Struct, frozen=True, kw_only=True):
-    before: str
-    left: str
-    right: str
-
-
 def first_divergence(
     left: Mapping[str, Any], right: Mapping[str, Any], width: int = 40
 ) -> Divergence:
-    """The first place where two outputs differ, with `width` characters around it.
+    """The first position at which two outputs differ, with `width` characters around it.
 
-    The first choice that differs counts: its tokens, then its text, then why it stopped, then its log-probabilities.
+    The first choice that differs counts: its tokens, then its text, then why it stopped, then its
+    log-probabilities.
     """
-    pairs = zip_longest(_choices(left), _choices(right))
-    for index, (one, other) in enumerate(pairs):
+    choices = zip_longest(_choices(left), _choices(right))
+    for index, (one, other) in enumerate(choices):
         if one is None or other is None:
             return Divergence(field=f"choices[{index}]", hardness=Hardness.MISSING, choice=index)
-        if (found := _in_choice(one, other, index, width)) is not None:
-            return found
-    counts = left.get("completion_tokens"), right.get("completion_tokens")
-    if differ(*counts):
+        divergence = _in_choice(one, other, index, width)
+        if divergence is not None:
+            return divergence
+    ours = left.get("completion_tokens")
+    theirs = right.get("completion_tokens")
+    if differ(ours, theirs):
         return Divergence(
             field="completion_tokens",
             hardness=Hardness.LENGTH,
-            left=_json(counts[0]),
-            right=_json(counts[1]),
+            left=as_json(ours),
+            right=as_json(theirs),
         )
-    path, one, other = first_field(left, right)
-    return _field(path, one, other, width)
+    return _at_field(*first_field(left, right), width)
 
 
 def no_answer(
     left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, width: int = 40
 ) -> Divergence:
-    """At least one side has no answer at all; what the other says is shown from its beginning."""
-    said = [
-        _encodable(text_of(dict(each))[:width]) if each is not None else ""
-        for each in (left, right)
-    ]
-    return Divergence(field="answer", hardness=Hardness.MISSING, left=said[0], right=said[1])
+    """At least one side has no answer; the other's is shown from its beginning."""
+    return Divergence(
+        field="answer",
+        hardness=Hardness.MISSING,
+        left=_beginning(left, width),
+        right=_beginning(right, width),
+    )
+
+
+def _beginning(output: Mapping[str, Any] | None, width: int) -> str:
+    if output is None:
+        return ""
+    return encodable(text_of(dict(output))[:width])
 
 
 def choice_of(output: Mapping[str, Any], index: int) -> Choice:
-    """The choice number `index` of an output; empty where it has none."""
+    """The choice number `index` of an output; empty if it has none."""
     choices = _choices(output)
     return choices[index] if index < len(choices) else {}
 
 
 def _choices(output: Mapping[str, Any]) -> list[Choice]:
     choices = output.get("choices")
-    return (
-        [choice for choice in choices if isinstance(choice, dict)]
-        if isinstance(choices, list)
-        else []
-    )
+    if not isinstance(choices, list):
+        return []
+    return [choice for choice in choices if isinstance(choice, dict)]
 
 
 def _in_choice(left: Choice, right: Choice, index: int, width: int) -> Divergence | None:
-    """The first difference of two choices, or None where they are the same."""
+    """The first difference of two choices, or None if they are the same."""
     if not differ(left, right):
         return None
     tokens = token_lists(left, right)
     if tokens is not None and tokens[0] != tokens[1]:
         return _at_token(left, right, common(*tokens), index, width)
-    if _spoken(left) != _spoken(right):
+    if parts_of(left) != parts_of(right):
         return _at_character(left, right, index, width)
-    for key in _STOPS:
-        if left.get(key) != right.get(key):
-            return Divergence(
-                field=f"choices[{index}].{key}",
-                hardness=Hardness.LENGTH,
-                unit=Unit.CHARACTER if tokens is None else Unit.TOKEN,
-                position=len(_text(left)) if tokens is None else len(tokens[0]),
-                choice=index,
-                before=_encodable(_text(left)[-width:]),
-                left=f"{key} {_json(left.get(key))}",
-                right=f"{key} {_json(right.get(key))}",
-            )
-    if differ(left.get("logprobs"), right.get("logprobs")) and (
-        found := _in_numbers(left, right, index, width)
-    ):
-        return found
-    path, one, other = first_field(left, right, f"choices[{index}]")
-    return _field(path, one, other, width, index)
+    count = None if tokens is None else len(tokens[0])
+    divergence = _at_stop(left, right, count, index, width)
+    if divergence is None:
+        divergence = _at_number(left, right, index, width)
+    if divergence is None:
+        divergence = _at_field(*first_field(left, right, f"choices[{index}]"), width, index)
+    return divergence
 
 
 def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> Divergence:
-    one, other = step(left, at), step(right, at)
-    if one is None or other is None:
-        hardness, gap = Hardness.LENGTH, None
-    else:
+    one = step(left, at)
+    other = step(right, at)
+    gap = None
+    hardness = Hardness.LENGTH
+    if one is not None and other is not None:
         hardness, gap = compare_steps(one, other)
-    around = _around(_text(left), _text(right), width)
-    if not around.left and not around.right:
-        # Tokens that differ and text that does not: the same words, cut otherwise.
-        around = _Excerpt(
-            before=around.before, left=one.token if one else "", right=other.token if other else ""
+    excerpt = around(whole_text(left), whole_text(right), width)
+    if not excerpt.left and not excerpt.right:
+        # Tokens differ and the text does not: the same words, cut in another way. The tokens are
+        # then all there is to show.
+        excerpt = TextExcerpt(
+            before=excerpt.before,
+            left=one.token if one else "",
+            right=other.token if other else "",
         )
     return Divergence(
-        field=_field_name(left, right),
+        field=differing_part(left, right),
         hardness=hardness,
         unit=Unit.TOKEN,
         position=at,
         choice=index,
-        before=around.before,
-        left=around.left,
-        right=around.right,
+        before=excerpt.before,
+        left=excerpt.left,
+        right=excerpt.right,
         gap=gap,
-        ulp=_ulp_before(left, right, at),
+        ulp=ulp_before(left, right, at),
     )
 
 
 def _at_character(left: Choice, right: Choice, index: int, width: int) -> Divergence:
-    name = _field_name(left, right)
-    one, other = dict(_spoken(left)).get(name, ""), dict(_spoken(right)).get(name, "")
-    whole, rest = _text(left), _text(right)
-    around = _around(one, other, width)
+    name = differing_part(left, right)
+    one = parts_of(left).get(name, "")
+    other = parts_of(right).get(name, "")
+    excerpt = around(one, other, width)
+    # The whole texts decide: a part that ends early is no shorter answer if another part follows.
+    whole = whole_text(left)
+    rest = whole_text(right)
     shorter = whole.startswith(rest) or rest.startswith(whole)
     return Divergence(
         field=name,
         hardness=Hardness.LENGTH if shorter else Hardness.UNKNOWN,
         position=common(one, other),
         choice=index,
-        before=around.before,
-        left=around.left,
-        right=around.right,
+        before=excerpt.before,
+        left=excerpt.left,
+        right=excerpt.right,
     )
 
 
-def _in_numbers(left: Choice, right: Choice, index: int, width: int) -> Divergence | None:
-    """The first token whose log-probabilities differ, all tokens being the same; None where it cannot be told which."""
-    entries = chat_entries(left), chat_entries(right)
-    at = common(*entries) if all(entries) else _first_number(left, right)
-    one, other = (step(left, at), step(right, at)) if at is not None else (None, None)
-    if at is None or one is None or other is None:
+def _at_stop(
+    left: Choice, right: Choice, tokens: int | None, index: int, width: int
+) -> Divergence | None:
+    """The same words and another reason to stop; `tokens` is their number, None if not reported."""
+    text = whole_text(left)
+    for key in _STOPS:
+        one = left.get(key)
+        other = right.get(key)
+        if one == other:
+            continue
+        return Divergence(
+            field=f"choices[{index}].{key}",
+            hardness=Hardness.LENGTH,
+            unit=Unit.CHARACTER if tokens is None else Unit.TOKEN,
+            position=len(text) if tokens is None else tokens,
+            choice=index,
+            before=encodable(text[-width:]),
+            left=f"{key} {as_json(one)}",
+            right=f"{key} {as_json(other)}",
+        )
+    return None
+
+
+def _at_number(left: Choice, right: Choice, index: int, width: int) -> Divergence | None:
+    if not differ(left.get("logprobs"), right.get("logprobs")):
         return None
-    gaps = (
-        [abs(one.logprob - other.logprob)]
-        if one.logprob is not None and other.logprob is not None
-        else []
-    )
-    told = {each.name: each.logprob for each in other.top}
-    gaps += [abs(each.logprob - told[each.name]) for each in one.top if each.name in told]
-    if not gaps:
+    difference = number_difference(left, right)
+    if difference is None:
         return None
-    text = "".join(
-        each.token for number in range(max(0, at - 20), at) if (each := step(left, number))
-    )
     return Divergence(
         field="logprobs",
         hardness=Hardness.NUMBERS,
         unit=Unit.TOKEN,
-        position=at,
+        position=difference.position,
         choice=index,
-        before=_encodable(text[-width:]),
-        left=_encodable(one.token[:width]),
-        right=_encodable(other.token[:width]),
-        gap=max(gaps),
-        ulp=ulp_between(one, other),
+        before=encodable(difference.before[-width:]),
+        left=encodable(difference.left[:width]),
+        right=encodable(difference.right[:width]),
+        gap=difference.gap,
+        ulp=difference.ulp,
     )
 
 
-def _first_number(left: Choice, right: Choice) -> int | None:
-    """The first place at which a completion's parallel lists of log-probabilities differ."""
-    one, other = left.get("logprobs"), right.get("logprobs")
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return None
-    places = []
-    for key in ("token_logprobs", "top_logprobs"):
-        lists = one.get(key), other.get(key)
-        if isinstance(lists[0], list) and isinstance(lists[1], list) and lists[0] != lists[1]:
-            places.append(common(lists[0], lists[1]))
-    return min(places, default=None)
-
-
-def _ulp_before(left: Choice, right: Choice, at: int) -> int | None:
-    distances = [
-        distance
-        for index in range(max(0, at - _BEFORE), at)
-        if (one := step(left, index))
-        and (other := step(right, index))
-        and (distance := ulp_between(one, other)) is not None
-    ]
-    return max(distances, default=None)
-
-
-def _spoken(choice: Choice) -> list[tuple[str, str]]:
-    """What a person reads of a choice, part by part."""
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    parts = [("text", choice.get("text"))]
-    parts += [
-        (key, message.get(key)) for key in ("reasoning_content", "reasoning", "content", "refusal")
-    ]
-    calls = message.get("tool_calls")
-    for index, call in enumerate(calls if isinstance(calls, list) else []):
-        parts += [(f"tool_calls[{index}].{key}", call.get(key)) for key in ("name", "arguments")]
-    return [
-        (name, value if isinstance(value, str) else _json(value))
-        for name, value in parts
-        if value is not None
-    ]
-
-
-def _text(choice: Choice) -> str:
-    return "\n".join(value for _, value in _spoken(choice))
-
-
-def _field_name(left: Choice, right: Choice) -> str:
-    """The first part in which two choices differ, or the first there is."""
-    one, other = dict(_spoken(left)), dict(_spoken(right))
-    names = [*one, *(name for name in other if name not in one)]
-    return next(
-        (name for name in names if one.get(name) != other.get(name)), next(iter(names), "token_ids")
-    )
-
-
-def _around(left: str, right: str, width: int) -> _Excerpt:
-    at = common(left, right)
-    return _Excerpt(
-        before=_encodable(left[max(0, at - width) : at]),
-        left=_encodable(left[at : at + width]),
-        right=_encodable(right[at : at + width]),
-    )
-
-
-def _encodable(text: str) -> str:
-    """A model may say a lone surrogate, which no file can hold."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _field(path: str, left: object, right: object, width: int, choice: int = 0) -> Divergence:
-    around = _around(_json(left), _json(right), width)
+def _at_field(path: str, left: object, right: object, width: int, choice: int = 0) -> Divergence:
+    excerpt = around(as_json(left), as_json(right), width)
     return Divergence(
         field=path,
         hardness=Hardness.UNKNOWN,
         choice=choice,
-        before=around.before,
-        left=around.left,
-        right=around.right,
+        before=excerpt.before,
+        left=excerpt.left,
+        right=excerpt.right,
     )
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, sort_keys=True)

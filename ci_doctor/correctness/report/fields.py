@@ -1,44 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where two JSON values differ, as a path. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ci_doctor.load.canonical import encode
 
-
-def first_field(left: Any, right: Any, path: str = "") -> tuple[str, Any, Any]:
-    """The path of the first value in which two JSON values differ, and both values."""
-    for path_, one, other in _descend(left, right, path):
-        path, left, right = path_, one, other
-    return path or "output", left, right
+_Position = tuple[str, Any, Any]
 
 
-def _descend(left: Any, right: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Each step on the way down to the first difference. Not recursive: JSON may be nested as deep as a stack."""
+def first_field(left: Any, right: Any, path: str = "") -> _Position:
+    """The path of the first value in which two JSON values differ, and both values.
+
+    `path` is that of the two values themselves. Without one, the path of a value that is neither an
+    object nor a list is `output`.
+    """
+    position = path, left, right
+    # A loop and not recursion: JSON may be nested deeper than Python's stack.
     while True:
-        if isinstance(left, Mapping) and isinstance(right, Mapping):
-            keys = [key for key in sorted({*left, *right}) if differ(left.get(key), right.get(key))]
-            if not keys:
-                return
-            path, left, right = (
-                f"{path}.{keys[0]}" if path else keys[0],
-                left.get(keys[0]),
-                right.get(keys[0]),
-            )
-        elif isinstance(left, list) and isinstance(right, list):
-            at = next(
-                (i for i, pair in enumerate(zip(left, right, strict=False)) if differ(*pair)), None
-            )
-            if at is None:
-                yield f"len({path})", len(left), len(right)
-                return
-            path, left, right = f"{path}[{at}]", left[at], right[at]
-        else:
-            return
-        yield path, left, right
+        below = _below(*position)
+        if below is None:
+            break
+        position = below
+    where, one, other = position
+    return where or "output", one, other
+
+
+def _below(path: str, left: Any, right: Any) -> _Position | None:
+    """The first difference one level below; None if these two values are the difference."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return _first_key(path, left, right)
+    if isinstance(left, list) and isinstance(right, list):
+        return _first_item(path, left, right)
+    return None
+
+
+def _first_key(path: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> _Position | None:
+    for key in sorted({*left, *right}):
+        one = left.get(key)
+        other = right.get(key)
+        if differ(one, other):
+            below = f"{path}.{key}" if path else key
+            return below, one, other
+    return None
+
+
+def _first_item(path: str, left: list[Any], right: list[Any]) -> _Position:
+    shorter = min(len(left), len(right))
+    for index in range(shorter):
+        one = left[index]
+        other = right[index]
+        if differ(one, other):
+            return f"{path}[{index}]", one, other
+    # One list is the beginning of the other. The numbers end the descent.
+    return f"len({path})", len(left), len(right)
 
 
 def differ(left: object, right: object) -> bool:
-    """As digests do: 1, 1.0 and True are one to Python, and 0.0 equals -0.0."""
+    """Whether two JSON values have different digests."""
+    # Python alone is not enough: 1, 1.0 and True are equal to it, and so are 0.0 and -0.0.
     return left != right or encode(left) != encode(right)

@@ -10,19 +10,20 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.correctness.evidence.files import SAMPLES
-from ci_doctor.correctness.evidence.samples import Sample, read_line, read_places
-from ci_doctor.correctness.report.differences import Pair, Said, telling_pairs
+from ci_doctor.correctness.evidence.samples import Sample, read_line, read_lines
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start, classify
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, classify
 from ci_doctor.errors import UsageError
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.suggestion import nearest
 
-# So many ids are compared with a mistyped one; a larger file is not searched for likeness.
+# So many ids are compared with a mistyped one. The comparison is quadratic in their length: a
+# larger file would keep a person waiting for a hint.
 _MOST_IDS = 20_000
+_MANY_IDS = 10
 
 
 class StartSamples(Struct, frozen=True, kw_only=True):
-    """What one start said to the request, by pass."""
+    """What one start answered to the request, by pass."""
 
     arm: Arm
     number: int
@@ -36,17 +37,17 @@ class StartSamples(Struct, frozen=True, kw_only=True):
     @property
     def digests(self) -> dict[int, str]:
         """The digests of its answers by pass; an error has none."""
-        return {
-            number: sample.digest
-            for number, sample in self.samples.items()
-            if sample.digest is not None
-        }
+        digests = {}
+        for number, sample in self.samples.items():
+            if sample.digest is not None:
+                digests[number] = sample.digest
+        return digests
 
 
-class Recorded(Struct, frozen=True, kw_only=True):
-    """One request in every start that was asked it, in the order in which they were made.
+class RecordedRequest(Struct, frozen=True, kw_only=True):
+    """One request in every start that got it, in the order in which the starts were made.
 
-    `unreadable` counts lines of the file that hold no sample: a killed run may leave one, torn.
+    `unreadable` counts lines of the file that hold no sample: a killed run may leave a torn one.
     """
 
     request: str
@@ -55,61 +56,66 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
     @property
     def passes(self) -> int:
-        """How often it was asked in a start."""
+        """How often a start got it."""
         return max(number for start in self.starts for number in start.samples)
 
     @property
-    def kind(self) -> Kind:
-        """How the arms stand to each other on it."""
-        starts = [
-            Start(arm=start.arm, number=start.number, answers={self.request: self._outcome(start)})
-            for start in self.starts
-        ]
+    def kind(self) -> DifferenceKind:
+        """How the arms compare on it."""
+        starts = []
+        for start in self.starts:
+            answers = {self.request: self._outcome(start)}
+            starts.append(ArmStart(arm=start.arm, number=start.number, answers=answers))
         return classify([self.request], starts)[self.request]
 
     def _outcome(self, start: StartSamples) -> str | None:
         digests = start.digests
-        return (
-            " ".join(digests[number] for number in sorted(digests))
-            if len(digests) == self.passes
-            else None
-        )
+        if len(digests) < self.passes:
+            return None
+        return " ".join(digests[number] for number in sorted(digests))
 
 
-class _Head(Struct, frozen=True):
+class _IdOfLine(Struct, frozen=True):
+    """The id of a sample. msgspec skips what a type does not name, without decoding it."""
+
     id: str
 
 
-def read_request(directory: Path, identity: str) -> Recorded:
-    """Every sample of the request `identity` below `directory`. One answer is in memory at a time, but for its own.
+_ID_DECODER = msgspec.json.Decoder(_IdOfLine)
 
-    Raises UsageError where there are no samples, or none of that request.
+
+def read_request(directory: Path, identity: str) -> RecordedRequest:
+    """Every sample of the request `identity` below `directory`.
+
+    One line is in memory at a time, beside the samples of the request. Raises UsageError if there
+    are no samples, or none of that request.
     """
     path = directory / SAMPLES
-    starts: dict[tuple[str, int], dict[int, Sample]] = {}
+    starts: dict[tuple[Arm, int], dict[int, Sample]] = {}
+    # A dict, and not a set: the hint names ids in the order of the file.
     others: dict[str, None] = {}
     unreadable = 0
     for line in _lines(path):
         try:
-            if (of := _id(line)) != identity:
-                others.setdefault(of)
+            line_id = _id(line)
+            if line_id != identity:
+                others.setdefault(line_id)
                 continue
             sample = read_line(line)
-            starts.setdefault((Arm(sample.arm).value, sample.start), {})[sample.pass_] = sample
+            starts.setdefault((Arm(sample.arm), sample.start), {})[sample.pass_] = sample
         except ValueError:
             unreadable += 1
     if not starts:
         raise _unknown(path, identity, list(others))
-    found = [
-        StartSamples(arm=Arm(arm), number=number, samples=said)
-        for (arm, number), said in starts.items()
-    ]
-    return Recorded(request=identity, starts=tuple(found), unreadable=unreadable)
+    recorded = []
+    for (arm, number), samples in starts.items():
+        recorded.append(StartSamples(arm=arm, number=number, samples=samples))
+    return RecordedRequest(request=identity, starts=tuple(recorded), unreadable=unreadable)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        for _, line in read_places(path):
+        for _, line in read_lines(path):
             yield line
     except OSError as error:
         raise UsageError(
@@ -119,75 +125,28 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _id(line: bytes) -> str:
-    """The request's id of a line; the rest is not decoded. Raises ValueError."""
+    """The request's id of a line. Raises ValueError."""
     with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
-        return _HEAD.decode(line).id
-    # A lone surrogate, which msgspec refuses; or no sample at all.
-    told = json.loads(line)
-    if not isinstance(told, dict) or not isinstance(told.get("id"), str):
+        return _ID_DECODER.decode(line).id
+    # A lone surrogate, which msgspec refuses and json accepts; or no sample at all.
+    value = json.loads(line)
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         raise ValueError("no sample")  # noqa: TRY004 - of the line, not of an argument
-    return str(told["id"])
+    return str(value["id"])
 
 
-_HEAD = msgspec.json.Decoder(_Head)
-
-
-def _unknown(path: Path, identity: str, known: Sequence[str]) -> UsageError:
-    if not known:
+def _unknown(path: Path, identity: str, ids: Sequence[str]) -> UsageError:
+    if not ids:
         return UsageError(
             f"{path} holds no sample",
-            hint="name the report directory of a run that asked something",
+            hint="name the report directory of a run that sent requests",
         )
-    hint = did_you_mean(identity, known[:_MOST_IDS])
-    if hint and not hint.startswith("did you mean") and len(known) > 10:
-        first = sorted(known, key=lambda each: (len(each), each))[:5]
-        hint = f"it asked {len(known)} requests: {', '.join(first)} …"
-    return UsageError(f"the run in {path.parent} never asked a request `{identity}`", hint=hint)
-
-
-def choose_pair(recorded: Recorded, names: Sequence[str] = ()) -> Pair | None:
-    """Two answers to show: of the starts named (one: two of its passes), else the pair that tells most.
-
-    None where all answers are the same and nothing is named. Raises UsageError for a start that is not there.
-    """
-    by_name = {start.name: start for start in recorded.starts}
-    for name in names:
-        if name not in by_name:
-            known = did_you_mean(name, by_name)
-            hint = f"its archived starts are not in {SAMPLES}" if name[:1] in "ab" else known
-            raise UsageError(f"no start `{name}` was asked {recorded.request}", hint=hint)
-    if names:
-        return _named(by_name[names[0]], by_name[names[-1]])
-    said = [
-        Said(name=start.name, arm=start.arm, digests=start.digests) for start in recorded.starts
-    ]
-    if pairs := telling_pairs(recorded.kind, said):
-        return pairs[0]
-    return next(
-        (
-            pair
-            for start in recorded.starts
-            if (pair := _named(start, start)) and pair.left != pair.right
-        ),
-        None,
-    )
-
-
-def _named(first: StartSamples, second: StartSamples) -> Pair | None:
-    """Two starts in the first pass in which they differ; one start: its first pass against the first that differs."""
-    numbers = sorted({*first.samples, *second.samples})
-    pairs = [(number, number) for number in numbers]
-    if first is second:
-        pairs = [(numbers[0], number) for number in numbers[1:]]
-    made = [
-        Pair(
-            first=first.name,
-            second=second.name,
-            number=one,
-            other=other,
-            left=first.digests.get(one),
-            right=second.digests.get(other),
-        )
-        for one, other in pairs
-    ]
-    return next((pair for pair in made if pair.left != pair.right), made[0] if made else None)
+    near = nearest(identity, ids[:_MOST_IDS])
+    if near is not None:
+        hint = f"did you mean `{near}`?"
+    elif len(ids) <= _MANY_IDS:
+        hint = f"known names: {', '.join(sorted(ids))}"
+    else:
+        shortest = sorted(ids, key=lambda each: (len(each), each))[:5]
+        hint = f"it sent {len(ids)} requests: {', '.join(shortest)} …"
+    return UsageError(f"the run in {path.parent} never sent a request `{identity}`", hint=hint)

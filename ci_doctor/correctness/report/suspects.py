@@ -1,230 +1,245 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lines up with the differences, as sentences with figures: never more than the data shows. Pure."""
+"""What lines up with the differences, as sentences with figures. Pure.
+
+A sentence names a correlation in the data, never a cause.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ci_doctor.correctness.report.differences import Difference, counted_results
-from ci_doctor.correctness.report.divergence import Unit
+from msgspec import Struct
+
+from ci_doctor.correctness.report.clusters import (
+    Groups,
+    fact_differences,
+    groups_by_arm,
+    groups_of,
+    lines_up,
+    repeated,
+    varying_requests,
+)
+from ci_doctor.correctness.report.differences import AnswerDifference, counted_results
 from ci_doctor.correctness.report.hardness import NEAR_NAT, Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, clusters, spoken
-from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.compare import DifferenceKind
 from ci_doctor.render.figures import amount
 
-NOT_THERE = "none"
-Groups = Sequence[Sequence[str]]
+
+class _Comparison(Struct, frozen=True, kw_only=True):
+    """What the rules look at: the starts that answered, their clusters, and the differences."""
+
+    results: Sequence[StartResult]
+    groups: Groups
+    differences: Sequence[AnswerDifference]
 
 
-def suspects(
-    experiment: Experiment, decision: Decision, found: Sequence[Difference]
-) -> tuple[str, ...]:
-    """Sentences about `found`, most telling first; none where nothing differs and no start differs from itself."""
-    results = [result for result in counted_results(experiment) if result.start.answered]
-    groups = groups_of(experiment)
-    return tuple(
-        sentence
-        for rule in _RULES
-        for sentence in rule(_Case(results=results, groups=groups, decision=decision, found=found))
-    )
+def suspects(experiment: Experiment, differences: Sequence[AnswerDifference]) -> tuple[str, ...]:
+    """Sentences about the differences, the most telling first.
 
-
-class _Case:
-    """What the rules look at: today's and archived starts, their clusters, the kinds, and the differences."""
-
-    def __init__(
-        self,
-        *,
-        results: Sequence[StartResult],
-        groups: Groups,
-        decision: Decision,
-        found: Sequence[Difference],
-    ) -> None:
-        self.results = results
-        self.groups = groups
-        self.decision = decision
-        self.found = found
-
-
-def groups_of(experiment: Experiment) -> Groups:
-    """The names of the starts that answered everything alike, group by group."""
-    return [sorted(names, key=_by_arm) for names in clusters(spoken(experiment.starts))]
-
-
-def _by_arm(name: str) -> tuple[str, bool, int]:
-    """A1 before A2 before B1, and a1 after A2."""
-    return name[0].upper(), name[0].islower(), int(name[1:])
-
-
-def within(experiment: Experiment) -> dict[str, int]:
-    """By start, how many requests were answered differently in two of its passes; only starts that were asked twice."""
-    return {
-        result.start.name: sum(len(set(passes.values())) > 1 for passes in result.digests.values())
-        for result in counted_results(experiment)
-        if any(len(passes) > 1 for passes in result.digests.values())
-    }
-
-
-def fact_differences(results: Sequence[StartResult]) -> dict[str, dict[str, str]]:
-    """The facts that are not the same in all starts that tell any, each with its value by start."""
-    told = {result.start.name: result.facts for result in results if result.facts}
-    names = sorted({fact for facts in told.values() for fact in facts})
-    values = {
-        fact: {name: facts.get(fact, NOT_THERE) for name, facts in told.items()} for fact in names
-    }
-    return {fact: by_start for fact, by_start in values.items() if len(set(by_start.values())) > 1}
-
-
-def lines_up(groups: Groups, values: Mapping[str, str]) -> bool:
-    """Whether `values` (by start) are one in each group, and not the same in all of them.
-
-    Where every start is a group of its own anything would line up, so that says nothing (but for two starts, where there
-    is nothing else to say).
+    None if nothing differs and no start differs from itself.
     """
-    known = [[values[name] for name in group if name in values] for group in groups]
-    known = [group for group in known if group]
-    if len(known) < 2 or any(len(set(group)) > 1 for group in known):
-        return False
-    telling = any(len(group) > 1 for group in known) or len(known) == 2
-    return telling and len({group[0] for group in known}) > 1
+    comparison = _Comparison(
+        results=[result for result in counted_results(experiment) if result.start.answered],
+        groups=groups_of(experiment),
+        differences=differences,
+    )
+    sentences: list[str] = []
+    for rule in _RULES:
+        sentences.extend(rule(comparison))
+    return tuple(sentences)
 
 
-def _swapped(case: _Case) -> Iterator[str]:
-    """An answer that is another request's: looked for against the first start that answered, the baseline's."""
-    reference = next((result for result in case.results if result.start.arm is Arm.BASELINE), None)
+def _swapped(comparison: _Comparison) -> Iterator[str]:
+    """Answers that are another request's in the first baseline start."""
+    reference = _first_baseline(comparison.results)
     if reference is None:
         return
-    said = Counter(
-        digest for passes in reference.digests.values() for digest in set(passes.values())
-    )
-    owner = {
-        digest: request
-        for request, passes in reference.digests.items()
-        for digest in passes.values()
-        if said[digest] == 1  # an answer such as "Yes" is nobody's own
-    }
-    seen: dict[str, tuple[str, str]] = {}
-    for result in case.results:
+    owner = _owners(reference)
+    swapped: dict[str, tuple[str, str]] = {}
+    for name, request, digest in _answers(comparison.results):
+        if owner.get(digest, request) != request:
+            swapped.setdefault(request, (name, owner[digest]))
+    if not swapped:
+        return
+    request, (start, other) = next(iter(swapped.items()))
+    count = "1 request was" if len(swapped) == 1 else f"{len(swapped)} requests were"
+    where = f"{request} in {start} as {other} in {reference.start.name}"
+    yield f"{count} answered as another is: {where}"
+
+
+def _first_baseline(results: Iterable[StartResult]) -> StartResult | None:
+    for result in results:
+        if result.start.arm is Arm.BASELINE:
+            return result
+    return None
+
+
+def _owners(reference: StartResult) -> dict[str, str]:
+    """The request of each answer that the start gave to one request only."""
+    requests: dict[str, set[str]] = {}
+    for _, request, digest in _answers([reference]):
+        requests.setdefault(digest, set()).add(request)
+    owners = {}
+    for digest, of in requests.items():
+        # An answer such as "Yes" to two requests belongs to neither.
+        if len(of) == 1:
+            owners[digest] = min(of)
+    return owners
+
+
+def _answers(results: Iterable[StartResult]) -> Iterator[tuple[str, str, str]]:
+    """ArmStart, request and digest of every answer."""
+    for result in results:
         for request, passes in result.digests.items():
             for digest in passes.values():
-                if owner.get(digest, request) != request:
-                    seen.setdefault(request, (result.start.name, owner[digest]))
-    if seen:
-        request, (start, other) = next(iter(seen.items()))
-        count = "1 request was" if len(seen) == 1 else f"{len(seen)} requests were"
-        yield f"{count} answered as another is: {request} in {start} as {other} in {reference.start.name}"
+                yield result.start.name, request, digest
 
 
-def _hard_ones(case: _Case) -> Iterator[str]:
-    """Whether the candidate's own differences are harder than those that the baseline has with itself."""
-    counts = {
-        own: Counter(
-            each.divergence.hardness for each in case.found if (each.kind is not Kind.FLAKY) is own
-        )
-        for own in (True, False)
-    }
-    hard, total = counts[True][Hardness.HARD], counts[True].total()
-    flaky = counts[False].total()
-    if hard and flaky and hard * flaky > counts[False][Hardness.HARD] * total:
+def _hard_ones(comparison: _Comparison) -> Iterator[str]:
+    """Whether the candidate's own differences are harder than those between baseline starts."""
+    own: Counter[Hardness] = Counter()
+    flaky: Counter[Hardness] = Counter()
+    for difference in comparison.differences:
+        counts = flaky if difference.kind is DifferenceKind.FLAKY else own
+        counts[difference.divergence.hardness] += 1
+    hard = own[Hardness.HARD]
+    if not hard or not flaky:
+        return
+    # The shares are compared by cross-multiplication: exact, and no division by zero.
+    if hard * flaky.total() > flaky[Hardness.HARD] * own.total():
         yield (
-            f"{hard} of {total} differences of the candidate's own are hard, against {counts[False][Hardness.HARD]} of "
-            f"{flaky} between baseline starts"
+            f"{hard} of {own.total()} differences of the candidate's own are hard, "
+            f"against {flaky[Hardness.HARD]} of {flaky.total()} between baseline starts"
         )
 
 
-def _facts(case: _Case) -> Iterator[str]:
-    for fact, values in fact_differences(case.results).items():
-        if lines_up(case.groups, values):
+def _arms(comparison: _Comparison) -> Iterator[str]:
+    """Whether the clusters are the arms."""
+    by_arm = groups_by_arm(comparison.groups)
+    if len(comparison.groups) != 2 or len(by_arm) != 2:
+        return
+    if any(len(indexes) > 1 for indexes in by_arm.values()):
+        return
+    # One start of an arm agrees with itself in any case.
+    if min(map(len, comparison.groups)) > 1:
+        yield (
+            "the clusters are the arms: each agrees with itself in every start, "
+            "and with the other in none"
+        )
+
+
+def _facts(comparison: _Comparison) -> Iterator[str]:
+    for fact, values in fact_differences(comparison.results).items():
+        if lines_up(comparison.groups, values):
             yield f"{fact} lines up with the clusters: {_by_value(values)}"
 
 
-def _caches(case: _Case) -> Iterator[str]:
-    added = {
-        result.start.name: result.cached for result in case.results if result.cached is not None
-    }
-    values = {name: "cold" if count else "warm" for name, count in added.items()}
-    if lines_up(case.groups, values):
-        cold = [f"{name} added {amount(count, 'file')}" for name, count in added.items() if count]
-        warm = " ".join(name for name, count in added.items() if not count)
-        more = f" and {len(cold) - 3} more" if len(cold) > 3 else ""
-        yield f"cold and warm compile caches line up with the clusters: {', '.join(cold[:3])}{more}; {warm} none"
-
-
 def _by_value(values: Mapping[str, str]) -> str:
+    """`12.4 in A1, 12.5 in B1 A2`."""
     names: dict[str, list[str]] = {}
     for name, value in values.items():
         names.setdefault(value, []).append(name)
-    return ", ".join(f"{value} in {' '.join(starts)}" for value, starts in names.items())
+    words = []
+    for value, starts in names.items():
+        where = f"{value} in {' '.join(starts)}"
+        words.append(where)
+    return ", ".join(words)
 
 
-def _passes(case: _Case) -> Iterator[str]:
-    """Batching and scheduling vary within a process, the choice of kernels from one to the next."""
-    several = [
-        result
-        for result in case.results
-        if any(len(passes) > 1 for passes in result.digests.values())
-    ]
-    varying = {
-        result.start.name: count
-        for result in several
-        if (count := sum(len(set(passes.values())) > 1 for passes in result.digests.values()))
-    }
+def _caches(comparison: _Comparison) -> Iterator[str]:
+    """Starts that filled the compile caches against starts that had them filled."""
+    states = {}
+    cold = []
+    warm = []
+    for result in comparison.results:
+        name = result.start.name
+        if result.cached is None:
+            continue
+        states[name] = "cold" if result.cached else "warm"
+        if result.cached:
+            cold.append(f"{name} added {amount(result.cached, 'file')}")
+        else:
+            warm.append(name)
+    if lines_up(comparison.groups, states):
+        added = _shortened(cold, 3, "more")
+        yield (
+            "cold and warm compile caches line up with the clusters: "
+            f"{added}; {' '.join(warm)} none"
+        )
+
+
+def _passes(comparison: _Comparison) -> Iterator[str]:
+    """Batching and scheduling vary within a process, the choice of kernels between processes."""
+    several = [result for result in comparison.results if repeated(result)]
+    varying = []
+    for result in several:
+        count = varying_requests(result)
+        if count:
+            where = f"{count} in {result.start.name}"
+            varying.append(where)
     if varying:
-        shown = ", ".join(f"{count} in {name}" for name, count in list(varying.items())[:4])
-        more = f" and {len(varying) - 4} more starts" if len(varying) > 4 else ""
-        yield f"answers differ between passes of one start ({shown}{more}), as with batching"
-    elif several and any(len(groups) > 1 for groups in _by_letter(case.groups).values()):
-        yield "each start repeats itself in all passes, starts differ: as with kernels chosen once per start"
+        starts = _shortened(varying, 4, "more starts")
+        yield f"answers differ between passes of one start ({starts}), as with batching"
+    elif several and _differ_within_an_arm(comparison.groups):
+        yield (
+            "each start repeats itself in all passes, starts differ: "
+            "as with kernels chosen once per start"
+        )
 
 
-def _arms(case: _Case) -> Iterator[str]:
-    """Whether the clusters are the arms."""
-    split = _by_letter(case.groups)
-    if (
-        len(case.groups) == 2
-        and len(split) == 2
-        and all(len(groups) == 1 for groups in split.values())
-    ):
-        sizes = sorted(len(group) for group in case.groups)
-        if sizes[0] > 1:
-            yield "the clusters are the arms: each agrees with itself in every start, and with the other in none"
+def _differ_within_an_arm(groups: Groups) -> bool:
+    # Starts of two arms may differ for the change itself.
+    return any(len(indexes) > 1 for indexes in groups_by_arm(groups).values())
 
 
-def _by_letter(groups: Groups) -> dict[str, set[int]]:
-    """By arm's letter, in which groups its starts are."""
-    found: dict[str, set[int]] = {}
-    for index, group in enumerate(groups):
-        for name in group:
-            found.setdefault(name[0].upper(), set()).add(index)
-    return found
+def _shortened(words: Sequence[str], most: int, noun: str) -> str:
+    """At most `most` words, and how many more there are."""
+    shown = ", ".join(words[:most])
+    more = len(words) - most
+    return f"{shown} and {more} {noun}" if more > 0 else shown
 
 
-def _beginning(case: _Case) -> Iterator[str]:
-    at = [each.divergence for each in case.found if each.divergence.position is not None]
-    numbers = sum(each.field == "logprobs" for each in at)
-    if at and numbers == len(case.found):
-        yield f"in {_all_of(numbers, len(case.found))} only log-probabilities differ: every token is the same"
-    elif len(at) > 1 and all(each.position == 0 for each in at):
-        unit = Unit.TOKEN if at[0].unit is Unit.TOKEN else Unit.CHARACTER
-        yield f"{_all_of(len(at), len(case.found))} part at the first {unit}: nothing that was generated comes before"
+def _beginning(comparison: _Comparison) -> Iterator[str]:
+    """Whether the answers differ from the first position on, or in numbers alone."""
+    total = len(comparison.differences)
+    numbers = 0
+    first = []
+    later = 0
+    for difference in comparison.differences:
+        at = difference.divergence
+        numbers += at.field == "logprobs"
+        if at.position == 0:
+            first.append(at)
+        elif at.position is not None:
+            later += 1
+    if numbers and numbers == total:
+        share = _share(numbers, total)
+        yield f"in {share} only log-probabilities differ: every token is the same"
+    elif len(first) > 1 and not later:
+        share = _share(len(first), total)
+        unit = first[0].unit
+        yield f"{share} diverge at the first {unit}: nothing that was generated comes before"
 
 
-def _rounding(case: _Case) -> Iterator[str]:
-    near = [each for each in case.found if each.divergence.hardness is Hardness.NEAR_TIE]
-    if (
-        near
-        and 2 * len(near) >= len(case.found)
-        and not all(each.divergence.field == "logprobs" for each in near)
-    ):
-        yield f"{_all_of(len(near), len(case.found))} part where two tokens are less than {NEAR_NAT:g} nat apart: rounding can flip them"
+def _rounding(comparison: _Comparison) -> Iterator[str]:
+    total = len(comparison.differences)
+    near = 0
+    for difference in comparison.differences:
+        near += difference.divergence.hardness is Hardness.NEAR_TIE
+    # A few near-ties among harder differences explain nothing.
+    if near and 2 * near >= total:
+        yield (
+            f"{_share(near, total)} diverge where two tokens are less than {NEAR_NAT:g} nat apart: "
+            "rounding can flip them"
+        )
 
 
-def _all_of(some: int, total: int) -> str:
+def _share(some: int, total: int) -> str:
     return f"all {total}" if some == total and total > 1 else f"{some} of {total}"
 
 
-_RULES: tuple[Callable[[_Case], Iterator[str]], ...] = (
+_RULES: tuple[Callable[[_Comparison], Iterator[str]], ...] = (
     _swapped,
     _hard_ones,
     _arms,

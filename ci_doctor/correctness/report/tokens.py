@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated tokens of a choice, with their log-probabilities where the server told them. Pure.
+"""The generated tokens of a choice, with their log-probabilities if the server reports them. Pure.
 
-Three forms are read: `token_ids`, a chat's `logprobs.content[]`, and a completion's `logprobs.tokens` with its parallel
-lists (OpenAI's API reference). Servers write anything, so what has another form is taken for not told.
+Three forms are read: `token_ids`, a chat's `logprobs.content[]`, and a completion's
+`logprobs.tokens` with its parallel lists (OpenAI's API reference). Servers write anything into
+these fields. A value of any other form counts as absent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ Choice = Mapping[str, Any]
 
 
 class Alternative(Struct, frozen=True, kw_only=True):
-    """A token that might have been said: its text, its log-probability in nat, and its bytes where they are told."""
+    """A candidate token: its text, its log-probability in nat, and its bytes if reported."""
 
     token: str
     logprob: float
@@ -22,14 +23,18 @@ class Alternative(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> object:
-        """What tells it from another: two tokens that are not whole characters may have one text, and never the same bytes."""
+        """What identifies the token.
+
+        Tokens that are not whole characters may share one text (U+FFFD), but never their bytes.
+        """
         return self.token if self.bytes is None else self.bytes
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One generated token; `top` are the most probable ones at its place, the best first. It may stand among them.
+    """One generated token and its alternatives.
 
-    `logprob` is None where the server does not tell it.
+    `top` are the most probable tokens at this position, the best first. The token itself may be one
+    of them. `logprob` is in nat, None if the server does not report it.
     """
 
     token: str
@@ -44,9 +49,13 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 def token_lists(left: Choice, right: Choice) -> tuple[list[Any], list[Any]] | None:
-    """The tokens of two choices in the same form, ids before texts; None where one of them tells none."""
+    """The tokens of two choices in the same form; None if one of them reports none.
+
+    Ids come before texts: two ids may decode to one text.
+    """
     for tokens in (_ids, _texts):
-        one, other = tokens(left), tokens(right)
+        one = tokens(left)
+        other = tokens(right)
         if one and other:
             return one, other
     return None
@@ -59,95 +68,124 @@ def _ids(choice: Choice) -> list[Any]:
 
 def _texts(choice: Choice) -> list[Any]:
     entries = chat_entries(choice)
-    if entries:
-        return [
-            (entry.get("token"), entry.get("bytes")) if isinstance(entry, dict) else None
-            for entry in entries
-        ]
-    return _legacy(choice, "tokens")
+    if not entries:
+        return _legacy(choice, "tokens")
+    texts: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            texts.append((entry.get("token"), entry.get("bytes")))
+        else:
+            texts.append(None)
+    return texts
 
 
 def chat_entries(choice: Choice) -> list[Any]:
-    """`logprobs.content`, one entry a token; empty where there is none."""
-    logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    return content if isinstance(content, list) else []
+    """`logprobs.content`, one entry a token; empty if there is none."""
+    return _legacy(choice, "content")
 
 
 def _legacy(choice: Choice, key: str) -> list[Any]:
+    """One of the lists under `logprobs`."""
     logprobs = choice.get("logprobs")
-    values = logprobs.get(key) if isinstance(logprobs, dict) else None
+    if not isinstance(logprobs, dict):
+        return []
+    values = logprobs.get(key)
     return values if isinstance(values, list) else []
 
 
 def step(choice: Choice, index: int) -> Step | None:
-    """The token at 0-based `index`; None where the choice tells nothing of it.
-
-    Where the server gives both, ids and log-probabilities belong together only if there are as many of each.
-    """
-    ids, entries, texts = _ids(choice), chat_entries(choice), _legacy(choice, "tokens")
+    """The token at 0-based `index`; None if the choice reports nothing for it."""
+    ids = _ids(choice)
+    entries = chat_entries(choice)
+    texts = _legacy(choice, "tokens")
+    # Ids and log-probabilities are matched by position. That holds only for lists of one length: a
+    # server may count a stop token in one list and not in the other.
     if ids and len(entries or texts) not in {0, len(ids)}:
-        entries, texts = [], []
+        entries = []
+        texts = []
     if index < len(entries) and isinstance(entries[index], dict):
         return _chat_step(entries[index])
     if index < len(texts):
         return _legacy_step(choice, index, str(texts[index]))
-    return Step(token=f"token {ids[index]}") if index < len(ids) else None
+    if index < len(ids):
+        return Step(token=f"token {ids[index]}")
+    return None
 
 
 def _chat_step(entry: dict[str, Any]) -> Step:
-    top = entry.get("top_logprobs")
+    alternatives = []
+    listed = entry.get("top_logprobs")
+    if isinstance(listed, list):
+        for each in listed:
+            alternative = _chat_alternative(each)
+            if alternative is not None:
+                alternatives.append(alternative)
     return Step(
         token=str(entry.get("token", "")),
         logprob=number(entry.get("logprob")),
         bytes=_bytes(entry.get("bytes")),
-        top=_best_first(
-            Alternative(
-                token=str(each.get("token", "")), logprob=value, bytes=_bytes(each.get("bytes"))
-            )
-            for each in (top if isinstance(top, list) else [])
-            if isinstance(each, dict) and (value := number(each.get("logprob"))) is not None
-        ),
+        top=_best_first(alternatives),
+    )
+
+
+def _chat_alternative(entry: object) -> Alternative | None:
+    if not isinstance(entry, dict):
+        return None
+    logprob = number(entry.get("logprob"))
+    if logprob is None:
+        return None
+    return Alternative(
+        token=str(entry.get("token", "")),
+        logprob=logprob,
+        bytes=_bytes(entry.get("bytes")),
     )
 
 
 def _legacy_step(choice: Choice, index: int, token: str) -> Step:
-    own, top = _legacy(choice, "token_logprobs"), _legacy(choice, "top_logprobs")
-    alternatives = top[index] if index < len(top) and isinstance(top[index], dict) else {}
+    own = _legacy(choice, "token_logprobs")
+    top = _legacy(choice, "top_logprobs")
+    listed = top[index] if index < len(top) else None
+    alternatives = []
+    if isinstance(listed, dict):
+        for word, value in listed.items():
+            logprob = number(value)
+            if logprob is not None:
+                alternatives.append(Alternative(token=word, logprob=logprob))
     return Step(
         token=token,
         logprob=number(own[index]) if index < len(own) else None,
-        top=_best_first(
-            Alternative(token=word, logprob=value)
-            for word, told in alternatives.items()
-            if (value := number(told)) is not None
-        ),
+        top=_best_first(alternatives),
     )
 
 
-def _best_first(alternatives: Any) -> tuple[Alternative, ...]:
+def _best_first(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
     return tuple(sorted(alternatives, key=lambda each: -each.logprob))
 
 
-def _bytes(told: object) -> tuple[int, ...] | None:
-    return (
-        tuple(told) if isinstance(told, list) and all(type(each) is int for each in told) else None
-    )
+def _bytes(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list):
+        return None
+    # `type`, not isinstance: True is an int to Python, and no byte.
+    if any(type(each) is not int for each in value):
+        return None
+    return tuple(value)
 
 
-def number(told: object) -> float | None:
+def number(value: object) -> float | None:
     """A JSON number as a double; None for anything else, and for an integer beyond all doubles."""
-    if isinstance(told, bool) or not isinstance(told, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        return float(told)
+        return float(value)
     except OverflowError:
         return None
 
 
 def common(left: Sequence[Any], right: Sequence[Any]) -> int:
-    """How many items two sequences share from their beginning. By halving, since slices compare fast."""
-    least, most = 0, min(len(left), len(right))
+    """The length of the longest common prefix of two sequences."""
+    # Bisection: comparing two slices is one call in C, a loop over ten million characters is not.
+    least = 0
+    most = min(len(left), len(right))
     while least < most:
         middle = (least + most + 1) // 2
         if left[least:middle] == right[least:middle]:

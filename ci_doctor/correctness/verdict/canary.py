@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves the comparison in every run: one answer is changed in memory, and must be found. Pure.
+"""Proves the comparison in every run: one answer is changed in memory and must be detected. Pure.
 
-A gate whose comparison is broken passes everything; so the very functions that decide are shown a difference that is known.
+A gate with a broken comparison passes everything. So the very functions that decide get a
+difference that is certain.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,30 +10,38 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.results import Experiment
+from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.tally import outcome
-from ci_doctor.correctness.verdict.compare import Answer, Kind, Start, classify
+from ci_doctor.correctness.verdict.compare import (
+    Answer,
+    ArmStart,
+    DifferenceKind,
+    classify,
+    outcomes,
+)
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.verdict import Verdict
 
-# As many characters as an answer may differ by from those of other starts; one that nobody gave is taken.
+# One more mark than a changed answer can collide with in practice: the first is taken whose answer
+# no other start gave.
 _MARKS = tuple(map(chr, range(0x2600, 0x2640)))
+# The keys of an answer on the way to its text.
+_WAY_TO_TEXT = ("choices", "message", "text", "content")
 
 
-def canary_found(experiment: Experiment, requests: Sequence[str]) -> bool:
-    """Whether a candidate answer that is changed by one character is found; True where there is none to change.
+def canary_detected(experiment: Experiment, requests: Sequence[str]) -> bool:
+    """Whether the comparison notices a candidate answer that is changed by one character.
 
-    One that can no longer be read proves nothing: False.
+    True if there is no answer to change. False if the answer can no longer be read: that proves
+    nothing.
     """
-    result = next((each for each in experiment.compared if _is_answered(each.start)), None)
+    result = _first_answered_candidate(experiment)
     if result is None:
         return True
-    request = next(
-        request for request, answer in result.start.answers.items() if answer is not None
-    )
+    request = next(request for request, answer in result.start.answers.items() if answer)
     digests = result.digests[request]
     number, first = next(iter(digests.items()))
 
@@ -48,45 +57,63 @@ def canary_found(experiment: Experiment, requests: Sequence[str]) -> bool:
     )
 
 
-def _is_answered(start: Start) -> bool:
-    return start.arm is Arm.CANDIDATE and not start.outside and start.answered > 0
+def _first_answered_candidate(experiment: Experiment) -> StartResult | None:
+    for result in experiment.compared:
+        start = result.start
+        if start.arm is Arm.CANDIDATE and not start.outside and start.answered > 0:
+            return result
+    return None
 
 
-def canary(  # noqa: PLR0913, PLR0917 - what a start said, and beside what
-    starts: Sequence[Start],
+def canary(  # noqa: PLR0913, PLR0917 - an answer, whose it is, and what it is compared with
+    starts: Sequence[ArmStart],
     requests: Sequence[str],
     rules: Rules,
-    start: Start,
+    start: ArmStart,
     request: str,
     output: Mapping[str, Any],
     over_passes: Callable[[str], Answer] = str,
 ) -> bool:
-    """Whether `output`, the answer of `start` to `request`, is told from itself with one character changed.
+    """Whether the comparison notices one changed character in `output`.
 
-    `over_passes` makes the start's outcome of the changed digest. That must differ, the request must be of a kind that
-    says "not equal", and the verdict must not be `pass`.
+    That is the answer of `start` to `request`; `over_passes` turns the changed digest into the
+    start's outcome. The outcome must differ, the kind of the request must not be "equal", and the
+    verdict must not be `pass`.
     """
-    taken = {start.answers.get(request) for start in starts} | {over_passes(digest(dict(output)))}
-    made = (over_passes(digest(_changed(dict(output), mark))) for mark in _MARKS)
-    changed = next((each for each in made if each not in taken), None)
+    changed = _unused_outcome(starts, request, output, over_passes)
     if changed is None:
         return False
     flipped = replace(start, answers={**start.answers, request: changed})
-    shown = [flipped if each is start else each for each in starts]
-    kind = classify([request], shown)[request]
-    verdict = decide(shown, requests, replace(rules, policy=Policy.CONTROL), complete=True).verdict
-    return kind is not Kind.EQUAL and verdict is not Verdict.PASS
+    with_canary = [flipped if each is start else each for each in starts]
+    kind = classify([request], with_canary)[request]
+    # Under the policy `any` another pair of starts may agree, rightly.
+    strict = replace(rules, policy=Policy.CONTROL)
+    verdict = decide(with_canary, requests, strict, complete=True).verdict
+    return kind is not DifferenceKind.EQUAL and verdict is not Verdict.PASS
+
+
+def _unused_outcome(
+    starts: Sequence[ArmStart],
+    request: str,
+    output: Mapping[str, Any],
+    over_passes: Callable[[str], Answer],
+) -> Answer:
+    """The outcome of the changed answer; None if every change gives an outcome that exists."""
+    taken = outcomes(starts, request)
+    taken.add(over_passes(digest(dict(output))))
+    for mark in _MARKS:
+        changed = over_passes(digest(_changed(dict(output), mark)))
+        if changed not in taken:
+            return changed
+    return None
 
 
 def _changed(value: Any, mark: str) -> Any:
-    """A copy whose first text ends with `mark` instead of its last character, or holds it where there is no text."""
+    """A copy in which the last character of the first text is `mark`; without a text, it is added."""
     if isinstance(value, str):
         return f"{value[:-1]}{mark}"
     if isinstance(value, dict) and value:
-        key = next(
-            (key for key in ("choices", "message", "text", "content") if value.get(key)),
-            next(iter(value)),
-        )
+        key = next((key for key in _WAY_TO_TEXT if value.get(key)), next(iter(value)))
         return {**value, key: _changed(value[key], mark)}
     if isinstance(value, list) and value:
         return [_changed(value[0], mark), *value[1:]]

@@ -9,24 +9,25 @@ from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
 
-# The outcome of a request in one start: a digest over its passes, or None where any pass has no answer.
+# The outcome of a request in one start: a digest over its passes, or None if any pass has no answer.
 Answer = str | None
 
 
-class Start(Struct, frozen=True, kw_only=True):
-    """What one start of an arm answered; an `archived` one was made by an earlier build.
+class ArmStart(Struct, frozen=True, kw_only=True):
+    """What one start of an arm answered. An `archived` start was made by an earlier build.
 
-    `answers` maps every request id to its outcome, and `said` to the outcome of its words alone where answers hold
-    log-probabilities too. `failed` says that a service was of no use (died, never ready),
-    `outside` that the cause lies outside the change, and `claimed` that only its own log says so. `prompts` holds what the server says of a request's prompt, by the
-    name of the fact (`prompt_tokens`: "7"); facts that it does not tell are not there. `empty` counts answers without
-    any text. `proof_missing` says, a sentence each, what was asked of the start and is not shown.
+    `answers` maps every request id to its outcome. `words` maps it to the outcome of its words
+    alone, if answers hold log-probabilities too. `failed`: a service died or was never ready.
+    `outside`: the cause of that lies outside the change. `claimed`: only the service's own log says
+    so. `prompts` maps a request to what the server reports of its prompt, by the name of the fact
+    (`prompt_tokens`: "7"); facts that it does not report are absent. `empty` counts answers without
+    any text. `proof_missing` holds one sentence for each required proof that is absent.
     """
 
     arm: Arm
     number: int
     answers: Mapping[str, Answer] = {}
-    said: Mapping[str, Answer] = {}
+    words: Mapping[str, Answer] = {}
     failed: bool = False
     outside: bool = False
     claimed: bool = False
@@ -37,7 +38,7 @@ class Start(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`A1`, `B2`; `a1` for an archived one."""
+        """`A1`, `B2`; `a1` for an archived start."""
         letter = self.arm.letter.lower() if self.archived else self.arm.letter
         return f"{letter}{self.number}"
 
@@ -47,108 +48,139 @@ class Start(Struct, frozen=True, kw_only=True):
         return sum(answer is not None for answer in self.answers.values())
 
 
-class Kind(StrEnum):
-    """How the arms stand to each other on one request."""
+class DifferenceKind(StrEnum):
+    """How the arms compare on one request."""
 
+    # The same outcome in every start of both arms.
     EQUAL = "equal"
-    UNANSWERED = (
-        "unanswered"  # by every baseline start, or there is no candidate start: nothing to compare
-    )
-    FLAKY = "flaky"  # the baseline varies, and the candidate shows nothing of its own
-    OWN = "own"  # the baseline varies, and the candidate shows something of its own
-    SOMETIMES = (
-        "sometimes"  # the baseline is always the same, the candidate only sometimes the same as it
-    )
-    CHANGED = "changed"  # the baseline is always the same, the candidate never the same as it
+    # No baseline start answered, or there is no candidate start: nothing to compare.
+    UNANSWERED = "unanswered"
+    # The baseline varies, and the candidate shows only outcomes of the baseline.
+    FLAKY = "flaky"
+    # The baseline varies, and the candidate shows an outcome of its own.
+    OWN = "own"
+    # The baseline is always the same, the candidate only sometimes the same as it.
+    SOMETIMES = "sometimes"
+    # The baseline is always the same, the candidate never the same as it.
+    CHANGED = "changed"
 
 
-def classify(requests: Sequence[str], starts: Sequence[Start]) -> dict[str, Kind]:
-    """The kind of every request over the starts that gave evidence (see `counted`)."""
-    baseline = [start for start in counted(starts) if start.arm is Arm.BASELINE]
-    candidate = [start for start in counted(starts) if start.arm is Arm.CANDIDATE]
-    return {
-        request: _kind(
-            {start.answers.get(request) for start in baseline},
-            {start.answers.get(request) for start in candidate},
-        )
-        for request in requests
-    }
+def of_arm(starts: Iterable[ArmStart], arm: Arm) -> list[ArmStart]:
+    """The starts of one arm."""
+    return [start for start in starts if start.arm is arm]
 
 
-# One could be noise.
+def outcomes(starts: Iterable[ArmStart], request: str) -> set[Answer]:
+    """The different outcomes of a request in these starts, a missing answer (None) included."""
+    return {start.answers.get(request) for start in starts}
+
+
+def failures(starts: Iterable[ArmStart]) -> int:
+    """How many of these starts failed."""
+    return sum(start.failed for start in starts)
+
+
+def working(starts: Iterable[ArmStart]) -> int:
+    """How many of these starts answered, and did not fail."""
+    return sum(1 for start in starts if start.answered and not start.failed)
+
+
+def have_answers(starts: Iterable[ArmStart]) -> bool:
+    """Whether any of these starts answered a request."""
+    return any(start.answered for start in starts)
+
+
+def classify(requests: Sequence[str], starts: Sequence[ArmStart]) -> dict[str, DifferenceKind]:
+    """The kind of every request over the starts that count as evidence (see `counted`)."""
+    usable = counted(starts)
+    baseline = of_arm(usable, Arm.BASELINE)
+    candidate = of_arm(usable, Arm.CANDIDATE)
+    kinds = {}
+    for request in requests:
+        kinds[request] = _kind(outcomes(baseline, request), outcomes(candidate, request))
+    return kinds
+
+
+# Two: the difference of a single start could be noise.
 _FEWEST_TODAY = 2
 
 
-def counted(starts: Iterable[Start]) -> list[Start]:
-    """The starts whose answers count.
+def counted(starts: Iterable[ArmStart]) -> list[ArmStart]:
+    """The starts whose answers count as evidence.
 
-    Not those that never came to be for a reason outside the change. Not archived ones where two baseline starts of today
-    share no answer with any of them, to a request on which the archived ones repeat themselves: then this is another
-    machine, whatever its identity says. (Given that choice the test over what is left is not exact; it leaves out
-    evidence against the candidate as well as for it.)
+    Left out are starts that failed for a reason outside the change. Archived starts are left out
+    if two baseline starts of today share no answer with any of them, on a request on which the
+    archived ones repeat themselves: then this is another machine, whatever its identity says.
+    (After that choice the test over the remaining starts is not exact; but it removes evidence
+    against the candidate as well as evidence for it.)
     """
     usable = [start for start in starts if not start.outside]
+    fresh = [start for start in usable if not start.archived]
     archived = [start for start in usable if start.archived]
-    if not archived:
-        return usable
-    today = [
-        start
-        for start in usable
-        if start.arm is Arm.BASELINE and start.answered and not start.archived
-    ]
-    if len(today) >= _FEWEST_TODAY and _some_request_apart(archived, today):
-        return [start for start in usable if not start.archived]
+    if _are_other_machines(archived, fresh):
+        return fresh
     return usable
 
 
-def _some_request_apart(archived: Sequence[Start], today: Sequence[Start]) -> bool:
+def _are_other_machines(archived: Sequence[ArmStart], fresh: Sequence[ArmStart]) -> bool:
+    today = [start for start in of_arm(fresh, Arm.BASELINE) if start.answered]
+    if not archived or len(today) < _FEWEST_TODAY:
+        return False
     for request in today[0].answers:
         before = [start.answers.get(request) for start in archived]
-        now = {start.answers.get(request) for start in today} - {None}
-        if now and now.isdisjoint(before) and len({*before}) <= len(before) // 2 + 1:
+        now = outcomes(today, request) - {None}
+        # Archived starts that never repeat an answer could not have shared one with today's either.
+        repeat_themselves = len(set(before)) <= len(before) // 2 + 1
+        if now and repeat_themselves and now.isdisjoint(before):
             return True
     return False
 
 
-def _kind(baseline: set[Answer], candidate: set[Answer]) -> Kind:
-    """`None` (no answer) is an outcome like any other, but one that a baseline without an answer never excuses."""
+def _kind(baseline: set[Answer], candidate: set[Answer]) -> DifferenceKind:
+    """The kind by the outcomes of both arms.
+
+    None (no answer) is an outcome like any other, with one exception: a baseline start without an
+    answer never excuses a candidate without one.
+    """
     answers = baseline - {None}
     if not answers or not candidate:
-        return Kind.UNANSWERED
+        return DifferenceKind.UNANSWERED
     if len(baseline) > 1:
-        return Kind.FLAKY if candidate <= answers else Kind.OWN
+        return DifferenceKind.FLAKY if candidate <= answers else DifferenceKind.OWN
     if candidate <= baseline:
-        return Kind.EQUAL
-    return Kind.SOMETIMES if candidate & baseline else Kind.CHANGED
+        return DifferenceKind.EQUAL
+    return DifferenceKind.SOMETIMES if candidate & baseline else DifferenceKind.CHANGED
 
 
-def spoken(starts: Iterable[Start]) -> list[Start]:
-    """The starts worth telling of: of two that answered nothing neither agreement nor difference can be said."""
+def answering(starts: Iterable[ArmStart]) -> list[ArmStart]:
+    """The counted starts with an answer: two that answered nothing neither agree nor differ."""
     return [start for start in counted(starts) if start.answered]
 
 
-def clusters(starts: Sequence[Start]) -> tuple[tuple[str, ...], ...]:
-    """The names of the starts that answered everything alike, grouped; in order of first appearance."""
+def clusters(starts: Sequence[ArmStart]) -> tuple[tuple[str, ...], ...]:
+    """The names of the starts that answered everything alike, grouped; by first appearance."""
     groups: dict[tuple[tuple[str, Answer], ...], list[str]] = {}
     for start in counted(starts):
-        groups.setdefault(tuple(sorted(start.answers.items())), []).append(start.name)
+        answers = tuple(sorted(start.answers.items()))
+        names = groups.setdefault(answers, [])
+        names.append(start.name)
     return tuple(tuple(names) for names in groups.values())
 
 
-def explain(kind: Kind) -> str:
+def explain(kind: DifferenceKind) -> str:
     """A kind in words."""
     match kind:
-        case Kind.EQUAL:
+        case DifferenceKind.EQUAL:
             return "the same in every start of both arms"
-        case Kind.UNANSWERED:
-            return "answered by no baseline start, or never asked of the candidate"
-        case Kind.FLAKY:
+        case DifferenceKind.UNANSWERED:
+            return "answered by no baseline start, or never sent to the candidate"
+        case DifferenceKind.FLAKY:
             return "the baseline differs from itself; the candidate shows nothing of its own"
-        case Kind.OWN:
+        case DifferenceKind.OWN:
             return "the baseline differs from itself; the candidate shows an output of its own"
-        case Kind.SOMETIMES:
+        case DifferenceKind.SOMETIMES:
             return "the baseline is always the same; the candidate is only sometimes the same as it"
-        case Kind.CHANGED:
+        case DifferenceKind.CHANGED:
             return "the baseline is always the same; the candidate is never the same as it"
         case _ as never:
             assert_never(never)

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verdict over starts, as a value, and the evidence that it rests on. Pure."""
+"""A verdict over starts as a value, and the evidence it rests on. Pure."""
 
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Kind, Start
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind
 from ci_doctor.model.verdict import Verdict
 
-# "Always the same" and "never the same" are words for two starts at least.
+# "Always the same" and "never the same" mean something for two starts at least.
 FEWEST = 2
 
 
-class Test(Struct, frozen=True, kw_only=True):
-    """The permutation test: `disputed` requests are those where no candidate start shares its answer with a baseline start.
+class PermutationTest(Struct, frozen=True, kw_only=True):
+    """The result of the permutation test.
 
-    `p` is the share of all `labelings` that dispute as many; `smallest_p` is what this many starts could reach at best.
-    A regression is told at `level` and below, which is at most `alpha` (see `risk.level`).
+    On each of the `disputed` requests no candidate start shares its answer with a baseline start.
+    `p` is the share of all `labelings` that dispute as many; `smallest_p` is the least that this
+    many starts can reach. A regression is declared at `level` and below, which is at most `alpha`
+    (see `risk.level`).
     """
 
     disputed: tuple[str, ...]
@@ -29,32 +30,33 @@ class Test(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """A verdict, its reason as one sentence, the kind of every request, and what the verdict does not exclude (`risk`).
+    """A verdict, its reason in one sentence, and the kind of every request.
 
-    `settle` says what would decide where nothing is decided, in starts.
+    `risk` is what the verdict does not exclude. `settle` is what would decide an undecided run, in
+    starts.
     """
 
     verdict: Verdict
     reason: str
-    kinds: Mapping[str, Kind] = {}
-    test: Test | None = None
+    kinds: Mapping[str, DifferenceKind] = {}
+    test: PermutationTest | None = None
     risk: str | None = None
     settle: str | None = None
 
-    def count(self, *kinds: Kind) -> int:
+    def count(self, *kinds: DifferenceKind) -> int:
         """How many requests are of one of these kinds."""
         return sum(kind in kinds for kind in self.kinds.values())
 
 
-class Evidence(Struct, frozen=True, kw_only=True):
-    """The starts that count, by arm, and what was asked of them.
+class VerdictEvidence(Struct, frozen=True, kw_only=True):
+    """The starts that count, by arm, and the ids of the requests that were sent to them.
 
-    `complete` says that every start of the schedule was made, `lost` that some candidate starts do not count;
-    `claimed` is how many of these have nothing but their own word for it.
+    `complete`: every start of the schedule was made. `lost`: some candidate starts do not count;
+    `claimed` is the number of those whose own log is the only witness of an outside cause.
     """
 
-    baseline: Sequence[Start]
-    candidate: Sequence[Start]
+    baseline: Sequence[ArmStart]
+    candidate: Sequence[ArmStart]
     requests: Sequence[str]
     complete: bool
     lost: bool
@@ -66,17 +68,15 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return len(self.requests)
 
     @property
-    def starts(self) -> tuple[Start, ...]:
+    def starts(self) -> tuple[ArmStart, ...]:
         """Both arms, the baseline first."""
         return (*self.baseline, *self.candidate)
 
     @property
     def enough(self) -> bool:
-        """Whether "always" and "never" may be said; of the candidate also where no more starts were wanted."""
+        """Whether both arms have enough starts for "always" and "never".
+
+        One candidate start is enough if the schedule asked for no more.
+        """
         wanted_one = self.complete and not self.lost
         return len(self.baseline) >= FEWEST and (len(self.candidate) >= FEWEST or wanted_one)
-
-
-def of_arm(starts: Sequence[Start], arm: Arm) -> list[Start]:
-    """The starts of one arm."""
-    return [start for start in starts if start.arm is arm]

@@ -1,54 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the candidate's own outputs are no more than the baseline's starts show alone. Pure."""
+"""Whether the candidate's own outputs are no more than baseline starts show on their own. Pure."""
 
 from collections.abc import Sequence
 from statistics import mean
 
-from ci_doctor.correctness.verdict.compare import Start
-from ci_doctor.correctness.verdict.decision import Evidence
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart, outcomes
+from ci_doctor.correctness.verdict.decision import VerdictEvidence
 
-# Among fewer baseline starts what one shows alone says nothing of noise.
+# With fewer baseline starts, the outputs of a single one say nothing about noise.
 _FEWEST = 3
 _TOLERANCE = 2.0
 
 
-def explained_by_noise(evidence: Evidence) -> bool:
-    """Whether outputs that only the candidate shows look like noise that falls on every start alike.
+def explained_by_noise(evidence: VerdictEvidence) -> bool:
+    """Whether outputs that only the candidate shows look like noise on every start alike.
 
-    They do where the candidate's starts show on average at most twice what a baseline start shows alone, and no such
-    output comes back in a second candidate start: noise does not repeat itself. Of the baseline's starts the second
-    noisiest is taken, since the first may have been alone in a mode. A request that the candidate left unanswered is
-    never excused.
+    Two conditions. On average a candidate start has at most twice as many outputs of its own as a
+    baseline start. And no such output appears in two candidate starts: noise does not repeat
+    itself. A request that the candidate left unanswered is never excused.
     """
     unanswered = any(None in start.answers.values() for start in evidence.candidate)
     if len(evidence.baseline) < _FEWEST or unanswered:
         return False
-    shown = {
-        request: {start.answers.get(request) for start in evidence.baseline}
-        for request in evidence.requests
-    }
-    own = [
-        {
-            (request, answer)
-            for request, answer in start.answers.items()
-            if answer not in shown[request]
-        }
-        for start in evidence.candidate
-    ]
+    own = [_own_outputs(start, evidence) for start in evidence.candidate]
     if sum(map(len, own)) != len(set().union(*own)):
         return False
-    return (
-        mean(map(len, own)) <= _TOLERANCE * sorted(_alone(evidence.baseline, evidence.requests))[-2]
-    )
+    # The second noisiest baseline start: the first may have been in a mode of its own.
+    usual = sorted(_outputs_of_one(evidence.baseline, evidence.requests))[-2]
+    return mean(map(len, own)) <= _TOLERANCE * usual
 
 
-def _alone(baseline: Sequence[Start], requests: Sequence[str]) -> list[int]:
-    """For each start how many outputs no other baseline start shows; a missing answer is nobody else's."""
-    alone = [0] * len(baseline)
+def _own_outputs(start: ArmStart, evidence: VerdictEvidence) -> set[tuple[str, Answer]]:
+    """The answers of a candidate start that no baseline start gave, with their requests."""
+    own = set()
+    for request in evidence.requests:
+        answer = start.answers[request]
+        if answer not in outcomes(evidence.baseline, request):
+            own.add((request, answer))
+    return own
+
+
+def _outputs_of_one(baseline: Sequence[ArmStart], requests: Sequence[str]) -> list[int]:
+    """For each start the number of its outputs that no other start shows.
+
+    A missing answer counts as such an output.
+    """
+    counts = [0] * len(baseline)
     for request in requests:
         answers = [start.answers.get(request) for start in baseline]
         if len(set(answers)) == 1 and answers[0] is not None:
             continue
         for index, answer in enumerate(answers):
-            alone[index] += answer is None or answers.count(answer) == 1
-    return alone
+            if answer is None or answers.count(answer) == 1:
+                counts[index] += 1
+    return counts

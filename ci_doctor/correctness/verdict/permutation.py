@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exact permutation test over the labels of starts. Pure.
 
-Under the null hypothesis the starts of both arms are exchangeable: which of them bear the candidate's label is chance. So
-the p-value is the share of all labelings of the same size that dispute at least as many requests as the one observed
-(Fisher 1935, The Design of Experiments, 21; Phipson & Smyth 2010, doi:10.2202/1544-6115.1585). Nothing is assumed of how
-requests depend on one another, nor of how many modes the environment has.
+If the change has no effect, the starts of both arms are exchangeable and their labels arbitrary.
+The p-value is the share of all labelings of the same size that dispute at least as many requests as
+the real one (Fisher 1935, The Design of Experiments, 21; Phipson & Smyth 2010,
+doi:10.2202/1544-6115.1585). Nothing is assumed of how requests depend on one another, nor of how
+many modes the environment has.
 """
 
 import math
@@ -14,17 +15,18 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-# A partition of the starts by what they answered: a bit mask for each class, bit i being start i.
+# A partition of the starts by their answers: a bit mask for each class, bit i being start i.
 Partition = tuple[int, ...]
 
+# Enumerating this many takes some seconds.
 _MOST_UNIONS = 3_000_000
 _DRAWS = 50_000
 
 
-class Permutation(Struct, frozen=True, kw_only=True):
-    """`extreme` of `labelings` dispute at least as many requests as the observed one, which is among them.
+class PermutationCount(Struct, frozen=True, kw_only=True):
+    """`extreme` of `labelings` dispute at least as many requests as the real one, itself included.
 
-    `patterns` counts the different partitions that some labeling disputes, and others do not.
+    `patterns` counts the different partitions that some labelings dispute and others do not.
     """
 
     extreme: int
@@ -38,7 +40,7 @@ class Permutation(Struct, frozen=True, kw_only=True):
 
 
 def partition(outcomes: Sequence[Hashable | None]) -> Partition:
-    """The classes of equal outcomes, one outcome a start; a missing one (None) agrees with nothing, itself included."""
+    """The classes of equal outcomes, one outcome a start. None (missing) equals nothing, not even None."""
     classes: dict[Hashable, int] = {}
     for index, outcome in enumerate(outcomes):
         key = ("missing", index) if outcome is None else outcome
@@ -51,36 +53,52 @@ def disputes(classes: Partition, candidates: int) -> bool:
     return all(each & candidates in {0, each} for each in classes)
 
 
-def permutation_test(kinds: Mapping[Partition, int], candidates: int, starts: int) -> Permutation:
-    """The test over all labelings of `starts` starts with as many candidates as the mask `candidates` has bits.
+def permutation_test(
+    kinds: Mapping[Partition, int], candidates: int, starts: int
+) -> PermutationCount:
+    """The test over all labelings of `starts` starts.
 
-    `kinds` holds the partitions of all requests, each with its weight: how many requests have it. Exact; only where that would take more than some seconds (dozens of
-    starts that answer in ever other groups) it is estimated from 50,000 random labelings, with the "+1" of Phipson &
-    Smyth, by which it stays valid.
+    A labeling has as many candidates as the mask `candidates` has bits. `kinds` holds the
+    partitions of all requests, each with its weight: how many requests have it. The result is
+    exact, unless that takes more than some seconds (dozens of starts that answer in ever other
+    groups). Then it is estimated from 50,000 random labelings, with the "+1" of Phipson & Smyth:
+    the estimate remains a valid p-value.
     """
     size = candidates.bit_count()
-    observed = sum(count for classes, count in kinds.items() if disputes(classes, candidates))
     labelings = math.comb(starts, size)
-    # Where all starts differ every labeling disputes, and where all agree none does.
-    always = sum(count for classes, count in kinds.items() if len(classes) == starts)
-    if always >= observed:
-        return Permutation(extreme=labelings, labelings=labelings)
-    telling = {classes: count for classes, count in kinds.items() if 1 < len(classes) < starts}
-    if sum(min(2 ** len(classes), labelings) for classes in telling) > _MOST_UNIONS:
-        return _estimate(telling, candidates, starts, observed - always)
+    # A request on which all starts differ is disputed by every labeling; one on which all agree, by
+    # none. Only the others depend on the labels.
+    varying = {classes: count for classes, count in kinds.items() if 1 < len(classes) < starts}
+    needed = _disputed(varying, candidates)
+    if needed == 0:
+        return PermutationCount(extreme=labelings, labelings=labelings)
+    if sum(min(2 ** len(classes), labelings) for classes in varying) > _MOST_UNIONS:
+        return _estimate(varying, size, starts, needed)
+    disputed, patterns = _count(varying, size)
+    extreme = sum(count >= needed for count in disputed.values())
+    return PermutationCount(extreme=extreme, labelings=labelings, patterns=patterns)
+
+
+def _disputed(kinds: Mapping[Partition, int], candidates: int) -> int:
+    """The weight of all requests that this labeling disputes."""
+    return sum(count for classes, count in kinds.items() if disputes(classes, candidates))
+
+
+def _count(kinds: Mapping[Partition, int], size: int) -> tuple[Counter[int], int]:
+    """The disputed weight of each labeling that disputes anything, and the number of patterns."""
     disputed: Counter[int] = Counter()
     patterns = 0
-    for classes, count in telling.items():
-        before = disputed.total()
+    for classes, count in kinds.items():
+        is_disputed = False
         for labeling in _unions(classes, size):
             disputed[labeling] += count
-        patterns += disputed.total() > before
-    extreme = sum(count >= observed - always for count in disputed.values())
-    return Permutation(extreme=extreme, labelings=labelings, patterns=patterns)
+            is_disputed = True
+        patterns += is_disputed
+    return disputed, patterns
 
 
 def _unions(classes: Partition, size: int) -> Iterator[int]:
-    """The unions of classes that hold `size` starts: the labelings that dispute a request with this partition."""
+    """The unions of classes with `size` starts: the labelings that dispute such a request."""
     if not classes:
         if size == 0:
             yield 0
@@ -94,15 +112,12 @@ def _unions(classes: Partition, size: int) -> Iterator[int]:
 
 
 def _estimate(
-    telling: dict[Partition, int], candidates: int, starts: int, observed: int
-) -> Permutation:
+    kinds: Mapping[Partition, int], size: int, starts: int, needed: int
+) -> PermutationCount:
     source = random.Random(0)  # noqa: S311 - the same evidence must give the same verdict
-    size = candidates.bit_count()
+    # The real labeling is one of all: the "+1" of Phipson & Smyth.
     extreme = 1
     for _ in range(_DRAWS):
         labeling = sum(1 << index for index in source.sample(range(starts), size))
-        extreme += (
-            sum(count for classes, count in telling.items() if disputes(classes, labeling))
-            >= observed
-        )
-    return Permutation(extreme=extreme, labelings=_DRAWS + 1, patterns=len(telling))
+        extreme += _disputed(kinds, labeling) >= needed
+    return PermutationCount(extreme=extreme, labelings=_DRAWS + 1, patterns=len(kinds))

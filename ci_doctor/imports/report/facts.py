@@ -22,7 +22,7 @@ from ci_doctor.model.facts.import_race import (
     RecordedProcessFacts,
     RemedyFacts,
 )
-from ci_doctor.preload.rules import format_rule
+from ci_doctor.preload.preload_rule import format_rule
 
 _EXPOSURES: Final[dict[bool | None, Literal["exposed", "immune", "unknown"]]] = {
     True: "exposed",

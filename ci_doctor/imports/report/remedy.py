@@ -9,7 +9,7 @@ from msgspec import Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.imports.analyse.hazard import Hazard, HazardKind
 from ci_doctor.imports.record.events import Site
-from ci_doctor.preload.rules import Preload, Rule, format_rule, parse_rule
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, parse_rule
 
 _MAIN = "__main__"
 
@@ -20,7 +20,7 @@ class Remedy(Struct, frozen=True, kw_only=True):
     Exactly one of `rule` and `move` is set. text: the whole advice, with commands to paste.
     """
 
-    rule: Rule | None
+    rule: PreloadRule | None
     move: str | None
     text: str
 
@@ -50,19 +50,19 @@ def _preload(module: str, hazard: Hazard) -> Preload:
     return Preload(module=module, attributes=tuple(attributes))
 
 
-def _rule(started_at: Site, preloads: tuple[Preload, ...]) -> Rule | None:
+def _rule(started_at: Site, preloads: tuple[Preload, ...]) -> PreloadRule | None:
     """A preload before the module whose code starts the thread; None if no rule can express it."""
     trigger = started_at.module.removeprefix(_MAIN + ":")
     if trigger == _MAIN:
         return None
-    rule = Rule(trigger=trigger, preloads=preloads)
+    rule = PreloadRule(trigger=trigger, preloads=preloads)
     try:
         return parse_rule(format_rule(rule))
     except UsageError:
         return None
 
 
-def _install(rule: Rule) -> str:
+def _install(rule: PreloadRule) -> str:
     words = shlex.quote(format_rule(rule))
     return (
         f"import it before {rule.trigger} starts the thread: "

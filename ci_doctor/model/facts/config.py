@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of `ci-doctor config show`. Pure."""
+"""Pure. The facts of `ci-doctor config show`."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of `ci-doctor explain`. Pure."""
+"""Pure. The facts of `ci-doctor explain`."""
 
 from ci_doctor.model.facts import Facts
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in other interpreters, found by PYTHONPATH: executes the files that CI_DOCTOR_INJECT names, then the sitecustomize behind it.
+"""Acts on other interpreters, by PYTHONPATH: executes the files of CI_DOCTOR_INJECT.
 
-It leaves no trace on sys.path. PYTHONPATH stays as it is, so that child processes find this file too.
+Then it runs the sitecustomize that it hides. It leaves no trace on sys.path; PYTHONPATH stays as it is, so
+that child processes find this file too.
 """
 
 import sys
@@ -15,7 +16,7 @@ LOADER: "Any" = sys.modules["_frozen_importlib_external"].SourceFileLoader
 
 
 def _execute(path: str) -> None:
-    """Execute `path` once, as the module of its name, with cached bytecode. Never raises: what we add must not end a program."""
+    """Execute `path` once, as the module of its name, with cached bytecode. Never raises."""
     name = path.rpartition("/")[2].rpartition(".")[0]
     if name in sys.modules:  # an installed shim has it already
         return
@@ -24,12 +25,12 @@ def _execute(path: str) -> None:
     try:
         loader = LOADER(name, path)
         exec(loader.get_code(name), module.__dict__)
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001 - what we add must not end a program
         del sys.modules[name]
 
 
 def _run_the_next() -> None:
-    """Run the sitecustomize that this one stands in front of (Debian has one, ddtrace brings one)."""
+    """Run the sitecustomize that this one hides (Debian has one, ddtrace brings one)."""
     here = __file__.rpartition("/")[0]
     sys.path[:] = [entry for entry in sys.path if entry != here]
     ours = sys.modules.pop(__name__)
@@ -39,7 +40,8 @@ def _run_the_next() -> None:
         if error.name != __name__:
             raise
     finally:
-        sys.modules.setdefault(__name__, ours)  # the import system looks for it when this file ends
+        # The import system looks for it when this file ends.
+        sys.modules.setdefault(__name__, ours)
 
 
 import os  # noqa: E402 - site has imported it

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # managed-by: ci-doctor preload
-"""Watches for the triggers of the preload rules: this module is itself the finder on sys.meta_path."""
-# Every start of the interpreter pays for this file, so it imports nothing but sys, defines no class, and explains itself
-# in comments. CI_DOCTOR_PRELOAD=0 switches it off. `ci-doctor` wrote it; edit the rules with `ci-doctor`, not here.
+"""Acts on other interpreters: finds the triggers of the preload rules. The module is the finder."""
+# Every start of the interpreter pays for this file: it imports only sys, defines no class, and explains
+# itself in comments. CI_DOCTOR_PRELOAD=0 switches it off. Change the rules with `ci-doctor`, not here.
 
 import sys
 
@@ -17,12 +17,13 @@ RULES: "dict[str, tuple[tuple[str, tuple[str, ...]], ...]]" = {}
 
 
 def find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-    """The spec that the other finders give for a trigger, made to preload when it is loaded; None for any other name."""
+    """The spec that the other finders return for a trigger, set to preload; None for any other name."""
     if name in RULES:
         try:
-            # __import__ is eager even where `import` is made lazy (PEP 810).
+            # __import__ is eager even if `import` is made lazy (PEP 810).
             return __import__("_ci_doctor_preload_rt").spec_for(RULES, name, path, target)
-        except Exception:  # noqa: BLE001, S110 - a process may outlive the removal of the shim: the others do their work
+        # A process may outlive the removal of the shim: the other finders do their work.
+        except Exception:  # noqa: BLE001, S110
             pass
     return None
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # managed-by: ci-doctor preload
-"""Preloads the modules of a rule at the last moment before its trigger exists; imported when a trigger is looked for.
+"""Acts on other interpreters: preloads the modules of a rule before its trigger exists.
 
-The moment is the loader's `create_module`: only a real load calls it (`importlib.util.find_spec` does not), the global
-import lock is free, and the trigger is not yet in sys.modules. Nothing that a preload raises gets out of it, but what a
-signal raises (Ctrl-C, a handler of the program's) does. CI_DOCTOR_PRELOAD_TRACE=1 (stderr) or =FILE tells what was done;
-CI_DOCTOR_PRELOAD_TIMEOUT=SECONDS dumps all stacks to stderr when one preload takes longer, and lets it go on.
+It preloads in the loader's `create_module`: only a real load calls it (`importlib.util.find_spec` does
+not), the global import lock is free, and the trigger is not yet in sys.modules. Nothing that a preload
+raises gets out of it, except what a signal raises (Ctrl-C). CI_DOCTOR_PRELOAD_TRACE=1 (stderr) or =FILE
+traces each step; CI_DOCTOR_PRELOAD_TIMEOUT=SECONDS dumps all stacks to stderr after that time.
 """
 
-import _imp  # the import system's own lock: the only one that it makes whole again in a forked child
+import _imp  # the import system's own lock: the only one that it repairs in a forked child
 import os
 import sys
 import time
@@ -17,9 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# The exceptions of failed preloads, by the module whose real import will retell them.
+# The exceptions of failed preloads, by the module whose real import will raise them again.
 failures: "dict[str, BaseException]" = {}
-# The triggers whose preloads are going on: a preloaded module may itself import its trigger.
+# The triggers whose preloads are running: a preloaded module may itself import its trigger.
 under_way: "dict[str, object]" = {}
 
 
@@ -44,13 +44,12 @@ def spec_for(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
 
 
 def spec_after(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
-    """What the import system would get from the finders behind ours: those before it have had their turn."""
+    """What the import system would get from the finders behind ours: it has asked those before it."""
     finders = list(sys.meta_path)
     while not is_ours(finders.pop(0), rules):
         pass
-    for finder in (
-        finders
-    ):  # an old one has no find_spec: that raises, and the import system itself must ask it
+    # An old finder has no find_spec: that raises, and the import system itself must ask it.
+    for finder in finders:
         spec = finder.find_spec(name, path, target)
         if spec is not None:
             return spec
@@ -58,21 +57,19 @@ def spec_after(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
 
 
 class Watched:
-    """One loader that preloads when it creates one of `triggers`, or when runpy takes the code of one.
+    """One loader that preloads when it creates one of `triggers`, or when runpy takes its code.
 
-    The methods are put on the loader itself, so its type stays as it is, and taken off again with the last trigger; one
-    loader may serve many modules (an archive's, pytest's).
+    The methods are put on the loader itself, so its type stays as it is, and removed with the last
+    trigger; one loader may serve many modules (an archive's, pytest's).
     """
 
     def __init__(self, rules: "Any", loader: "Any") -> None:
         self.rules = rules
         self.loader = loader
         self.triggers: set[str] = set()
-        self.instead: dict[str, Any] = {}  # what to do, once, in the place of executing a module
-        # zipimport of 3.8 and 3.9 creates and executes in one.
-        methods = (
-            ("create_module", "exec_module") if hasattr(loader, "exec_module") else ("load_module",)
-        )
+        self.instead: dict[str, Any] = {}  # what to do, once, in place of executing a module
+        in_two = hasattr(loader, "exec_module")  # zipimport of 3.8 and 3.9 does both in one
+        methods = ("create_module", "exec_module") if in_two else ("load_module",)
         own = vars(loader)
         names = [name for name in (*methods, "get_code") if hasattr(loader, name)]
         self.originals = {name: getattr(loader, name) for name in names}
@@ -80,23 +77,21 @@ class Watched:
         own.update({name: getattr(self, name) for name in names})
 
     def done(self, trigger: str) -> None:
-        """Forget `trigger`; with the last one, put the loader's own methods back."""
+        """Forget `trigger`; with the last one, restore the loader's own methods."""
         _imp.acquire_lock()
         try:
             self.triggers.discard(trigger)
             if not self.triggers and not self.instead:
                 own = vars(self.loader)
                 for name in self.originals:
-                    if (
-                        getattr(own.get(name), "__self__", None) is self
-                    ):  # nobody has put another over it
+                    if getattr(own.get(name), "__self__", None) is self:  # nobody has replaced ours
                         del own[name]
                         own.update({name: self.before[name]} if name in self.before else {})
         finally:
             _imp.release_lock()
 
     def preload(self, trigger: str) -> "Any":
-        """Preload; returns the trigger if a preloaded module has imported it, and the failure that is to be retold."""
+        """Preload; returns the trigger if a preloaded module has imported it, and the failure to raise."""
         absent = trigger not in sys.modules
         preload_all(self.rules, trigger)
         return sys.modules.get(trigger) if absent else None, failures.pop(trigger, None)
@@ -111,17 +106,15 @@ class Watched:
             self.instead[trigger] = lambda _module: None  # it must not be executed again
         elif first is not None:
             loaded = retell(first, create, spec)
-            self.instead[trigger] = lambda module: retell(
-                first, self.originals["exec_module"], module
-            )
+            execute = self.originals["exec_module"]
+            self.instead[trigger] = lambda module: retell(first, execute, module)
         self.done(trigger)
         return create(spec) if trigger not in self.instead else loaded
 
     def exec_module(self, module: "Any") -> None:
-        """Execute `module`, or do what stands in the place of that."""
-        trigger: str = getattr(
-            getattr(module, "__spec__", None) or module, "name", getattr(module, "__name__", "")
-        )
+        """Execute `module`, or do what replaces that."""
+        spec = getattr(module, "__spec__", None) or module
+        trigger: str = getattr(spec, "name", getattr(module, "__name__", ""))
         execute = self.instead.pop(trigger, self.originals["exec_module"])
         self.done(trigger)
         execute(module)
@@ -134,19 +127,16 @@ class Watched:
         return loaded or (load(name) if first is None else retell(first, load, name))
 
     def get_code(self, *names: "Any") -> "Any":
-        """The code of a module; `python -m NAME`, and the spawned children of such a process, do not create it."""
-        if (
-            len(names) == 1
-            and names[0] in self.triggers
-            and sys._getframe(1).f_globals.get("__name__") == "runpy"  # noqa: SLF001
-        ):
-            preload_all(self.rules, names[0])
-            self.done(names[0])
+        """The code of a module: `python -m NAME`, and the spawned children of it, do not create one."""
+        name = names[0] if len(names) == 1 else None
+        if name in self.triggers and sys._getframe(1).f_globals.get("__name__") == "runpy":  # noqa: SLF001
+            preload_all(self.rules, name)
+            self.done(name)
         return self.originals["get_code"](*names)
 
 
 def preload_all(rules: "Any", trigger: str) -> None:
-    """Do the rule of `trigger` if it was not done yet. Raises only what a signal raised; then the rule is still to do."""
+    """Apply the rule of `trigger` once. Raises only what a signal raised; then the rule still applies."""
     mine = object()
     if under_way.setdefault(trigger, mine) is not mine:
         return
@@ -168,28 +158,25 @@ def preload_all(rules: "Any", trigger: str) -> None:
 
 
 def retire(rules: "Any") -> None:
-    """Take the finder off sys.meta_path, by a new list: a thread that goes through the old one must not miss a finder."""
+    """Remove the finder from sys.meta_path, by a new list: a thread may be going through the old one."""
     if type(sys.meta_path) is list:  # another kind may do more than hold finders
         sys.meta_path = [finder for finder in list(sys.meta_path) if not is_ours(finder, rules)]
 
 
 def is_ours(finder: "Any", rules: "Any") -> bool:
-    """Whether `finder` is the module with these rules; asks nothing of other objects."""
+    """Whether `finder` is the module with these rules; touches no attribute of other objects."""
     return type(finder) is type(sys) and vars(finder).get("RULES") is rules
 
 
 def preload(rules: "Any", module: str, attributes: "Any") -> str:
-    """Import `module` and touch its `attributes`; says what came of it. Raises only what a signal raised."""
+    """Import `module` and touch its `attributes`; returns what happened. Raises only what a signal raised."""
     before = handler_codes(), sys.exc_info()[1]
     try:
         __import__(module)
         for attribute in attributes:
-            getattr(
-                sys.modules[module], attribute
-            )  # not what __import__ returns: the module may have replaced itself
-    except (
-        BaseException
-    ) as error:  # a module may even call sys.exit(): the program decides, not the preload
+            # Not of what __import__ returns: the module may have replaced itself.
+            getattr(sys.modules[module], attribute)
+    except BaseException as error:  # a module may even call sys.exit()
         if raised_by_signal(error, *before):
             raise
         remember(rules, module, error, before[1])
@@ -197,18 +184,13 @@ def preload(rules: "Any", module: str, attributes: "Any") -> str:
     return f"preloaded {module}" + (f" ({', '.join(attributes)})" if attributes else "")
 
 
-def remember(
-    rules: "Any", module: str, error: BaseException, handled: "BaseException | None"
-) -> None:
-    """Keep `error` to be retold by the real import of `module`, and those behind it by the modules that raised them."""
+def remember(rules: "Any", module: str, error: BaseException, handled: "Any") -> None:
+    """Keep `error` for the real import of `module`, and its causes for the modules that raised them."""
     parts = module.split(".")
-    failed: list[tuple[Any, BaseException]] = [
-        (".".join(parts[: end + 1]), error) for end in range(len(parts))
-    ]
+    failed: list[Any] = [(".".join(parts[:end]), error) for end in range(1, len(parts) + 1)]
     for cause, entries in behind(error, handled):
-        running = [
-            entry.tb_frame for entry in entries if entry.tb_frame.f_code.co_name == "<module>"
-        ]
+        frames = [entry.tb_frame for entry in entries]
+        running = [frame for frame in frames if frame.f_code.co_name == "<module>"]
         failed += [(frame.f_globals.get("__name__"), cause) for frame in running]
     for name, cause in failed:
         if isinstance(name, str) and name not in sys.modules and name not in failures:
@@ -217,10 +199,10 @@ def remember(
 
 
 def retell(first: BaseException, attempt: "Any", argument: "Any") -> "Any":
-    """The result of the real import; where that fails too, raise what the preload saw.
+    """The result of the real import; if that fails too, raise what the preload raised.
 
-    What a first failure left behind makes a second error misleading (torch: "partially initialized module"). The real
-    import is tried all the same: it may have what the preload lacked, and then must work as it does without the shim.
+    What a first failure left behind makes a second error misleading (torch: "partially initialized
+    module"). The real import is tried all the same: it may have what the preload lacked.
     """
     before = handler_codes(), sys.exc_info()[1]
     try:
@@ -232,59 +214,48 @@ def retell(first: BaseException, attempt: "Any", argument: "Any") -> "Any":
     raise first
 
 
-def behind(
-    error: BaseException, handled: "BaseException | None"
-) -> "list[tuple[BaseException, list[Any]]]":
-    """`error` and the exceptions that led to it, each with the traceback entries that it went through, outermost first.
-
-    Not `handled`, which the program itself was handling when it came to the preload.
-    """
-    found: list[tuple[BaseException, list[Any]]] = []
+def behind(error: BaseException, handled: "Any") -> "list[tuple[BaseException, list[Any]]]":
+    """`error` and its causes up to `handled` (the program's own), each with its traceback entries."""
+    chain: list[tuple[BaseException, list[Any]]] = []
     waiting: list[BaseException | None] = [error]
     for one in waiting:  # which grows
-        if one is not None and one is not handled and not any(one is known for known, _ in found):
-            entries, entry = [], one.__traceback__
-            while entry is not None:
-                entries.append(entry)
-                entry = entry.tb_next
-            found.append((one, entries))
-            waiting += [one.__cause__, one.__context__]
-    return found
+        if one is None or one is handled or any(one is other for other, _ in chain):
+            continue
+        entries, entry = [], one.__traceback__
+        while entry is not None:
+            entries.append(entry)
+            entry = entry.tb_next
+        chain.append((one, entries))
+        waiting += [one.__cause__, one.__context__]
+    return chain
 
 
-def raised_by_signal(
-    error: BaseException, handlers: "set[Any]", handled: "BaseException | None"
-) -> bool:
-    """Whether a signal stands behind `error`: an interrupt that no `raise` made, or anything out of a signal's handler.
+def raised_by_signal(error: BaseException, handlers: "set[Any]", handled: "Any") -> bool:
+    """Whether a signal caused `error`: an interrupt without a `raise`, or anything out of a handler.
 
-    `handlers` is the code of those that were installed before: one may take itself off. `handled` as in `behind`.
+    `handlers` is the code of those installed before: one may remove itself. `handled` as in `behind`.
     """
     handlers = handlers | handler_codes()
     for one, entries in behind(error, handled):
         if any(entry.tb_frame.f_code in handlers for entry in entries):
             return True
         if isinstance(one, KeyboardInterrupt) and entries:
+            last = entries[-1]
             try:
-                raise KeyError  # noqa: TRY301
+                raise KeyError  # noqa: TRY301 - shows which instruction a `raise` is in this version
             except KeyError as known:
-                by_statement = instruction(entries[-1]) == instruction(known.__traceback__)
+                here = known.__traceback__
+                raising = here.tb_frame.f_code.co_code[here.tb_lasti] if here else None
             # asyncio's own handler only notes the signal; the interrupt is raised later.
-            if (
-                not by_statement
-                or entries[-1].tb_frame.f_globals.get("__name__") == "asyncio.runners"
-            ):
+            is_late = last.tb_frame.f_globals.get("__name__") == "asyncio.runners"
+            if is_late or last.tb_frame.f_code.co_code[last.tb_lasti] != raising:
                 return True
     return False
 
 
-def instruction(entry: "Any") -> int:
-    """The number of the instruction at which an exception passed; each version has its own numbers."""
-    return int(entry.tb_frame.f_code.co_code[entry.tb_lasti])
-
-
 def handler_codes() -> "set[Any]":
     """The code of the functions that are installed for signals now."""
-    signal = __import__("_signal")  # built in: no module of the program's can take its place
+    signal = __import__("_signal")  # built in: no module of the program can take its place
     codes: set[Any] = set()
     for number in signal.valid_signals():
         try:
@@ -297,12 +268,11 @@ def handler_codes() -> "set[Any]":
 
 
 def watch_for_hang() -> "Any":
-    """Dump all stacks when CI_DOCTOR_PRELOAD_TIMEOUT has passed; returns the function that calls this off."""
+    """Dump all stacks after CI_DOCTOR_PRELOAD_TIMEOUT; returns the function that calls this off."""
     seconds = os.environ.get("CI_DOCTOR_PRELOAD_TIMEOUT")
     try:
         if seconds:
-            import faulthandler
-
+            faulthandler = __import__("faulthandler")
             faulthandler.dump_traceback_later(float(seconds), file=2)
             return faulthandler.cancel_dump_traceback_later
     except Exception as error:  # noqa: BLE001 - a wrong number must not end the program
@@ -311,7 +281,7 @@ def watch_for_hang() -> "Any":
 
 
 def described(error: BaseException) -> str:
-    """`Type: message`, or the type alone where that fails."""
+    """`Type: message`, or the type alone if that fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - a broken __str__ must not end the program
@@ -319,7 +289,7 @@ def described(error: BaseException) -> str:
 
 
 def trace(text: str) -> None:
-    """Write one line to where CI_DOCTOR_PRELOAD_TRACE says. Never raises."""
+    """Write one line to the destination of CI_DOCTOR_PRELOAD_TRACE. Never raises."""
     where = os.environ.get("CI_DOCTOR_PRELOAD_TRACE", "0")
     if where in ("", "0"):
         return

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that run in other interpreters, CPython 3.8 and later; nothing here is imported by ci-doctor."""
+"""Acts on other interpreters: the programs with which `verify` plays a race."""

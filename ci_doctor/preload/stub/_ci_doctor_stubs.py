@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stub modules for the drivers beside this file, and how they read and say things."""
+"""Acts on other interpreters: stub modules for the drivers beside this file, and their output."""
 
 import importlib.machinery
 import os
@@ -22,9 +22,8 @@ class StubLoader:
 
     def exec_module(self, module: "Any") -> None:
         """Execute the source."""
-        exec(  # noqa: S102
-            compile(self.source, f"<{module.__name__}, a stub of ci-doctor>", "exec"), vars(module)
-        )
+        code = compile(self.source, f"<{module.__name__}, a stub of ci-doctor>", "exec")
+        exec(code, vars(module))  # noqa: S102
 
     def get_source(self, name: str) -> str:  # noqa: ARG002
         """For tracebacks."""
@@ -32,7 +31,7 @@ class StubLoader:
 
 
 class StubFinder:
-    """Serves the stubs from `sources`, and the packages above them with the paths that the real ones have."""
+    """Finds the stubs in `sources`, and the packages above them with the paths of the real ones."""
 
     def __init__(self, sources: "dict[str, str]", packages: "Sequence[str]") -> None:
         self.sources = sources
@@ -46,14 +45,14 @@ class StubFinder:
         spec = importlib.machinery.ModuleSpec(name, loader, origin="a stub of ci-doctor")
         if name in self.packages:
             real = find_behind(self, name, path)
-            spec.submodule_search_locations = list(
-                getattr(real, "submodule_search_locations", None) or []
-            )
+            # The real packages below it must still be importable.
+            locations = getattr(real, "submodule_search_locations", None) or []
+            spec.submodule_search_locations = list(locations)
         return spec
 
 
 def find_behind(finder: "Any", name: str, path: "Any", target: "Any" = None) -> "Any":
-    """What the finders behind `finder` say of `name`."""
+    """The first spec that a finder behind `finder` has for `name`."""
     finders = list(sys.meta_path)
     for other in finders[finders.index(finder) + 1 :]:
         if hasattr(other, "find_spec"):
@@ -72,14 +71,15 @@ def parents(name: str) -> "list[str]":
 def parse(rule: str) -> "tuple[str, list[tuple[str, list[str]]]]":
     """The trigger, and the modules with their attributes."""
     trigger, _, modules = rule.partition("=")
-    pairs = [part.partition(":") for part in modules.split(";")]
-    return trigger, [
-        (module, [name for name in names.split(",") if name]) for module, _, names in pairs
-    ]
+    preloads = []
+    for part in modules.split(";"):
+        module, _, names = part.partition(":")
+        preloads.append((module, [name for name in names.split(",") if name]))
+    return trigger, preloads
 
 
 def put_behind_the_shim(*finders: "Any") -> None:
-    """As the real ones stand: the shim asks what comes after it."""
+    """Put finders where the real ones are: the shim calls those after it."""
     shim = sys.modules.get("_ci_doctor_preload")
     index = sys.meta_path.index(shim) + 1 if shim in sys.meta_path else 0
     sys.meta_path[index:index] = finders
@@ -93,16 +93,15 @@ def described(error: BaseException) -> str:
         return type(error).__name__
 
 
-def say(result: "dict[str, Any]") -> None:
-    """The result, as JSON in the last line of stdout; ends the process, for a thread may hang.
+def finish(result: "dict[str, Any]") -> None:
+    """Print the result as JSON in the last line of stdout, and end the process: a thread may hang.
 
-    Without the json module, which may be a trigger, or a stub.
+    Without the json module, which may be a trigger or a stub.
     """
-    texts = {
-        name: quoted(value) if isinstance(value, str) else str(value).lower()
-        for name, value in result.items()
-    }
-    pairs = [f"{quoted(name)}: {text}" for name, text in texts.items()]
+    pairs = []
+    for name, value in result.items():
+        text = quoted(value) if isinstance(value, str) else str(value).lower()
+        pairs.append(f"{quoted(name)}: {text}")
     for stream in (sys.stdout, sys.stderr):
         try:  # noqa: SIM105 - contextlib may be a trigger
             stream.flush()
@@ -114,11 +113,9 @@ def say(result: "dict[str, Any]") -> None:
 
 def quoted(text: str) -> str:
     """`text` as a string in JSON."""
-    units = memoryview(text.encode("utf-16", "replace")[2:]).cast("H")
-    return (
-        '"'
-        + "".join(
-            chr(unit) if 35 <= unit < 92 or unit == 32 else f"\\u{unit:04x}" for unit in units
-        )
-        + '"'
-    )
+    characters = []
+    # JSON escapes UTF-16 code units.
+    for unit in memoryview(text.encode("utf-16", "replace")[2:]).cast("H"):
+        is_plain = 35 <= unit < 92 or unit == 32
+        characters.append(chr(unit) if is_plain else f"\\u{unit:04x}")
+    return f'"{"".join(characters)}"'

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets every preload of a rule fail in this interpreter; says on stdout whether the trigger executed all the same.
+"""Acts on this interpreter: every preload of a rule fails; prints whether the trigger still executed.
 
-`failing_driver.py RULE EXCEPTION`: each module of RULE is a stub that raises EXCEPTION at first and an ImportError
-afterwards. The trigger is a stub too; it imports the rule's first module, and what that raises is said. What is loaded at
-every start stays as it is.
+`failing_driver.py RULE EXCEPTION`: each module of RULE is a stub that raises EXCEPTION at first and an
+ImportError afterwards. The trigger is a stub too: it imports the rule's first module, and the result has
+the exception of that import. Modules that every start loads stay as they are.
 """
 
 import os
 import sys
 
-AT_START = frozenset(
-    sys.modules
-)  # what every start loads: no preload of it can fail, and no trigger of it be waited for
+# What every start loads: no preload of it can fail, and no trigger of it be waited for.
+AT_START = frozenset(sys.modules)
 
 import traceback  # noqa: E402
 
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ci_doctor.preload.stub import _ci_doctor_stubs as stubs
-else:  # in the path for this import only: that folder is not in the job's
+else:
+    # In the path for this import only: the folder is not in the job's path.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is a heavy import
     import _ci_doctor_stubs as stubs
 
@@ -41,7 +41,8 @@ class Failures:
     """Modules that raise an exception named `kind` at first and an ImportError afterwards."""
 
     def __init__(self, kind: str) -> None:
-        self.kind, self.executed = kind, False
+        self.kind = kind
+        self.executed = False
         self.tried: dict[str, int] = {}
 
     def fail(self, name: str) -> None:
@@ -53,35 +54,47 @@ class Failures:
 
 
 def failing(rule: str, kind: str) -> "dict[str, Any]":
-    """Whether the trigger executes although every preload fails, and what the real import of the first module raises."""
+    """Whether the trigger executes although every preload fails, and what its own import raises."""
     trigger, modules = stubs.parse(rule)
     names = [module for module, _ in modules if module not in AT_START]
-    failures = Failures(kind)
     if trigger in AT_START or not names:
         return {"executed": False, "loaded_before": True}
+    failures = Failures(kind)
     sys.modules["_ci_doctor_race"] = failures  # type: ignore[assignment]
-    sources = {trigger: RETELLING.format(module=names[0]), **dict.fromkeys(names, FAILING)}
-    packages = {parent for name in [trigger, *names] for parent in stubs.parents(name)}.difference(
-        sources
-    )
-    loaded = {name: sys.modules.pop(name) for name in [*packages, *sources] if name in sys.modules}
-    finder = stubs.StubFinder(sources, sorted(packages))
+    sources = {trigger: RETELLING.format(module=names[0])}
+    for name in names:
+        sources[name] = FAILING
+    loaded = take_out(sources)
+    finder = stubs.StubFinder(sources, packages_of(sources))
     stubs.put_behind_the_shim(finder)
     raised: BaseException | None = None
     try:
         __import__(trigger)
     except BaseException as caught:  # noqa: BLE001 - whatever the trigger raises is the outcome
         raised = caught
-    # The real ones again: to tell of it takes modules too.
+    # The real ones again: describing the exception takes modules too.
     sys.meta_path = [each for each in sys.meta_path if each is not finder]
-    for name in [*packages, *sources]:
-        sys.modules.pop(name, None)
+    take_out(sources)
     sys.modules.update(loaded)
-    return {"executed": failures.executed, **told(raised)}
+    return {"executed": failures.executed, **in_words(raised)}
 
 
-def told(raised: "BaseException | None") -> "dict[str, str]":
-    """What `raised` says, on one line and with its traceback."""
+def packages_of(sources: "dict[str, str]") -> "list[str]":
+    """The packages above the stubs."""
+    packages = set()
+    for name in sources:
+        packages.update(stubs.parents(name))
+    return sorted(packages.difference(sources))
+
+
+def take_out(sources: "dict[str, str]") -> "dict[str, Any]":
+    """Remove the stubs' names, and those of their packages, from sys.modules; returns what was there."""
+    names = [*packages_of(sources), *sources]
+    return {name: sys.modules.pop(name) for name in names if name in sys.modules}
+
+
+def in_words(raised: "BaseException | None") -> "dict[str, str]":
+    """`raised` on one line, and with its traceback."""
     if raised is None:
         return {"error": "", "traceback": ""}
     text = "".join(traceback.format_exception(type(raised), raised, raised.__traceback__))
@@ -89,8 +102,8 @@ def told(raised: "BaseException | None") -> "dict[str, str]":
 
 
 def main(rule: str, kind: str) -> None:
-    """Do it."""
-    stubs.say(failing(rule, kind))
+    """Play, and print the result."""
+    stubs.finish(failing(rule, kind))
 
 
 if __name__ == "__main__":

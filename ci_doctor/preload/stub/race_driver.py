@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a preload rule's race in this interpreter, with a stub in the trigger's place; says on stdout how it ended.
+"""Acts on this interpreter: plays a preload rule's race, with a stub as the trigger; prints the result.
 
-`race_driver.py MODE RULE [FIRST SECOND]`, where RULE is `TRIGGER=MODULE[:ATTRIBUTE,…][;MODULE…]`:
+`race_driver.py MODE RULE [FIRST SECOND]`, with RULE as `TRIGGER=MODULE[:ATTRIBUTE,...][;MODULE...]`:
 
-- `race`: the stub starts a thread that imports the module number FIRST, waits until that import has begun, and then needs
-  the module number SECOND. The thread is held at its beginning until the main thread waits for it, so chance has no part.
+- `race`: the stub starts a thread that imports the module number FIRST, waits until that import has begun,
+  and then needs the module number SECOND. The thread is held at the beginning of the import until the main
+  thread waits for it, so the result does not depend on chance.
 - `spawn`: the same in a spawned child.
-- `immunity`: the race with a package of our own that replaces itself; RULE names it, and no shim knows it.
+- `immunity`: the race with a package of our own that replaces itself; RULE names it, and no shim has a rule
+  for it.
 """
 
 import os
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ci_doctor.preload.stub import _ci_doctor_stubs as stubs
-else:  # in the path for this import only: that folder is not in the job's
+else:
+    # In the path for this import only: the folder is not in the job's path.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is a heavy import
     import _ci_doctor_stubs as stubs
 
@@ -45,7 +48,7 @@ sys.modules[__name__] = Lazy(__name__)
 
 
 class HoldingFinder:
-    """Makes the background import of `race.first` tell when it begins and wait for the main thread."""
+    """Holds the background import of `race.first` at its beginning, for the main thread."""
 
     def __init__(self, race: "Race") -> None:
         self.race = race
@@ -56,12 +59,10 @@ class HoldingFinder:
             return None
         spec: Any = stubs.find_behind(self, name, path, target)
         loader: Any = getattr(spec, "loader", None)
-        # A class (built-in and frozen modules) is shared; such an import is not held, and ends before anyone can wait.
-        if (
-            not isinstance(loader, type)
-            and hasattr(loader, "exec_module")
-            and hasattr(loader, "__dict__")
-        ):
+        # A class (built-in and frozen modules) is shared; such an import is not held, and ends before
+        # another thread can wait.
+        can_hold = hasattr(loader, "exec_module") and hasattr(loader, "__dict__")
+        if can_hold and not isinstance(loader, type):
             execute = loader.exec_module
 
             def exec_module(module: "Any") -> None:
@@ -77,8 +78,11 @@ class Race:
     """The two threads of one run, and what came of them; the stub reaches it as the module `_ci_doctor_race`."""
 
     def __init__(self, first: str, second: str, attributes: "Sequence[str]") -> None:
-        self.first, self.second, self.attributes = first, second, attributes
-        self.began, self.done = threading.Event(), threading.Event()
+        self.first = first
+        self.second = second
+        self.attributes = attributes
+        self.began = threading.Event()
+        self.done = threading.Event()
         self.thread = threading.Thread(target=self.work, name="background import", daemon=True)
         self.main = threading.get_ident()
         self.executing: Any = None
@@ -105,23 +109,20 @@ class Race:
         try:
             __import__(self.first)
         except BaseException as error:  # noqa: BLE001 - whatever the module raises is the outcome
-            self.thread_error, self.thread_traceback = (
-                stubs.described(error),
-                traceback.format_exc(),
-            )
+            self.thread_error = stubs.described(error)
+            self.thread_traceback = traceback.format_exc()
         finally:
             self.began.set()
 
     def hold(self, module: "Any") -> None:
-        """In the background, before the module's code runs: go on when the main thread waits for this thread."""
+        """In the background, before the module's code runs: wait until the main thread waits for it."""
         self.executing = module
         self.began.set()
         deadline = time.monotonic() + HOLD_LIMIT_S
-        while (
-            not self.done.is_set()
-            and not waits_for(self.main, self.thread.ident)
-            and time.monotonic() < deadline
-        ):
+        while not self.done.is_set() and time.monotonic() < deadline:
+            if waits_for(self.main, self.thread.ident):
+                return
+            # CPython has no event for a thread that begins to wait for an import lock.
             time.sleep(0.0005)
 
     def compare(self, module: "Any") -> None:
@@ -132,49 +133,62 @@ class Race:
             )
 
     def run(self, trigger: str) -> "dict[str, Any]":
-        """Import the trigger; what came of it."""
-        error = text = ""
+        """Import the trigger; the result."""
+        errors = []
+        text = ""
         try:
             __import__(trigger)
         except BaseException as caught:  # noqa: BLE001 - whatever the trigger raises is the outcome
-            error, text = stubs.described(caught), traceback.format_exc()
+            errors.append(stubs.described(caught))
+            text = traceback.format_exc()
         self.done.set()
         if self.executed:
             self.thread.join(LIMIT_S)
-            if self.thread.is_alive():
-                error = error or f"the background import of {self.first} did not end"
-        both = [error, self.thread_error and f"in the background thread: {self.thread_error}"]
-        current = sys.modules.get(self.first)
+            if self.thread.is_alive() and not errors:
+                errors.append(f"the background import of {self.first} did not end")
+        if self.thread_error:
+            errors.append(f"in the background thread: {self.thread_error}")
         return {
             "executed": self.executed,
-            "error": "; ".join(each for each in both if each),
+            "error": "; ".join(errors),
             "traceback": text + self.thread_traceback,
             "loaded_before": self.loaded_before,
-            "replaced": self.executing is not None
-            and current is not None
-            and current is not self.executing,
+            "replaced": self.is_replaced(),
         }
+
+    def is_replaced(self) -> bool:
+        """Whether the first module put another object into its place."""
+        current = sys.modules.get(self.first)
+        if self.executing is None or current is None:
+            return False
+        return current is not self.executing
 
 
 def waits_for(waiting: int, owner: "Any") -> bool:
-    """Whether the thread `waiting` asks for an import lock that `owner` has; True, after a moment, if none can see that."""
+    """Whether the thread `waiting` waits for an import lock of `owner`.
+
+    True, after a moment, if this interpreter cannot show that.
+    """
     blocking = getattr(sys.modules["_frozen_importlib"], "_blocking_on", None)
     if blocking is None:
         time.sleep(0.05)
         return True
-    locks = blocking.get(waiting) or ()  # a lock until 3.11, a list of locks since
-    return any(
-        lock.owner == owner for lock in ([locks] if hasattr(locks, "owner") else list(locks))
-    )
+    locks = blocking.get(waiting) or ()
+    # One lock until 3.11, a list of locks since.
+    if hasattr(locks, "owner"):
+        locks = [locks]
+    return any(lock.owner == owner for lock in list(locks))
 
 
 def race(rule: str, first: int, second: int) -> "dict[str, Any]":
-    """One run of the race; see the module's own text."""
+    """One run of the race."""
     trigger, modules = stubs.parse(rule)
     played = Race(modules[first][0], *modules[second])
     sys.modules["_ci_doctor_race"] = played  # type: ignore[assignment]
-    # What a module to preload lies in must be real; the rest of the trigger's packages need not even be installed.
-    real = [name for module, _ in modules for name in [*stubs.parents(module), module]]
+    # The packages of a module to preload must be real; those of the trigger need not be installed.
+    real = []
+    for module, _ in modules:
+        real += [*stubs.parents(module), module]
     packages = [name for name in stubs.parents(trigger) if name not in real]
     finder = stubs.StubFinder({trigger: TRIGGER.format(statement=played.statement())}, packages)
     stubs.put_behind_the_shim(finder, HoldingFinder(played))
@@ -197,8 +211,8 @@ def immunity(rule: str) -> "dict[str, Any]":
 
 
 def in_child(rule: str, first: int, second: int) -> None:
-    """What the spawned child does."""
-    stubs.say(race(rule, first, second))
+    """The program of the spawned child."""
+    stubs.finish(race(rule, first, second))
 
 
 def spawn(rule: str, first: int, second: int) -> None:
@@ -217,9 +231,9 @@ def main(mode: str, rule: str, *rest: str) -> None:
     if mode == "spawn":
         spawn(rule, int(rest[0]), int(rest[1]))
     elif mode == "immunity":
-        stubs.say(immunity(rule))
+        stubs.finish(immunity(rule))
     else:
-        stubs.say(race(rule, int(rest[0]), int(rest[1])))
+        stubs.finish(race(rule, int(rest[0]), int(rest[1])))
 
 
 if __name__ == "__main__":

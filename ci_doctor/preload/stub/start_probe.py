@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts this interpreter's `site` step by step and tells which file costs what; run it with `-S -X importtime`.
+"""Acts on this interpreter: runs its `site` step by step and prints the cost of each file.
 
-On stderr, between the lines of `-X importtime`: `ci-doctor: begin FILE` and `ci-doctor: end FILE MICROSECONDS`, where FILE
-is the path of a `.pth` file, `sitecustomize` or `usercustomize`. On stdout, the last line is JSON: what sys.path was when
-sitecustomize was looked for, which file each of the two is, and the site directories.
+Run it with `-S -X importtime`. On stderr, between the lines of `-X importtime`: `ci-doctor: begin FILE` and
+`ci-doctor: end FILE MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or `usercustomize`. On
+stdout, the last line is JSON: sys.path when sitecustomize was looked for, the file of each of the two, and
+the site directories.
 """
 
 import os
@@ -14,39 +15,42 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CUSTOMIZE = ("sitecustomize", "usercustomize")
-
 
 def start() -> "dict[str, Any]":
-    """What `import site` does at an ordinary start; what is told of it."""
+    """Do what `import site` does at an ordinary start; returns the result for stdout."""
     import site
 
-    seen: dict[str, Any] = {"path": None, "ran": {}}
-    add, customize = site.addpackage, {name: getattr(site, f"exec{name}") for name in CUSTOMIZE}
+    result: dict[str, Any] = {"path": None, "ran": {}}
+    add = site.addpackage
 
     def addpackage(sitedir: str, name: str, known_paths: "Any") -> "Any":
-        return told(os.path.join(sitedir, name), lambda: add(sitedir, name, known_paths))  # noqa: PTH118 - as site does
+        path = os.path.join(sitedir, name)  # noqa: PTH118 - as site does
+        return timed(path, lambda: add(sitedir, name, known_paths))
 
     def executing(name: str) -> "Any":
+        customize = getattr(site, f"exec{name}")
+
         def execute() -> None:
-            if seen["path"] is None:
-                seen["path"] = list(sys.path)
-            told(name, customize[name])
+            if result["path"] is None:
+                result["path"] = list(sys.path)
+            timed(name, customize)
+            # None if the module has removed itself.
             module = sys.modules.get(name)
-            seen["ran"][name] = getattr(module, "__file__", None) if module else None
+            result["ran"][name] = getattr(module, "__file__", None) if module else None
 
         return execute
 
     site.addpackage = addpackage  # type: ignore[assignment]
-    site.execsitecustomize, site.execusercustomize = (executing(name) for name in CUSTOMIZE)
+    site.execsitecustomize = executing("sitecustomize")
+    site.execusercustomize = executing("usercustomize")
     site.main()
-    seen["user_site"] = bool(site.ENABLE_USER_SITE)
-    seen["user_dir"] = site.USER_SITE
-    return seen
+    result["user_site"] = bool(site.ENABLE_USER_SITE)
+    result["user_dir"] = site.USER_SITE
+    return result
 
 
-def told(name: str, do: "Any") -> "Any":
-    """Do it, and say when it began, ended, and how many microseconds it took."""
+def timed(name: str, do: "Any") -> "Any":
+    """Do it, and write the beginning, the end and the microseconds to stderr."""
     os.write(2, f"ci-doctor: begin {name}\n".encode("utf-8", "surrogateescape"))
     began = time.perf_counter()
     try:

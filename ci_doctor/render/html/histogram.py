@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where answers part, as bars: bins of a round width, positions in percent of the picture. Pure."""
+"""Pure. First differences as bars: bins of a round width, positions in percent of the picture."""
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from msgspec import Struct
 
-from ci_doctor.render.html.facts import Divergence
+from ci_doctor.model.facts.answers import DivergencePositions
+from ci_doctor.render.figures import number
 
 _MOST_BINS = 30
 _STEPS = (1, 2, 5, 10)
 
 
 class Bar(Struct, frozen=True):
-    """One bin: `[first, last]` in whole units, and its rectangle in percent of the picture's width and height."""
+    """One bin: `[first, last]` in whole units, and its rectangle in percent of the picture."""
 
     first: int
     last: int
@@ -44,57 +47,43 @@ class Histogram(Struct, frozen=True):
     median_at: float
 
 
-def histogram(divergence: Divergence) -> Histogram | None:
-    """`divergence` as bars; None where no position is known.
+def histogram(divergence: DivergencePositions) -> Histogram | None:
+    """`divergence` as bars; None if no position is known.
 
-    Least, median and most are taken from the positions, so that the mark cannot stand beside its own bars.
+    Least, median and most are taken from the positions, so that the mark of the median cannot
+    stand beside its own bars.
     """
-    positions = sorted(
-        position
-        for position in divergence.positions
-        if position is not None and 0 <= position < math.inf
-    )
+    positions = sorted(filter(_is_position, divergence.positions))
     if not positions:
         return None
     first, width = _bins(positions)
     counts = _counts(positions, first, width)
-    tallest, bins = max(counts), len(counts)
-    middle = _median(positions)
+    bins = len(counts)
+    middle = statistics.median(positions)
     return Histogram(
         unit=divergence.unit,
         count=len(positions),
-        bars=tuple(
-            Bar(
-                first + number * width,
-                first + (number + 1) * width - 1,
-                count,
-                x=_percent(number, bins),
-                width=_percent(1, bins),
-                height=_percent(count, tallest),
-            )
-            for number, count in enumerate(counts)
-            if count
-        ),
+        bars=tuple(_bars(counts, first, width)),
         across=_across(first, width, bins),
-        up=tuple(
-            Tick(100 - _percent(count, tallest), str(count))
-            for count in sorted({0, *_marks(tallest)})
-        ),
-        least=number_text(positions[0]),
-        median=number_text(middle),
-        most=number_text(positions[-1]),
+        up=_up(max(counts)),
+        least=number(positions[0]),
+        median=number(middle),
+        most=number(positions[-1]),
         median_at=min(100.0, _percent(middle - first + 0.5, bins * width)),
     )
 
 
-def number_text(value: float) -> str:
-    """`37`, `37.5`, `1.2e+09`: a figure as it is read."""
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
+def _is_position(position: float | None) -> TypeGuard[float]:
+    return position is not None and 0 <= position < math.inf
 
 
 def _bins(positions: Sequence[float]) -> tuple[int, int]:
-    """The first bin's beginning and the width of all: the smallest of 1, 2, 5, 10, 20, … that needs 30 bins at most."""
-    least, most = positions[0], positions[-1]
+    """The first bin's beginning, and the width of all.
+
+    The width is the smallest of 1, 2, 5, 10, 20, … with 30 bins at most.
+    """
+    least = positions[0]
+    most = positions[-1]
     magnitude = 1
     while True:
         for step in _STEPS:
@@ -106,29 +95,50 @@ def _bins(positions: Sequence[float]) -> tuple[int, int]:
 
 
 def _counts(positions: Sequence[float], first: int, width: int) -> list[int]:
-    counts = [0] * (int((positions[-1] - first) // width) + 1)
+    last = int((positions[-1] - first) // width)
+    counts = [0] * (last + 1)
     for position in positions:
-        counts[min(len(counts) - 1, int((position - first) // width))] += 1
+        # Never beyond the last: of huge positions the subtraction is rounded.
+        counts[min(last, int((position - first) // width))] += 1
     return counts
 
 
-def _median(positions: Sequence[float]) -> float:
-    half = len(positions) // 2
-    return positions[half] if len(positions) % 2 else (positions[half - 1] + positions[half]) / 2
+def _bars(counts: Sequence[int], first: int, width: int) -> Iterator[Bar]:
+    tallest = max(counts)
+    bins = len(counts)
+    for index, count in enumerate(counts):
+        if not count:
+            continue
+        begin = first + index * width
+        yield Bar(
+            begin,
+            begin + width - 1,
+            count,
+            x=_percent(index, bins),
+            width=_percent(1, bins),
+            height=_percent(count, tallest),
+        )
 
 
 def _across(first: int, width: int, bins: int) -> tuple[Tick, ...]:
-    """At most six numbers, each below the beginning of its bin (or its middle, where a bin is one unit)."""
+    """At most six numbers, each below the beginning of its bin.
+
+    If a bin is one unit wide, below its middle.
+    """
     every = math.ceil(bins / 6)
     shift = 0.5 if width == 1 else 0.0
     return tuple(
-        Tick(_percent(number + shift, bins), str(first + number * width))
-        for number in range(0, bins, every)
+        Tick(_percent(index + shift, bins), str(first + index * width))
+        for index in range(0, bins, every)
     )
 
 
-def _marks(tallest: int) -> tuple[int, ...]:
-    return (tallest,) if tallest < 4 or tallest % 2 else (tallest // 2, tallest)
+def _up(tallest: int) -> tuple[Tick, ...]:
+    """Numbers at the bottom and the top, and at half height if that is a whole number."""
+    marks = [0, tallest]
+    if tallest >= 4 and tallest % 2 == 0:
+        marks.insert(1, tallest // 2)
+    return tuple(Tick(100 - _percent(count, tallest), str(count)) for count in marks)
 
 
 def _percent(part: float, whole: float) -> float:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of starts against requests: which rows are drawn, in which order, and the strip above them. Pure."""
+"""Pure. The matrix of starts against requests: its rows in their order, and the strips above."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
-from ci_doctor.render.figures import amount
-from ci_doctor.render.html.facts import Matrix, RequestRow, StartColumn
+from ci_doctor.model.facts.answers import AnswerMatrix, RequestRow, StartColumn
+from ci_doctor.render.figures import UNKNOWN, amount
 
-COLOURS = (
-    8  # classes from 1 on share seven colours in turn; the number in the cell tells them apart
-)
+# Classes from 1 on share seven colours in turn; the number in the cell distinguishes them.
+COLOURS = 8
 MOST_CELLS = 30_000  # about 700 kB of a page
 _EQUAL = "equal"
 # The order in which kinds are read, the worst first.
@@ -34,55 +34,63 @@ _KINDS = {
 }
 
 
-class Cell(Struct, frozen=True):
-    """`style` is a CSS class, `text` what stands in the cell: the number of the answer, from 1, or a dash for none."""
+class MatrixCell(Struct, frozen=True):
+    """`style` is a CSS class, `text` the number of the answer, from 1, or a dash for none."""
 
     style: str
     text: str
 
 
-class Row(Struct, frozen=True):
+class MatrixRow(Struct, frozen=True):
     """One request; `cells` stand in the order of the columns."""
 
     id: str
-    cells: tuple[Cell, ...]
+    cells: tuple[MatrixCell, ...]
 
 
-class Group(Struct, frozen=True):
+class MatrixGroup(Struct, frozen=True):
     """The requests of one kind."""
 
     kind: str
     title: str
     note: str
-    rows: tuple[Row, ...]
+    rows: tuple[MatrixRow, ...]
 
 
-class Strip(Struct, frozen=True):
-    """One start over all requests, as SVG paths `(style, d)` in a box one unit wide for each request and ten high."""
+class MatrixStrip(Struct, frozen=True):
+    """One start over all requests, as SVG paths `(style, d)`.
+
+    In a box one unit wide for each request and ten high.
+    """
 
     name: str
     paths: tuple[tuple[str, str], ...]
 
 
-class View(Struct, frozen=True):
-    """What the page draws of a matrix. `equal` holds the ids of requests that every start answered alike."""
+class MatrixView(Struct, frozen=True):
+    """What the page draws of a matrix.
+
+    `equal` holds the ids of requests that every start answered alike. `left_out` counts the
+    differing requests that are not drawn.
+    """
 
     columns: tuple[StartColumn, ...]
     baseline: int
-    groups: tuple[Group, ...]
+    groups: tuple[MatrixGroup, ...]
     equal: tuple[str, ...]
-    strips: tuple[Strip, ...]
+    strips: tuple[MatrixStrip, ...]
     differing: int
     drawn: int
     left_out: int
-    colours: tuple[Cell, ...]
+    colours: tuple[MatrixCell, ...]
 
     @property
     def kinds(self) -> str:
-        """`3 disputed, 52 flaky, 945 equal`."""
-        counts = [(len(group.rows), group.title.lower()) for group in self.groups]
-        counts += [(len(self.equal), "the same in every start")] if self.equal else []
-        return ", ".join(f"{count} {title}" for count, title in counts)
+        """`3 disputed, 52 flaky, 945 the same in every start`."""
+        counts = [f"{len(group.rows)} {group.title.lower()}" for group in self.groups]
+        if self.equal:
+            counts.append(f"{len(self.equal)} the same in every start")
+        return ", ".join(counts)
 
     @property
     def total(self) -> int:
@@ -92,106 +100,135 @@ class View(Struct, frozen=True):
     @property
     def label(self) -> str:
         """The picture in a sentence, for those who do not see it."""
-        return f"{amount(len(self.columns), 'start')} against {amount(self.total, 'request')}: {self.kinds}"
+        starts = amount(len(self.columns), "start")
+        return f"{starts} against {amount(self.total, 'request')}: {self.kinds}"
 
 
-def view(matrix: Matrix, disputed: Collection[str] = ()) -> View | None:
-    """`matrix` as it is drawn: baseline starts before candidate starts, disputed and flaky requests before equal ones.
+def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> MatrixView | None:
+    """`matrix` as it is drawn; None if there is nothing to draw.
 
-    Requests of one kind are sorted by their answers, so that those that vary together stand together. None where there
-    is nothing to draw. What exceeds 30,000 cells is counted in `left_out`.
+    Baseline starts stand before candidate starts, disputed and flaky requests before equal ones.
+    Requests of one kind are sorted by their answers, so that those that vary together stand
+    together. What exceeds 30,000 cells is counted in `left_out`.
     """
-    order = _columns(matrix.starts)
+    order = _column_order(matrix.starts)
     if not order or not matrix.requests:
         return None
+    equal: list[str] = []
+    differing: list[_Request] = []
     marked = frozenset(disputed)
-    same = [row for row in matrix.requests if _all_alike(row, len(order))]
-    rows = sorted(
-        (row for row in matrix.requests if not _all_alike(row, len(order))),
-        key=lambda row: (_rank(_kind(row, marked)), _kind(row, marked), _pattern(row, order)),
-    )
-    drawn = rows[: MOST_CELLS // len(order)]
-    return View(
-        columns=tuple(matrix.starts[index] for index in order),
-        baseline=sum(matrix.starts[index].arm != "candidate" for index in order),
-        groups=tuple(_groups(drawn, order, marked)),
-        equal=tuple(row.id for row in same),
-        strips=tuple(_strip(matrix.starts[index], index, drawn, len(same)) for index in order),
-        differing=len(rows),
+    for row in matrix.requests:
+        if _is_equal_everywhere(row, len(order)):
+            equal.append(row.id)
+        else:
+            differing.append(_Request(row, order, is_disputed=row.id in marked))
+    differing.sort(key=attrgetter("rank", "kind", "pattern"))
+    drawn = differing[: MOST_CELLS // len(order)]
+    columns = tuple(matrix.starts[index] for index in order)
+    return MatrixView(
+        columns=columns,
+        baseline=sum(start.arm != "candidate" for start in columns),
+        groups=tuple(_groups(drawn)),
+        equal=tuple(equal),
+        strips=tuple(_strips(columns, drawn, len(equal))),
+        differing=len(differing),
         drawn=len(drawn),
-        left_out=len(rows) - len(drawn),
+        left_out=len(differing) - len(drawn),
         colours=_legend(matrix.requests),
     )
 
 
-def _columns(starts: Sequence[StartColumn]) -> list[int]:
-    """Indices: the baseline's before the candidate's, archived ones first, else in the order in which they were made."""
-    return sorted(
-        range(len(starts)),
-        key=lambda index: (starts[index].arm == "candidate", not starts[index].archived),
-    )
+class _Request:
+    """A request that is drawn in a row of its own, with what it is sorted by."""
 
-
-def _all_alike(row: RequestRow, starts: int) -> bool:
-    return row.kind == _EQUAL and len(row.classes) == starts and set(row.classes) == {0}
-
-
-def _kind(row: RequestRow, disputed: frozenset[str]) -> str:
-    return "disputed" if row.id in disputed else row.kind
+    def __init__(self, row: RequestRow, order: Sequence[int], *, is_disputed: bool) -> None:
+        self.id = row.id
+        self.kind = "disputed" if is_disputed else row.kind
+        self.rank = _rank(self.kind)
+        self.pattern: list[int] = []
+        self.cells: list[MatrixCell] = []
+        for index in order:
+            answer = _answer(row, index)
+            self.pattern.append(-1 if answer is None else answer)
+            self.cells.append(_cell(answer))
 
 
 def _rank(kind: str) -> int:
     names = list(_KINDS)
-    # A kind that this version does not know may be the one that matters.
+    # A kind unknown to this version may be the one that matters: it is read first.
     return names.index(kind) if kind in names else 0
 
 
-def _pattern(row: RequestRow, order: Sequence[int]) -> list[int]:
-    return [-1 if answer is None else answer for answer in (_answer(row, index) for index in order)]
+def _column_order(starts: Sequence[StartColumn]) -> list[int]:
+    """Indices: the baseline's before the candidate's, archived ones first."""
+
+    def rank(index: int) -> tuple[bool, bool]:
+        start = starts[index]
+        return start.arm == "candidate", not start.archived
+
+    return sorted(range(len(starts)), key=rank)
+
+
+def _is_equal_everywhere(row: RequestRow, starts: int) -> bool:
+    return row.kind == _EQUAL and len(row.classes) == starts and set(row.classes) == {0}
 
 
 def _answer(row: RequestRow, index: int) -> int | None:
+    """A start that has no entry gave no answer."""
     return row.classes[index] if index < len(row.classes) else None
 
 
-def _groups(
-    rows: Iterable[RequestRow], order: Sequence[int], disputed: frozenset[str]
-) -> list[Group]:
-    by_kind: dict[str, list[Row]] = {}
-    for row in rows:
-        cells = tuple(_cell(_answer(row, index)) for index in order)
-        by_kind.setdefault(_kind(row, disputed), []).append(Row(row.id, cells))
-    return [
-        Group(kind, *_KINDS.get(kind, (kind.capitalize(), "")), rows=tuple(found))
-        for kind, found in by_kind.items()
-    ]
+def _groups(requests: Iterable[_Request]) -> list[MatrixGroup]:
+    by_kind: dict[str, list[MatrixRow]] = {}
+    for request in requests:
+        by_kind.setdefault(request.kind, []).append(MatrixRow(request.id, tuple(request.cells)))
+    groups = []
+    for kind, rows in by_kind.items():
+        title, note = _KINDS.get(kind, (kind.capitalize(), ""))
+        groups.append(MatrixGroup(kind, title, note, tuple(rows)))
+    return groups
 
 
-def _cell(answer: int | None) -> Cell:
+def _cell(answer: int | None) -> MatrixCell:
     if answer is None or answer < 0:
-        return Cell("none", "–")
-    return Cell(
-        f"c{answer if answer < COLOURS else (answer - 1) % (COLOURS - 1) + 1}", str(answer + 1)
-    )
+        return MatrixCell("none", UNKNOWN)
+    colour = answer
+    if answer >= COLOURS:
+        # Never 0 again: that is the colour of the answer given first.
+        colour = (answer - 1) % (COLOURS - 1) + 1
+    return MatrixCell(f"c{colour}", str(answer + 1))
 
 
-def _legend(requests: Sequence[RequestRow]) -> tuple[Cell, ...]:
-    found = {answer for row in requests for answer in row.classes}
-    numbers = sorted(answer for answer in found if answer is not None and answer >= 0)[:COLOURS]
-    return (*map(_cell, numbers), *((_cell(None),) if None in found else ()))
+def _legend(requests: Iterable[RequestRow]) -> tuple[MatrixCell, ...]:
+    """A cell of each colour that is used, and the one for no answer."""
+    answers: set[int | None] = set()
+    for row in requests:
+        answers.update(row.classes)
+    numbers = sorted(answer for answer in answers if answer is not None and answer >= 0)
+    cells = [_cell(number) for number in numbers[:COLOURS]]
+    if None in answers:
+        cells.append(_cell(None))
+    return tuple(cells)
 
 
-def _strip(start: StartColumn, index: int, rows: Sequence[RequestRow], same: int) -> Strip:
+def _strips(
+    columns: Sequence[StartColumn], requests: Sequence[_Request], equal: int
+) -> Iterator[MatrixStrip]:
+    for column, start in enumerate(columns):
+        styles = [request.cells[column].style for request in requests]
+        yield _strip(start.name, styles, equal)
+
+
+def _strip(name: str, styles: Sequence[str], equal: int) -> MatrixStrip:
     """Neighbours of one colour become one rectangle: a page of a thousand requests stays small."""
+    styles = [*styles, *["c0"] * equal]
     paths: dict[str, list[str]] = {}
-    styles = [_cell(_answer(row, index)).style for row in rows] + ["c0"] * same
     begin = 0
     for end in range(1, len(styles) + 1):
         if end == len(styles) or styles[end] != styles[begin]:
-            paths.setdefault(styles[begin], []).append(
-                f"M{begin} 0h{end - begin}v10h{begin - end}z"
-            )
+            width = end - begin
+            rectangle = f"M{begin} 0h{width}v10h{-width}z"
+            paths.setdefault(styles[begin], []).append(rectangle)
             begin = end
-    return Strip(
-        start.name, tuple((style, "".join(found)) for style, found in sorted(paths.items()))
-    )
+    in_order = sorted(paths.items())
+    return MatrixStrip(name, tuple((style, "".join(parts)) for style, parts in in_order))

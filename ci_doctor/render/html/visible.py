@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text with everything in it that nobody sees: white space, controls and invisible characters become marks. Pure."""
+"""Pure. Text in which what nobody sees is marked: white space, controls, invisible characters."""
 
 import re
 import unicodedata
@@ -11,11 +11,15 @@ from msgspec import Struct
 _LOOSE_SPACES = re.compile(r"(?<= ) | (?= )|^ | $", re.MULTILINE)
 _WORDS = re.compile(r"\s+|\w+|.", re.DOTALL)
 _WORDS_COMPARED = 400
+_CLASSES = {"\n": "nl", "\t": "tab"}
 _NAMES = {"\n": "line feed", "\t": "tab", " ": "space", "\u00a0": "no-break space"}
 
 
-class Run(Struct, frozen=True):
-    """`text` to be shown; `mark` is the CSS class of a mark ("" for plain text), `title` the name of what it stands for."""
+class VisibleRun(Struct, frozen=True):
+    """`text` to be shown.
+
+    `mark` is the CSS class of a mark ("" for plain text), `title` the name of what it stands for.
+    """
 
     text: str
     mark: str = ""
@@ -30,15 +34,16 @@ class Segment(Struct, frozen=True):
 
 
 def loose_spaces(text: str) -> frozenset[int]:
-    """Where a space is easily overlooked: at the ends of a line, and beside another one."""
+    """The positions of spaces that are easily overlooked: at the ends of a line, and in groups."""
     return frozenset(match.start() for match in _LOOSE_SPACES.finditer(text))
 
 
-def runs(text: str, spaces: Container[int]) -> Iterator[Run]:
-    r"""`text` in order: plain runs, and a mark for each character that a reader would not see or could be misled by.
+def runs(text: str, spaces: Container[int]) -> Iterator[VisibleRun]:
+    r"""`text` as plain runs, and marks for characters that are not seen or mislead a reader.
 
-    Of the spaces, those at the positions `spaces` are marked. `\n` and tab keep their effect behind their mark. Control, format (zero width, bidirectional), private and unassigned characters, and surrogates are shown
-    as code points: none of them reaches the page.
+    Of the spaces, those at the positions `spaces` are marked. `\n` and tab keep their effect behind
+    their mark. Control, format (zero width, bidirectional), private and unassigned characters, and
+    surrogates are shown as code points: none of them reaches the page.
     """
     plain = ""
     for position, character in enumerate(text):
@@ -47,31 +52,33 @@ def runs(text: str, spaces: Container[int]) -> Iterator[Run]:
             plain += character
             continue
         if plain:
-            yield Run(plain)
+            yield VisibleRun(plain)
             plain = ""
         yield run
     if plain:
-        yield Run(plain)
+        yield VisibleRun(plain)
 
 
-def _mark(character: str, *, shown: bool) -> Run | None:
-    if character == " ":
-        return Run(character, "sp", "space") if shown else None
+def _mark(character: str, *, shown: bool) -> VisibleRun | None:
+    if character == " " and shown:
+        return VisibleRun(character, "sp", "space")
     if character.isprintable():
         return None
-    if character in "\n\t":
-        return Run(character, "nl" if character == "\n" else "tab", _NAMES[character])
-    name = _NAMES.get(character) or unicodedata.name(character, "").lower() or "control character"
-    return Run(code_point(character), "cp", name)
+    if character in _CLASSES:
+        return VisibleRun(character, _CLASSES[character], _NAMES[character])
+    name = _NAMES.get(character) or unicodedata.name(character, "").lower()
+    return VisibleRun(code_point(character), "cp", name or "control character")
 
 
-def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, tuple[Run, ...]]]:
-    """Each segment of one side with whether it differs; where it does, all of its spaces are marked."""
+def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, tuple[VisibleRun, ...]]]:
+    """Each segment of one side, and whether it differs: then all of its spaces are marked."""
     loose = loose_spaces("".join(segment.text for segment in side))
     begin = 0
     for segment in side:
         length = len(segment.text)
-        spaces = range(length) if segment.differs else {position - begin for position in loose}
+        spaces: Container[int] = range(length)
+        if not segment.differs:
+            spaces = {position - begin for position in loose}
         yield segment.differs, tuple(runs(segment.text, spaces))
         begin += length
 
@@ -84,18 +91,22 @@ def code_point(character: str) -> str:
 def differing(left: str, right: str) -> tuple[list[Segment], list[Segment]]:
     """Both sides in segments, word by word: what only one of them has `differs`.
 
-    Only the first 400 words of each side are compared, which is more than a page shows; the rest counts as differing.
+    Only the first 400 words of each side are compared, which is more than a page shows; the rest
+    counts as differing.
     """
-    ours, theirs = _words(left), _words(right)
-    sides: tuple[list[Segment], list[Segment]] = ([], [])
-    matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
+    left_words = _words(left)
+    right_words = _words(right)
+    left_side: list[Segment] = []
+    right_side: list[Segment] = []
+    # Without autojunk, which would take the frequent words of a long text for noise.
+    matcher = SequenceMatcher(None, left_words, right_words, autojunk=False)
     for operation, start, end, other_start, other_end in matcher.get_opcodes():
-        for side, piece in zip(
-            sides, (ours[start:end], theirs[other_start:other_end]), strict=True
-        ):
-            if piece:
-                side.append(Segment("".join(piece), operation != "equal"))
-    return sides
+        differs = operation != "equal"
+        if start < end:
+            left_side.append(Segment("".join(left_words[start:end]), differs))
+        if other_start < other_end:
+            right_side.append(Segment("".join(right_words[other_start:other_end]), differs))
+    return left_side, right_side
 
 
 def _words(text: str) -> list[str]:
@@ -109,6 +120,6 @@ def _words(text: str) -> list[str]:
 
 def look_alike(left: str, right: str) -> bool:
     """True for two texts that differ and that a reader would take for the same."""
-    return left != right and unicodedata.normalize("NFKC", left) == unicodedata.normalize(
-        "NFKC", right
-    )
+    if left == right:
+        return False
+    return unicodedata.normalize("NFKC", left) == unicodedata.normalize("NFKC", right)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor launch`: one command under a group of services."""
+"""`ci-doctor launch`: one command under a group of services. Pure."""

@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that is run under a group of services: its words, its environment, whether it can be run. Reads PATH."""
+"""Reads PATH: the command that runs under a group of services, its words and its environment."""
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.services.command_check import is_executable
 from ci_doctor.services.instance import RunningService
+from ci_doctor.services.launch.conclude import NOT_EXECUTABLE, NOT_FOUND
 from ci_doctor.services.spec import fill
 
-# `{kv.port}`; a template of the command's own, `{{server.port}}`, is none of ours.
+# `{kv.port}`; a template of the command's own, `{{server.port}}`, stays as it is.
 _PORT = re.compile(r"(?<!\{)\{([A-Za-z0-9][A-Za-z0-9_.-]*)\.port\}(?!\})", re.ASCII)
 _NO_NAME = re.compile(r"[^A-Z0-9]", re.ASCII)
-NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has it
 
 
 def check_words(words: Sequence[str], names: Collection[str]) -> None:
-    """Raises UsageError where a word asks for the port of a service that is not there, or two share a variable."""
+    """Check the client's words against the `names` of the services.
+
+    Raises UsageError if a word holds the port of an unknown service, or two services would share a
+    variable.
+    """
     for word in words:
         for match in _PORT.finditer(word):
             if match[1] not in names:
@@ -28,31 +33,37 @@ def check_words(words: Sequence[str], names: Collection[str]) -> None:
                 )
     prefixes: dict[str, str] = {}
     for name in names:
-        if other := prefixes.get(_variable(name)):
+        prefix = _variable(name)
+        if prefix in prefixes:
             raise UsageError(
-                f'services "{other}" and "{name}" would share the variables {_variable(name)}_…',
+                f'services "{prefixes[prefix]}" and "{name}" would share the variables {prefix}_…',
                 hint="rename one of them",
             )
-        prefixes[_variable(name)] = name
+        prefixes[prefix] = name
 
 
 def filled_words(words: Sequence[str], services: Iterable[RunningService]) -> tuple[str, ...]:
     """`words` with `{NAME.port}` replaced for each service."""
-    ports = {f"{service.name}.port": str(service.port) for service in services}
+    ports = {}
+    for service in services:
+        ports[f"{service.name}.port"] = str(service.port)
     return tuple(fill(word, ports) for word in words)
 
 
 def client_environment(
     environment: Mapping[str, str], services: Iterable[RunningService]
 ) -> dict[str, str]:
-    """`environment` and where each service is: `CI_DOCTOR_SERVICES_<NAME>_PORT`, `_URL` and `_LOG`."""
-    told = dict(environment)
+    """`environment` and where each service is.
+
+    That is `CI_DOCTOR_SERVICES_<NAME>_PORT`, `_URL` and `_LOG`.
+    """
+    whole = dict(environment)
     for service in services:
         prefix = _variable(service.name)
-        told[f"{prefix}_PORT"] = str(service.port)
-        told[f"{prefix}_URL"] = service.base_url
-        told[f"{prefix}_LOG"] = str(service.log)
-    return told
+        whole[f"{prefix}_PORT"] = str(service.port)
+        whole[f"{prefix}_URL"] = service.base_url
+        whole[f"{prefix}_LOG"] = str(service.log)
+    return whole
 
 
 def _variable(name: str) -> str:
@@ -62,17 +73,26 @@ def _variable(name: str) -> str:
 def problem(
     command: str, environment: Mapping[str, str], directory: Path
 ) -> tuple[int, str] | None:
-    """Why `command` cannot be run in `directory`, with a shell's exit status (127, 126); None where it can."""
-    if "/" in command:
-        candidates = [directory / command]
-    else:
-        candidates = (
-            [directory / folder / command for folder in os.get_exec_path(environment)]
-            if command
-            else []
-        )
-    if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in candidates):  # noqa: PTH113 - PATH may hold folders that we may not enter
-        return None
-    if any(os.path.exists(path) for path in candidates):  # noqa: PTH110
+    """Why `command` cannot be run in `directory`; None if it can.
+
+    Returns the exit status of a shell (127, 126) and a sentence.
+    """
+    exists = False
+    for path in _candidates(command, environment, directory):
+        if is_executable(path):
+            return None
+        if os.path.exists(path):  # noqa: PTH110 - PATH may hold folders that we may not enter
+            exists = True
+    if exists:
         return NOT_EXECUTABLE, f"{command}: not an executable file"
-    return NOT_FOUND, f"{command}: " + ("no such file" if "/" in command else "command not found")
+    if "/" in command:
+        return NOT_FOUND, f"{command}: no such file"
+    return NOT_FOUND, f"{command}: command not found"
+
+
+def _candidates(command: str, environment: Mapping[str, str], directory: Path) -> Iterator[Path]:
+    if "/" in command:
+        yield directory / command
+    elif command:
+        for folder in os.get_exec_path(environment):
+            yield directory / folder / command

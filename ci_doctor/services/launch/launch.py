@@ -1,59 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: runs one command under a group of services, or keeps the group until a signal or a death."""
+"""Acts on processes: runs one command under a group of services, or the group alone."""
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ci_doctor.services.group import start_group
 from ci_doctor.services.launch.launched import ClientRun, Launched
-from ci_doctor.services.launch.record import Record
+from ci_doctor.services.launch.plan import LaunchPlan
+from ci_doctor.services.launch.record import LaunchRecord
 from ci_doctor.services.launch.running_client import RunningClient
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.patience import Patience
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system import clock
+from ci_doctor.system.processes.exit_status import is_ending
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.processes.process import describe_exit
+from ci_doctor.system.processes.process_table import look_up
 
-# A client that fails because its server has died can be seen to end before that server.
+# A client that fails because its server dies may end before that server.
 _SAME_MOMENT_S = 0.05
+# A server on its way out takes its time, with the memory of a model to give back.
+_LONGEST_DEATH_S = 5.0
+_DEATH_PAUSE_S = 0.01
 # What a client has to end by itself once a service is gone; the tree's own stop comes after it.
 _CLIENT_GRACE_S = 2.0
 _GRACE_S = 5.0
 _STOP_S = 8.0
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """What is started: `order` are all services, `names` those that were asked for. `client` is empty for none.
-
-    The client runs in `directory` under `environment` on our own stdin, `client_output` (a file descriptor) and stderr.
-    """
-
-    specs: Mapping[str, ServiceSpec]
-    names: tuple[str, ...]
-    order: tuple[str, ...]
-    context: LaunchContext
-    client: tuple[str, ...] = ()
-    environment: Mapping[str, str] = {}
-    directory: Path = Path()
-    client_output: int = 1
-
-
-def run(
-    plan: Plan,
+def launch(
+    plan: LaunchPlan,
     interruption: Interruption,
     on_event: Callable[[ServiceEvent], None],
     on_ready: Callable[[RunningGroup], None] = lambda _: None,
 ) -> Launched:
     """Start the services, run the client, stop everything: no process is left, however it ends.
 
-    `interruption` is handling signals: the first ends the launch in order, a second at once. `on_ready` is called once
-    all services are ready. Raises UsageError and InfraError as `start_group` does.
+    `interruption` is handling signals: the first ends the launch in order, a second at once.
+    `on_ready` is called once all services are ready. Raises UsageError and InfraError as
+    `start_group` does.
     """
     with asyncio.Runner() as runner:
         return runner.run(_Launch(plan, on_event, on_ready).to_the_end(interruption))
@@ -64,14 +54,15 @@ class _Launch:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: LaunchPlan,
         on_event: Callable[[ServiceEvent], None],
         on_ready: Callable[[RunningGroup], None],
     ) -> None:
         self.plan = plan
+        self.request = plan.request
         self.on_event = on_event
         self.on_ready = on_ready
-        self.record = Record(plan.order)
+        self.record = LaunchRecord(plan.order)
         self.group: RunningGroup | None = None
         self.failure: ServiceFailure | None = None
         self.late: ServiceFailure | None = None
@@ -90,7 +81,7 @@ class _Launch:
             except asyncio.CancelledError:
                 if interruption.received is None:
                     raise
-                # What is known already stands: the signal has only hurried the end.
+                # A result stands: a signal after it has only hurried the end.
                 received = None if self.decided else interruption.received
                 await self._wind_down(interruption.received)
             finally:
@@ -100,20 +91,20 @@ class _Launch:
 
     async def _run(self) -> None:
         launched = await start_group(
-            self.plan.specs, self.plan.names, self.plan.context, self._event
+            self.request.specs, self.request.names, self.plan.context, self._event
         )
         if isinstance(launched, ServiceFailure):
             self.failure, self.stopped, self.decided = launched, launched.stopped, True
             return
         self.group = launched
         self.on_ready(launched)
-        if self.plan.client:
+        if self.request.client:
             self.client = RunningClient(
-                self.plan.client,
+                self.request.client,
                 launched,
-                environment=self.plan.environment,
-                directory=self.plan.directory,
-                output=self.plan.client_output,
+                environment=self.request.environment,
+                directory=self.request.client_directory.absolute(),
+                output=self.request.client_output,
             )
         await self._to_the_first_end(launched)
         self.decided = True
@@ -136,13 +127,19 @@ class _Launch:
         ends: set[asyncio.Future[Any]] = {group.death, self.client.ended}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         well = self.client.has_ended() and self.client.returncode() == 0
-        if not group.death.done() and not well:
-            await asyncio.wait({group.death}, timeout=_SAME_MOMENT_S)
+        if not well:
+            await _death_soon(group)
         failure = group.death.result() if group.death.done() else None
-        self.failure, self.late = (None, failure) if well else (failure, None)
+        if well:
+            self.late = failure
+        else:
+            self.failure = failure
 
     async def _wind_down(self, number: signal.Signals) -> None:
-        """After a signal: the client first, then the rest, all in less than the agent's grace; a second signal ends this."""
+        """After a signal: the client first, then the rest, in less than the agent's grace.
+
+        A second signal ends this at once.
+        """
         if self.group is None:
             self.hurried = True
             return
@@ -151,20 +148,17 @@ class _Launch:
             if self.client is not None:
                 await self.client.follow(number)
             async with asyncio.timeout(_STOP_S):
-                self.stopped = await self.group.stop(
-                    grace_s=max(0.5, _GRACE_S - (clock.now() - began))
-                )
+                grace_s = max(0.5, _GRACE_S - (clock.now() - began))
+                self.stopped = await self.group.stop(grace_s=grace_s)
         except (asyncio.CancelledError, TimeoutError) as error:
             self.hurried = isinstance(error, asyncio.CancelledError)
             self.stopped = self.group.kill_now()
 
     def _launched(self, received: signal.Signals | None) -> Launched:
-        failure, client = self.failure, self.client.result() if self.client is not None else None
-        if failure is not None and self.group is not None:
-            others = (other.message for other in self.group.failures if other is not failure)
-            failure = structs.replace(failure, consequences=(*_of_client(client), *others))
-        if client is None and self.plan.client:
-            client = ClientRun(words=self.plan.client)
+        client = self.client.result() if self.client is not None else None
+        failure = self._with_consequences(client)
+        if client is None and self.request.client:
+            client = ClientRun(words=self.request.client)
         return Launched(
             services=self.record.services,
             failure=failure,
@@ -175,15 +169,44 @@ class _Launch:
             stopped=self.stopped or StopResult(killed=tuple(self.record.killed), duration_s=0.0),
         )
 
+    def _with_consequences(self, client: ClientRun | None) -> ServiceFailure | None:
+        """The failure with what followed from it: the end of the client, and other deaths."""
+        failure = self.failure
+        if failure is None or self.group is None:
+            return failure
+        consequences = [] if client is None else [_of_client(client)]
+        others = [other for other in self.group.failures if other is not failure]
+        consequences += [other.message for other in others]
+        return structs.replace(failure, consequences=tuple(consequences))
 
-def _of_client(client: ClientRun | None) -> tuple[str, ...]:
-    if client is None:
-        return ()
-    ended = (
-        "ended" if client.returncode is None else f"ended with {describe_exit(client.returncode)}"
-    )
-    if client.returncode is not None and client.returncode < 0:
-        ended = f"was {describe_exit(client.returncode)}"
-    return (
-        f"{Path(client.words[0]).name} {'was told to end, and ' if client.told else ''}{ended}",
-    )
+
+async def _death_soon(group: RunningGroup) -> None:
+    """Wait for a death that is about to come, after a client that did not end well."""
+    patience = Patience(_SAME_MOMENT_S, group.living_pids, hard_limit_s=_LONGEST_DEATH_S)
+    await patience.wait(group.death)
+    # The kernel closes a dying process's sockets first and frees its memory then: a client may be
+    # gone before its server is.
+    deadline = clock.now() + _LONGEST_DEATH_S
+    while not group.death.done() and _one_is_ending(group) and clock.now() < deadline:
+        await asyncio.wait({group.death}, timeout=_DEATH_PAUSE_S)
+
+
+def _one_is_ending(group: RunningGroup) -> bool:
+    for instance in group.instances.values():
+        kin = look_up(instance.process.pid)
+        if kin is None or is_ending(kin.pid, kin.started):
+            return True
+    return False
+
+
+def _of_client(client: ClientRun) -> str:
+    """`pytest was told to end, and ended with exit code 2`."""
+    if client.returncode is None:
+        end = "ended"
+    elif client.returncode < 0:
+        end = f"was {describe_exit(client.returncode)}"
+    else:
+        end = f"ended with {describe_exit(client.returncode)}"
+    if client.told:
+        return f"{client.name} was told to end, and {end}"
+    return f"{client.name} {end}"

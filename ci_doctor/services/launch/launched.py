@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a launch ended, as values."""
+"""How a launch ended, as values. Pure."""
 
 import signal
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -10,9 +11,10 @@ from ci_doctor.services.outcome import ServiceFailure, StopResult
 
 
 class ClientRun(Struct, frozen=True, kw_only=True):
-    """The client: its words as run, `returncode` as subprocess has it (None: not known, or never run).
+    """The client: its words as run, `returncode` as subprocess has it (None: unknown, or never run).
 
-    `unable` says why it could not be run, as errno. `told` that it was asked to end, which makes its end no news.
+    `unable` tells why it could not be run, as errno. `told` tells that it was asked to end, so that
+    its end is no news.
     """
 
     words: tuple[str, ...]
@@ -22,12 +24,18 @@ class ClientRun(Struct, frozen=True, kw_only=True):
     told: bool = False
     unable: int | None = None
 
+    @property
+    def name(self) -> str:
+        """`pytest` for `/usr/bin/pytest`."""
+        return Path(self.words[0]).name
+
 
 class Launched(Struct, frozen=True, kw_only=True):
-    """How it ended: by `failure` of a service (the root cause), by `received`, or else by the client's own end.
+    """How it ended: by `failure` of a service, by the signal `received`, or by the client's own end.
 
-    `late` is a service that ended in the moment in which the client ended well. `stopped` is None where nothing is known
-    of the stop. `hurried` says that what was killed had no time to end by itself.
+    `failure` is the root cause. `late` is a service that ended in the moment in which the client
+    ended well. `stopped` is None if nothing is known of the stop. `hurried` tells that what was
+    killed had no time to end by itself.
     """
 
     services: tuple[ServiceRun, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line of `launch` asks for: which services, changed how. Pure."""
+"""Which services a command line of `launch` names, and how it changes them. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -7,8 +7,8 @@ from msgspec import structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.services.check import start_order
 from ci_doctor.services.spec import ServiceSpec
+from ci_doctor.services.start_order import start_order
 
 _NOTHING = "give --service NAME='CMD … {port}', or [services.NAME] tables in ci-doctor.toml"
 
@@ -19,41 +19,27 @@ def choose(
     ready: Sequence[str],
     needs: Sequence[str],
 ) -> tuple[dict[str, ServiceSpec], tuple[str, ...]]:
-    """The services there are, and the names of those to start (what they need comes on top), as the options say.
+    """All services as the options change them, and the names of those to start.
 
-    `services` holds `NAME` (a configured one) or `NAME=CMD`: a new one, or a configured one with another command; without
-    any, all configured ones are started. `ready` holds `NAME=PROBE` and `needs` `NAME=OTHER`. Raises UsageError with a
-    hint for everything that cannot be meant, and where there is nothing to start.
+    What those need comes on top. `services` holds `NAME` (a configured one) or `NAME=CMD`: a new one,
+    or a configured one with another command. Without any, all configured ones are started. `ready`
+    holds `NAME=PROBE` and `needs` `NAME=OTHER`. Raises UsageError with a hint for everything that
+    makes no sense, and if there is nothing to start.
     """
     commands = _commands(services)
-    specs = dict(configured)
-    for name, command in commands.items():
-        if command is None and name not in configured:
-            raise _unknown(
-                "--service", name, configured, f"to start a command, write --service {name}='CMD'"
-            )
-        if command is not None:
-            known = configured.get(name)
-            specs[name] = (
-                structs.replace(known, command=command) if known else ServiceSpec(command=command)
-            )
     names = tuple(commands) or tuple(configured)
     if not names:
         raise UsageError("there is nothing to start", hint=_NOTHING)
+    specs = _with_commands(configured, commands)
     specs = _with_needs(_with_probes(specs, ready), needs)
-    chosen = set(start_order(specs, names))
-    for option, values in (("--ready", ready), ("--needs", needs)):
-        for name, _ in _assignments(option, values):
-            if name not in chosen:
-                raise UsageError(
-                    f'{option}: service "{name}" is not started',
-                    hint=f"add --service {name}, or remove the option",
-                )
+    started = set(start_order(specs, names))
+    _refuse_unused("--ready", ready, started)
+    _refuse_unused("--needs", needs, started)
     return specs, names
 
 
 def _commands(services: Sequence[str]) -> dict[str, str | None]:
-    """The command of each name, None for one that is only named."""
+    """The command of each name, None for a name alone."""
     commands: dict[str, str | None] = {}
     for text in services:
         name, equals, command = text.partition("=")
@@ -62,7 +48,9 @@ def _commands(services: Sequence[str]) -> dict[str, str | None]:
                 f"--service {text}: the name is missing", hint="write --service NAME='CMD … {port}'"
             )
         if equals and not command.strip():
-            raise UsageError(f'--service: the command of "{name}" is empty', hint="say what to run")
+            raise UsageError(
+                f'--service: the command of "{name}" is empty', hint="name what to run"
+            )
         if name in commands:
             raise UsageError(
                 f'--service: two services are named "{name}"', hint="give each a name of its own"
@@ -71,21 +59,39 @@ def _commands(services: Sequence[str]) -> dict[str, str | None]:
     return commands
 
 
+def _with_commands(
+    configured: Mapping[str, ServiceSpec], commands: Mapping[str, str | None]
+) -> dict[str, ServiceSpec]:
+    specs = dict(configured)
+    for name, command in commands.items():
+        if command is None and name not in configured:
+            advice = f"to start a command, write --service {name}='CMD'"
+            raise _unknown("--service", name, configured, advice)
+        if command is None:
+            continue
+        if name in configured:
+            specs[name] = structs.replace(configured[name], command=command)
+        else:
+            specs[name] = ServiceSpec(command=command)
+    return specs
+
+
 def _with_probes(specs: Mapping[str, ServiceSpec], ready: Sequence[str]) -> dict[str, ServiceSpec]:
     changed = dict(specs)
-    seen: set[str] = set()
-    for name, probe in _known("--ready", ready, specs):
-        if name in seen:
+    done: set[str] = set()
+    for name, probe in _assignments("--ready", ready, specs):
+        if name in done:
             raise UsageError(f'--ready: "{name}" has two probes', hint="keep one of them")
-        seen.add(name)
+        done.add(name)
         changed[name] = structs.replace(changed[name], ready=probe)
     return changed
 
 
 def _with_needs(specs: Mapping[str, ServiceSpec], needs: Sequence[str]) -> dict[str, ServiceSpec]:
     changed = dict(specs)
-    for name, others in _known("--needs", needs, specs):
-        for other in (part.strip() for part in others.split(",")):
+    for name, others in _assignments("--needs", needs, specs):
+        for part in others.split(","):
+            other = part.strip()
             if other not in specs:
                 raise _unknown(f"--needs {name}", other, specs)
             if other not in changed[name].needs:
@@ -93,27 +99,32 @@ def _with_needs(specs: Mapping[str, ServiceSpec], needs: Sequence[str]) -> dict[
     return changed
 
 
-def _known(option: str, values: Iterable[str], specs: Collection[str]) -> Iterator[tuple[str, str]]:
-    for name, value in _assignments(option, values):
+def _refuse_unused(option: str, values: Sequence[str], started: Collection[str]) -> None:
+    for text in values:
+        name = text.partition("=")[0]
+        if name not in started:
+            raise UsageError(
+                f'{option}: service "{name}" is not started',
+                hint=f"add --service {name}, or remove the option",
+            )
+
+
+def _assignments(
+    option: str, values: Iterable[str], specs: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """The name and the value of each NAME=VALUE."""
+    what = {"--ready": "PROBE", "--needs": "OTHER"}[option]
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not name or not equals or not value.strip():
+            raise UsageError(
+                f"{option} {text}: not NAME={what}", hint=f"write {option} NAME={what}"
+            )
         if name not in specs:
             raise _unknown(option, name, specs)
         yield name, value
 
 
-def _assignments(option: str, values: Iterable[str]) -> Iterator[tuple[str, str]]:
-    what = {"--ready": "PROBE", "--needs": "OTHER"}[option]
-    for text in values:
-        name, equals, value = text.partition("=")
-        if not (name and equals and value.strip()):
-            raise UsageError(
-                f"{option} {text}: not NAME={what}", hint=f"write {option} NAME={what}"
-            )
-        yield name, value
-
-
-def _unknown(
-    option: str, name: str, known: Iterable[str], otherwise: str | None = None
-) -> UsageError:
-    suggestion = did_you_mean(name, known)
-    hint = "; ".join(filter(None, [suggestion, otherwise]))
-    return UsageError(f"{option}: no service is named `{name}`", hint=hint or _NOTHING)
+def _unknown(option: str, name: str, names: Iterable[str], advice: str | None = None) -> UsageError:
+    parts = filter(None, [did_you_mean(name, names), advice])
+    return UsageError(f"{option}: no service is named `{name}`", hint="; ".join(parts) or _NOTHING)

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from ci_doctor.services.outcome import EventKind, Process, ServiceEvent
+from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent
 
 _ENDED = {EventKind.DIED, EventKind.STOPPED}
 
 
 class ServiceRun(Struct, frozen=True, kw_only=True):
-    """One service: `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready, all None so far.
+    """One service: how its start went so far.
 
-    `exit_code` or `signal` say how its process ended, `by_itself` that nobody had asked it to. `peak_rss` is bytes.
+    `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready.
+    `exit_code` or `signal` tell how its process ended, `by_itself` that nobody had requested it.
+    `peak_rss` is bytes.
     """
 
     name: str
@@ -28,23 +30,32 @@ class ServiceRun(Struct, frozen=True, kw_only=True):
     signal: str | None = None
     peak_rss: int | None = None
 
+    @property
+    def duration_s(self) -> float:
+        """From its start to its end; 0 if it was not started or has not ended."""
+        if self.started_at is None or self.ended_at is None:
+            return 0.0
+        return self.ended_at - self.started_at
 
-class Record:
-    """Give it every event of a group; `services` are in the order of `names`."""
+
+class LaunchRecord:
+    """Takes every event of a group; `services` are in the order of `names`."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._runs = {name: ServiceRun(name=name) for name in names}
-        self.killed: list[Process] = []
+        self._runs: dict[str, ServiceRun] = {}
+        for name in names:
+            self._runs[name] = ServiceRun(name=name)
+        self.killed: list[NamedProcess] = []
 
     @property
     def services(self) -> tuple[ServiceRun, ...]:
-        """Each service as far as it is known."""
+        """Each service so far."""
         return tuple(self._runs.values())
 
     def add(self, event: ServiceEvent) -> None:
         """Take note of an event."""
         if event.kind is EventKind.KILLED and event.pid is not None:
-            self.killed.append(Process(pid=event.pid, name=event.name or "?"))
+            self.killed.append(NamedProcess(pid=event.pid, name=event.name or "?"))
         run = self._runs.get(event.service or "")
         if run is not None:
             self._runs[run.name] = _after(run, event)

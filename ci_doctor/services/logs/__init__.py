@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of each start: bounded, watched, and read for the lines that tell."""
+"""The log of each start: opened, bounded and watched. Pure."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: keeps a log that a process appends to within its limit, by giving up its middle."""
+"""Acts on files: keeps a log that a process appends to within its limit, by freeing its middle."""
 
 import os
 from collections.abc import Callable
@@ -8,17 +8,16 @@ from pathlib import Path
 from ci_doctor.system.files.sparse import BLOCK_BYTES, free_range
 
 _LEAST_BYTES = 64 * 1024
-_BORDER_BYTES = (
-    64 * 1024
-)  # how far a line's beginning or end is looked for; a longer line is cut in two
+_BORDER_BYTES = 64 * 1024  # a line longer than this is cut in two
 _CHUNK_BYTES = 1024 * 1024
 
 
 class LogBound:
-    """The log at `path` may hold `limit_bytes` (at least 64 KiB); its first quarter and its last part are kept.
+    """The log at `path` may hold `limit_bytes` (at least 64 KiB): its first quarter and its end stay.
 
-    Whoever writes must append (O_APPEND), and is neither stopped nor told. A log that is gone is none. `free` gives the
-    disk space between two offsets back, or says that this file system cannot.
+    The writers must append (O_APPEND); they notice nothing. A log that is gone has nothing to cut.
+    `free` gives the disk space between two offsets back, or returns False if this file system
+    cannot have sparse files.
     """
 
     def __init__(
@@ -29,51 +28,51 @@ class LogBound:
         self._limit = max(limit_bytes, _LEAST_BYTES)
         self._head = self._limit // 4 // BLOCK_BYTES * BLOCK_BYTES
         self._tail = self._limit // 2
-        self._hole_end = self._head  # what is freed begins at _head and ends here
+        self._freed_end = self._head  # what is freed begins at _head and ends here
         self._size = 0
-        self._taken_out = 0  # bytes at _head that are in the file no longer, not even as a hole
+        self._removed = 0  # bytes at _head that are in the file no longer, not even as a freed part
 
     def check(self) -> bool:
-        """Give up the middle if the log has grown beyond the limit; whether it has grown at all since the last time."""
+        """Free the middle of a log beyond its limit; whether it has grown since the last check."""
+        before = self._size
         try:
-            size, before = os.stat(self._path).st_size, self._size  # noqa: PTH116 - asked several times a second
-            self._size = size
-            if size < self._hole_end:  # somebody has truncated it
-                self._hole_end = self._head
-            if size - (self._hole_end - self._head) > self._limit:
-                self._cut((size - self._tail) // BLOCK_BYTES * BLOCK_BYTES)
+            self._size = os.stat(self._path).st_size  # noqa: PTH116 - called several times a second
+            if self._size < self._freed_end:  # somebody has truncated it
+                self._freed_end = self._head
+            if self._size - (self._freed_end - self._head) > self._limit:
+                self._cut((self._size - self._tail) // BLOCK_BYTES * BLOCK_BYTES)
         except OSError:
             return False
-        return size != before
+        return self._size != before
 
     def finish(self) -> str:
-        """Once nobody writes any more: leave the head, a line that says what was cut, and the tail, at most the limit.
+        """Leave the head, a line that says what was cut, and the tail: at most the limit.
 
-        Returns a sentence that says the same, nothing where nothing was cut. Where the disk is too full to write the
-        file anew it stays as it is, with a hole that reads as zeros. What a survivor goes on writing is not kept.
+        For a log that nobody writes any more; what a survivor goes on writing is not kept. Returns
+        a sentence that says the same, or nothing if nothing was cut. If the disk is too full to
+        write the file anew, it stays sparse, with a freed part that reads as zeros.
         """
         try:
             size = self._path.stat().st_size
-            if size <= self._limit and self._hole_end == self._head and not self._taken_out:
+            if size <= self._limit and self._freed_end == self._head and not self._removed:
                 return ""
             count = self._rewrite(size)
         except OSError:
-            count = self._hole_end - self._head + self._taken_out
-        return (
-            f"{count:,} bytes were cut from the middle of {self._path.name}; {self._limit_words()}"
-            if count
-            else ""
-        )
+            count = self._freed_end - self._head + self._removed
+        if not count:
+            return ""
+        name = self._path.name
+        return f"{count:,} bytes were cut from the middle of {name}; {self._limit_words()}"
 
     def _cut(self, end: int) -> None:
-        """Give up what lies between the head and `end`."""
+        """Free what lies between the head and `end`."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
             if self._free(descriptor, self._head, end):
-                self._hole_end = end
+                self._freed_end = end
             else:
-                self._taken_out += end - self._head
-                _take_out(descriptor, self._head, end)
+                self._removed += end - self._head
+                _remove(descriptor, self._head, end)
         finally:
             os.close(descriptor)
 
@@ -83,15 +82,15 @@ class LogBound:
         source = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             head_end, mark = _line_end(source, min(self._head, size))
-            earliest = max(self._hole_end, head_end, size - (self._limit - self._head))
+            earliest = max(self._freed_end, head_end, size - (self._limit - self._head))
             tail_start = _line_start(source, earliest, size)
-            count = tail_start - head_end + self._taken_out
-            note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {self._limit_words()}]\n".encode()
+            count = tail_start - head_end + self._removed
+            note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {self._limit_words()}]\n"
             target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.fchmod(target, os.fstat(source).st_mode & 0o777)
                 _copy(source, target, 0, head_end)
-                os.write(target, note)
+                os.write(target, note.encode())
                 _copy(source, target, tail_start, size)
             finally:
                 os.close(target)
@@ -105,20 +104,29 @@ class LogBound:
 
     def _limit_words(self) -> str:
         mebibytes, rest = divmod(self._limit, 2**20)
-        return f"log_limit is {self._limit:,} bytes" if rest else f"log_limit is {mebibytes} MiB"
+        if rest:
+            return f"log_limit is {self._limit:,} bytes"
+        return f"log_limit is {mebibytes} MiB"
 
 
 def _line_end(descriptor: int, before: int) -> tuple[int, str]:
-    """Where the last whole line before that offset ends, or the offset itself and the newline that it then takes."""
+    """Where the last whole line before that offset ends, and what must stand before a new line.
+
+    That is the offset itself, and a newline, if the line is too long to look for its end.
+    """
     start = max(0, before - _BORDER_BYTES)
     newline = os.pread(descriptor, before - start, start).rfind(b"\n")
-    return (start + newline + 1, "") if newline >= 0 else (before, "\n" if before else "")
+    if newline >= 0:
+        return start + newline + 1, ""
+    return before, "\n" if before else ""
 
 
 def _line_start(descriptor: int, after: int, size: int) -> int:
     """Where the first whole line from that offset on begins, or the offset itself."""
     newline = os.pread(descriptor, min(_BORDER_BYTES, size - after), after).find(b"\n")
-    return after + newline + 1 if newline >= 0 else after
+    if newline < 0:
+        return after
+    return after + newline + 1
 
 
 def _copy(source: int, target: int, start: int, end: int) -> None:
@@ -129,10 +137,10 @@ def _copy(source: int, target: int, start: int, end: int) -> None:
         start += written
 
 
-def _take_out(descriptor: int, start: int, end: int) -> None:
-    """Move what follows `end` to `start`, and shorten the file; for file systems that can have no holes.
+def _remove(descriptor: int, start: int, end: int) -> None:
+    """Move what follows `end` to `start`, and shorten the file: for disks without sparse files.
 
-    What is appended in the microseconds between the last look and the shortening is lost.
+    What is appended in the microseconds between the last read and the shortening is lost.
     """
     while chunk := os.pread(descriptor, _CHUNK_BYTES, end):
         os.pwrite(descriptor, chunk, start)

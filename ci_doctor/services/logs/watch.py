@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a log while it is written, a bounded piece at a time, so that no flood of output holds up anything else."""
+"""Reads a log while it is written, in bounded pieces, so that a flood delays nothing else."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ _LONGEST_LINE_BYTES = 64 * 1024
 
 
 class FatalLine:
-    """Says of a line whether it matches `pattern` anywhere. Raises re.error where that is no pattern. Pure."""
+    """Checks whether a line matches `pattern` anywhere. Raises re.error for an invalid pattern."""
 
     def __init__(self, pattern: str) -> None:
         self._search = re.compile(pattern).search
@@ -27,12 +27,12 @@ class FatalLine:
 
 
 class LogWatch:
-    """Calls `on_lines` with the new whole lines of the file at `path`, from its beginning on, as they are written.
+    """Calls `on_lines` with the new whole lines of the file at `path`, from its beginning on.
 
-    Made and used inside a running event loop. Bytes that are no UTF-8 are replaced, NULs left out; a line without an
-    end is handed out at `close`, or when it exceeds 64 KiB, in pieces. When it falls 16 MiB behind it goes on at the
-    newest 1 MiB, and `on_skipped` gets the number of bytes that nobody has read. A file that is not there yet is
-    waited for; one that takes its place later is not read.
+    Made and used inside a running event loop. Bytes that are no UTF-8 are replaced, NULs left out. A
+    line without an end is delivered at `close`, or in pieces once it exceeds 64 KiB. A reader that
+    falls 16 MiB behind goes on at the newest 1 MiB, and `on_skipped` gets the number of unread
+    bytes. A file that does not exist yet is waited for; one that replaces it later is not read.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LogWatch:
         self._turn_soon()
 
     def close(self) -> None:
-        """Hand out what is still unread, at most the last 1 MiB, and stop; may be called again."""
+        """Deliver what is still unread, at most the last 1 MiB, and stop; may be called again."""
         if self._closed:
             return
         self._closed = True
@@ -63,7 +63,8 @@ class LogWatch:
         if self._next_turn is not None:
             self._next_turn.cancel()
         try:
-            for _ in range(2 * _NEWEST_BYTES // _TURN_BYTES):  # a survivor may write on for ever
+            # Bounded, because a survivor may write on for ever.
+            for _ in range(2 * _NEWEST_BYTES // _TURN_BYTES):
                 if not self._read(_NEWEST_BYTES):
                     break
             self._finish_line()
@@ -82,7 +83,7 @@ class LogWatch:
             self._turn_soon()
 
     def _read(self, most_behind: int) -> bool:
-        """Read a piece; False where there is nothing more."""
+        """Read a piece; False if there is nothing more."""
         if self._descriptor < 0 and not self._open():
             return False
         size = os.fstat(self._descriptor).st_size
@@ -90,7 +91,7 @@ class LogWatch:
         if size - self._offset > most_behind:
             self._skip_to(size - _NEWEST_BYTES)
         end = self._end_of_data(size)
-        if self._descriptor < 0:  # closed by the one that was told of it
+        if self._descriptor < 0:  # `on_skipped` has closed this watch
             return False
         piece = os.pread(self._descriptor, min(_TURN_BYTES, end - self._offset), self._offset)
         self._offset += len(piece)
@@ -105,41 +106,37 @@ class LogWatch:
         return True
 
     def _end_of_data(self, size: int) -> int:
-        """Where what was written from here on ends; a freed middle that begins here is skipped first."""
+        """Where the data from here on ends; a freed middle that begins here is skipped first."""
         try:
             data = os.lseek(self._descriptor, self._offset, os.SEEK_DATA)
             if data > self._offset:
                 self._skip_to(data)
             return os.lseek(self._descriptor, data, os.SEEK_HOLE)
-        except OSError:  # nothing but a hole follows, or the end
+        except OSError:  # ENXIO: only a freed part follows, or the end (lseek(2))
             return size
 
     def _skip_to(self, offset: int) -> None:
-        """Go on there; the line that was begun ends, and the rest of the one that goes on there counts as a line."""
-        skipped, self._offset = offset - self._offset, offset
+        """Go on there: the line that was begun ends, and a rest of another counts as a line."""
+        skipped = offset - self._offset
+        self._offset = offset
         self._finish_line()
         if self._on_skipped is not None:
             self._on_skipped(skipped)
 
     def _take(self, piece: bytes) -> None:
         lines = (self._unfinished + piece.replace(b"\0", b"")).split(b"\n")
-        self._unfinished = lines.pop()
-        if len(self._unfinished) > _LONGEST_LINE_BYTES:
-            *pieces, self._unfinished = _pieces(self._unfinished)
-            lines += pieces
-        self._hand_out(lines)
+        rest = lines.pop()
+        while len(rest) > _LONGEST_LINE_BYTES:
+            lines.append(rest[:_LONGEST_LINE_BYTES])
+            rest = rest[_LONGEST_LINE_BYTES:]
+        self._unfinished = rest
+        self._deliver(lines)
 
     def _finish_line(self) -> None:
         line, self._unfinished = self._unfinished, b""
-        self._hand_out([line] if line else [])
+        if line:
+            self._deliver([line])
 
-    def _hand_out(self, lines: list[bytes]) -> None:
+    def _deliver(self, lines: list[bytes]) -> None:
         if lines:
             self._on_lines([line.decode(errors="replace").removesuffix("\r") for line in lines])
-
-
-def _pieces(line: bytes) -> list[bytes]:
-    return [
-        line[start : start + _LONGEST_LINE_BYTES]
-        for start in range(0, len(line), _LONGEST_LINE_BYTES)
-    ]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readiness: what a probe is, and how it is asked."""
+"""Readiness: what a probe is, and how its attempts are made. Pure."""

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on sockets: one HTTP/1.1 question to a service, straight to it and past every proxy, and what the answer lacks."""
+"""Acts on sockets: sends one HTTP/1.1 request to a service, and tells what the answer lacks."""
 
 import asyncio
-import contextlib
 import functools
-import ipaddress
 import json
 import re
-import socket
-import threading
 from typing import TYPE_CHECKING
 
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.addresses import addresses, is_loopback
+from ci_doctor.services.probes.ready import ReadinessProbe
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -20,36 +17,44 @@ _LARGEST_BODY = 1024 * 1024
 _MOST_LINES = 300
 _LONGEST_SHOWN = 120
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})\b")
+_CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,15}")
 _NO_BODY = frozenset({204, 304})
+_SWITCHING_PROTOCOLS = 101
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def connect(probe: Probe) -> Connection:
-    """A connection to the probe's host. Raises OSError, that of the last address where several were tried."""
-    context = _tls_context(checked=not _is_loopback(probe.host)) if probe.tls else None
+async def connect(probe: ReadinessProbe) -> Connection:
+    """A connection to the probe's host, past every proxy.
+
+    Raises OSError: that of the last address, if several were tried.
+    """
+    context = _tls_context(checked=not is_loopback(probe.host)) if probe.tls else None
     name = probe.host if context else None
-    failed: OSError | None = None
-    for address in await _addresses(probe.host, probe.port):
+    last_error: OSError | None = None
+    for address in await addresses(probe.host, probe.port):
         try:
             return await asyncio.open_connection(
                 address, probe.port, ssl=context, server_hostname=name
             )
         except OSError as error:
-            failed = error
-    raise failed or OSError(f"{probe.host} has no address")
+            last_error = error
+    raise last_error or OSError(f"{probe.host} has no address")
 
 
-async def ask(probe: Probe, connection: Connection, authorization: str | None) -> str | None:
-    """None where the answer is what `probe` wants, else what it is.
+async def ask(
+    probe: ReadinessProbe, connection: Connection, authorization: str | None
+) -> str | None:
+    """None if the answer is what `probe` wants, else what it is.
 
-    The body is read only where something is wanted of it, up to 1 MiB. Raises OSError, and ValueError or EOFError where
-    the answer is no proper HTTP.
+    The body is read only if the probe has a condition on it, up to 1 MiB. Raises OSError, and
+    ValueError or EOFError if the answer is no proper HTTP.
     """
     reader, writer = connection
     writer.write(_request(probe, authorization))
     await writer.drain()
     status = await _status(reader)
-    while 100 <= status < 200 and status != 101:  # a hint; the answer follows it
+    while 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
+        # An interim response (RFC 9110, 15.2): the final one follows it.
         await _headers(reader)
         status = await _status(reader)
     if not probe.accepts(status):
@@ -57,35 +62,37 @@ async def ask(probe: Probe, connection: Connection, authorization: str | None) -
         return f"HTTP status {status}{wanted}"
     if probe.body is None and probe.json is None:
         return None
-    body = b"" if status in _NO_BODY else await _body(reader, await _headers(reader))
+    body = b""
+    if status not in _NO_BODY:
+        body = await _body(reader, await _headers(reader))
     return _mismatch(probe, body)
 
 
-def _request(probe: Probe, authorization: str | None) -> bytes:
+def _request(probe: ReadinessProbe, authorization: str | None) -> bytes:
     headers = {
         "host": probe.authority,
         "accept": "*/*",
         "accept-encoding": "identity",
         "user-agent": "ci-doctor",
     }
-    headers |= {name.lower(): value for name, value in probe.headers}
+    for name, value in probe.headers:
+        headers[name.lower()] = value
     if authorization is not None:
         headers["authorization"] = authorization
     headers["connection"] = "close"
-    lines = (
-        f"GET {probe.path} HTTP/1.1",
-        *(f"{name.title()}: {value}" for name, value in headers.items()),
-    )
+    lines = [f"GET {probe.path} HTTP/1.1"]
+    for name, value in headers.items():
+        lines.append(f"{name.title()}: {value}")
     return "\r\n".join((*lines, "\r\n")).encode()
 
 
 async def _status(reader: asyncio.StreamReader) -> int:
     line = await _line(reader)
+    if not line:
+        raise ValueError("the connection was closed without an answer")
     match = _STATUS.match(line)
     if match is None:
-        raise ValueError(
-            "the answer is not HTTP" if line else "the connection was closed without an answer"
-        )
+        raise ValueError("the answer is not HTTP")
     return int(match[1])
 
 
@@ -120,25 +127,29 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
     """RFC 9112, 7.1; extensions and trailers are of no interest."""
     body = b""
     while len(body) < _LARGEST_BODY:
-        size = (await _line(reader)).partition(b";")[0].strip()
-        if not re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size):
+        size_text = (await _line(reader)).partition(b";")[0].strip()
+        if not _CHUNK_SIZE.fullmatch(size_text):
             raise ValueError("the answer says that it comes in chunks, and does not")
-        if int(size, 16) == 0:
+        size = int(size_text, 16)
+        if size == 0:
             return body
-        body += await reader.readexactly(min(int(size, 16), _LARGEST_BODY - len(body)))
+        body += await reader.readexactly(min(size, _LARGEST_BODY - len(body)))
         await _line(reader)
     return body
 
 
 async def _up_to(reader: asyncio.StreamReader, limit: int) -> bytes:
     body = b""
-    while len(body) < limit and (piece := await reader.read(limit - len(body))):
+    while len(body) < limit:
+        piece = await reader.read(limit - len(body))
+        if not piece:
+            break
         body += piece
     return body
 
 
-def _mismatch(probe: Probe, body: bytes) -> str | None:
-    """What `body` lacks."""
+def _mismatch(probe: ReadinessProbe, body: bytes) -> str | None:
+    """What `body` lacks; None if it is what the probe wants."""
     text = body.decode(errors="replace")
     if probe.body is not None and not re.search(probe.body, text, re.MULTILINE):
         return f"the body does not match /{probe.body}/: {_shown(text)}"
@@ -150,30 +161,28 @@ def _mismatch(probe: Probe, body: bytes) -> str | None:
         problem = probe.json.problem(json.loads(text))
     except (ValueError, RecursionError):
         return f"the body is no JSON: {_shown(text)}"
-    return f"json {probe.json.text} does not hold, {problem}: {_shown(text)}" if problem else None
+    if problem is None:
+        return None
+    return f"json {probe.json.text} does not hold, {problem}: {_shown(text)}"
 
 
 def _shown(text: str) -> str:
-    plain = " ".join(
-        "".join(each if each.isprintable() else " " for each in text[: 4 * _LONGEST_SHOWN]).split()
-    )
+    """The beginning of a body, as one line that a terminal can show."""
+    beginning = text[: 4 * _LONGEST_SHOWN]
+    printable = "".join(each if each.isprintable() else " " for each in beginning)
+    plain = " ".join(printable.split())
+    if not text:
+        return "it is empty"
     if not plain:
-        return "it is empty" if not text else "it holds nothing that can be shown"
-    return plain if len(plain) <= _LONGEST_SHOWN else plain[:_LONGEST_SHOWN] + "…"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+        return "it holds nothing that can be shown"
+    if len(plain) <= _LONGEST_SHOWN:
+        return plain
+    return plain[:_LONGEST_SHOWN] + "…"
 
 
 @functools.cache
 def _tls_context(*, checked: bool) -> "SSLContext":
-    """On loopback nobody can stand in between, and what serves there has made its certificate itself."""
+    """On loopback nobody can stand in between, and a server there has made its own certificate."""
     import ssl
 
     context = ssl.create_default_context()
@@ -181,37 +190,3 @@ def _tls_context(*, checked: bool) -> "SSLContext":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-async def _addresses(host: str, port: int) -> list[str]:
-    """The addresses of `host`. Raises OSError where it has none.
-
-    Not by the event loop's own resolver: its threads are waited for when the loop ends, and a name server that does not
-    answer would hold up the news of a death.
-    """
-    with contextlib.suppress(ValueError):
-        ipaddress.ip_address(host.partition("%")[0])
-        return [host]
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[list[str]] = loop.create_future()
-
-    def tell(addresses: list[str] | OSError) -> None:
-        if not found.done():
-            found.set_exception(addresses) if isinstance(addresses, OSError) else found.set_result(
-                addresses
-            )
-
-    def resolve() -> None:
-        answer: list[str] | OSError
-        try:
-            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answer = list(dict.fromkeys(str(row[4][0]) for row in rows))
-        except (OSError, UnicodeError) as error:
-            answer = (
-                error if isinstance(error, OSError) else OSError(f"{host} is no name of a host")
-            )
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, answer)
-
-    threading.Thread(target=resolve, daemon=True, name="resolver").start()
-    return await found

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A condition on a JSON document, as `data[0].id == "qwen"`: its small grammar and what it holds for. Pure.
+"""A condition on a JSON document, such as `data[0].id == "qwen"`. Pure.
 
     condition = path | path operator value        value = any JSON value
     operator  = "==" | "!=" | ">" | ">=" | "<" | "<="
     path      = key, then any of: .key  [0]  ["any key"]      key = letters, digits, "_", "-"
 
-A path alone holds where it exists and is neither null, false, 0 nor empty. In a list, a key of digits is an index.
+A path alone holds if it exists and is neither null, false, 0 nor empty. In a list, a key of digits
+is an index.
 """
 
 import json
@@ -28,7 +29,10 @@ _LONGEST_SHOWN = 80
 
 
 class JsonCondition(Struct, frozen=True, kw_only=True):
-    """`text` as written; `steps` lead into the document; without `operator` what stands there must be truthy."""
+    """`text` as written; `steps` lead into the document.
+
+    Without `operator` the value that they lead to must be truthy.
+    """
 
     text: str
     steps: tuple[str | int, ...]
@@ -36,14 +40,19 @@ class JsonCondition(Struct, frozen=True, kw_only=True):
     value: Any = None
 
     def problem(self, document: Any) -> str | None:
-        """Why it does not hold for `document`, as a clause; None where it does."""
+        """Why it does not hold for `document`, as a clause; None if it does."""
         try:
-            found = _walk(document, self.steps)
+            actual = _walk(document, self.steps)
         except LookupError as error:
             return str(error.args[0])
+        if self._holds_for(actual):
+            return None
+        return f"it is {_shown(actual)}"
+
+    def _holds_for(self, actual: Any) -> bool:
         if self.operator is None:
-            return None if found else f"it is {_shown(found)}"
-        return None if _holds(self.operator, found, self.value) else f"it is {_shown(found)}"
+            return bool(actual)
+        return _holds(self.operator, actual, self.value)
 
 
 def parse_condition(text: str) -> JsonCondition:
@@ -51,28 +60,33 @@ def parse_condition(text: str) -> JsonCondition:
     steps, end = _parse_path(text)
     rest = _REST.fullmatch(text, end)
     if not steps or rest is None:
-        example = 'data[0].id == "qwen"'
         raise ValueError(
-            f"json = {text!r} is no path into a document, with or without a comparison ({example})"
+            f"json = {text!r} is no path into a document, with or without a comparison "
+            '(data[0].id == "qwen")'
         )
-    if rest[1] is None:
+    name, value_text = rest.groups()
+    if name is None:
         return JsonCondition(text=text, steps=steps)
     try:
-        value = json.loads(rest[2])
+        value = json.loads(value_text)
     except ValueError as error:
         raise ValueError(
-            f'json = {text!r}: {rest[2].strip()} is no JSON value; a text stands in double quotes ("ready")'
+            f"json = {text!r}: {value_text.strip()} is no JSON value; a text stands in double "
+            'quotes ("ready")'
         ) from error
-    return JsonCondition(text=text, steps=steps, operator=rest[1], value=value)
+    return JsonCondition(text=text, steps=steps, operator=name, value=value)
 
 
 def _parse_path(text: str) -> tuple[tuple[str | int, ...], int]:
+    """The steps of the path that `text` begins with, and where it ends."""
     steps: list[str | int] = []
     position = len(text) - len(text.lstrip())
     while step := _STEP.match(text, position):
-        if (
-            (text[position] not in ".[") if steps else (text[position] == ".")
-        ):  # a dot stands between keys
+        # A dot or a bracket stands between two steps, and no dot before the first.
+        mark = text[position]
+        if steps and mark not in ".[":
+            break
+        if not steps and mark == ".":
             break
         steps.append(_step(step))
         position = step.end()
@@ -83,33 +97,40 @@ def _step(step: re.Match[str]) -> str | int:
     key, index, quoted = step.groups()
     if index is not None:
         return int(index)
-    return key if key is not None else str(json.loads(quoted))
+    if key is not None:
+        return str(key)
+    return str(json.loads(quoted))
 
 
 def _walk(document: Any, steps: tuple[str | int, ...]) -> Any:
     """What `steps` lead to. Raises LookupError with the clause that says where they end."""
-    found = document
-    for number, step in enumerate(steps):
+    value = document
+    for number, step in enumerate(steps, start=1):
         try:
-            found = found[int(step)] if isinstance(found, list) else dict(found)[step]
+            value = value[int(step)] if isinstance(value, list) else dict(value)[step]
         except (LookupError, TypeError, ValueError):  # the last two: neither a list nor a table
-            way = "".join(
-                f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps[: number + 1]
-            )
-            raise LookupError(f"there is no {way.removeprefix('.')}") from None
-    return found
+            raise LookupError(f"there is no {_written(steps[:number])}") from None
+    return value
 
 
-def _holds(name: str, found: Any, value: Any) -> bool:
+def _written(steps: tuple[str | int, ...]) -> str:
+    """A path as a person writes it: `data[0].id`."""
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".")
+
+
+def _holds(name: str, actual: Any, value: Any) -> bool:
     if name in _ORDER:
-        return _comparable(found, value) and _ORDER[name](found, value)
-    return _same(found, value) is (name == "==")
+        return _comparable(actual, value) and _ORDER[name](actual, value)
+    return _same(actual, value) is (name == "==")
 
 
 def _comparable(one: Any, other: Any) -> bool:
-    return (_is_number(one) and _is_number(other)) or (
-        isinstance(one, str) and isinstance(other, str)
-    )
+    if isinstance(one, str):
+        return isinstance(other, str)
+    return _is_number(one) and _is_number(other)
 
 
 def _is_number(value: Any) -> bool:
@@ -117,11 +138,14 @@ def _is_number(value: Any) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    # In Python True == 1; in JSON they differ, also deep inside. Numbers are compared by value: 1 is 1.0.
+    """Whether two JSON values are equal; numbers are compared by value, so 1 is 1.0."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        if one.keys() != other.keys():
+            return False
+        return all(_same(one[key], other[key]) for key in one)
+    # In Python True == 1; in JSON they differ, also deep inside.
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     return bool(one == other)
@@ -129,4 +153,6 @@ def _same(one: Any, other: Any) -> bool:
 
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    return text[:_LONGEST_SHOWN] + "…"

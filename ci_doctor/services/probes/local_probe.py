@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and processes: the probes that ask nobody over a network, `log`, `file` and `exec`."""
+"""Acts on files and processes: the probes without a network, `log`, `file` and `exec`."""
 
 import asyncio
 import errno
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.probes.log_search import GrowingLog
-from ci_doctor.services.probes.ready import Probe
+from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.system import clock
 from ci_doctor.system.files.inotify import FileWatch
 from ci_doctor.system.processes.process import describe_exit
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from ci_doctor.system.processes.process import Child
 
-# A change is told at once; this is for what the kernel cannot tell (a network file system, say).
+# The kernel reports a change at once; this is for what it cannot report, as on a network file
+# system.
 _LONGEST_REST_S = 0.5
 _LONGEST_PAUSE_S = 0.05
 _LONGEST_EXEC_PAUSE_S = 1.0
@@ -41,15 +42,15 @@ class WatchedFile:
         self._watch = FileWatch(path, self._changed.set)
 
     async def rest(self, limit_s: float) -> None:
-        """Return at the next change."""
+        """Return at the next change, after `limit_s` seconds at the latest."""
         try:
             async with asyncio.timeout(min(limit_s, _LONGEST_REST_S)):
                 await self._changed.wait()
         except TimeoutError:
             pass
 
-    def heard(self) -> None:
-        """What changes from now on counts."""
+    def begin(self) -> None:
+        """From now on a change counts. Call it before the file is read, so that none is missed."""
         self._changed.clear()
 
     def close(self) -> None:
@@ -57,14 +58,13 @@ class WatchedFile:
         self._watch.close()
 
 
-class LogAsker(WatchedFile):
+class LogProber(WatchedFile):
     """Holds once the log has matched, and from then on."""
 
-    def __init__(self, probe: Probe, log: Path | None) -> None:
+    def __init__(self, probe: ReadinessProbe, log: Path | None) -> None:
         if log is None:
-            raise UsageError(
-                f"ready: {probe.describe()} needs a log to look in", hint="name it with --log FILE"
-            )
+            message = f"ready: {probe.describe()} needs a log to look in"
+            raise UsageError(message, hint="name it with --log FILE")
         super().__init__(log)
         self._path = log
         self._probe = probe
@@ -73,92 +73,102 @@ class LogAsker(WatchedFile):
     async def ask(self, limit_s: float) -> str | None:
         """None once the log has matched, else its last line."""
         deadline = clock.now() + limit_s
-        self.heard()
+        self.begin()
         while not self._log.search.matched and self._log.read_on():
             if clock.now() > deadline:
-                self._changed.set()  # there is more to read, and nobody will tell
+                # There is more to read, and no change of the file will report it.
+                self._changed.set()
                 break
-            await asyncio.sleep(0)  # a long log must not hold up the news of a death
+            # A long log must not delay the news of a death.
+            await asyncio.sleep(0)
         if self._log.search.matched:
             return None
         if self._log.problem:
             return f"cannot read {self._path}: {self._log.problem}"
         last = self._log.search.last_line
-        said = f"its last line is: {_cut(last)}" if last else "nothing was written yet"
-        return f"no line of {self._path} matches /{self._probe.pattern}/; {said}"
+        state = f"its last line is: {_cut(last)}" if last else "nothing was written yet"
+        return f"no line of {self._path} matches /{self._probe.pattern}/; {state}"
 
 
-class FileAsker(WatchedFile):
+class FileProber(WatchedFile):
     """Holds while the file exists."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: ReadinessProbe) -> None:
         self._path = probe.file or Path()
         super().__init__(self._path)
 
     async def ask(self, limit_s: float) -> str | None:  # noqa: ARG002 - takes no time
-        """None where there is such a file."""
-        self.heard()
+        """None if there is such a file."""
+        self.begin()
         try:
-            os.stat(self._path)  # noqa: PTH116 - not a question of yes and no
+            os.stat(self._path)  # noqa: PTH116 - exists() would hide why it cannot be read
         except OSError as error:
             return f"{self._path}: {(error.strerror or 'cannot be read').lower()}"
         return None
 
 
-class ExecAsker:
+class ExecProber:
     """Holds when the command exits with 0. Each run is killed when its time is over."""
 
-    def __init__(self, probe: Probe, spawn: "Callable[[Sequence[str], int], Child] | None") -> None:
+    def __init__(
+        self, probe: ReadinessProbe, spawn: "Callable[[Sequence[str], int], Child] | None"
+    ) -> None:
         if spawn is None:
-            raise UsageError(
-                f"ready: {probe.describe()} cannot be run here", hint="use http, tcp, log or file"
-            )
+            message = f"ready: {probe.describe()} cannot be run here"
+            raise UsageError(message, hint="use http, tcp, log or file")
         self._words = probe.words
         self._spawn = spawn
         self._took_s = 0.0
 
     async def ask(self, limit_s: float) -> str | None:
-        """None where a run ends with 0, else how it ended and the last line that it wrote."""
-        began = clock.now()
+        """None if a run ends with 0, else how it ended and the last line that it wrote."""
         with os.fdopen(os.memfd_create("output"), "rb") as output:
             try:
                 child = self._spawn(self._words, output.fileno())
             except OSError as error:
                 return self._cannot_run(error)
-            try:
-                async with asyncio.timeout(limit_s):
-                    await _ended(child)
-            except TimeoutError:
-                return (
-                    f"{self._words[0]} did not end within {limit_s:.3g} s{_said(output.fileno())}"
-                )
-            finally:
-                code = _reap(child)
-                self._took_s = clock.now() - began
-            return (
-                None
-                if code == 0
-                else f"{self._words[0]} ended with {_exit(code)}{_said(output.fileno())}"
-            )
+            problem = await self._run(child, limit_s)
+            if problem is None:
+                return None
+            return f"{self._words[0]} {problem}{_last_line(output.fileno())}"
 
     async def rest(self, limit_s: float) -> None:
-        """As long as the run took, so that at most half the time goes into asking; up to 1 s."""
-        pause = max(_LONGEST_PAUSE_S, min(self._took_s, _LONGEST_EXEC_PAUSE_S))
-        await asyncio.sleep(min(pause, limit_s))
+        """As long as the run took, so that at most half the time goes into probing; up to 1 s."""
+        pause_s = max(_LONGEST_PAUSE_S, min(self._took_s, _LONGEST_EXEC_PAUSE_S))
+        await asyncio.sleep(min(pause_s, limit_s))
 
     def close(self) -> None:
         """Nothing outlives a run."""
 
+    async def _run(self, child: "Child", limit_s: float) -> str | None:
+        """How the run failed; None if it ended with 0."""
+        began = clock.now()
+        in_time = False
+        try:
+            async with asyncio.timeout(limit_s):
+                await _end_of(child)
+            in_time = True
+        except TimeoutError:
+            pass
+        finally:
+            code = _reap(child)
+            self._took_s = clock.now() - began
+        if not in_time:
+            return f"did not end within {limit_s:.3g} s"
+        if code == 0:
+            return None
+        end = "an unknown exit code" if code is None else describe_exit(code)
+        return f"ended with {end}"
+
     def _cannot_run(self, error: OSError) -> str:
         message = f"cannot run {self._words[0]}: {error.strerror}"
         if error.errno in _CANNOT_EVER_RUN:
-            raise UsageError(
-                f"ready: {message}", hint="check the path and its x bit; no shell runs it"
-            ) from error
+            hint = "check the path and its x bit; no shell runs it"
+            raise UsageError(f"ready: {message}", hint=hint) from error
         return message
 
 
-async def _ended(child: "Child") -> None:
+async def _end_of(child: "Child") -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_reader(child.pidfd, ended.set)
@@ -169,7 +179,7 @@ async def _ended(child: "Child") -> None:
 
 
 def _reap(child: "Child") -> int | None:
-    """How it ended; it is killed first where it has not. None where even that takes too long."""
+    """How it ended; it is killed first if it has not. None if even that takes too long."""
     try:
         poll = select.poll()
         poll.register(child.pidfd, select.POLLIN)
@@ -184,18 +194,18 @@ def _reap(child: "Child") -> int | None:
         child.close()
 
 
-def _exit(code: int | None) -> str:
-    return "an unknown exit code" if code is None else describe_exit(code)
-
-
-def _said(output: int) -> str:
-    """The last line of what it wrote."""
+def _last_line(output: int) -> str:
+    """The last line that was written to this file, after a colon; nothing if there is none."""
     size = os.fstat(output).st_size
-    text = os.pread(output, _OUTPUT_BYTES, max(0, size - _OUTPUT_BYTES)).decode(errors="replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f": {_cut(lines[-1])}" if lines else ""
+    end = os.pread(output, _OUTPUT_BYTES, max(0, size - _OUTPUT_BYTES))
+    for line in reversed(end.decode(errors="replace").splitlines()):
+        if line.strip():
+            return f": {_cut(line.strip())}"
+    return ""
 
 
 def _cut(text: str) -> str:
     plain = "".join(each if each.isprintable() else " " for each in text)
-    return plain if len(plain) <= _LONGEST_SHOWN else plain[:_LONGEST_SHOWN] + "…"
+    if len(plain) <= _LONGEST_SHOWN:
+        return plain
+    return plain[:_LONGEST_SHOWN] + "…"

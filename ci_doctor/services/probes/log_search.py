@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a log as it grows, and says when a regular expression matches what is in it."""
+"""Reads a log as it grows, and tells when a regular expression matches what is in it."""
 
 import codecs
 import os
@@ -18,8 +18,9 @@ _BEGUN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[ -/]*)\Z
 class LogSearch:
     """Text that arrives in pieces, searched as one: `feed` it, then look at `matched`.
 
-    Invalid UTF-8 becomes U+FFFD, escape sequences vanish, a carriage return ends a line. `^` and `$` match at lines, and
-    a line that is not finished yet counts as it stands. A match may span at most 16384 characters.
+    Invalid UTF-8 becomes U+FFFD, escape sequences vanish, a carriage return ends a line. `^` and `$`
+    match at lines, and an unfinished line counts as it stands. A match may span at most 16384
+    characters.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -40,10 +41,10 @@ class LogSearch:
         self._begun = _begun_escape(text)
         text = text[: len(text) - len(self._begun)]
         self._window += _ESCAPES.sub("", text).replace("\r", "\n")
-        # From the second character on where the first is only there so that `^` can tell the middle of a line.
-        self.matched = (
-            self.matched or self._pattern.search(self._window, int(self._is_cut)) is not None
-        )
+        # A cut window has one character more before it, which tells `^` that no line begins there.
+        first = 1 if self._is_cut else 0
+        if self._pattern.search(self._window, first) is not None:
+            self.matched = True
         if len(self._window) > _WINDOW:
             self._window = self._window[-_WINDOW - 1 :]
             self._is_cut = True
@@ -51,13 +52,17 @@ class LogSearch:
     @property
     def last_line(self) -> str:
         """The last line that is not empty."""
-        return next(
-            (line for line in reversed(self._window.split("\n")) if line.strip()), ""
-        ).strip()
+        for line in reversed(self._window.split("\n")):
+            if line.strip():
+                return line.strip()
+        return ""
 
 
 class GrowingLog:
-    """A file read from its beginning to its end, then on as it grows; begun anew where it was replaced or cut short."""
+    """A file, read from its beginning to its end, and then on as it grows.
+
+    It is read anew from its beginning if it was replaced or cut short.
+    """
 
     def __init__(self, path: Path, pattern: str) -> None:
         self._path = path
@@ -67,8 +72,9 @@ class GrowingLog:
         self.problem: str | None = None
 
     def read_on(self) -> bool:
-        """Search the next 256 KiB; whether there may be more. `problem` says why it cannot be read, if so."""
+        """Search the next 256 KiB; whether there may be more. `problem` is why it cannot be read."""
         try:
+            # Without O_NONBLOCK the open of a named pipe would wait for its writer.
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             self.problem = error.strerror

@@ -1,46 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on sockets, files and processes: asks a service again and again whether it is ready."""
+"""Acts on sockets, files and processes: probes a service again and again until it is ready."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
+from ci_doctor.services.patience import Patience, no_processes
 from ci_doctor.services.probes import http_answer
-from ci_doctor.services.probes.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
 
-_SHORTEST_ATTEMPT_S = 0.1  # the last one, made when time is up, must not fail for its own haste
 _FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.05  # what becomes ready is to be noticed within 100 ms, by a busy machine too
+_LONGEST_PAUSE_S = 0.05  # what becomes ready is noticed within 100 ms, with time for the attempt
 _REFUSED = "connection refused"
 
 
 class ProbeContext(Struct, frozen=True, kw_only=True):
-    """What a probe works with: the service's `log`, the `environment` for `authorization`, and what `exec` runs with.
+    """What a probe works with.
 
-    `spawn` starts words with stdout and stderr on a file descriptor, as a process whose end it can tell.
+    `log` is the service's, `environment` holds what `authorization` names. `spawn` starts words with
+    stdout and stderr on a file descriptor, for `exec`. `pids` names the service's processes now.
     """
 
     log: Path | None = None
     environment: Mapping[str, str] = {}
     spawn: "Callable[[Sequence[str], int], Child] | None" = None
+    pids: Callable[[], Iterable[int]] = no_processes
 
 
-class Asker(Protocol):
-    """One kind of probe, while it is asked."""
+class Prober(Protocol):
+    """One kind of probe, while a service is probed."""
 
     async def ask(self, limit_s: float) -> str | None:
-        """None where it holds now, else what was seen instead; takes `limit_s` at most."""
+        """None if it holds now, else what is wrong; takes `limit_s` seconds at most."""
 
     async def rest(self, limit_s: float) -> None:
-        """Return when it is worth asking again, after `limit_s` at the latest."""
+        """Return when another attempt is worth it, after `limit_s` seconds at the latest."""
 
     def close(self) -> None:
         """Give everything back."""
@@ -49,88 +51,104 @@ class Asker(Protocol):
 NO_CONTEXT = ProbeContext()
 
 
-def ignore(_seen: str) -> None:
-    """What is seen on the way is of no interest."""
+def ignore(_answer: str) -> None:
+    """What the attempts on the way say is of no interest."""
 
 
 async def wait_until_ready(
-    probe: Probe,
-    limit_s: float,
+    probe: ReadinessProbe,
+    limit: float | Patience,
     context: ProbeContext = NO_CONTEXT,
     *,
-    on_seen: Callable[[str], None] = ignore,
+    on_answer: Callable[[str], None] = ignore,
 ) -> str | None:
-    """None once `probe` has held for its `ready_for_s`; what was seen last, when `limit_s` is over first.
+    """None once `probe` has held for its `ready_for_s`, else what was wrong last.
 
-    `on_seen` is told after each attempt why it is not ready yet. With a limit of 0 it is asked once, quickly. A log is searched from its beginning, and what once stood there counts on.
-    Raises UsageError where it cannot be asked at all: no log, a variable that is not set, a command that does not exist.
+    `limit` is seconds, in which waits of the service for a CPU do not count (Patience); with 0
+    there is one quick attempt. `on_answer` gets what is wrong after each attempt but the last. A log
+    is searched from its beginning, and a match in it holds from then on.
+
+    Raises UsageError if there can be no attempt: no log, a variable that is not set, a command that
+    does not exist.
     """
-    asker = make_asker(probe, context)
+    prober = make_prober(probe, context)
+    patience = limit if isinstance(limit, Patience) else Patience(limit, context.pids)
     try:
-        return await _until_it_holds(asker, probe, limit_s, on_seen)
+        return await _until_it_holds(prober, probe, patience, on_answer)
     finally:
-        asker.close()
+        prober.close()
 
 
-def make_asker(probe: Probe, context: ProbeContext) -> Asker:
-    """What asks this kind of probe. Raises UsageError as `wait_until_ready`."""
+def make_prober(probe: ReadinessProbe, context: ProbeContext) -> Prober:
+    """What makes the attempts of this kind of probe. Raises UsageError as `wait_until_ready`."""
     if probe.is_network:
-        return _NetworkAsker(probe, context)
+        return _NetworkProber(probe, context)
     from ci_doctor.services.probes import local_probe
 
     if probe.scheme is Scheme.EXEC:
-        return local_probe.ExecAsker(probe, context.spawn)
+        return local_probe.ExecProber(probe, context.spawn)
     if probe.scheme is Scheme.LOG:
-        return local_probe.LogAsker(probe, context.log)
-    return local_probe.FileAsker(probe)
+        return local_probe.LogProber(probe, context.log)
+    return local_probe.FileProber(probe)
 
 
 async def _until_it_holds(
-    asker: Asker, probe: Probe, limit_s: float, on_seen: Callable[[str], None]
+    prober: Prober, probe: ReadinessProbe, patience: Patience, on_answer: Callable[[str], None]
 ) -> str | None:
-    deadline = clock.now() + limit_s
-    holds_since: float | None = None
+    holding = _Holding(probe.ready_for_s)
     while True:
-        seen = await asker.ask(
-            min(max(deadline - clock.now(), _SHORTEST_ATTEMPT_S), probe.attempt_s)
-        )
-        now = clock.now()
-        holds_since = None if seen is not None else now if holds_since is None else holds_since
-        held_s = 0.0 if holds_since is None else now - holds_since
-        if holds_since is not None and held_s >= probe.ready_for_s:
+        answer = holding.after(await prober.ask(patience.attempt_s(probe.attempt_s)))
+        if answer is None:
             return None
-        seen = (
-            seen or f"it has been ready for {held_s:.1f} s, and must be for {probe.ready_for_s:g} s"
-        )
-        if now >= deadline:
-            return seen
-        on_seen(seen)
-        rest_s = deadline - now
-        if holds_since is not None:
-            rest_s = min(rest_s, probe.ready_for_s - held_s)
-        await asker.rest(rest_s)
+        left_s = patience.left_s()
+        if left_s <= 0:
+            return answer
+        on_answer(answer)
+        await prober.rest(min(left_s, holding.left_s))
 
 
-class _NetworkAsker:
-    """HTTP and TCP. Sockets are opened directly, so proxy variables have no say."""
+class _Holding:
+    """For how long a probe has held without a failure in between."""
 
-    def __init__(self, probe: Probe, context: ProbeContext) -> None:
+    def __init__(self, wanted_s: float) -> None:
+        self._wanted_s = wanted_s
+        self._since: float | None = None
+        self.left_s = float("inf")
+
+    def after(self, answer: str | None) -> str | None:
+        """None once it has held for long enough, else why not yet."""
+        if answer is not None:
+            self._since, self.left_s = None, float("inf")
+            return answer
+        now = clock.now()
+        if self._since is None:
+            self._since = now
+        held_s = now - self._since
+        self.left_s = self._wanted_s - held_s
+        if self.left_s <= 0:
+            return None
+        return f"it has been ready for {held_s:.1f} s, and must be for {self._wanted_s:g} s"
+
+
+class _NetworkProber:
+    """HTTP and TCP. Sockets are opened directly, so proxy variables have no effect."""
+
+    def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
         self._probe = probe
-        self._pause = _FIRST_PAUSE_S
+        self._pause_s = _FIRST_PAUSE_S
         try:
             self._authorization = probe.authorization_value(context.environment)
         except ValueError as error:
-            raise UsageError(
-                f"ready: {error}", hint="export it, or pass it on to this step"
-            ) from error
+            hint = "export it, or pass it on to this step"
+            raise UsageError(f"ready: {error}", hint=hint) from error
 
     async def ask(self, limit_s: float) -> str | None:
-        seen = await self._attempt_within(limit_s)
-        return self._without_secret(seen) if seen else None
+        answer = await self._attempt_within(limit_s)
+        return self._without_secret(answer) if answer else None
 
     async def rest(self, limit_s: float) -> None:
-        await asyncio.sleep(min(self._pause, limit_s))
-        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE_S)
+        await asyncio.sleep(min(self._pause_s, limit_s))
+        self._pause_s = min(self._pause_s * 1.5, _LONGEST_PAUSE_S)
 
     def close(self) -> None:
         pass
@@ -157,12 +175,13 @@ class _NetworkAsker:
                 return None
             return await http_answer.ask(self._probe, connection, self._authorization)
         finally:
+            # Not close(), which would wait for a server that reads no more.
             connection[1].transport.abort()
 
-    def _without_secret(self, seen: str) -> str:
-        """A server may answer with what it was sent."""
+    def _without_secret(self, answer: str) -> str:
+        """Without what was sent: a server may repeat it in its answer."""
         if self._authorization is None:
-            return seen
+            return answer
         for secret in (self._authorization, self._authorization.rpartition(" ")[2]):
-            seen = seen.replace(secret, "***")
-        return seen
+            answer = answer.replace(secret, "***")
+        return answer

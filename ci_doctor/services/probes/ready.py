@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ready` says: how a service is asked whether it is ready, as written and as understood. Pure."""
+"""What `ready` means: a readiness probe as written and as understood. Pure."""
 
 import re
 import shlex
@@ -20,10 +20,11 @@ _ONLY_HTTP = ("status", "body", "json", "headers", "authorization")
 
 
 class ReadySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The table form of `ready`: exactly one of `http`, `tcp`, `log`, `exec`, `file` (docs/probes.md).
+    """The table form of `ready`: one of `http`, `tcp`, `log`, `exec`, `file` (docs/probes.md).
 
-    `http` is a path or a URL, `tcp` HOST:PORT. `status`, `body` (a regex), `json` (a condition), `headers` and
-    `authorization` (the name of an environment variable) go with `http` alone. Durations are seconds or text.
+    `http` is a path or a URL, `tcp` HOST:PORT. `status`, `body` (a regex), `json` (a condition),
+    `headers` and `authorization` (the name of an environment variable) go with `http` alone.
+    Durations are seconds or text.
     """
 
     http: str | None = None
@@ -41,7 +42,7 @@ class ReadySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Scheme(StrEnum):
-    """How a service is asked whether it is ready."""
+    """The kinds of readiness probe."""
 
     HTTP = "http"
     TCP = "tcp"
@@ -50,12 +51,13 @@ class Scheme(StrEnum):
     FILE = "file"
 
 
-class Probe(Struct, frozen=True, kw_only=True):
-    """How a service is asked whether it is ready, understood and with every placeholder replaced.
+class ReadinessProbe(Struct, frozen=True, kw_only=True):
+    """A readiness probe, understood and with every placeholder replaced.
 
-    `host` and `port` are of HTTP and TCP, `path` (with its query), `tls`, `status` ("200", "2xx"), `body`, `json`,
-    `headers` and `authorization` (a variable's name, never its value) of HTTP, `pattern` of LOG, `words` of EXEC, `file`
-    of FILE. The probe must hold for `ready_for_s`; one attempt takes `attempt_s` at most.
+    `host` and `port` are of HTTP and TCP; `path` (with its query), `tls`, `status` ("200", "2xx"),
+    `body`, `json`, `headers` and `authorization` (a variable's name, never its value) of HTTP;
+    `pattern` of LOG, `words` of EXEC, `file` of FILE. The probe must hold for `ready_for_s` seconds;
+    one attempt takes `attempt_s` seconds at most.
     """
 
     scheme: Scheme
@@ -76,19 +78,20 @@ class Probe(Struct, frozen=True, kw_only=True):
 
     @property
     def is_network(self) -> bool:
-        """Whether it is asked at `host` and `port`."""
+        """Whether it connects to `host` and `port`."""
         return self.scheme in {Scheme.HTTP, Scheme.TCP}
 
     @property
     def authority(self) -> str:
         """`127.0.0.1:8000`, `[::1]:8000`."""
-        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return f"{written_host(self.host)}:{self.port}"
 
     def describe(self) -> str:
-        """What is asked, for a message: `http://127.0.0.1:8000/health`, `log /regex/`, `exec ./check.sh`."""
+        """The probe in a message: `http://127.0.0.1:8000/health`, `log /regex/`, `exec ./check`."""
         match self.scheme:
             case Scheme.HTTP:
-                return f"{'https' if self.tls else 'http'}://{self.authority}{self.path}"
+                scheme = "https" if self.tls else "http"
+                return f"{scheme}://{self.authority}{self.path}"
             case Scheme.TCP:
                 return f"tcp://{self.authority}"
             case Scheme.LOG:
@@ -100,10 +103,13 @@ class Probe(Struct, frozen=True, kw_only=True):
 
     def accepts(self, status: int) -> bool:
         """Whether an answer with this HTTP status is a good one."""
-        return any(text in {str(status), f"{status // 100}xx"} for text in self.status)
+        return str(status) in self.status or f"{status // 100}xx" in self.status
 
     def authorization_value(self, environment: Mapping[str, str]) -> str | None:
-        """What to send as Authorization: never show it. Raises ValueError, naming the variable, where it is not set."""
+        """What to send as Authorization: never show it.
+
+        Raises ValueError, which names the variable, if that is not set or cannot be sent.
+        """
         if self.authorization is None:
             return None
         value = environment.get(self.authorization, "").strip()
@@ -116,27 +122,39 @@ class Probe(Struct, frozen=True, kw_only=True):
         return value if " " in value else f"Bearer {value}"
 
 
+def written_host(host: str) -> str:
+    """`host` as it stands before a port: an IPv6 address in brackets (RFC 3986, 3.2.2)."""
+    return f"[{host}]" if ":" in host else host
+
+
 def unfilled(text: str) -> str:
-    """`text` as it is: where there are no placeholders."""
+    """`text` as it is, for a `ready` without placeholders."""
     return text
 
 
 def parse_ready(
     ready: str | ReadySpec, port: int, *, directory: Path, fill: Callable[[str], str] = unfilled
-) -> Probe:
-    """The probe that `ready` asks for; a bare path is asked on 127.0.0.1:`port`, `file` is relative to `directory`.
+) -> ReadinessProbe:
+    """The probe that `ready` describes.
 
-    `fill` replaces placeholders in every text. Raises ValueError with a sentence for the user.
+    A bare path means 127.0.0.1:`port`; `file` is relative to `directory`. `fill` replaces
+    placeholders in every text. Raises ValueError with a sentence for the user.
     """
     spec = read_ready(ready)
     scheme, text = _the_one(spec)
     if scheme is not Scheme.HTTP:
         _refuse_http_keys(spec, scheme)
+    body = None
+    if spec.body is not None:
+        body = ready_values.regex("body", fill(spec.body))
+    json = None
+    if spec.json is not None:
+        json = parse_condition(fill(spec.json))
     return msgspec.structs.replace(
         _aim(scheme, text, port, directory, fill),
         status=ready_values.statuses(spec.status),
-        body=ready_values.regex("body", fill(spec.body)) if spec.body is not None else None,
-        json=parse_condition(fill(spec.json)) if spec.json is not None else None,
+        body=body,
+        json=json,
         headers=ready_values.headers(spec.headers, fill),
         authorization=ready_values.variable(spec.authorization),
         ready_for_s=ready_values.duration("ready_for", spec.ready_for),
@@ -145,7 +163,10 @@ def parse_ready(
 
 
 def read_ready(ready: str | ReadySpec) -> ReadySpec:
-    """The table that a text stands for: `/health`, a URL, `log:…`, or an inline TOML table. Raises as `parse_ready`."""
+    """The table that a text stands for: `/health`, a URL, `log:…`, or an inline TOML table.
+
+    Raises ValueError as `parse_ready`.
+    """
     if isinstance(ready, ReadySpec):
         return ready
     if ready.lstrip().startswith("{"):
@@ -153,11 +174,11 @@ def read_ready(ready: str | ReadySpec) -> ReadySpec:
     scheme, colon, rest = ready.partition(":")
     if ready.startswith("/") or scheme in {"http", "https"}:
         return ReadySpec(http=ready)
-    if colon and scheme in set(Scheme):
-        return msgspec.convert(
-            {scheme: rest.removeprefix("//") if scheme == Scheme.TCP else rest}, ReadySpec
-        )
-    raise ValueError(f'ready = "{ready}" is none of {ready_values.FORMS}')
+    if not colon or scheme not in set(Scheme):
+        raise ValueError(f'ready = "{ready}" is none of {ready_values.FORMS}')
+    if scheme == Scheme.TCP:
+        rest = rest.removeprefix("//")
+    return msgspec.convert({scheme: rest}, ReadySpec)
 
 
 def _read_table(text: str) -> ReadySpec:
@@ -179,12 +200,14 @@ def _read_table(text: str) -> ReadySpec:
 
 
 def _the_one(spec: ReadySpec) -> tuple[Scheme, str | list[str]]:
-    given = [
-        (scheme, getattr(spec, scheme)) for scheme in Scheme if getattr(spec, scheme) is not None
-    ]
+    given = []
+    for scheme in Scheme:
+        text = getattr(spec, scheme)
+        if text is not None:
+            given.append((scheme, text))
     if len(given) != 1:
-        found = " and ".join(scheme for scheme, _ in given) or "none"
-        raise ValueError(f"ready needs exactly one of {', '.join(Scheme)}; it holds {found}")
+        names = " and ".join(scheme for scheme, _ in given) or "none"
+        raise ValueError(f"ready needs exactly one of {', '.join(Scheme)}; it holds {names}")
     return given[0]
 
 
@@ -199,44 +222,43 @@ def _refuse_http_keys(spec: ReadySpec, scheme: Scheme) -> None:
 
 def _aim(
     scheme: Scheme, text: str | list[str], port: int, directory: Path, fill: Callable[[str], str]
-) -> Probe:
+) -> ReadinessProbe:
+    """The probe with what it is aimed at, and nothing else."""
     if isinstance(text, list) or scheme is Scheme.EXEC:
-        return Probe(scheme=Scheme.EXEC, words=ready_values.words(text, fill))
-    filled = fill(text)
+        return ReadinessProbe(scheme=Scheme.EXEC, words=ready_values.words(text, fill))
+    target = fill(text)
     match scheme:
         case Scheme.HTTP:
-            return _http(filled, port)
+            return _http(target, port)
         case Scheme.TCP:
-            return _tcp(filled)
+            return _tcp(target)
         case Scheme.LOG:
-            return Probe(scheme=scheme, pattern=ready_values.regex("log", filled))
+            return ReadinessProbe(scheme=scheme, pattern=ready_values.regex("log", target))
         case _:
-            if not filled or "\0" in filled:
-                raise ValueError("ready: `file` names no file")
-            return Probe(scheme=scheme, file=directory / filled)
+            return ReadinessProbe(scheme=scheme, file=directory / ready_values.file(target))
 
 
-def _http(text: str, port: int) -> Probe:
+def _http(text: str, port: int) -> ReadinessProbe:
     if _UNPRINTABLE.search(text):
         raise ValueError(
             f"ready = {text!r} holds a space or a control character; write %20 for a space"
         )
     if text.startswith("/"):
-        return Probe(scheme=Scheme.HTTP, host="127.0.0.1", port=port, path=text)
+        return ReadinessProbe(scheme=Scheme.HTTP, host="127.0.0.1", port=port, path=text)
     address = urlsplit(text)
     if address.scheme not in {"http", "https"}:
         ready_values.no_address(text)
     tls = address.scheme == "https"
     host, number = ready_values.host_and_port(address, text, default=443 if tls else 80)
-    query = f"?{address.query}" if address.query else ""
-    return Probe(
-        scheme=Scheme.HTTP, host=host, port=number, path=(address.path or "/") + query, tls=tls
-    )
+    path = address.path or "/"
+    if address.query:
+        path += f"?{address.query}"
+    return ReadinessProbe(scheme=Scheme.HTTP, host=host, port=number, path=path, tls=tls)
 
 
-def _tcp(text: str) -> Probe:
+def _tcp(text: str) -> ReadinessProbe:
     address = urlsplit(text if text.startswith("tcp://") else f"tcp://{text}")
     if address.path or address.query:
         ready_values.no_address(text)
     host, number = ready_values.host_and_port(address, text, default=None)
-    return Probe(scheme=Scheme.TCP, host=host, port=number)
+    return ReadinessProbe(scheme=Scheme.TCP, host=host, port=number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The single values of a `ready`, checked: each function raises ValueError with a sentence for the user. Pure."""
+"""The single values of a `ready`: each function raises ValueError with a sentence for the user. Pure."""
 
 import re
 import shlex
@@ -23,21 +23,31 @@ def words(text: str | list[str], fill: Callable[[str], str]) -> tuple[str, ...]:
     except ValueError as error:
         raise ValueError(f"ready: `exec` cannot be split into words: {error}") from error
     filled = tuple(map(fill, split))
-    if not filled or not filled[0] or any("\0" in word for word in filled):
+    # execve(2) takes no empty name, and a NUL would end a word.
+    if not filled or not filled[0] or "\0" in "".join(filled):
         raise ValueError("ready: `exec` names no command")
     return filled
 
 
+def file(text: str) -> str:
+    """The path of a file."""
+    if not text or "\0" in text:
+        raise ValueError("ready: `file` names no file")
+    return text
+
+
 def host_and_port(address: SplitResult, text: str, default: int | None) -> tuple[str, int]:
-    """Of an address that `text` writes; `default` is the port where it names none."""
+    """Of an address that `text` writes; `default` is the port if it names none."""
     if "@" in address.netloc:
         raise ValueError(
             "ready: an address cannot hold a user or a password; name a variable in `authorization`"
         )
     try:
-        port = address.port if address.port is not None else default
-    except ValueError:
+        port = address.port
+    except ValueError:  # no number, or beyond 65535
         port = 0
+    if port is None:
+        port = default
     if not address.hostname or _NO_HOST.search(address.hostname):
         no_address(text)
     if not port:
@@ -63,7 +73,8 @@ def regex(key: str, text: str) -> str:
 
 def statuses(given: int | str | list[int | str]) -> tuple[str, ...]:
     """`200`, `2xx` and their like, as text."""
-    texts = tuple(str(each).lower() for each in (given if isinstance(given, list) else [given]))
+    values = given if isinstance(given, list) else [given]
+    texts = tuple(str(value).lower() for value in values)
     for text in texts:
         if not _STATUS.fullmatch(text):
             raise ValueError(
@@ -80,7 +91,8 @@ def headers(given: Mapping[str, str], fill: Callable[[str], str]) -> tuple[tuple
     for name, value in filled:
         if not _HEADER.fullmatch(name) or not value.isprintable():
             raise ValueError(
-                f"ready: `headers`: {name!r} is no HTTP header, or its value holds a control character"
+                f"ready: `headers`: {name!r} is no HTTP header, or its value holds a control "
+                "character"
             )
     return filled
 
@@ -90,7 +102,8 @@ def variable(name: str | None) -> str | None:
     if name is not None and not _VARIABLE.fullmatch(name):
         # The text may be the secret itself: it is not shown.
         raise ValueError(
-            "ready: `authorization` takes the name of an environment variable, not the value to send"
+            "ready: `authorization` takes the name of an environment variable, not the value to "
+            "send"
         )
     return name
 

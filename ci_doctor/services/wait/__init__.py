@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor wait`: the same for a process that is not our child."""
+"""`ci-doctor wait`: readiness and death of a process that is not our child. Pure."""

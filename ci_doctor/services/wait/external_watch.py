@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts by watching only: one process that somebody else has started, what is below it, and whether it answers."""
+"""Acts on file descriptors: watches an external process and what is below it, and probes it."""
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import structs
 
 from ci_doctor.services import failure
-from ci_doctor.services.descendants import DescendantPolicy, DescendantWatch, Ended, is_death
-from ci_doctor.services.outcome import Process, ServiceFailure
+from ci_doctor.services.descendant_end import DescendantEnd, DescendantPolicy, is_death
+from ci_doctor.services.descendants import DescendantWatch
+from ci_doctor.services.outcome import NamedProcess, ServiceFailure
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.probes.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.subject import Death, Subject
 from ci_doctor.services.wait.family import Family, impostor
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
@@ -27,31 +30,36 @@ _BEFORE = "before ci-doctor looked"
 _KILL_S = 1.0
 
 
-class StrangerWatch:
-    """Watches `stranger` inside a running loop; `log` is where it writes, if that is known."""
+class ExternalWatch:
+    """Watches `process` inside a running loop; `log` is where it writes, if that is known."""
 
     def __init__(
-        self, stranger: ExternalProcess, log: Path | None, probe: Probe, policy: DescendantPolicy
+        self,
+        process: ExternalProcess,
+        log: Path | None,
+        probe: ReadinessProbe,
+        policy: DescendantPolicy,
     ) -> None:
-        self._stranger = stranger
+        self._process = process
         self._log = log
         self._probe = probe
         self._policy = policy
         self._began = clock.now()
-        self._was_dead = stranger.has_ended()
-        self._scope = _memory_scope(stranger.pid)
+        self._was_dead = process.has_ended()
+        self._scope = _memory_scope(process.pid)
         self._memory = MemoryEvents.read(self._scope)
         self._loop = asyncio.get_running_loop()
-        # What explains the death, and not yet the explanation: what fails in a callback of the loop goes unheard.
+        # What makes the failure, and not yet the failure: an error in a callback of the loop would
+        # only be logged.
         self._death: asyncio.Future[Callable[[], ServiceFailure]] = self._loop.create_future()
-        self._descendants = DescendantWatch(lambda: (stranger.pid,), self._descendant_ended)
-        self._family = Family(stranger, self._descendants)
-        self._loop.add_reader(stranger.pidfd, self._ended)
+        self._descendants = DescendantWatch(lambda: (process.pid,), self._descendant_ended)
+        self._family = Family(process, self._descendants)
+        self._loop.add_reader(process.pidfd, self._ended)
         self._descendants.start()
 
     def close(self) -> None:
         """Watch no more; may be called again."""
-        self._loop.remove_reader(self._stranger.pidfd)
+        self._loop.remove_reader(self._process.pidfd)
         self._descendants.close()
 
     async def until_ready(
@@ -59,14 +67,14 @@ class StrangerWatch:
         limit_s: float,
         environment: Mapping[str, str],
         directory: Path,
-        on_seen: Callable[[str], None],
+        on_answer: Callable[[str], None],
     ) -> ServiceFailure | None:
         """None once it is ready and answers itself, else what is wrong with it."""
         if self._was_dead:
-            return self._died(clock.now(), self._stranger.returncode(), _BEFORE)
-        with _probe_context(self._probe, self._log, environment, directory) as context:
+            return self._died(clock.now(), self._process.returncode(), _BEFORE)
+        with self._probe_context(environment, directory) as context:
             probe = asyncio.create_task(
-                wait_until_ready(self._probe, limit_s, context, on_seen=on_seen)
+                wait_until_ready(self._probe, limit_s, context, on_answer=on_answer)
             )
             self._death.add_done_callback(lambda _: probe.cancel())
             try:
@@ -76,68 +84,90 @@ class StrangerWatch:
                 await asyncio.wait({probe})  # an exec probe ends its command
         if self._death.done():
             return self._death.result()()
-        seen = probe.result()
-        owner = impostor(self._probe, self._family) if seen is None else None
-        if self._stranger.has_ended():  # meanwhile
-            return self._died(clock.now(), self._stranger.returncode())
+        return self._judged(probe.result())
+
+    def _judged(self, problem: str | None) -> ServiceFailure | None:
+        """What the last answer means: None if the process is ready, and answered itself."""
+        owner = impostor(self._probe, self._family) if problem is None else None
+        if self._process.has_ended():  # meanwhile
+            return self._died(clock.now(), self._process.returncode())
+        subject = self._subject(clock.now())
         if owner is not None:
-            return self._told(failure.answered_by_another(self._subject(clock.now()), owner))
-        if seen is None:
+            return self._without_log(failure.answered_by_another(subject, owner))
+        if problem is None:
             return None
-        subject = structs.replace(self._subject(clock.now()), duration_s=clock.now() - self._began)
-        return self._told(failure.not_ready(subject, seen))
+        # It counts how long the wait was, not how old the process is.
+        subject = structs.replace(subject, duration_s=clock.now() - self._began)
+        return self._without_log(failure.not_ready(subject, problem))
 
     def _ended(self) -> None:
         at = clock.now()
-        self._loop.remove_reader(self._stranger.pidfd)
+        self._loop.remove_reader(self._process.pidfd)
         if not self._death.done():
-            # At once: it is there to be read until the parent asks for it.
-            self._death.set_result(partial(self._died, at, self._stranger.returncode()))
+            # At once: its exit code can be read until its parent waits for it.
+            self._death.set_result(partial(self._died, at, self._process.returncode()))
 
     def _died(self, at: float, returncode: int | None, when: str | None = None) -> ServiceFailure:
-        death = self._how(returncode)
-        return self._told(failure.died(self._subject(at, when), death, self._family))
+        subject = structs.replace(self._subject(at), when=when)
+        return self._without_log(failure.died(subject, self._end(returncode), self._family))
 
-    def _descendant_ended(self, root: int | None, ended: Ended) -> None:
-        if root != self._stranger.pid or self._death.done():
+    def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
+        if root != self._process.pid or self._death.done():
             return
-        process = Process(pid=ended.kin.pid, name=ended.kin.name)
-        if is_death(self._policy, ended.returncode, root_ended=ended.root_ended):
-            self._death.set_result(partial(self._lost_one, process, ended))
+        if is_death(self._policy, end.returncode, root_ended=end.root_ended):
+            self._death.set_result(partial(self._lost_one, end))
 
-    def _lost_one(self, process: Process, ended: Ended) -> ServiceFailure:
-        death = self._how(ended.returncode)
-        return self._told(failure.descendant_died(self._subject(ended.at), process, death))
+    def _lost_one(self, end: DescendantEnd) -> ServiceFailure:
+        process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
+        lost = failure.descendant_died(self._subject(end.at), process, self._end(end.returncode))
+        return self._without_log(lost)
 
-    def _how(self, returncode: int | None) -> failure.Death:
-        """Only SIGKILL is how the kernel makes room."""
-        cause = (
-            oom_cause(self._memory, MemoryEvents.read(self._scope)) if returncode == -9 else None
-        )
-        return failure.Death(
+    def _end(self, returncode: int | None) -> Death:
+        # Only SIGKILL is how the kernel makes room.
+        cause = None
+        if returncode == -signal.SIGKILL:
+            cause = oom_cause(self._memory, MemoryEvents.read(self._scope))
+        return Death(
             returncode=returncode,
             oom=cause.describe() if cause else None,
             host_oom=cause is not None and cause.host,
         )
 
-    def _subject(self, at: float, when: str | None = None) -> failure.Subject:
-        return failure.Subject(
-            name=self._stranger.name,
-            pid=self._stranger.pid,
+    def _subject(self, at: float) -> Subject:
+        return Subject(
+            name=self._process.name,
+            pid=self._process.pid,
             port=self._probe.port,
             log=self._log or Path(),
             was_ready=False,
             at=at,
-            duration_s=at - self._stranger.started_at,
-            when=when,
+            duration_s=at - self._process.started_at,
         )
 
-    def _told(self, told: ServiceFailure) -> ServiceFailure:
-        return told if self._log is not None else structs.replace(told, log=None)
+    def _without_log(self, failed: ServiceFailure) -> ServiceFailure:
+        """The failure names no log if none is known."""
+        if self._log is not None:
+            return failed
+        return structs.replace(failed, log=None)
+
+    @contextlib.contextmanager
+    def _probe_context(
+        self, environment: Mapping[str, str], directory: Path
+    ) -> Iterator[ProbeContext]:
+        """What the probe works with."""
+        pids = self._family.living_pids
+        if self._probe.scheme is not Scheme.EXEC:
+            yield ProbeContext(log=self._log, environment=environment, pids=pids)
+            return
+        with _commands(environment, directory) as spawn:
+            yield ProbeContext(log=self._log, environment=environment, spawn=spawn, pids=pids)
 
 
 def _memory_scope(pid: int) -> int | Literal["self"]:
-    """Whose cgroup to ask. Our own, where it is the same: that of a process can be read only until it is reaped."""
+    """Whose cgroup to read.
+
+    Our own if it is the same: that of another process can be read only until it is reaped.
+    """
     try:
         same = Path(f"/proc/{pid}/cgroup").read_text() == Path("/proc/self/cgroup").read_text()
     except OSError:
@@ -152,9 +182,9 @@ class _Nobody:
         return ()
 
 
-def absent(pid: int, log: Path | None, probe: Probe) -> ServiceFailure:
+def absent(pid: int, log: Path | None, probe: ReadinessProbe) -> ServiceFailure:
     """There is no process `pid`: it ended, and its parent has taken its exit code."""
-    subject = failure.Subject(
+    subject = Subject(
         name=f"pid {pid}",
         pid=pid,
         port=probe.port,
@@ -164,18 +194,17 @@ def absent(pid: int, log: Path | None, probe: Probe) -> ServiceFailure:
         duration_s=0.0,
         when=f"{_BEFORE}, or never was",
     )
-    told = failure.died(subject, failure.Death(returncode=None), _Nobody())
-    return told if log is not None else structs.replace(told, log=None)
+    failed = failure.died(subject, Death(returncode=None), _Nobody())
+    if log is None:
+        return structs.replace(failed, log=None)
+    return failed
 
 
 @contextlib.contextmanager
-def _probe_context(
-    probe: Probe, log: Path | None, environment: Mapping[str, str], directory: Path
-) -> Iterator[ProbeContext]:
-    """What the probe works with; the commands of an exec probe, and what they leave behind, end with it."""
-    if probe.scheme is not Scheme.EXEC:
-        yield ProbeContext(log=log, environment=environment)
-        return
+def _commands(
+    environment: Mapping[str, str], directory: Path
+) -> "Iterator[Callable[[Sequence[str], int], Child]]":
+    """What runs the commands of an exec probe; they, and what they leave behind, end with it."""
     from ci_doctor.system.guardian.client import Guardian
     from ci_doctor.system.processes.tree import OwnTree
 
@@ -189,7 +218,7 @@ def _probe_context(
             )
 
         try:
-            yield ProbeContext(log=log, environment=environment, spawn=spawn)
+            yield spawn
         finally:
             tree.kill(_KILL_S)
     finally:

@@ -5,7 +5,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ci_doctor.correctness.evidence.samples import Sample, SampleWriter, read_places
+from ci_doctor.correctness.archive.archive import Archive
+from ci_doctor.correctness.evidence.samples import Sample, SampleWriter, read_lines
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
@@ -14,6 +15,7 @@ from ci_doctor.load.canonical import digest
 from ci_doctor.system.secrets.redaction import Redactor
 
 IDS = ("r0", "r1", "r2")
+OLD = "2020-01-01T00:00:00.000Z"
 IDENTITY = Identity.of({"driver": "550.54", "vllm": "0.9.1"}, {"model.revision": "no cache"})
 
 
@@ -43,7 +45,7 @@ def made(
                     status=200,
                     output=said,
                     digest=digest(said),
-                    asked={"prompt_tokens": 7},
+                    prompt_facts={"prompt_tokens": 7},
                 )
                 writer.write(sample)
                 tally.add(sample)
@@ -56,8 +58,16 @@ def made(
         errors={},
         facts={"libcublas.so.12": "12.4.5.8"},
     )
-    return result, [line for _, line in read_places(path)]
+    return result, [line for _, line in read_lines(path)]
 
 
 def texts_of(line: bytes) -> str:
     return str(json.loads(line)["output"]["choices"][0]["text"])
+
+
+def kept(
+    archive: Archive, directory: Path, identity: Identity = IDENTITY, recorded_at: str | None = None
+) -> Path:
+    """The file of one start in the archive."""
+    result, lines = made(directory / "samples.jsonl")
+    return archive.keep(identity, result, lines, build="build 42", recorded_at=recorded_at)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report.findings import Context
-from ci_doctor.correctness.results import Ending, Experiment, StartResult
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.decide import decide
@@ -67,7 +67,9 @@ def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResul
     return replace(made, **changes)
 
 
-def experiment(*results: StartResult, ending: Ending = Ending.COMPLETE) -> Experiment:
+def experiment(
+    *results: StartResult, ending: ExperimentEnding = ExperimentEnding.COMPLETE
+) -> Experiment:
     """An experiment of these starts; their words are some of those below."""
     words = ("same", "one", "two", "three", "x", "y", "z")
     return Experiment(
@@ -91,4 +93,6 @@ def context(count: int = 2) -> Context:
 def decided(made: Experiment, count: int = 2) -> Decision:
     """The decision on an experiment."""
     identities = [f"r{index}" for index in range(count)]
-    return decide(made.starts, identities, made.rules, complete=made.ending is Ending.COMPLETE)
+    return decide(
+        made.starts, identities, made.rules, complete=made.ending is ExperimentEnding.COMPLETE
+    )

@@ -8,9 +8,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.evidence.record import StartWriter
+from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.resume import Resumed, resume
-from ci_doctor.correctness.evidence.runs import Identity, write_run
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, write_run
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
@@ -24,8 +24,8 @@ IDS = ("r0", "r1", "r2")
 PASSES = 2
 END = "end"
 ORDER = ("A1", "B1", "A2", "A3", "B2", "A4", "B3", "A5")
-IDENTITY = Identity(
-    requests="1" * 64, marks={"the command of the candidate": "abcd"}, settings={"passes": PASSES}
+IDENTITY = RunIdentity(
+    requests="1" * 64, hashes={"the command of the candidate": "abcd"}, settings={"passes": PASSES}
 )
 
 
@@ -42,7 +42,7 @@ def sample(start: str, request: str, number: int, **changes: Any) -> Sample:
         "status": 200,
         "output": said,
         "digest": digest(said),
-        "asked": {"prompt_tokens": 3},
+        "prompt_facts": {"prompt_tokens": 3},
     }
     return Sample(
         arm=arm_of(start).value,

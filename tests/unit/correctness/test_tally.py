@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.tally import Tally, outcome
+from tests.unit.correctness.archived import IDS, made
 
 
 def tally(passes: int = 1) -> Tally:
@@ -56,8 +61,10 @@ def test_passes_that_differ_make_another_outcome_whatever_their_order_of_arrival
 
 def test_what_the_server_says_of_the_prompt_is_kept_fact_by_fact() -> None:
     gathered = tally()
-    gathered.add(sample(asked={"model": "m", "prompt_tokens": 7, "prompt_token_ids": [1, 2]}))
-    gathered.add(sample("r1", asked={"model": "m"}))
+    gathered.add(
+        sample(prompt_facts={"model": "m", "prompt_tokens": 7, "prompt_token_ids": [1, 2]})
+    )
+    gathered.add(sample("r1", prompt_facts={"model": "m"}))
     prompts = gathered.start(failed=False, outside=False).prompts
     assert prompts["r0"]["prompt_tokens"] == "7"
     assert prompts["r0"]["prompt_token_ids"].startswith("sha256 ")
@@ -67,7 +74,7 @@ def test_what_the_server_says_of_the_prompt_is_kept_fact_by_fact() -> None:
 def test_what_two_passes_say_of_the_prompt_differently_is_kept() -> None:
     gathered = tally(passes=2)
     for number, count in ((1, 8), (2, 7)):
-        gathered.add(sample(number=number, asked={"prompt_tokens": count}))
+        gathered.add(sample(number=number, prompt_facts={"prompt_tokens": count}))
     assert gathered.start(failed=False, outside=False).prompts["r0"] == {
         "prompt_tokens": "8, then 7"
     }
@@ -78,3 +85,17 @@ def test_empty_answers_are_counted_by_request() -> None:
     gathered.add(sample(empty=True))
     gathered.add(sample(number=2, empty=True))
     assert gathered.start(failed=False, outside=False).empty == 1
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3])
+def test_an_outcome_is_that_of_the_tally(tmp_path: Path, passes: int) -> None:
+    result, _ = made(tmp_path / "samples.jsonl", passes=passes)
+
+    assert {
+        request: outcome(each, passes) for request, each in result.digests.items()
+    } == result.start.answers
+    assert outcome({}, passes) is None
+    empty = Tally(arm=Arm.BASELINE, number=1, ids=IDS, passes=passes).start(
+        failed=False, outside=False
+    )
+    assert set(empty.answers.values()) == {None}

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.diagnosis.root_lines import OutsideCause, outside_cause, root_lines
+from ci_doctor.diagnosis.root_lines import Excerpt, marked, root_lines
 
 TRACEBACK = """\
 loading
@@ -90,6 +90,7 @@ def test_nothing_written_gives_no_lines(text: str) -> None:
             [
                 "Traceback (most recent call last):",
                 "  File",
+                '  File "x.py", line 1',
                 "ValueError: x",
                 "",
                 "word",
@@ -100,53 +101,60 @@ def test_nothing_written_gives_no_lines(text: str) -> None:
 )
 def test_lines_are_always_those_of_the_text(lines: list[str]) -> None:
     excerpt = root_lines("\n".join(lines))
+    if excerpt == Excerpt():
+        return
+    assert excerpt.line is not None
+    assert excerpt.end_line is not None
+    assert excerpt.root is not None
+    assert 0 <= excerpt.root < len(excerpt.lines)
     assert 1 <= excerpt.line <= excerpt.end_line
     assert len(excerpt.lines) <= excerpt.end_line - excerpt.line + 1
     assert excerpt.end_line <= max(1, len(lines))
 
 
+FRAMES = tuple(TRACEBACK.splitlines()[4:])
+
+
 @pytest.mark.parametrize(
-    ("line", "port"),
+    ("lines", "root"),
     [
-        ("OSError: [Errno 98] Address already in use", None),
-        (
-            "[Errno 98] error while attempting to bind on address ('127.0.0.1', 8000): address already in use",
-            8000,
-        ),
-        ("Error: listen EADDRINUSE: address already in use :::3000", 3000),
-        ("Error: listen EADDRINUSE: address already in use 127.0.0.1:3000", 3000),
-        (
-            "The server socket has failed to listen. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE",
-            29500,
-        ),
+        (FRAMES, 4),
+        (tuple(f"(Engine pid=2) ERROR [core.py:7] {line}" for line in FRAMES), 4),
+        (("a", "error: no such file", "see the error above", "bye"), 1),
+        (("loading", "OSError: [Errno 98] Address already in use", "error: giving up"), 1),
+        (("one", "two"), 1),
+        (('  File "x.py", line 1', "    cut off"), 1),
+        ((), None),
     ],
 )
-def test_the_port_that_is_taken_is_read_from_the_line(line: str, port: int | None) -> None:
-    cause = outside_cause(["before", line])
-    assert cause == OutsideCause(
-        reason="the address that it wants to listen on is in use", about_port=True, port=port
+def test_the_line_nearest_to_the_cause_is_found(lines: tuple[str, ...], root: int | None) -> None:
+    assert root_lines("\n".join(lines)).root == root
+
+
+def test_the_fatal_line_is_the_root_line() -> None:
+    assert root_lines("x\nEngineDeadError\nValueError: y", "EngineDeadError").root == 1
+
+
+def test_the_root_line_is_never_cut_off() -> None:
+    lines = [f"line {number}" for number in range(40)]
+    for root in range(40):
+        shown = marked(lines, root, 10)
+        assert len(shown) == 10
+        assert [line for line in shown if line.startswith("> ")] == [f"> line {root}"]
+    assert marked(lines, 39, 10)[-1] == "> line 39"
+    assert marked((), None, 10) == []
+
+
+def test_the_root_line_is_that_of_the_traceback_that_was_chosen() -> None:
+    pointer = TRACEBACK.replace("ImportError: no libcudart", "RuntimeError: See root cause above.")
+    excerpt = root_lines(TRACEBACK.replace("cleaning up\n", "") + pointer)
+    assert excerpt.lines[-1] == '  File "serve.py", line 20, in <module>', "frames of the next one"
+    assert excerpt.root is not None
+    assert excerpt.lines[excerpt.root] == "ImportError: no libcudart"
+
+
+def test_a_syntax_error_has_frames_and_no_header() -> None:
+    excerpt = root_lines(
+        '0 errors\n  File "serve.py", line 3\n    if x\n        ^\nSyntaxError: expected'
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("OSError: [Errno 28] No space left on device: '/cache/x'", "no space is left on a disk"),
-        ("OSError: [Errno 12] Cannot allocate memory", "the host is out of memory"),
-        (
-            "ValueError: Free memory on device cuda:0 (3.1/79.2 GiB) on startup is less than desired GPU memory utilization",
-            "another process holds the GPU's memory",
-        ),
-        ("RuntimeError: No CUDA GPUs are available", "no GPU is available"),
-    ],
-)
-def test_a_cause_outside_is_recognised(line: str, reason: str) -> None:
-    assert outside_cause([line]) == OutsideCause(reason=reason)
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "ValueError: 98", ""],
-)
-def test_what_the_change_itself_may_have_caused_is_not_outside(line: str) -> None:
-    assert outside_cause([line]) is None
+    assert (excerpt.line, excerpt.root) == (1, 4)

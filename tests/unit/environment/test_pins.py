@@ -4,11 +4,12 @@
 from pathlib import Path
 
 import pytest
-from vcs_versioning import VcsEnvironment
 
-from ci_doctor.environment.backends import Backend
-from ci_doctor.environment.pins import Pins, decide_pins, deciding_name, suffix
-from ci_doctor.environment.project import Project
+from ci_doctor.environment.backends.hatchling import HATCH_VCS
+from ci_doctor.environment.backends.pdm import PDM_BACKEND
+from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
+from ci_doctor.environment.pins import Pins, decide_pins
+from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described
 from ci_doctor.environment.version_findings import ComputedVersion
 from ci_doctor.model.finding import Finding, Severity
@@ -20,15 +21,15 @@ PDM = "PDM_BUILD_SCM_VERSION"
 
 def project(
     name: str | None = "lmcache",
-    backend: Backend = Backend.SETUPTOOLS_SCM,
+    source: VersionSource | None = SETUPTOOLS_SCM,
     *,
     generic: bool = False,
 ) -> Project:
     return Project(
         directory=Path(f"/p/{name}"),
         name=name,
-        backend=backend,
-        tool=backend.value,
+        source=source,
+        tool=source.name if source else "fixed",
         reads_generic=generic,
     )
 
@@ -64,17 +65,17 @@ def test_get_version_without_a_name_gets_both_and_a_note() -> None:
 
 
 def test_hatch_vcs_gets_only_the_generic_one() -> None:
-    assert exported(
-        decide_pins([computed(of=project("h", Backend.HATCH_VCS, generic=True))], {}, {})
-    ) == {GENERIC: "1.0"}
+    assert exported(decide_pins([computed(of=project("h", HATCH_VCS, generic=True))], {}, {})) == {
+        GENERIC: "1.0"
+    }
 
 
 def test_pdm_backend_gets_its_own() -> None:
-    assert exported(decide_pins([computed(of=project("h", Backend.PDM))], {}, {})) == {PDM: "1.0"}
+    assert exported(decide_pins([computed(of=project("h", PDM_BACKEND))], {}, {})) == {PDM: "1.0"}
 
 
 def test_two_projects_that_need_one_variable_differently_pin_nothing() -> None:
-    one, two = project("vllm", generic=True), project("other", Backend.HATCH_VCS, generic=True)
+    one, two = project("vllm", generic=True), project("other", HATCH_VCS, generic=True)
     pins = decide_pins([computed("1.0", one), computed("2.0", two), computed("3.0")], {}, {})
     assert pins.variables == ()
     finding = pins.findings[-1]
@@ -83,7 +84,7 @@ def test_two_projects_that_need_one_variable_differently_pin_nothing() -> None:
 
 
 def test_two_projects_that_agree_share_one_variable() -> None:
-    pins = decide_pins([computed("1.0", project(name, Backend.PDM)) for name in ("a", "b")], {}, {})
+    pins = decide_pins([computed("1.0", project(name, PDM_BACKEND)) for name in ("a", "b")], {}, {})
     assert exported(pins) == {PDM: "1.0"}
 
 
@@ -159,47 +160,7 @@ def test_a_version_from_files_is_pinned_alike() -> None:
 
 
 def test_what_needs_no_pin_and_what_has_none() -> None:
-    fixed = ComputedVersion(project=project("f", Backend.FIXED), version="3.0")
+    fixed = ComputedVersion(project=project("f", None), version="3.0")
     pins = decide_pins([fixed, computed(None)], {}, {})
     assert pins.variables == ()
     assert pins.lines == ("f 3.0 (fixed; nothing to pin)", "lmcache not pinned (setuptools-scm)")
-
-
-@pytest.mark.parametrize("name", ["lmcache", "My--Pkg..x", "a_b", "A.B-C"])
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {},
-        {GENERIC: "1"},
-        {GENERIC: ""},
-        {"VCS_VERSIONING_PRETEND_VERSION": "2", GENERIC: "1"},
-        {"VCS_VERSIONING_PRETEND_VERSION_FOR_{}": "3", GENERIC: "1"},
-        {GENERIC + "_FOR_{}": "", GENERIC: "1"},
-        {GENERIC + "_FOR_{}": "4", "VCS_VERSIONING_PRETEND_VERSION_FOR_{}": "3"},
-    ],
-)
-def test_the_deciding_variable_is_the_librarys(name: str, environ: dict[str, str]) -> None:
-    environ = {key.format(suffix(name)): value for key, value in environ.items()}
-    read = (
-        VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ)
-        .make_reader(name)
-        .read("PRETEND_VERSION")
-    )
-    deciding = deciding_name(project(name), environ)
-    assert (environ[deciding] if deciding else None) == (read or None)
-
-
-@pytest.mark.parametrize("spelling", ["My__Pkg.x", "my-pkg-x", "MY_PKG_X"])
-def test_misspelt_suffixes_count_as_the_library_counts_them(spelling: str) -> None:
-    environ = {f"{GENERIC}_FOR_{spelling}": "5"}
-    read = (
-        VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ)
-        .make_reader("My--Pkg..x")
-        .read("PRETEND_VERSION")
-    )
-    assert read == "5"
-    assert deciding_name(project("My--Pkg..x"), environ) == f"{GENERIC}_FOR_{spelling}"
-
-
-def test_a_suffix_of_another_name_does_not_count() -> None:
-    assert deciding_name(project("lmcache"), {f"{GENERIC}_FOR_LM_CACHE": "5"}) is None

@@ -7,8 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ci_doctor.environment.backends import Backend
-from ci_doctor.environment.project import Project
+from ci_doctor.environment.backends.hatchling import HATCH_VCS
+from ci_doctor.environment.backends.pdm import PDM_BACKEND
+from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
+from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described
 from ci_doctor.environment.version_findings import is_pep440, judge
 from ci_doctor.model.finding import Severity
@@ -16,7 +18,7 @@ from ci_doctor.model.finding import Severity
 PROJECT = Project(
     directory=Path("/p"),
     name="x",
-    backend=Backend.SETUPTOOLS_SCM,
+    source=SETUPTOOLS_SCM,
     tool="setuptools-scm",
     reads_pyproject=True,
 )
@@ -48,21 +50,21 @@ def test_many_tags_are_counted_and_all_of_them_are_evidence() -> None:
     ],
 )
 @pytest.mark.parametrize(
-    ("backend", "reads_pyproject", "place"),
+    ("source", "reads_pyproject", "place"),
     [
-        (Backend.SETUPTOOLS_SCM, True, ("tool", "setuptools_scm", "git_describe_command")),
+        (SETUPTOOLS_SCM, True, ("tool", "setuptools_scm", "git_describe_command")),
         (
-            Backend.HATCH_VCS,
+            HATCH_VCS,
             False,
             ("tool", "hatch", "version", "raw-options", "git_describe_command"),
         ),
-        (Backend.PDM, False, ("tool", "pdm", "version", "tag_filter")),
+        (PDM_BACKEND, False, ("tool", "pdm", "version", "tag_filter")),
     ],
 )
 def test_the_remedy_is_toml_for_the_projects_own_tags(
-    tag: str | None, glob: str, backend: Backend, reads_pyproject: bool, place: tuple[str, ...]
+    tag: str | None, glob: str, source: VersionSource, reads_pyproject: bool, place: tuple[str, ...]
 ) -> None:
-    project = msgspec.structs.replace(PROJECT, backend=backend, reads_pyproject=reads_pyproject)
+    project = msgspec.structs.replace(PROJECT, source=source, reads_pyproject=reads_pyproject)
     described = msgspec.structs.replace(
         CLEAN, tag=tag, unparsable=("nightly-cu13",), breaks_on="nightly-cu13"
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.environment.backends import Backend
+from ci_doctor.environment.backends.pdm import PDM_BACKEND
+from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.versions import compute_version
 from ci_doctor.model.finding import Severity
@@ -14,9 +15,7 @@ from ci_doctor.model.finding import Severity
 
 def test_a_fixed_version_needs_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    project = Project(
-        directory=Path("/p"), name="x", backend=Backend.FIXED, tool="setup.cfg", version="1.2"
-    )
+    project = Project(directory=Path("/p"), name="x", tool="setup.cfg", version="1.2")
     computed = compute_version(project, allow_fallback=False)
     assert (computed.version, computed.findings, computed.offending) == ("1.2", (), ())
 
@@ -25,7 +24,6 @@ def test_another_backend_is_named_with_what_would_help() -> None:
     project = Project(
         directory=Path("/p"),
         name="x",
-        backend=Backend.UNSUPPORTED,
         tool="pbr",
         advice="export PBR_VERSION=VERSION",
     )
@@ -38,7 +36,7 @@ def test_options_that_only_setup_py_knows_are_said() -> None:
     project = Project(
         directory=Path("/p"),
         name="x",
-        backend=Backend.SETUPTOOLS_SCM,
+        source=SETUPTOOLS_SCM,
         tool="setuptools-scm",
         unreadable=("version_scheme",),
     )
@@ -50,9 +48,9 @@ def test_options_that_only_setup_py_knows_are_said() -> None:
 
 
 def test_a_backend_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "ci_doctor.environment.pdm_library", raising=False)
+    monkeypatch.delitem(sys.modules, "ci_doctor.environment.backends.pdm_library", raising=False)
     monkeypatch.setitem(sys.modules, "pdm.backend.hooks.version", None)
-    monkeypatch.delattr("ci_doctor.environment.pdm_library", raising=False)
-    project = Project(directory=Path("/p"), name="x", backend=Backend.PDM, tool="pdm-backend")
+    monkeypatch.delattr("ci_doctor.environment.backends.pdm_library", raising=False)
+    project = Project(directory=Path("/p"), name="x", source=PDM_BACKEND, tool="pdm-backend")
     (finding,) = compute_version(project, allow_fallback=False).findings
     assert (finding.rule, finding.severity) == ("version/backend-missing", Severity.WARNING)

@@ -9,9 +9,10 @@ import pytest
 
 from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.model.action import FileState, WriteFile
-from ci_doctor.preload.plan import FileCondition, plan_drop, plan_install, plan_remove, read_site
-from ci_doctor.preload.rules import Rule, parse_rule
+from ci_doctor.preload.plan import plan_drop, plan_install, plan_remove
+from ci_doctor.preload.preload_rule import PreloadRule, parse_rule
 from ci_doctor.preload.shim_files import FILES, FINDER, MANIFEST, PATH_FILE, RUNTIME
+from ci_doctor.preload.site import FileCondition, read_site
 from ci_doctor.preload.target import Target
 
 RULE = parse_rule("serve=transformers:GenerationConfig")
@@ -86,7 +87,7 @@ def test_nothing_to_remove_is_no_action(target: Target) -> None:
     "rule", [RULE, OTHER_RULE, parse_rule("another=json")], ids=["more", "same", "unlike"]
 )
 def test_installation_cut_off_anywhere_can_be_finished_or_removed(
-    target: Target, rule: Rule, written: int
+    target: Target, rule: PreloadRule, written: int
 ) -> None:
     carry_out(plan_install(target, [RULE]))
     carry_out(plan_install(target, [OTHER_RULE])[:written])

@@ -4,8 +4,8 @@
 import pytest
 
 from ci_doctor.errors import UsageError
+from ci_doctor.preload.preload_rule import format_rule, parse_rule
 from ci_doctor.preload.presets import PRESETS, require_rules, rules_of
-from ci_doctor.preload.rules import format_rule, parse_rule
 
 
 def test_preset_for_vllm_waits_for_the_module_that_starts_the_thread() -> None:

@@ -5,7 +5,7 @@ import ast
 
 import pytest
 
-from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import (
     FILES,
     FINDER,

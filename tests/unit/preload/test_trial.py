@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.model.finding import Severity
 from ci_doctor.preload.interpreter import Answer
-from ci_doctor.preload.rules import Preload
+from ci_doctor.preload.preload_rule import Preload
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.trial import judge
 

@@ -7,10 +7,11 @@ import pytest
 
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.preload.armed import Seen, judge_armed, judge_cost
+from ci_doctor.preload import rules
+from ci_doctor.preload.armed import ArmedStart, judge_armed, judge_cost
 from ci_doctor.preload.checks import Check, CheckOutcome, findings, verdict
-from ci_doctor.preload.race_run import Run
-from ci_doctor.preload.rules import parse_rule
+from ci_doctor.preload.preload_rule import parse_rule
+from ci_doctor.preload.race_judgement import RaceRun
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.verify import judge_child, judge_failing
 
@@ -22,14 +23,14 @@ TARGET = Target(
     writable=True,
 )
 RULE = parse_rule("serve=lazy:Config")
-ARMED = Seen(armed=1, runtime=False, rules={"serve": (("lazy", ("Config",)),)})
-BARE = Seen(armed=0, runtime=False, rules=None)
-FIRST = Run(executed=True, error="RuntimeError: first", trace="serve: failed to preload lazy")
+ARMED = ArmedStart(armed=1, runtime=False, rules={"serve": (("lazy", ("Config",)),)})
+BARE = ArmedStart(armed=0, runtime=False, rules=None)
+FIRST = RaceRun(executed=True, error="RuntimeError: first", trace="serve: failed to preload lazy")
 
 
 def check(outcome: CheckOutcome) -> Check:
     return Check(
-        name="race", outcome=outcome, sentence="it is so", rule="preload/unproven", evidence="seen"
+        name="race", outcome=outcome, sentence="it is so", rule=rules.UNPROVEN, evidence="seen"
     )
 
 
@@ -39,7 +40,7 @@ def check(outcome: CheckOutcome) -> Check:
         ([], Verdict.VOID),
         (["passed", "not-needed"], Verdict.PASS),
         (["passed", "void"], Verdict.VOID),
-        (["void", "failed", "passed"], Verdict.REGRESSION),
+        (["void", "failed", "passed"], Verdict.FAILED),
     ],
 )
 def test_verdict_is_the_worst_of_the_checks(outcomes: list[str], reached: Verdict) -> None:
@@ -62,13 +63,17 @@ def test_only_what_did_not_pass_is_a_finding() -> None:
     [
         (BARE, ARMED, "an ordinary start of /venv/bin/python arms the shim 0 times"),
         (ARMED, BARE, "a start with -I of /venv/bin/python arms the shim 0 times"),
-        (Seen(armed=2, runtime=False, rules={}), ARMED, "2 times, not once"),
-        (Seen(armed=1, runtime=True, rules={}), ARMED, "already preloads"),
-        (Seen(armed=1, runtime=False, rules={}, trace="preloading"), ARMED, "already preloads"),
+        (ArmedStart(armed=2, runtime=False, rules={}), ARMED, "2 times, not once"),
+        (ArmedStart(armed=1, runtime=True, rules={}), ARMED, "already preloads"),
+        (
+            ArmedStart(armed=1, runtime=False, rules={}, trace="preloading"),
+            ARMED,
+            "already preloads",
+        ),
     ],
 )
 def test_start_that_does_not_arm_once_and_idle_fails(
-    ordinary: Seen, isolated: Seen, said: str
+    ordinary: ArmedStart, isolated: ArmedStart, said: str
 ) -> None:
     judged = judge_armed(TARGET, ordinary, isolated, BARE)
 
@@ -102,17 +107,17 @@ def test_start_cost_has_a_limit(cost_us: int | None, outcome: CheckOutcome) -> N
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        (Run(executed=False, error="RuntimeError: first"), "stops it: RuntimeError: first"),
-        (Run(executed=True, error="RuntimeError: first"), "the shim did not preload"),
+        (RaceRun(executed=False, error="RuntimeError: first"), "stops it: RuntimeError: first"),
+        (RaceRun(executed=True, error="RuntimeError: first"), "the shim did not preload"),
         (
-            Run(executed=True, error="ImportError: second", trace=FIRST.trace),
+            RaceRun(executed=True, error="ImportError: second", trace=FIRST.trace),
             "something else: ImportError: second",
         ),
-        (Run(executed=True, trace=FIRST.trace), "something else: nothing"),
+        (RaceRun(executed=True, trace=FIRST.trace), "something else: nothing"),
     ],
     ids=["stops-the-trigger", "idle", "not-retold", "swallowed"],
 )
-def test_failing_preload_must_be_survived_and_retold(run: Run, said: str) -> None:
+def test_failing_preload_must_be_survived_and_retold(run: RaceRun, said: str) -> None:
     assert judge_failing(RULE, {"RuntimeError": FIRST}).outcome is CheckOutcome.PASSED
 
     judged = judge_failing(RULE, {"RuntimeError": run})
@@ -124,12 +129,12 @@ def test_failing_preload_must_be_survived_and_retold(run: Run, said: str) -> Non
 @pytest.mark.parametrize(
     ("run", "preloaded", "outcome"),
     [
-        (Run(executed=True), True, CheckOutcome.PASSED),
-        (Run(executed=True), False, CheckOutcome.FAILED),
-        (Run(executed=True, error="ImportError: x"), True, CheckOutcome.FAILED),
+        (RaceRun(executed=True), True, CheckOutcome.PASSED),
+        (RaceRun(executed=True), False, CheckOutcome.FAILED),
+        (RaceRun(executed=True, error="ImportError: x"), True, CheckOutcome.FAILED),
     ],
 )
 def test_spawned_child_must_preload_and_win(
-    run: Run, preloaded: bool, outcome: CheckOutcome
+    run: RaceRun, preloaded: bool, outcome: CheckOutcome
 ) -> None:
     assert judge_child(RULE, run, preloaded=preloaded).outcome is outcome

@@ -4,13 +4,29 @@
 import pytest
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.render.figures import amount, duration, place, size
+from ci_doctor.model.table import row, seconds, share
+from ci_doctor.model.table import size as size_cell
+from ci_doctor.render.figures import (
+    amount,
+    duration,
+    figure,
+    is_plain_path,
+    number,
+    percent,
+    place,
+    probability,
+    size,
+)
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
         (0, "0.0 s"),
+        (0.0001, "< 1 ms"),
+        (0.04, "40 ms"),
+        (0.0994, "99 ms"),
+        (0.0996, "0.1 s"),
         (7.31, "7.3 s"),
         (59.94, "59.9 s"),
         (59.96, "1 min 00 s"),
@@ -58,3 +74,47 @@ def test_amount() -> None:
 )
 def test_place(evidence: Evidence, words: str | None) -> None:
     assert place(evidence) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "–"),
+        (3, "3"),
+        (37.0, "37"),
+        (37.5, "37.5"),
+        (1.2e9, "1200000000"),
+        (1e20, "1e+20"),
+        (-0.1234567, "-0.123457"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_number(value: float | None, words: str) -> None:
+    assert number(value) == words
+
+
+def test_shares_and_probabilities_have_three_digits() -> None:
+    assert (percent(0.45), percent(0.028571), percent(1)) == ("45 %", "2.86 %", "100 %")
+    assert probability(0.028571) == "0.0286"
+
+
+def test_a_cell_is_formatted_by_its_unit() -> None:
+    cells = row("x", seconds(0.04), size_cell(2048), share(0.5), 3, "text", True, None).cells
+    assert [figure(cell) for cell in cells] == ["40 ms", "2 kB", "50 %", "3", "text", "yes", "–"]
+
+
+@pytest.mark.parametrize(
+    ("path", "plain"),
+    [
+        ("samples.jsonl", True),
+        ("logs/A1/vllm-1.log", True),
+        ("/tmp/a.log", False),
+        ("../a.log", False),
+        ("a b.log", False),
+        ("a?x=1", False),
+        ("javascript:alert(1)", False),
+        ("", False),
+    ],
+)
+def test_a_plain_path_lies_below_the_report_and_needs_no_escapes(path: str, plain: bool) -> None:
+    assert is_plain_path(path) is plain

@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.render import Format, json, junit, markdown, render, text
+from ci_doctor.render import RENDERERS, Renderer, json, junit, markdown, text
 from ci_doctor.render.schema import schema_text
 from tests.support.builders import sample_reports
 from tests.support.golden import assert_matches_golden
@@ -42,9 +42,9 @@ def test_shipped_schema_is_that_of_the_types() -> None:
     assert_matches_golden(schema_text(), "../../ci_doctor/render/report.schema.json")
 
 
-@pytest.mark.parametrize("form", Format)
-def test_every_format_is_rendered_and_the_same_each_time(form: Format) -> None:
-    once = render(REPORTS["regression"], form)
-    assert once == render(sample_reports()["regression"], form)
+@pytest.mark.parametrize("renderer", RENDERERS, ids=lambda renderer: renderer.name)
+def test_every_form_is_rendered_and_the_same_each_time(renderer: Renderer) -> None:
+    once = renderer.render(REPORTS["regression"])
+    assert once == renderer.render(sample_reports()["regression"])
     assert once.endswith("\n")
     assert not once.endswith("\n\n")

@@ -195,7 +195,7 @@ def test_a_report_without_a_verdict_shows_what_happened_the_hint_and_the_detail(
 
 def test_each_part_that_is_missing_or_of_another_form_is_left_out_by_itself() -> None:
     titles = {
-        "matrix": "Starts against requests", "divergence": "Where answers part", "aligned": "The hardest differences",
+        "matrix": "Starts against requests", "divergence": "Where answers diverge", "aligned": "The hardest differences",
     }  # fmt: skip
     report = pictures()["regression"]
     for key, title in titles.items():
@@ -334,7 +334,7 @@ def test_what_only_one_side_says_is_marked() -> None:
 
 
 def test_the_templates_cost_nothing_until_a_page_is_asked_for() -> None:
-    code = "import sys; from ci_doctor.commands import delivery, report; from ci_doctor.render import markdown, render; print('jinja2' in sys.modules)"
+    code = "import sys; from ci_doctor.commands import delivery, report; from ci_doctor.render import markdown; print('jinja2' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout.strip() == "False"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.render.page import Piece, page
+from ci_doctor.render.page import PagePiece, page
 
 
 def test_an_empty_line_counts_as_the_byte_that_it_takes() -> None:
     pieces = [
-        Piece(place=(number,), rank=0, text=text)
+        PagePiece(place=(number,), rank=0, text=text)
         for number, text in enumerate(("", "", "a", "", "b"))
     ]
     whole = "h\n\n\na\n\nb\n"

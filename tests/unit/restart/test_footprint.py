@@ -45,7 +45,7 @@ def test_shared_memory_that_nobody_uses_any_more_is_left_behind(shared: Path) ->
         assert left_behind(held, [ourselves()]) == ()
     (told,) = left_behind(held, [ourselves()])
     assert str(shared) in told
-    assert "2 MiB" in told
+    assert "2.1 MB" in told
 
 
 def test_what_was_unlinked_or_made_anew_is_not_left_behind(shared: Path) -> None:

@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import structs, to_builtins
 
-from ci_doctor.model.restart_rules import RESTART_RULES
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart import describe
 from ci_doctor.restart.conclude import conclude, findings
 from ci_doctor.restart.judge import judge
 from ci_doctor.restart.observed import (
+    ConditionResult,
     Counts,
-    Different,
-    Ending,
-    Held,
-    Identity,
+    DifferentAnswer,
     Observation,
     Phase,
+    ProcessIdentity,
     Released,
+    RestartEnding,
 )
 from ci_doctor.restart.promise import State, Terms
-from ci_doctor.services.outcome import FailureKind, Process, ServiceFailure
+from ci_doctor.restart.rules import RULES
+from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from tests.support.tables import lines_of
 
 TERMS = Terms(
@@ -40,7 +42,7 @@ PHASES = {
     Phase.AFTER: Counts(ok=8, seconds=1.1, rate=7.5),
 }
 GOOD = Observation(
-    asked=4,
+    requests=4,
     phases=PHASES,
     killed_at=2,
     ended_s=0.01,
@@ -48,9 +50,9 @@ GOOD = Observation(
     outage_s=5.0,
     ready_s=0.4,
     recovered_s=0.5,
-    conditions=(Held(label="/ready", after_s=0.5),),
-    old=Identity(pid=1, started=10),
-    new=Identity(pid=2, started=20),
+    conditions=(ConditionResult(label="/ready", after_s=0.5),),
+    old=ProcessIdentity(pid=1, started=10),
+    new=ProcessIdentity(pid=2, started=20),
 )
 
 
@@ -74,8 +76,8 @@ def broken(observation: Observation, terms: Terms = TERMS) -> list[str]:
         for each in findings(observation, promises, conclusion)
         if each.severity == "error"
     ]
-    assert found == [each.rule for each in promises if each.state is State.BROKEN]
-    assert (conclusion.verdict is Verdict.REGRESSION) is bool(found)
+    assert found == [each.rule.id for each in promises if each.state is State.BROKEN]
+    assert (conclusion.verdict is Verdict.FAILED) is bool(found)
     return [rule.removeprefix("restart-check/") for rule in found]
 
 
@@ -86,7 +88,7 @@ def verdict(observation: Observation, terms: Terms = TERMS) -> Verdict:
 def test_a_restart_that_keeps_every_promise_passes() -> None:
     assert verdict(GOOD) is Verdict.PASS
     assert {promise.state for promise in judge(GOOD, TERMS)} == {State.KEPT}
-    assert all(promise.rule in RESTART_RULES for promise in judge(GOOD, TERMS))
+    assert all(promise.rule in RULES for promise in judge(GOOD, TERMS))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,9 @@ def test_a_restart_that_keeps_every_promise_passes() -> None:
         ),
         (
             seen(
-                released=Released(port=8000, port_s=0.1, processes=(Process(pid=9, name="engine"),))
+                released=Released(
+                    port=8000, port_s=0.1, processes=(NamedProcess(pid=9, name="engine"),)
+                )
             ),
             "tree-not-released",
         ),
@@ -119,30 +123,33 @@ def test_a_restart_that_keeps_every_promise_passes() -> None:
         (seen(failures=(failure("worker"),)), "not-recovered"),
         (seen(ready_s=None, recovered_s=None, not_ready="HTTP status 503"), "not-recovered"),
         (
-            seen(recovered_s=None, conditions=(Held(label="/x", after_s=None, seen="no"),)),
+            seen(
+                recovered_s=None,
+                conditions=(ConditionResult(label="/x", after_s=None, problem="no"),),
+            ),
             "not-recovered",
         ),
         (seen(no_longer_ready="worker is not ready any more: refused"), "not-recovered"),
-        (seen(new=Identity(pid=1, started=10)), "same-identity"),
+        (seen(new=ProcessIdentity(pid=1, started=10)), "same-identity"),
         (seen(phases=phases(after=Counts(ok=7, failed=1, rate=7.0))), "lost-after"),
         (seen(phases=phases(after=Counts(ok=8, rate=6.3))), "slower"),
         (
             seen(
-                different=(Different(id="r1", phase=Phase.AFTER, before="a", after="b"),),
+                different=(DifferentAnswer(id="r1", phase=Phase.AFTER, before="a", after="b"),),
                 different_count=1,
             ),
             "different-outputs",
         ),
     ],
 )
-def test_each_broken_promise_is_its_own_finding_and_a_regression(
+def test_each_broken_promise_is_its_own_finding_and_a_failure(
     observation: Observation, rule: str
 ) -> None:
     assert broken(observation) == [rule]
 
 
 def test_the_same_pid_later_is_another_process() -> None:
-    assert broken(seen(new=Identity(pid=1, started=11))) == []
+    assert broken(seen(new=ProcessIdentity(pid=1, started=11))) == []
 
 
 def test_a_throughput_at_the_threshold_is_kept_and_none_is_asked_with_0() -> None:
@@ -157,7 +164,7 @@ def test_requests_that_fail_after_it_are_not_told_twice_as_slowness() -> None:
 
 
 def test_hung_requests_of_the_baseline_are_no_fault_of_the_restart() -> None:
-    observation = Observation(asked=4, phases={Phase.BASELINE: Counts(ok=3, hung=1)})
+    observation = Observation(requests=4, phases={Phase.BASELINE: Counts(ok=3, hung=1)})
     assert verdict(observation) is Verdict.VOID
     assert observation.hung == 0
 
@@ -165,17 +172,23 @@ def test_hung_requests_of_the_baseline_are_no_fault_of_the_restart() -> None:
 @pytest.mark.parametrize(
     ("observation", "expected"),
     [
-        (Observation(asked=4), Verdict.VOID),
-        (Observation(asked=4, phases={Phase.BASELINE: Counts(failed=4)}), Verdict.VOID),
-        (Observation(asked=4, phases={Phase.BASELINE: Counts(ok=3, failed=1)}), Verdict.VOID),
+        (Observation(requests=4), Verdict.VOID),
+        (Observation(requests=4, phases={Phase.BASELINE: Counts(failed=4)}), Verdict.VOID),
+        (Observation(requests=4, phases={Phase.BASELINE: Counts(ok=3, failed=1)}), Verdict.VOID),
         (
-            Observation(asked=4, unready_before=(Held(label="/x", after_s=None, seen="no"),)),
+            Observation(
+                requests=4,
+                unready_before=(ConditionResult(label="/x", after_s=None, problem="no"),),
+            ),
             Verdict.VOID,
         ),
-        (Observation(asked=4, failures=(failure("router"),)), Verdict.REGRESSION),
-        (Observation(asked=4, failures=(failure("router", FailureKind.OUTSIDE),)), Verdict.INFRA),
-        (Observation(asked=4, ending=Ending.BUDGET), Verdict.INCONCLUSIVE),
-        (seen(recovered_s=None, ending=Ending.BUDGET), Verdict.INCONCLUSIVE),
+        (Observation(requests=4, failures=(failure("router"),)), Verdict.FAILED),
+        (
+            Observation(requests=4, failures=(failure("router", FailureKind.OUTSIDE),)),
+            Verdict.INFRA,
+        ),
+        (Observation(requests=4, ending=RestartEnding.BUDGET), Verdict.INCONCLUSIVE),
+        (seen(recovered_s=None, ending=RestartEnding.BUDGET), Verdict.INCONCLUSIVE),
         (
             seen(phases=phases(baseline=Counts(ok=8, empty=8), after=Counts(ok=8, empty=8))),
             Verdict.VOID,
@@ -191,8 +204,8 @@ def test_evidence_that_is_missing_is_never_a_pass(
 
 
 def test_a_promise_broken_before_the_budget_ended_stays_broken() -> None:
-    hung = seen(recovered_s=None, ending=Ending.BUDGET, phases=phases(outage=Counts(hung=3)))
-    assert verdict(hung) is Verdict.REGRESSION
+    hung = seen(recovered_s=None, ending=RestartEnding.BUDGET, phases=phases(outage=Counts(hung=3)))
+    assert verdict(hung) is Verdict.FAILED
 
 
 def test_a_cause_outside_after_the_kill_is_no_excuse() -> None:
@@ -200,21 +213,47 @@ def test_a_cause_outside_after_the_kill_is_no_excuse() -> None:
 
 
 def test_where_nothing_was_killed_no_case_passes() -> None:
-    observation = Observation(asked=4, phases={Phase.BASELINE: Counts(failed=4)})
+    observation = Observation(requests=4, phases={Phase.BASELINE: Counts(failed=4)})
     cases = describe.cases(judge(observation, TERMS), reached=False, reason="nothing was answered")
     assert {(case.outcome.value, case.message) for case in cases} == {
         ("error", "nothing was answered")
     }
 
 
-def test_the_table_has_a_row_for_each_phase_and_fits_a_terminal() -> None:
-    requests, restart = map(lines_of, describe.sections(GOOD, TERMS))
-    assert [line.split()[0] for line in requests] == ["ok", *(phase.value for phase in Phase)]
-    assert requests[3].split() == ["outage", "0", "20", "0", "5.0", "0.0"]
-    assert len(requests) + len(restart) <= 12
+def test_the_tables_hold_values_for_each_phase_and_the_restart_and_fit_a_terminal() -> None:
+    requests, restart = map(lines_of, describe.tables(GOOD, TERMS))
+    assert requests[0].split() == ["ok", "failed", "hung", "time", "ok/s"]
+    assert [line.split()[0] for line in requests[1:]] == [phase.value for phase in Phase]
+    assert requests[3].split() == ["outage", "0", "20", "0", "5.0", "s", "0"]
+    assert len(requests) + len(restart) <= 16
     assert max(map(len, (*requests, *restart))) <= 78
 
 
-def test_every_rule_is_explained() -> None:
-    named = {promise.rule for promise in judge(GOOD, TERMS)}
-    assert named < set(RESTART_RULES)
+def test_an_outcome_holds_the_verdict_the_cases_and_typed_facts() -> None:
+    cwd = Path("/work")
+    of = describe.outcome_of(GOOD, TERMS, (), directory=cwd / "out", cwd=cwd)
+    assert (of.verdict, of.error, of.findings) == (Verdict.PASS, None, ())
+    assert {case.outcome for case in of.cases} == {CaseOutcome.PASSED}
+    facts = to_builtins(of.facts)
+    assert (facts["version"], facts["requests"], facts["killed_at"]) == (1, 4, 2)
+    assert facts["phases"]["after"]["ok"] == 8
+    assert set(facts["promises"].values()) == {"kept"}
+    assert (facts["identity_changed"], facts["down_s"]) == (True, 5.4)
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [(RestartEnding.SIGINT, ErrorKind.SIGINT), (RestartEnding.SIGHUP, ErrorKind.SIGTERM)],
+)
+def test_a_signal_leaves_no_verdict(ending: RestartEnding, kind: ErrorKind) -> None:
+    interrupted = seen(ending=ending)
+    of = describe.outcome_of(interrupted, TERMS, (), directory=Path("/out"), cwd=Path("/"))
+    assert of.verdict is None
+    assert of.error is not None
+    assert of.error.kind is kind
+    assert of.error.message == f"interrupted by {ending}; every process was stopped"
+
+
+def test_every_promise_has_a_rule_of_its_own() -> None:
+    rules = [promise.rule.id for promise in judge(GOOD, TERMS)]
+    assert len(set(rules)) == len(rules)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services.check import check_services, start_order
+from ci_doctor.services.check import check_services
 from ci_doctor.services.probes.ready import ReadySpec
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 
 
-def spec(*needs: str) -> ServiceSpec:
-    return ServiceSpec(command=[sys.executable, "{port}"], needs=list(needs))
+def spec() -> ServiceSpec:
+    return ServiceSpec(command=[sys.executable, "{port}"])
 
 
 def context(directory: Path, path: str = "/usr/bin:/bin") -> LaunchContext:
@@ -28,33 +28,7 @@ def refusal(directory: Path, service: ServiceSpec, name: str = "vllm") -> str:
     return f"{caught.value.message} | {caught.value.hint}"
 
 
-def test_a_service_comes_after_what_it_needs_and_only_once() -> None:
-    specs = {"c": spec("a", "b"), "b": spec("a"), "a": spec(), "unused": spec("nowhere")}
-    assert start_order(specs, ["c", "a"]) == ("a", "b", "c")
-
-
-def test_names_keep_their_order_otherwise() -> None:
-    assert start_order({"a": spec(), "b": spec()}, ["b", "a"]) == ("b", "a")
-
-
-def test_a_circle_is_told_in_full() -> None:
-    with pytest.raises(UsageError, match="b -> c -> b"):
-        start_order({"a": spec("b"), "b": spec("c"), "c": spec("b")}, ["a"])
-
-
-def test_an_unknown_need_is_told_with_the_nearest_name() -> None:
-    with pytest.raises(UsageError) as caught:
-        start_order({"vllm": spec("lmcach"), "lmcache": spec()}, ["vllm"])
-    assert 'service "vllm" needs "lmcach"' in caught.value.message
-    assert "lmcache" in (caught.value.hint or "")
-
-
-def test_no_name_at_all_is_refused() -> None:
-    with pytest.raises(UsageError, match="no service is named"):
-        start_order({"a": spec()}, [])
-
-
-def test_a_sound_service_passes(tmp_path: Path) -> None:
+def test_a_service_without_a_fault_passes(tmp_path: Path) -> None:
     assert check_services({"a": spec()}, ["a"], context(tmp_path)) == ("a",)
 
 
@@ -173,5 +147,5 @@ def test_a_name_must_fit_into_a_file_name(tmp_path: Path, name: str) -> None:
 
 def test_two_services_on_one_fixed_port_are_refused(tmp_path: Path) -> None:
     fixed = ServiceSpec(command="sh", ready="tcp://127.0.0.1:8000")
-    with pytest.raises(UsageError, match='"a" and "b" are both asked on port 8000'):
+    with pytest.raises(UsageError, match='"a" and "b" both name port 8000'):
         check_services({"a": fixed, "b": fixed}, ["a", "b"], context(tmp_path))

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from ci_doctor.services.descendant_end import next_pause
-from ci_doctor.services.descendants import DescendantPolicy, is_death
+from ci_doctor.services.descendant_end import DescendantPolicy, is_death, next_pause
 from ci_doctor.system.processes.children import ChildrenLook, NewestPid, children_of
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ci_doctor.services.probes.ready import Probe, Scheme
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill, fill_spec
 
 CONTEXT = LaunchContext(
@@ -65,7 +65,7 @@ def test_every_placeholder_is_replaced_everywhere() -> None:
     assert filled.words == ("serve", "--port=8000", "--kv", "127.0.0.1:7000", "baseline-2")
     assert filled.env == {"PATH": "/bin", "A": "1", "ARM": "baseline", "PORT": "8000"}
     assert filled.cwd == Path("/work/runs/baseline")
-    assert filled.probe == Probe(
+    assert filled.probe == ReadinessProbe(
         scheme=Scheme.HTTP, host="127.0.0.1", port=8000, path="/health?arm=baseline"
     )
 

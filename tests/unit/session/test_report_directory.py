@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.session.report_directory import REPORT_FILES, hold_below, hold_named
+from ci_doctor.render import report_files
+from ci_doctor.session.report_directory import hold_below, hold_named
 
 
 def test_makes_the_directory_and_leaves_no_file_of_its_own(tmp_path: Path) -> None:
@@ -14,7 +15,7 @@ def test_makes_the_directory_and_leaves_no_file_of_its_own(tmp_path: Path) -> No
 
 
 def test_clearing_removes_an_earlier_report_and_nothing_else(tmp_path: Path) -> None:
-    for name in (*REPORT_FILES, "report.html", "notes.txt"):
+    for name in (*report_files(), "notes.txt"):
         (tmp_path / name).write_text("old")
 
     hold_named(tmp_path).clear()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.commands.telling.restart import RestartSource
-from ci_doctor.restart.notes import Progress
+from ci_doctor.restart.notes import RestartProgress
 from ci_doctor.restart.observed import Phase
 from tests.unit.commands.telling.events import READY, live, taken
 
 
 def test_everything_stays_behind_its_phase() -> None:
     source = RestartSource()
-    sent = Progress(phase=Phase.KILL, text="SIGKILL to vllm")
-    happened = Progress(phase=Phase.RECOVERY, event=READY)
+    sent = RestartProgress(phase=Phase.KILL, text="SIGKILL to vllm")
+    happened = RestartProgress(phase=Phase.RECOVERY, event=READY)
     assert taken(source, sent, happened) == [
         ("kept", "kill      SIGKILL to vllm"),
         ("kept", "recovery  vllm ready after 3.0 s at http://127.0.0.1:81"),

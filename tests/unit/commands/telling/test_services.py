@@ -31,12 +31,12 @@ def test_a_line_shows_state_seconds_pid_and_the_last_line_of_the_log(tmp_path: P
     tail = "loading \ufffd"
     assert live(source(started(log))) == [
         "kv    waiting",
-        f"vllm  starting     2.5 s  pid 4242     {tail}",
+        f"vllm  starting       2.5 s  pid 4242     {tail}",
     ]
     ready = source(started(log), READY)
-    assert live(ready)[1] == f"vllm  ready        3.0 s  pid 4242     {tail}"
+    assert live(ready)[1] == f"vllm  ready          3.0 s  pid 4242     {tail}"
     died = source(started(log), READY, DIED)
-    assert live(died)[1] == "vllm  died         4.0 s  pid 4242     by SIGSEGV"
+    assert live(died)[1] == "vllm  died           4.0 s  pid 4242     by SIGSEGV"
 
 
 def test_a_lost_process_is_shown_and_the_service_keeps_its_state() -> None:
@@ -59,7 +59,7 @@ def test_a_lost_process_is_shown_and_the_service_keeps_its_state() -> None:
 
 def test_a_log_that_cannot_be_read_shows_nothing(tmp_path: Path) -> None:
     line = live(source(started(tmp_path / "no-such-log")))[1]
-    assert line == "vllm  starting     2.5 s  pid 4242"
+    assert line == "vllm  starting       2.5 s  pid 4242"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_end_of_an_unfinished_line(content: bytes, tail: str, tmp_path: Path
     log = tmp_path / "log"
     log.write_bytes(content)
     line = live(source(started(log)))[1]
-    assert line == f"vllm  starting     2.5 s  pid 4242     {tail}".rstrip()
+    assert line == f"vllm  starting       2.5 s  pid 4242     {tail}".rstrip()
 
 
 def test_a_long_name_leaves_two_thirds_of_a_line() -> None:

@@ -149,17 +149,17 @@ ANSWERS = """
 import asyncio, sys
 from ci_doctor.commands.telling.experiment import ExperimentSource
 from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.correctness.attempt import Progress
+from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.system.secrets.redaction import Redactor
 
 async def main():
     count, pause_s = int(sys.argv[1]), float(sys.argv[2])
     with Teller(ExperimentSource(), Redactor([])) as tell:
         for number in range(1, count + 1):
-            tell(Progress(start="A1", answers=number, asked=count))
+            tell(ExperimentProgress(start="A1", answers=number, requests=count))
         await asyncio.sleep(pause_s)
-        tell(Progress(note=sys.argv[3]))
-        tell(Progress(start="B1", answers=1, asked=2))
+        tell(ExperimentProgress(note=sys.argv[3]))
+        tell(ExperimentProgress(start="B1", answers=1, requests=2))
 
 asyncio.run(main())
 """

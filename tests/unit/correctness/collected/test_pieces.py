@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.correctness.collected.entries import read
-from ci_doctor.correctness.collected.formats import Format
+from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.pieces import alike, head, is_answer, token
 from ci_doctor.load.canonical import digest
 
@@ -66,10 +66,10 @@ def sample(
     return json.dumps({**line, **rest}).encode() + b"\n"
 
 
-MAKERS = {Format.RESPONSES: response, Format.OURS: sample}
+MAKERS = {SampleFormat.RESPONSES: response, SampleFormat.OURS: sample}
 
 
-def fast_same(form: Format, left: bytes, right: bytes) -> bool:
+def fast_same(form: SampleFormat, left: bytes, right: bytes) -> bool:
     one, other = head(form, left), head(form, right)
     if one is None or other is None:
         return False
@@ -82,18 +82,20 @@ def fast_same(form: Format, left: bytes, right: bytes) -> bool:
     return same
 
 
-def slow_same(form: Format, left: bytes, right: bytes) -> bool:
+def slow_same(form: SampleFormat, left: bytes, right: bytes) -> bool:
     one, other = read(form, left), read(form, right)
     return one.digest is not None and one.digest == other.digest
 
 
 def test_responses_that_differ_only_in_id_and_time_are_alike_without_being_read() -> None:
-    assert fast_same(Format.RESPONSES, response("cmpl-1", 1), response("cmpl-22", 1_760_000_000))
+    assert fast_same(
+        SampleFormat.RESPONSES, response("cmpl-1", 1), response("cmpl-22", 1_760_000_000)
+    )
 
 
 def test_samples_that_differ_only_in_arm_and_meta_are_alike_without_being_read() -> None:
     assert fast_same(
-        Format.OURS,
+        SampleFormat.OURS,
         sample("baseline", {"id": "a"}),
         sample("candidate", {"id": "bc", "created": 7}),
     )
@@ -101,7 +103,7 @@ def test_samples_that_differ_only_in_arm_and_meta_are_alike_without_being_read()
 
 @pytest.mark.parametrize("key", ["id", "created", "digest", "meta", "choices"])
 @pytest.mark.parametrize("form", list(MAKERS))
-def test_a_token_whose_text_is_a_masked_key_is_compared(form: Format, key: str) -> None:
+def test_a_token_whose_text_is_a_masked_key_is_compared(form: SampleFormat, key: str) -> None:
     left, right = MAKERS[form](top={key: -1.0}), MAKERS[form](top={key: -2.0})
 
     assert not fast_same(form, left, right)
@@ -122,7 +124,7 @@ def test_a_token_whose_text_is_a_masked_key_is_compared(form: Format, key: str) 
     ],
 )
 def test_a_broken_line_is_not_alike_even_to_itself(broken: bytes) -> None:
-    form = Format.OURS if broken.startswith(b'{"arm"') else Format.RESPONSES
+    form = SampleFormat.OURS if broken.startswith(b'{"arm"') else SampleFormat.RESPONSES
 
     assert not fast_same(form, broken, broken)
     assert read(form, broken).digest is None
@@ -132,13 +134,13 @@ def test_a_second_output_behind_the_meta_is_seen() -> None:
     honest = sample()
     crafted = honest[:-2] + b', "output": {"choices": [{"index": 0, "text": "Rome"}]}}\n'
 
-    assert not fast_same(Format.OURS, honest, crafted)
-    assert not slow_same(Format.OURS, honest, crafted)
+    assert not fast_same(SampleFormat.OURS, honest, crafted)
+    assert not slow_same(SampleFormat.OURS, honest, crafted)
 
 
 def test_an_empty_answer_is_left_to_the_slow_way() -> None:
-    assert not fast_same(Format.RESPONSES, response(text=""), response(text=""))
-    assert read(Format.RESPONSES, response(text="")).empty
+    assert not fast_same(SampleFormat.RESPONSES, response(text=""), response(text=""))
+    assert read(SampleFormat.RESPONSES, response(text="")).empty
 
 
 @given(
@@ -148,7 +150,7 @@ def test_an_empty_answer_is_left_to_the_slow_way() -> None:
     texts=st.tuples(st.sampled_from(["Paris", "id", ""]), st.sampled_from(["Paris", "id", ""])),
 )
 def test_two_answers_are_never_alike_unless_they_are_the_same(
-    form: Format, top: dict[str, float], other: dict[str, float], texts: tuple[str, str]
+    form: SampleFormat, top: dict[str, float], other: dict[str, float], texts: tuple[str, str]
 ) -> None:
     left, right = MAKERS[form](text=texts[0], top=top), MAKERS[form](text=texts[1], top=other)
 
@@ -184,7 +186,7 @@ def test_two_answers_are_never_alike_unless_they_are_the_same(
     both=st.booleans(),
 )
 def test_random_edits_never_make_different_answers_alike(
-    form: Format, edits: list[tuple[int, int, bytes]], both: bool
+    form: SampleFormat, edits: list[tuple[int, int, bytes]], both: bool
 ) -> None:
     line = MAKERS[form](top={"id": -1.0, "created": -2.0})
     changed = line

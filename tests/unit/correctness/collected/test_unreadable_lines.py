@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ci_doctor.correctness.collected.formats import Format
-from ci_doctor.correctness.collected.paired_lines import in_step
+from ci_doctor.correctness.collected.formats import SampleFormat
+from ci_doctor.correctness.collected.paired_lines import pair_lines
 from ci_doctor.correctness.collected.sources import Source
 from ci_doctor.correctness.settings import Arm
 
@@ -18,7 +18,7 @@ LINES = 6000
 
 
 def source(arm: Arm, path: Path) -> Source:
-    return Source(arm=arm, path=path, form=Format.RESPONSES)
+    return Source(arm=arm, path=path, form=SampleFormat.RESPONSES)
 
 
 def write(path: Path, created: int, broken: dict[int, bytes]) -> None:
@@ -40,16 +40,18 @@ def test_lines_that_are_alike_and_hold_no_answer_are_odd_and_so_are_those_that_d
 
     try:
         os.sched_setaffinity(0, sorted(own)[:processors])
-        steps = in_step(source(Arm.BASELINE, tmp_path / "a"), source(Arm.CANDIDATE, tmp_path / "b"))
+        pairs = pair_lines(
+            source(Arm.BASELINE, tmp_path / "a"), source(Arm.CANDIDATE, tmp_path / "b")
+        )
     finally:
         os.sched_setaffinity(0, own)
 
-    assert steps is not None
-    assert sorted(steps.odd) == [7, 4000, LINES - 1]
-    place = steps.odd[4000][1]
-    with place.source.path.open("rb") as file:
-        file.seek(place.offset)
-        assert b'"other"' in file.read(place.length)
+    assert pairs is not None
+    assert sorted(pairs.odd) == [7, 4000, LINES - 1]
+    position = pairs.odd[4000][1]
+    with position.source.path.open("rb") as file:
+        file.seek(position.offset)
+        assert b'"other"' in file.read(position.length)
 
 
 def test_files_that_do_not_run_in_step_leave_no_child_behind(tmp_path: Path) -> None:
@@ -60,6 +62,7 @@ def test_files_that_do_not_run_in_step_leave_no_child_behind(tmp_path: Path) -> 
     before = psutil.Process().children()
 
     assert (
-        in_step(source(Arm.BASELINE, tmp_path / "a"), source(Arm.CANDIDATE, tmp_path / "b")) is None
+        pair_lines(source(Arm.BASELINE, tmp_path / "a"), source(Arm.CANDIDATE, tmp_path / "b"))
+        is None
     )
     assert psutil.Process().children() == before

@@ -46,7 +46,7 @@ def test_a_folder_that_somebody_linked_in_is_not_entered(tmp_path: Path) -> None
 
 def test_evidence_that_cannot_be_removed_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "samples.jsonl").mkdir()
-    with pytest.raises(UsageError, match="cannot take away"):
+    with pytest.raises(UsageError, match="cannot remove what"):
         clear(tmp_path)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.samples import Place, SampleWriter
+from ci_doctor.correctness.evidence.samples import SamplePosition, SampleWriter
 from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import digest
 from ci_doctor.system.secrets.redaction import Redactor
@@ -41,7 +41,7 @@ def test_an_unknown_digest_is_in_no_file(tmp_path: Path, key: str) -> None:
 
 def test_the_first_place_of_an_output_stands(tmp_path: Path) -> None:
     made = outputs(tmp_path / "samples.jsonl")
-    made.note(DIGESTS[0], tmp_path / "nowhere", Place(offset=0, length=1))
+    made.note(DIGESTS[0], tmp_path / "nowhere", SamplePosition(offset=0, length=1))
     assert made[DIGESTS[0]] == output("A1", "r0", 1)
     assert len(made) == 3
 
@@ -78,7 +78,7 @@ def test_sixteen_thousand_outputs_take_at_most_200_bytes_each() -> None:
     try:
         made = Outputs()
         for number, key in enumerate(keys):
-            made.note(key, path, Place(offset=number * 10_000_000, length=10_000_000))
+            made.note(key, path, SamplePosition(offset=number * 10_000_000, length=10_000_000))
         each = tracemalloc.get_traced_memory()[0] / len(keys)
     finally:
         tracemalloc.stop()

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import PARTIAL
 from ci_doctor.correctness.evidence.resume import Resumed, free_number, resume
-from ci_doctor.correctness.evidence.runs import write_run
+from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Start
+from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
@@ -62,7 +62,7 @@ def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
         duration_s=2.0,
     )
     made = [
-        run.start("A1", facts={"gpu": "H100"}, cached=3, killed=("python (7)",), held=("8.0 GB",)),
+        run.start("A1", facts={"gpu": "H100"}, cached=3, killed=("python (7)",), not_released=("8.0 GB",)),
         run.start("B1", sample("B1", "r0", 1), sample("B1", "r1", 1, output=None, digest=None, error="HTTP 500"), failure=failure),
     ]  # fmt: skip
     before = (run.directory / "samples.jsonl").read_bytes()
@@ -217,7 +217,7 @@ def test_another_run_is_not_taken_up_and_is_told_apart(run: Recording) -> None:
     run.start("A1", finished=False)
     before = (run.directory / "samples.jsonl").read_bytes()
     other = replace(
-        IDENTITY, requests="2" * 64, marks={"the command of the candidate": "ffff"}, settings={"passes": 3, "reset": "/r"}
+        IDENTITY, requests="2" * 64, hashes={"the command of the candidate": "ffff"}, settings={"passes": 3, "reset": "/r"}
     )  # fmt: skip
     with pytest.raises(UsageError) as caught:
         resume(run.directory, other, ids=IDS, passes=PASSES)
@@ -235,7 +235,7 @@ def test_another_version_of_ci_doctor_does_not_go_on(run: Recording) -> None:
         take_up(run.directory)
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", '{"schema": "ci-doctor/run/2"}'])
+@pytest.mark.parametrize("content", [None, "", "[]", '{"schema": "ci-doctor/run/3"}'])
 def test_a_directory_without_a_run_is_a_mistake(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "run.json").write_text(content)
@@ -245,16 +245,16 @@ def test_a_directory_without_a_run_is_a_mistake(tmp_path: Path, content: str | N
 
 def test_samples_that_cannot_be_read_are_a_mistake(run: Recording) -> None:
     (run.directory / "samples.jsonl").mkdir()
-    with pytest.raises(UsageError, match="cannot go on"):
+    with pytest.raises(UsageError, match="cannot resume"):
         take_up(run.directory)
 
 
 def test_the_lowest_free_number_is_next() -> None:
     starts = [
-        Start(arm=Arm.BASELINE, number=1),
-        Start(arm=Arm.BASELINE, number=3),
-        Start(arm=Arm.CANDIDATE, number=2),
-        Start(arm=Arm.BASELINE, number=2, archived=True),
+        ArmStart(arm=Arm.BASELINE, number=1),
+        ArmStart(arm=Arm.BASELINE, number=3),
+        ArmStart(arm=Arm.CANDIDATE, number=2),
+        ArmStart(arm=Arm.BASELINE, number=2, archived=True),
     ]
     assert free_number(Arm.BASELINE, starts) == 2
     assert free_number(Arm.CANDIDATE, starts) == 1

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ci_doctor.correctness.evidence.samples import (
-    Place,
     Sample,
+    SamplePosition,
     SampleWriter,
-    is_sound,
+    is_valid,
     read_line,
-    read_places,
+    read_lines,
 )
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
@@ -82,9 +82,9 @@ def test_a_line_can_be_found_again_where_it_was_said_to_stand(tmp_path: Path) ->
         first, second = (writer.write(sample(output={"a": "é" * count})) for count in (1, 9))
     with SampleWriter(path, Redactor(()), append=True) as writer:
         third = writer.write(sample(error="no"))
-    assert [place for place, _ in read_places(path)] == [first, second, third]
+    assert [place for place, _ in read_lines(path)] == [first, second, third]
     content = path.read_bytes()
-    assert third == Place(
+    assert third == SamplePosition(
         offset=second.offset + second.length, length=len(content) - second.offset - second.length
     )
     assert read_line(content[second.offset :][: second.length]).output == {"a": "é" * 9}
@@ -112,10 +112,10 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
         status=200,
         output={"a": "\ud800", "b": [1e-310, 2**70, None]},
         digest="d",
-        asked={"prompt_tokens": 1},
+        prompt_facts={"prompt_tokens": 1},
     )
     written(path, said)
-    ((_, line),) = read_places(path)
+    ((_, line),) = read_lines(path)
     assert read_line(line) == said
 
 
@@ -130,10 +130,10 @@ def test_a_line_that_is_no_sample_is_refused(line: bytes) -> None:
 
 def test_a_sample_is_sound_by_its_digest_or_its_mark_of_redaction() -> None:
     said = {"text": "x"}
-    assert is_sound(sample(error="HTTP 500"))
-    assert is_sound(sample(output=said, digest=digest(said)))
-    assert is_sound(sample(output={"text": "a [redacted] b"}, digest=digest(said)))
-    assert not is_sound(sample(output={"text": "y"}, digest=digest(said)))
-    assert not is_sound(sample(output={"text": "[redacted]"}))
-    assert not is_sound(sample(output={"number": float("inf")}, digest=digest(said)))
-    assert not is_sound(sample())
+    assert is_valid(sample(error="HTTP 500"))
+    assert is_valid(sample(output=said, digest=digest(said)))
+    assert is_valid(sample(output={"text": "a [redacted] b"}, digest=digest(said)))
+    assert not is_valid(sample(output={"text": "y"}, digest=digest(said)))
+    assert not is_valid(sample(output={"text": "[redacted]"}))
+    assert not is_valid(sample(output={"number": float("inf")}, digest=digest(said)))
+    assert not is_valid(sample())

@@ -7,30 +7,32 @@ from msgspec.structs import replace
 from ci_doctor.correctness.report.differences import differences, divergence_lines
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import Kind
+from ci_doctor.correctness.verdict.compare import DifferenceKind
 from ci_doctor.errors import InfraError
 from tests.unit.correctness.experiments import decided, experiment, result
 
 
-def shown(*results: StartResult, count: int = 1) -> list[tuple[str, Kind, str, str]]:
+def shown(*results: StartResult, count: int = 1) -> list[tuple[str, DifferenceKind, str, str]]:
     made: Experiment = experiment(*results)
     found = differences(made, decided(made, count), [f"r{index}" for index in range(count)])
     return [(each.request, each.kind, each.pair.first, each.pair.second) for each in found]
 
 
 def test_the_baseline_is_held_against_the_candidate() -> None:
-    assert shown(result("A1", "x"), result("B1", "y")) == [("r0", Kind.CHANGED, "A1", "B1")]
+    assert shown(result("A1", "x"), result("B1", "y")) == [
+        ("r0", DifferenceKind.CHANGED, "A1", "B1")
+    ]
 
 
 def test_of_a_flaky_request_two_baseline_starts_are_shown() -> None:
     assert shown(result("A1", "x"), result("B1", "y"), result("A2", "y")) == [
-        ("r0", Kind.FLAKY, "A1", "A2")
+        ("r0", DifferenceKind.FLAKY, "A1", "A2")
     ]
 
 
 def test_an_output_of_the_candidates_own_is_shown_before_one_that_the_baseline_has_shown() -> None:
     results = (result("A1", "x"), result("B1", "y"), result("A2", "y"), result("B2", "z"))
-    assert shown(*results) == [("r0", Kind.OWN, "A1", "B2")]
+    assert shown(*results) == [("r0", DifferenceKind.OWN, "A1", "B2")]
 
 
 def test_what_is_the_candidates_own_comes_first() -> None:
@@ -38,10 +40,10 @@ def test_what_is_the_candidates_own_comes_first() -> None:
         result("A1", "x x x x x"), result("B1", "x y y y y"), result("A2", "x x x x y"), result("B2", "x x y y x"),
     )  # fmt: skip
     assert [(request, kind) for request, kind, _, _ in shown(*results, count=5)] == [
-        ("r2", Kind.CHANGED),
-        ("r3", Kind.CHANGED),
-        ("r1", Kind.SOMETIMES),
-        ("r4", Kind.FLAKY),
+        ("r2", DifferenceKind.CHANGED),
+        ("r3", DifferenceKind.CHANGED),
+        ("r1", DifferenceKind.SOMETIMES),
+        ("r4", DifferenceKind.FLAKY),
     ]
 
 
@@ -57,7 +59,7 @@ def test_a_missing_answer_is_a_difference_where_there_is_no_other() -> None:
 
     assert (found.divergence.hardness, found.divergence.position) == (Hardness.MISSING, None)
     assert shown(result("A1", "x"), result("B1", "-"), result("A2", "x"), result("B2", "y")) == [
-        ("r0", Kind.CHANGED, "A1", "B2")
+        ("r0", DifferenceKind.CHANGED, "A1", "B2")
     ]
 
 
@@ -67,7 +69,7 @@ def test_passes_are_held_against_each_other_by_their_number() -> None:
     (found,) = differences(made, decided(made, 1), ["r0"])
     assert (found.pair.number, found.divergence.hardness) == (1, Hardness.MISSING)
     assert shown(result("A1", "y x", passes=2), result("B1", "y z", passes=2)) == [
-        ("r0", Kind.CHANGED, "A1", "B1")
+        ("r0", DifferenceKind.CHANGED, "A1", "B1")
     ]
 
 

@@ -4,6 +4,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -11,29 +12,31 @@ from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.figures import answer_classes, facts
-from ci_doctor.correctness.report.picture import sections
-from ci_doctor.correctness.results import Ending, Experiment, StartResult
+from ci_doctor.correctness.report.picture import tables
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
+from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.growth import assert_linear
 from tests.unit.correctness.experiments import context, decided, experiment, result
 
 
 def figures(*results: StartResult) -> dict[str, Any]:
+    """The facts, as JSON holds them."""
     made = experiment(*results)
     count = len(results[0].start.answers)
     decision = decided(made, count)
-    return facts(
-        made, decision, differences(made, decision, [f"r{index}" for index in range(count)])
-    )
+    found = differences(made, decision, [f"r{index}" for index in range(count)])
+    values: dict[str, Any] = json.loads(msgspec.json.encode(facts(made, decision, found)))
+    return values
 
 
 def test_the_facts_are_figures_that_json_can_hold() -> None:
     told = figures(result("A1", "x same"), result("B1", "y same"))
 
-    assert json.loads(json.dumps(told)) == told
+    assert told["version"] == 1
     assert told["starts"] == {"baseline": 1, "candidate": 1}
     assert told["differing"] == {"A1/B1": 1}
     assert told["differences_by"] == {
@@ -70,7 +73,7 @@ def test_the_matrix_numbers_answers_in_order_of_appearance() -> None:
         {"id": "r0", "kind": "flaky", "classes": [0, 1, 1]},
         {"id": "r1", "kind": "flaky", "classes": [0, 0, None]},
     ]
-    assert answer_classes([None, "b", "a", "b"]) == [None, 0, 1, 0]
+    assert answer_classes([None, "b", "a", "b"]) == (None, 0, 1, 0)
 
 
 def test_the_hardest_three_are_aligned() -> None:
@@ -78,8 +81,8 @@ def test_the_hardest_three_are_aligned() -> None:
 
     assert [each["request"] for each in told] == ["r0", "r1", "r2"]
     assert told[0] == {
-        "request": "r0", "kind": "changed", "starts": ["A1", "B1"], "pass": 1, "field": "text", "unit": "character",
-        "position": 0, "hardness": "unknown", "gap": None, "before": "", "left": "one", "right": "two", "logprobs": [],
+        "request": "r0", "kind": "changed", "starts": ["A1", "B1"], "pass": 1, "field": "text", "choice": 0,
+        "unit": "character", "position": 0, "hardness": "unknown", "gap": None, "ulp": None, "before": "", "left": "one", "right": "two", "logprobs": [],
     }  # fmt: skip
 
 
@@ -92,7 +95,9 @@ def test_facts_of_starts_are_split_into_what_is_the_same_and_what_is_not() -> No
     assert told["identity"] == {
         "facts": {"gpu": "0"},
         "unknown": [],
+        "why_unknown": {},
         "differences": [{"fact": "cublas", "values": {"A1": "1", "B1": "2"}}],
+        "arms": {},
     }
 
 
@@ -117,13 +122,13 @@ def test_a_log_probability_of_the_aligned_ones_is_told_token_by_token() -> None:
     made = Experiment(
         results=tuple(results),
         outputs={digest(each): each for each in outputs},
-        ending=Ending.COMPLETE,
+        ending=ExperimentEnding.COMPLETE,
     )
     decision = decided(made, 1)
-    (told,) = facts(made, decision, differences(made, decision, ["r0"]))["aligned"]
+    (told,) = facts(made, decision, differences(made, decision, ["r0"])).aligned
 
-    assert (told["hardness"], told["position"]) == ("near-tie", 1)
-    assert told["logprobs"] == [
+    assert (told.hardness, told.position) == ("near-tie", 1)
+    assert json.loads(msgspec.json.encode(told.logprobs)) == [
         {
             "at": 0,
             "left": [["a", -0.5], ["c", -2.0]],
@@ -167,13 +172,13 @@ def many(path: Path, count: int) -> Experiment:
                 digests=tally.digests, errors={},
             )  # fmt: skip
             results.append(made)
-    return Experiment(results=tuple(results), outputs=outputs, ending=Ending.COMPLETE)
+    return Experiment(results=tuple(results), outputs=outputs, ending=ExperimentEnding.COMPLETE)
 
 
-def describe(made: Experiment, count: int) -> dict[str, Any]:
+def describe(made: Experiment, count: int) -> CorrectnessFacts:
     decision = decided(made, count)
     found = differences(made, decision, [f"r{index}" for index in range(count)])
-    sections(made, decision, found, context(count))
+    tables(made, decision, found, context(count))
     return facts(made, decision, found)
 
 
@@ -194,4 +199,5 @@ def test_many_requests_are_described_in_the_memory_of_a_few(tmp_path: Path) -> N
         tracemalloc.stop()
 
     assert most < path.stat().st_size / 10
-    assert (told["divergence"]["min"], told["divergence"]["max"]) == (5003, 5005)
+    assert told.divergence is not None
+    assert (told.divergence.min, told.divergence.max) == (5003, 5005)

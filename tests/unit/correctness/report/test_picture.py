@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.picture import sections
+from ci_doctor.correctness.report.picture import tables
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.verdict import decision as decisions
 from ci_doctor.correctness.verdict.decision import Decision
@@ -21,8 +21,8 @@ def picture(made: Experiment, **changes: Any) -> Table:
     count = len(made.starts[0].answers)
     decision = replace(decided(made, count), risk=None, **changes)
     found = differences(made, decision, [f"r{index}" for index in range(count)])
-    (section,) = sections(made, decision, found, context(count))
-    return section
+    (table,) = tables(made, decision, found, context(count))
+    return table
 
 
 def lines(*results: StartResult, **changes: Any) -> tuple[str, ...]:
@@ -78,9 +78,9 @@ def test_what_would_settle_it_comes_before_a_replay() -> None:
     assert replay.startswith("next")
 
 
-def test_where_no_start_is_evidence_there_is_no_section() -> None:
+def test_where_no_start_is_evidence_there_is_no_table() -> None:
     made = experiment(result("A1", "x x", cut_short=True))
-    assert sections(made, decided(made), (), context()) == ()
+    assert tables(made, decided(made), (), context()) == ()
 
 
 def test_starts_that_answered_nothing_are_said_to_agree_on_nothing() -> None:
@@ -111,7 +111,7 @@ def crowded() -> tuple[Experiment, Decision]:
     decision = decided(whole, 20)
     return whole, replace(
         decision,
-        test=decisions.Test(disputed=tuple(f"r{each}" for each in range(20)), p=0.0178571, smallest_p=0.0178571, labelings=12870, alpha=0.05, level=0.036),
+        test=decisions.PermutationTest(disputed=tuple(f"r{each}" for each in range(20)), p=0.0178571, smallest_p=0.0178571, labelings=12870, alpha=0.05, level=0.036),
         risk="a bug that shows in less than 31% of starts can hide behind 8 clean candidate starts (at 95% confidence)",
         settle="7 more starts, which take about 1 h 20 min: raise --budget to 3h, or go on with --resume ci-doctor-report",
     )  # fmt: skip
@@ -120,21 +120,21 @@ def crowded() -> tuple[Experiment, Decision]:
 def test_the_picture_is_at_most_20_lines_of_80_cells_however_much_there_is_to_say() -> None:
     made, decision = crowded()
     found = differences(made, decision, [f"r{index}" for index in range(20)])
-    (section,) = sections(made, decision, found, context(20))
+    (table,) = tables(made, decision, found, context(20))
     report = Report(
         tool_version="1", command="correctness", argv=(), started_at="", duration_s=1.0, verdict=decision.verdict,
-        exit_code=0, summary="s", tables=(section,),
+        exit_code=0, summary="s", tables=(table,),
     )  # fmt: skip
 
-    shown = text.render(report, width=80).split("\n\n")[1].split("\n")
+    shown = text.render(report, width=80).rstrip("\n").split("\n\n")[1].split("\n")
 
     assert shown[0] == "Evidence"
     assert len(shown) <= 20
     assert max(len(line) for line in shown if "replay" not in line) <= 80, (
         "a command is never broken"
     )
-    assert [line.split()[0] for line in lines_of(section)[-4:]] == ["test", "risk", "to", "next"]
-    assert any(line.startswith("suspects") for line in lines_of(section))
+    assert [line.split()[0] for line in lines_of(table)[-4:]] == ["test", "risk", "to", "next"]
+    assert any(line.startswith("suspects") for line in lines_of(table))
 
 
 @pytest.mark.parametrize("passes", [1, 2])

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.suspects import fact_differences, lines_up, suspects, within
+from ci_doctor.correctness.report.suspects import suspects
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.load.canonical import digest
 from tests.unit.correctness.experiments import decided, experiment, result
@@ -20,7 +20,7 @@ def told(*results: StartResult, outputs: list[dict[str, Any]] | None = None) -> 
         )
     requests = list(results[0].start.answers)
     decision = decided(made, len(requests))
-    return suspects(made, decision, differences(made, decision, requests))
+    return suspects(made, differences(made, decision, requests))
 
 
 def test_where_nothing_differs_there_are_no_suspects() -> None:
@@ -109,50 +109,10 @@ def test_a_fact_that_lines_up_with_the_clusters_is_named_with_its_values() -> No
     assert not any(sentence.startswith(("gpu", "driver")) for sentence in found)
 
 
-def test_a_fact_that_a_start_lacks_differs_and_a_start_that_tells_none_says_nothing() -> None:
-    results = [
-        result("A1", "x", facts={"libnccl.so.2": "2.20"}),
-        result("B1", "x", facts={"gpu": "0"}),
-        result("A2", "x"),
-    ]
-
-    assert fact_differences(results) == {
-        "gpu": {"A1": "none", "B1": "0"},
-        "libnccl.so.2": {"A1": "2.20", "B1": "none"},
-    }
-
-
-@pytest.mark.parametrize(
-    ("groups", "values", "answer"),
-    [
-        ([["A1"], ["A2", "B1"]], {"A1": "x", "A2": "y", "B1": "y"}, True),
-        ([["A1"], ["A2", "B1"]], {"A1": "x", "A2": "y", "B1": "x"}, False),
-        ([["A1"], ["A2", "B1"]], {"A1": "x", "A2": "x", "B1": "x"}, False),
-        ([["A1"], ["A2", "B1"]], {"A2": "y", "B1": "y"}, False),
-        ([["A1", "A2"]], {"A1": "x", "A2": "y"}, False),
-        ([["A1"], ["B1"]], {"A1": "x", "B1": "y"}, True),
-        # With a cluster for each start everything would line up.
-        ([["A1"], ["A2"], ["B1"]], {"A1": "x", "A2": "y", "B1": "z"}, False),
-    ],
-)
-def test_when_values_line_up_with_clusters(
-    groups: list[list[str]], values: dict[str, str], answer: bool
-) -> None:
-    assert lines_up(groups, values) is answer
-
-
-def test_how_many_requests_differ_inside_each_start() -> None:
-    made = experiment(
-        result("A1", "x y x x", passes=2), result("B1", "x x x x", passes=2), result("A2", "x x")
-    )
-
-    assert within(made) == {"A1": 1, "B1": 0}
-
-
 def test_answers_that_part_at_once_are_told() -> None:
     found = told(result("A1", "x one"), result("B1", "y two"))
 
-    assert "all 2 part at the first character: nothing that was generated comes before" in found
+    assert "all 2 diverge at the first character: nothing that was generated comes before" in found
 
 
 def numbers(logprob: float) -> dict[str, Any]:

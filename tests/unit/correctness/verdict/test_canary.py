@@ -6,43 +6,45 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict import canary as canary_module
-from ci_doctor.correctness.verdict.canary import canary, canary_found
-from ci_doctor.correctness.verdict.compare import Kind
+from ci_doctor.correctness.verdict.canary import canary, canary_detected
+from ci_doctor.correctness.verdict.compare import DifferenceKind
 from tests.unit.correctness.experiments import experiment, output, result
 
 
 def test_a_changed_answer_is_found_in_equal_starts() -> None:
-    assert canary_found(experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"])
+    assert canary_detected(
+        experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"]
+    )
 
 
 def test_a_comparison_that_calls_everything_equal_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        canary_module, "classify", lambda requests, _: dict.fromkeys(requests, Kind.EQUAL)
+        canary_module, "classify", lambda requests, _: dict.fromkeys(requests, DifferenceKind.EQUAL)
     )
-    assert not canary_found(
+    assert not canary_detected(
         experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"]
     )
 
 
 def test_a_digest_that_ignores_its_input_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canary_module, "digest", lambda _: "00")
-    assert not canary_found(experiment(result("A1", "one"), result("B1", "one")), ["r0"])
+    assert not canary_detected(experiment(result("A1", "one"), result("B1", "one")), ["r0"])
 
 
 def test_an_outcome_over_passes_that_ignores_them_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = experiment(result("A1", "one one", passes=2), result("B1", "one one", passes=2))
-    assert canary_found(made, ["r0"])
+    assert canary_detected(made, ["r0"])
     monkeypatch.setattr(canary_module, "outcome", lambda *_: made.starts[0].answers["r0"])
-    assert not canary_found(made, ["r0"])
+    assert not canary_detected(made, ["r0"])
 
 
 def test_without_a_candidate_answer_there_is_nothing_to_change() -> None:
-    assert canary_found(experiment(result("A1", "one"), result("B1", "-")), ["r0"])
-    assert canary_found(experiment(result("A1", "one")), ["r0"])
+    assert canary_detected(experiment(result("A1", "one"), result("B1", "-")), ["r0"])
+    assert canary_detected(experiment(result("A1", "one")), ["r0"])
 
 
 @pytest.mark.parametrize(
@@ -71,4 +73,4 @@ def test_every_shape_of_answer_can_be_changed(said: dict[str, Any]) -> None:
 
 def test_an_answer_that_can_no_longer_be_read_proves_nothing() -> None:
     made = replace(experiment(result("A1", "one"), result("B1", "one")), outputs={})
-    assert not canary_found(made, ["r0"])
+    assert not canary_detected(made, ["r0"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.compare import Answer, Kind, Start
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart, DifferenceKind
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.model.verdict import Verdict
 
@@ -16,13 +16,13 @@ A, B = Arm.BASELINE, Arm.CANDIDATE
 RULES = Rules()
 
 
-def start(arm: Arm, answers: str, number: int = 1, **fields: object) -> Start:
+def start(arm: Arm, answers: str, number: int = 1, **fields: object) -> ArmStart:
     """A start that answered r0, r1 … with the letters of `answers`; `-` is no answer."""
     given = {f"r{index}": None if letter == "-" else letter for index, letter in enumerate(answers)}
-    return replace(Start(arm=arm, number=number, answers=given), **fields)
+    return replace(ArmStart(arm=arm, number=number, answers=given), **fields)
 
 
-def starts(baseline: str = "", candidate: str = "") -> list[Start]:
+def starts(baseline: str = "", candidate: str = "") -> list[ArmStart]:
     """A start a word: its answers, then `!` where it failed, `^` where the cause lay outside, `0` where all is empty.
 
     `5*xy` are five of them.
@@ -178,8 +178,12 @@ def test_servers_that_were_not_asked_the_same_cannot_be_compared() -> None:
 
 def test_kinds_are_told_for_every_request() -> None:
     decision = decide(starts("xyz xyw", "xyw xvw"), ["r0", "r1", "r2"], RULES, complete=True)
-    assert decision.kinds == {"r0": Kind.EQUAL, "r1": Kind.SOMETIMES, "r2": Kind.FLAKY}
-    assert decision.count(Kind.SOMETIMES, Kind.FLAKY) == 2
+    assert decision.kinds == {
+        "r0": DifferenceKind.EQUAL,
+        "r1": DifferenceKind.SOMETIMES,
+        "r2": DifferenceKind.FLAKY,
+    }
+    assert decision.count(DifferenceKind.SOMETIMES, DifferenceKind.FLAKY) == 2
 
 
 # --- what holds whatever the starts are ---
@@ -191,9 +195,9 @@ ANSWERS: st.SearchStrategy[Mapping[str, Answer]] = st.fixed_dictionaries(
 
 
 @st.composite
-def any_start(draw: st.DrawFn, arm: Arm | None = None) -> Start:
+def any_start(draw: st.DrawFn, arm: Arm | None = None) -> ArmStart:
     failed = draw(st.sampled_from([False, False, False, True]))
-    return Start(
+    return ArmStart(
         arm=arm or draw(st.sampled_from(list(Arm))),
         number=draw(st.integers(1, 9)),
         answers=draw(ANSWERS),
@@ -205,14 +209,14 @@ def any_start(draw: st.DrawFn, arm: Arm | None = None) -> Start:
 
 
 @st.composite
-def healthy(draw: st.DrawFn, arm: Arm, choices: str = "xy") -> Start:
+def healthy(draw: st.DrawFn, arm: Arm, choices: str = "xy") -> ArmStart:
     answers = {request: draw(st.sampled_from(choices)) for request in REQUESTS}
-    return Start(arm=arm, number=1, answers=answers)
+    return ArmStart(arm=arm, number=1, answers=answers)
 
 
 @given(st.lists(any_start(), max_size=7), st.booleans(), st.randoms(use_true_random=False))
 def test_the_order_of_starts_never_matters(
-    made: list[Start], complete: bool, random: Random
+    made: list[ArmStart], complete: bool, random: Random
 ) -> None:
     shuffled = [*made]
     random.shuffle(shuffled)
@@ -222,7 +226,7 @@ def test_the_order_of_starts_never_matters(
 
 @given(st.lists(any_start(), max_size=7), st.booleans())
 def test_a_pass_is_made_of_answers_that_are_all_there_and_all_the_same(
-    made: list[Start], complete: bool
+    made: list[ArmStart], complete: bool
 ) -> None:
     if decide(made, REQUESTS, RULES, complete=complete).verdict is Verdict.PASS:
         counted = [start for start in made if not start.outside]
@@ -237,7 +241,7 @@ def test_a_pass_is_made_of_answers_that_are_all_there_and_all_the_same(
 
 @given(st.lists(any_start(), max_size=7), st.booleans())
 def test_flaky_lets_through_no_request_that_a_candidate_start_left_open(
-    made: list[Start], complete: bool
+    made: list[ArmStart], complete: bool
 ) -> None:
     if decide(made, REQUESTS, RULES, complete=complete).verdict is Verdict.FLAKY:
         candidate = [start for start in made if start.arm is B and not start.outside]
@@ -247,7 +251,7 @@ def test_flaky_lets_through_no_request_that_a_candidate_start_left_open(
 
 @given(st.lists(any_start(), max_size=5), st.booleans())
 def test_without_requests_or_without_starts_nothing_is_decided(
-    made: list[Start], complete: bool
+    made: list[ArmStart], complete: bool
 ) -> None:
     assert decide(made, [], RULES, complete=complete).verdict in {Verdict.VOID, Verdict.INFRA}
     assert decide([], REQUESTS, RULES, complete=complete).verdict is Verdict.VOID
@@ -255,7 +259,7 @@ def test_without_requests_or_without_starts_nothing_is_decided(
 
 @given(st.lists(any_start(), min_size=1, max_size=6), st.data())
 def test_another_candidate_start_that_equals_the_baseline_never_makes_a_pass_a_regression(
-    made: list[Start], data: st.DataObject
+    made: list[ArmStart], data: st.DataObject
 ) -> None:
     if decide(made, REQUESTS, RULES, complete=True).verdict is Verdict.PASS:
         baseline = data.draw(
@@ -267,7 +271,7 @@ def test_another_candidate_start_that_equals_the_baseline_never_makes_a_pass_a_r
 
 @given(healthy(A), st.lists(healthy(B, "xyz"), min_size=3, max_size=4), st.integers(5, 7))
 def test_never_the_answer_of_a_stable_baseline_is_a_regression(
-    baseline: Start, candidates: list[Start], copies: int
+    baseline: ArmStart, candidates: list[ArmStart], copies: int
 ) -> None:
     others = [replace(each, answers={**each.answers, "r0": "w"}) for each in candidates]
     assert (
@@ -278,10 +282,10 @@ def test_never_the_answer_of_a_stable_baseline_is_a_regression(
 
 @given(st.lists(healthy(A), min_size=1, max_size=4), st.data(), st.booleans())
 def test_within_what_the_baseline_has_shown_there_is_no_regression(
-    baseline: list[Start], data: st.DataObject, complete: bool
+    baseline: list[ArmStart], data: st.DataObject, complete: bool
 ) -> None:
     candidates = [
-        Start(arm=B, number=number, answers={
+        ArmStart(arm=B, number=number, answers={
             request: data.draw(st.sampled_from(sorted({str(each.answers[request]) for each in baseline})))
             for request in REQUESTS
         })
@@ -349,14 +353,14 @@ def test_a_mode_that_one_baseline_start_took_alone_excuses_nothing() -> None:
 # --- words and numbers ---
 
 
-def numbered(arm: Arm, number: int, mode: str, words: str) -> Start:
+def numbered(arm: Arm, number: int, mode: str, words: str) -> ArmStart:
     """A start whose log-probabilities are of `mode` in every answer."""
     answers = {f"r{index}": f"{word} {mode}" for index, word in enumerate(words)}
-    return Start(
+    return ArmStart(
         arm=arm,
         number=number,
         answers=answers,
-        said={f"r{index}": word for index, word in enumerate(words)},
+        words={f"r{index}": word for index, word in enumerate(words)},
     )
 
 
@@ -368,7 +372,7 @@ def test_numbers_that_differ_from_start_to_start_do_not_hide_other_words() -> No
     assert decision.verdict is Verdict.REGRESSION
     assert decision.test is not None
     assert decision.test.p == 1 / 56
-    without = [replace(start, said={}) for start in made]
+    without = [replace(start, words={}) for start in made]
     assert decide(without, ["r0", "r1", "r2"], RULES, complete=True).verdict is Verdict.INCONCLUSIVE
 
 

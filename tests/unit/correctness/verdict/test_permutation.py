@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ci_doctor.correctness.verdict import permutation
 from ci_doctor.correctness.verdict.permutation import (
-    Permutation,
+    PermutationCount,
     disputes,
     partition,
     permutation_test,
@@ -19,14 +19,14 @@ from ci_doctor.correctness.verdict.permutation import (
 Outcomes = list[list[str | None]]
 
 
-def run(requests: Outcomes, candidates: Sequence[int]) -> Permutation:
+def run(requests: Outcomes, candidates: Sequence[int]) -> PermutationCount:
     mask = sum(1 << index for index in candidates)
     return permutation_test(
         Counter(partition(outcomes) for outcomes in requests), mask, len(requests[0])
     )
 
 
-def brute_force(requests: Outcomes, candidates: Sequence[int]) -> Permutation:
+def brute_force(requests: Outcomes, candidates: Sequence[int]) -> PermutationCount:
     """The definition: every labeling, every request, by sets."""
 
     def disputed(labeling: Sequence[int]) -> int:
@@ -42,7 +42,7 @@ def brute_force(requests: Outcomes, candidates: Sequence[int]) -> Permutation:
 
     labelings = list(combinations(range(len(requests[0])), len(candidates)))
     extreme = sum(disputed(labeling) >= disputed(tuple(candidates)) for labeling in labelings)
-    return Permutation(extreme=extreme, labelings=len(labelings))
+    return PermutationCount(extreme=extreme, labelings=len(labelings))
 
 
 @st.composite

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.imports.analyse.hazards import find_hazards
 from ci_doctor.imports.report.remedy import Remedy, remedy
-from ci_doctor.preload.rules import format_rule
+from ci_doctor.preload.preload_rule import format_rule
 from tests.unit.imports.traces import Trace
 
 

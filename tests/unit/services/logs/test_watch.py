@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.services.logs.files import LogBound
+from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
 from ci_doctor.system.files.inotify import FileWatch
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.errors import UsageError
+from ci_doctor.services.patience import Patience
 from ci_doctor.services.ports import reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.probes.ready import ReadySpec, parse_ready
@@ -44,7 +46,7 @@ class Server:
 
 def ask(
     answers: Sequence[bytes],
-    limit_s: float = LIMIT_S,
+    limit: float | Patience = LIMIT_S,
     *,
     environment: dict[str, str] | None = None,
     stay: bool = False,
@@ -58,9 +60,7 @@ def ask(
         async with server:
             port = server.sockets[0].getsockname()[1]
             probe = parse_ready(ReadySpec(http="/health?x=1", **table), port, directory=Path())
-            seen = await wait_until_ready(
-                probe, limit_s, ProbeContext(environment=environment or {})
-            )
+            seen = await wait_until_ready(probe, limit, ProbeContext(environment=environment or {}))
             scene.done.set()
             return seen, scene
 
@@ -274,6 +274,41 @@ def test_tcp_is_ready_when_it_accepts() -> None:
     assert asyncio.run(run()) is None
 
 
+# --- a busy machine ---
+
+
+def starved(limit_s: float) -> Patience:
+    """A limit on a machine on which everybody waits for a CPU all the time."""
+    began = clock.now()
+    return Patience(limit_s, waited=lambda: clock.now() - began)
+
+
+def test_a_busy_machine_makes_nobody_never_ready() -> None:
+    assert ask([BUSY] * 20 + [OK], starved(0.05))[0] is None
+
+
+def test_an_attempt_that_was_starved_does_not_count() -> None:
+    async def run() -> tuple[str | None, int]:
+        writers: list[asyncio.StreamWriter] = []
+
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.append(writer)
+            if len(writers) > 1:  # the first one gets no answer in its time
+                writer.write(OK)
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready("/", port, directory=Path())
+            seen = await wait_until_ready(probe, starved(0.0))
+            for writer in writers:
+                writer.close()
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
+            return seen, len(writers)
+
+    assert asyncio.run(run()) == (None, 2)
+
+
 # --- holding for a while ---
 
 
@@ -295,7 +330,7 @@ def test_what_is_seen_on_the_way_is_told() -> None:
         async with await asyncio.start_server(scene.serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             probe = parse_ready("/", port, directory=Path())
-            assert await wait_until_ready(probe, LIMIT_S, on_seen=told.append) is None
+            assert await wait_until_ready(probe, LIMIT_S, on_answer=told.append) is None
         return told
 
     assert asyncio.run(run()) == ["HTTP status 503", "the connection was closed without an answer"]
@@ -312,7 +347,7 @@ def when(change: Any, text: str, **context: Any) -> str | None:
         probe = parse_ready(text, 0, directory=Path())
         asked = asyncio.create_task(
             wait_until_ready(
-                probe, LIMIT_S, ProbeContext(**context), on_seen=lambda _: waiting.set()
+                probe, LIMIT_S, ProbeContext(**context), on_answer=lambda _: waiting.set()
             )
         )
         await waiting.wait()

@@ -4,12 +4,18 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.services.probes.ready import Probe, ReadySpec, Scheme, parse_ready, read_ready
+from ci_doctor.services.probes.ready import (
+    ReadinessProbe,
+    ReadySpec,
+    Scheme,
+    parse_ready,
+    read_ready,
+)
 
 HERE = Path("/srv/app")
 
 
-def parsed(ready: str | ReadySpec, **placeholders: str) -> Probe:
+def parsed(ready: str | ReadySpec, **placeholders: str) -> ReadinessProbe:
     def fill(text: str) -> str:
         for name, value in placeholders.items():
             text = text.replace(f"{{{name}}}", value)
@@ -21,22 +27,25 @@ def parsed(ready: str | ReadySpec, **placeholders: str) -> Probe:
 @pytest.mark.parametrize(
     ("text", "probe"),
     [
-        ("/health", Probe(scheme=Scheme.HTTP, host="127.0.0.1", port=5, path="/health")),
-        ("http://localhost/", Probe(scheme=Scheme.HTTP, host="localhost", port=80, path="/")),
-        ("http://[::1]:99", Probe(scheme=Scheme.HTTP, host="::1", port=99, path="/")),
-        ("http://h:1/a?b=c", Probe(scheme=Scheme.HTTP, host="h", port=1, path="/a?b=c")),
-        ("https://h/", Probe(scheme=Scheme.HTTP, host="h", port=443, path="/", tls=True)),
-        ("tcp://127.0.0.1:7", Probe(scheme=Scheme.TCP, host="127.0.0.1", port=7)),
+        ("/health", ReadinessProbe(scheme=Scheme.HTTP, host="127.0.0.1", port=5, path="/health")),
+        (
+            "http://localhost/",
+            ReadinessProbe(scheme=Scheme.HTTP, host="localhost", port=80, path="/"),
+        ),
+        ("http://[::1]:99", ReadinessProbe(scheme=Scheme.HTTP, host="::1", port=99, path="/")),
+        ("http://h:1/a?b=c", ReadinessProbe(scheme=Scheme.HTTP, host="h", port=1, path="/a?b=c")),
+        ("https://h/", ReadinessProbe(scheme=Scheme.HTTP, host="h", port=443, path="/", tls=True)),
+        ("tcp://127.0.0.1:7", ReadinessProbe(scheme=Scheme.TCP, host="127.0.0.1", port=7)),
         (
             "log:Uvicorn running on .*:\\d+",
-            Probe(scheme=Scheme.LOG, pattern="Uvicorn running on .*:\\d+"),
+            ReadinessProbe(scheme=Scheme.LOG, pattern="Uvicorn running on .*:\\d+"),
         ),
-        ("exec:./check.sh 'a b'", Probe(scheme=Scheme.EXEC, words=("./check.sh", "a b"))),
-        ("file:run/ready", Probe(scheme=Scheme.FILE, file=HERE / "run/ready")),
-        ("file:/run/ready", Probe(scheme=Scheme.FILE, file=Path("/run/ready"))),
+        ("exec:./check.sh 'a b'", ReadinessProbe(scheme=Scheme.EXEC, words=("./check.sh", "a b"))),
+        ("file:run/ready", ReadinessProbe(scheme=Scheme.FILE, file=HERE / "run/ready")),
+        ("file:/run/ready", ReadinessProbe(scheme=Scheme.FILE, file=Path("/run/ready"))),
     ],
 )
-def test_a_text_is_a_probe(text: str, probe: Probe) -> None:
+def test_a_text_is_a_probe(text: str, probe: ReadinessProbe) -> None:
     assert parsed(text) == probe
 
 

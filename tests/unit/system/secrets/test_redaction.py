@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """No secret gets out, in whatever form it is written; and what is no secret stays readable."""
 
-import base64
 import json
 import shlex
-from collections.abc import Callable
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,7 +20,6 @@ from tests.support.builders import a_finding, a_report
 from tests.support.growth import assert_linear
 
 SECRET = "hf_a/b+c'd\"e ö$"
-PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvgIBADANBgkqhkiG9w0BAQ\nabc=\n-----END PRIVATE KEY-----\n"
 REDACTOR = Redactor.from_environment({"HF_TOKEN": SECRET, "PATH": "/usr/bin:/bin"})
 
 
@@ -87,40 +84,6 @@ def test_password_in_the_url_of_any_variable_is_hidden_on_its_own() -> None:
         {"PIP_INDEX_URL": "https://reader:s3cr3t-pw@pypi.internal/simple"}
     )
     assert redactor.text("login with s3cr3t-pw failed") == "login with [redacted] failed"
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        lambda value: value,
-        lambda value: quote(value, safe=""),
-        quote,
-        quote_plus,
-        lambda value: json.dumps(value)[1:-1],
-        lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
-        lambda value: repr(value)[1:-1],
-        shlex.quote,
-        lambda value: base64.b64encode(value.encode()).decode().rstrip("="),
-        lambda value: base64.b64encode(f"u:{value}".encode()).decode(),
-        lambda value: base64.urlsafe_b64encode(f"user:{value}".encode()).decode(),
-    ],
-)
-def test_every_written_form_is_hidden(written: Callable[[str], str]) -> None:
-    hidden = REDACTOR.text(f"before {written(SECRET)} after")
-    assert "[redacted]" in hidden
-    assert "hf_a" not in hidden
-    assert hidden.startswith("before ")
-    assert hidden.endswith(" after")
-    for whole in (base64.b64encode(SECRET.encode()).decode(), quote(SECRET)):
-        assert whole[4:-4] not in hidden
-
-
-@pytest.mark.parametrize(
-    "text",
-    [PEM, PEM.replace("\n", "\r\n"), json.dumps({"key": PEM}), "log: MIIEvgIBADANBgkqhkiG9w0BAQ"],
-)
-def test_secret_of_several_lines_is_hidden_whole_and_line_by_line(text: str) -> None:
-    assert "MIIEvg" not in Redactor([PEM]).text(text)
 
 
 @pytest.mark.parametrize("value", ["true", "1", "", "default", "DISABLED", "redacted"])

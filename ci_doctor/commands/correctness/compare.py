@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor correctness compare`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.session.session import Session
+
+
+@click.command("compare")
+@click.argument("baseline", metavar="A")
+@click.argument("candidate", metavar="B")
+@click.option(
+    "--format",
+    "form",
+    metavar="NAME",
+    help="ours, lmcache, responses, batch or rows. [default: by content]",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Accepted probability of a false regression.",
+)
+@click.option("--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 if flaky.")
+@config_option
+@output_options
+@pass_session
+def compare(
+    session: Session,
+    /,
+    *,
+    baseline: str,
+    candidate: str,
+    form: str | None,
+    alpha: float,
+    fail_on_flaky: bool,
+    config_path: Path | None,
+) -> int:
+    """Compare samples that another program collected: A is the baseline's, B the candidate's.
+
+    Each is a file, or a directory in which every *.jsonl or *.txt is one start. Exit codes: 0 pass
+    or flaky, 1 regression, 85 nondeterministic, 86 undecided, as if one start a side differs.
+    """
+    from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.correctness.collected.compare import CompareRequest
+    from ci_doctor.correctness.collected.compare import compare as compared
+    from ci_doctor.session.exit_policy import ExitPolicy
+
+    directory = session.claim()
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
+    session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
+    request = CompareRequest(
+        baseline=baseline,
+        candidate=candidate,
+        form=form,
+        alpha=alpha,
+        details=session.as_json or directory is not None,
+    )
+    return session.finish(compared(request), on_stdout=True)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ci-doctor correctness` does with its options."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ci_doctor.commands.telling.experiment import ExperimentSource
+from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
+from ci_doctor.correctness.configured import parse_arm_variables, read_settings
+from ci_doctor.correctness.preparation import PreparedExperiment, prepare
+from ci_doctor.correctness.request import ExperimentRequest
+from ci_doctor.correctness.run import check_prepared, preview, run_prepared
+from ci_doctor.correctness.settings import CorrectnessSettings, OnInconclusive
+from ci_doctor.errors import UsageError
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.exit_policy import ExitPolicy
+from ci_doctor.session.session import Session
+
+DEFAULT_DIRECTORY = Path("ci-doctor-report")
+
+
+def run_experiment(
+    session: Session,
+    *,
+    config_path: Path | None,
+    dry_run: bool,
+    resume: str | None,
+    only: tuple[str, ...],
+    variables: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """The exit code. Raises UsageError and InfraError as the room does."""
+    if resume is not None and session.named_directory is not None:
+        raise UsageError(
+            "--resume names the report directory already", hint="leave --report-dir out"
+        )
+    is_new = resume is None and not dry_run
+    # Before anything else: no report of an earlier run may outlive this one, however it ends.
+    claimed = session.claim(DEFAULT_DIRECTORY) if is_new else None
+    directory = Path(resume) if resume is not None else claimed or DEFAULT_DIRECTORY
+    loaded = load_config(config_path, Path.cwd())
+    settings = read_settings(loaded, os.environ, flags, parse_arm_variables(variables))
+    codes, _ = read_exit_codes(loaded, os.environ)
+    session.policy = _policy(settings, codes)
+    request = ExperimentRequest(
+        settings=settings,
+        config=loaded,
+        only=only,
+        resume=resume is not None,
+        argv=session.invocation.argv,
+        began=session.invocation.started,
+    )
+    if dry_run:
+        return session.finish(preview(request, directory=directory), on_stdout=True)
+    prepared = prepare(request, directory, os.environ)
+    if resume is not None:
+        _claim_resumed(session, prepared, directory)
+    session.hide(*prepared.service_environments())
+    with Teller(ExperimentSource(), prepared.redactor) as tell:
+        outcome = run_prepared(prepared, tell)
+    return session.finish(outcome, on_stdout=True)
+
+
+def _claim_resumed(session: Session, prepared: PreparedExperiment, directory: Path) -> None:
+    """Claim the directory of a run only once it can be resumed: a refusal must leave it as it was."""
+    check_prepared(prepared)
+    session.named_directory = directory
+    session.claim()
+
+
+def _policy(settings: CorrectnessSettings, codes: dict[str, int]) -> ExitPolicy:
+    let_through = frozenset[Verdict]()
+    if settings.on_inconclusive is OnInconclusive.PASS:
+        let_through = frozenset({Verdict.INCONCLUSIVE})
+    return ExitPolicy(codes=codes, fail_on_flaky=settings.fail_on_flaky, let_through=let_through)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `ci-doctor correctness`."""
+
+from typing import Any
+
+import click
+
+from ci_doctor.correctness.settings import Caches, OnInconclusive, Policy
+
+_OPTIONS = (
+    click.option(
+        "--baseline", metavar="CMD", help="Command of the baseline; {port} becomes a free port."
+    ),
+    click.option("--candidate", metavar="CMD", help="Command of the candidate."),
+    click.option("--requests", metavar="FILE", help="JSONL, one request a line."),
+    click.option(
+        "--retries", type=click.IntRange(min=1), help="Candidate starts in total. [default: 3]"
+    ),
+    click.option(
+        "--min-candidate-starts",
+        type=click.IntRange(min=1),
+        help="Clean candidate starts before a pass; more starts find rarer bugs. [default: 1]",
+    ),
+    click.option(
+        "--alpha",
+        type=float,
+        help="Accepted probability of a false regression. [default: 0.05]",
+    ),
+    click.option(
+        "--policy",
+        type=click.Choice([each.value for each in Policy]),
+        help="`any`: one agreeing pair of starts is enough; prints the risk. [default: control]",
+    ),
+    click.option(
+        "--on-inconclusive",
+        type=click.Choice([each.value for each in OnInconclusive]),
+        help="`pass`: exit 0. [default: fail]",
+    ),
+    click.option(
+        "--env",
+        "variables",
+        multiple=True,
+        metavar="ARM:NAME=VALUE",
+        help="A variable for one arm. Repeatable.",
+    ),
+    click.option(
+        "--ready",
+        metavar="PATH|URL",
+        help="Path or URL answering 200 once the server is ready. [default: /health]",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(min=1),
+        help="Requests in flight at once. [default: 40]",
+    ),
+    click.option(
+        "--passes",
+        type=click.IntRange(min=1),
+        help="How often each start gets every request. [default: 2]",
+    ),
+    click.option(
+        "--reset",
+        metavar="PATH",
+        help="Send a POST to this path between two passes, such as /reset_prefix_cache.",
+    ),
+    click.option(
+        "--caches",
+        type=click.Choice([each.value for each in Caches]),
+        help="Compile caches of each start. [default: fresh]",
+    ),
+    click.option(
+        "--start-timeout", metavar="S", help="Time for a server to become ready. [default: 600s]"
+    ),
+    click.option(
+        "--request-timeout", metavar="S", help="Time for a request to be answered. [default: 120s]"
+    ),
+    click.option(
+        "--budget",
+        metavar="S",
+        help="Wall clock for the whole run, report included. [default: the step's timeout, or 25m]",
+    ),
+    click.option(
+        "--archive",
+        metavar="DIR",
+        help="Keep baseline starts of trusted builds here, and use the matching ones.",
+    ),
+    click.option(
+        "--resume", metavar="DIR", help="Continue the unfinished run in this report directory."
+    ),
+    click.option(
+        "--only",
+        multiple=True,
+        metavar="ID",
+        help="Send only the request with this id. Repeatable.",
+    ),
+    click.option(
+        "--fail-on-flaky",
+        is_flag=True,
+        default=None,
+        help="Exit with 7 instead of 0 if the verdict is flaky.",
+    ),
+)
+
+
+def experiment_options(function: Any) -> Any:
+    """What an experiment can be told on the command line; an absent flag is None."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor correctness replay`."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ci_doctor.commands.options import output_options, pass_session
+from ci_doctor.errors import UsageError
+from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.correctness.report.marked_text import Line
+    from ci_doctor.correctness.report.replay import Replay
+
+# By the name of a mark (correctness/report/marked_text.py).
+_STYLES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "dim": {"dim": True},
+    "strong": {"bold": True},
+    "left": {"fg": "red", "bold": True},
+    "right": {"fg": "green", "bold": True},
+}
+
+
+@click.command("replay")
+@click.option(
+    "--run", "run_directory", metavar="DIR", required=True, help="The report directory of a run."
+)
+@click.option("--request", metavar="ID", required=True, help="The request to show.")
+@click.option(
+    "--starts",
+    metavar="A1,B1",
+    help="Two starts, or one to compare its passes. [default: the pair that shows most]",
+)
+@output_options
+@pass_session
+def replay(session: Session, run_directory: str, request: str, starts: str | None) -> int:
+    """Show one request of a run: what every start answered, and where two of the answers diverge.
+
+    Starts no server. Ends with 0 once it is shown, whatever it shows.
+    """
+    from ci_doctor.correctness.report.replay import ReplayRequest, marked_replay
+
+    run = Path(run_directory)
+    _refuse_overwriting(session, run)
+    width = _width()
+    shown = marked_replay(
+        ReplayRequest(run=run, request=request, starts=_names(starts), width=width)
+    )
+    session.claim()
+    if shown.unreadable:
+        message = (
+            f"warning: {shown.unreadable} lines of the samples cannot be read, and are left out"
+        )
+        click.echo(message, err=True)
+    return session.finish(
+        shown.outcome, on_stdout=True, text="\n".join(_lines(shown, width)) + "\n"
+    )
+
+
+def _refuse_overwriting(session: Session, run: Path) -> None:
+    named = session.named_directory
+    if named is not None and named.resolve() == run.resolve():
+        # Forgotten first: the report of this very error would overwrite the run's.
+        session.named_directory = None
+        raise UsageError(
+            "the run's own report would be overwritten", hint="name another --report-dir"
+        )
+
+
+def _names(starts: str | None) -> tuple[str, ...]:
+    if starts is None:
+        return ()
+    names = tuple(name.strip() for name in starts.split(",")) if starts else ()
+    if not 1 <= len(names) <= 2:
+        raise UsageError(
+            f"--starts {starts}: two starts can be compared", hint="such as --starts A1,B1"
+        )
+    return names
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size((80, 24)).columns, 120) if sys.stdout.isatty() else 80
+
+
+def _lines(shown: "Replay", width: int) -> Iterator[str]:
+    from ci_doctor.render.layout import wrap
+
+    for text in wrap(shown.outcome.summary, width):
+        yield _styled(text, "strong")
+    for block in shown.blocks:
+        yield ""
+        yield _styled(block.title, "strong")
+        for line in block.lines:
+            yield _painted(line)
+
+
+def _painted(line: "Line") -> str:
+    return ("  " + "".join(_styled(piece.text, piece.mark) for piece in line)).rstrip()
+
+
+def _styled(text: str, mark: str) -> str:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return click.style(text, **_STYLES[mark])

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the configuration: `[setup-env]` with what the command line gives instead."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from ci_doctor.config.decoding import decode_section, path_in
+from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.loading import load_config
+from ci_doctor.environment.settings import SetupEnvSettings
+from ci_doctor.session.exit_policy import ExitPolicy
+from ci_doctor.session.session import Session
+
+
+def read_settings(
+    session: Session,
+    config_path: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+) -> SetupEnvSettings:
+    """The settings, with the paths of a file made relative to the working directory.
+
+    The session gets the repository's own exit codes. Raises ConfigError.
+    """
+    loaded = load_config(config_path, Path.cwd())
+    codes, _ = read_exit_codes(loaded, environ)
+    session.policy = ExitPolicy(codes=codes)
+    settings, origins = decode_section(
+        loaded, "setup-env", SetupEnvSettings, environ=environ, flags=flags
+    )
+
+    def placed(name: str, word: str) -> str:
+        # The name of an interpreter without a slash is looked up on PATH.
+        if name == "pythons" and "/" not in word:
+            return word
+        return str(path_in(loaded, origins[name], word))
+
+    return replace(
+        settings,
+        projects=tuple(placed("projects", word) for word in settings.projects),
+        venvs=tuple(placed("venvs", word) for word in settings.venvs),
+        pythons=tuple(placed("pythons", word) for word in settings.pythons),
+    )

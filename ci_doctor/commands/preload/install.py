@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor preload install`."""
+
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.options import (
+    config_option,
+    dry_run_option,
+    output_options,
+    pass_session,
+)
+from ci_doctor.commands.preload.options import (
+    interpreters_of,
+    rule_options,
+    settings_of,
+    target_options,
+)
+from ci_doctor.session.session import Session
+
+
+@click.command("install")
+@rule_options
+@target_options
+@config_option
+@dry_run_option
+@output_options
+@pass_session
+def install(
+    session: Session,
+    more_rules: tuple[str, ...],
+    presets: tuple[str, ...],
+    rules: tuple[str, ...],
+    pythons: tuple[str, ...],
+    venvs: tuple[str, ...],
+    replace: bool,
+    config_path: Path | None,
+    dry_run: bool,
+) -> int:
+    """Install a shim with the rules in each interpreter, or in none if one is refused.
+
+    A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of
+    `preload` in [setup-env]. They are added to the armed rules. A second identical call changes
+    nothing.
+    """
+    from ci_doctor.preload.outcome import change
+
+    session.claim()
+    texts = (*presets, *rules, *more_rules)
+    settings = settings_of(session, config_path, pythons, venvs, texts)
+    targets = interpreters_of(settings)
+    outcome = change.install(targets, settings.preload, replace=replace, dry_run=dry_run)
+    return session.finish(outcome, on_stdout=outcome.error is None)

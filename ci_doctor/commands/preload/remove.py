@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor preload remove`."""
+
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.options import (
+    config_option,
+    dry_run_option,
+    output_options,
+    pass_session,
+)
+from ci_doctor.commands.preload.options import interpreters_of, settings_of, target_options
+from ci_doctor.session.session import Session
+
+
+@click.command("remove")
+@target_options
+@click.option("--trigger", metavar="NAME", help="Remove only the rule with this trigger.")
+@config_option
+@dry_run_option
+@output_options
+@pass_session
+def remove(
+    session: Session,
+    pythons: tuple[str, ...],
+    venvs: tuple[str, ...],
+    trigger: str | None,
+    config_path: Path | None,
+    dry_run: bool,
+) -> int:
+    """Remove the shim and restore the site directory."""
+    from ci_doctor.preload.outcome import change
+
+    session.claim()
+    targets = interpreters_of(settings_of(session, config_path, pythons, venvs))
+    outcome = change.remove(targets, trigger=trigger, dry_run=dry_run)
+    return session.finish(outcome, on_stdout=outcome.error is None)

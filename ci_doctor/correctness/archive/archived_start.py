@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One archived start, and the first line of its file. Pure.
+
+The file is gzip of two members. The first member is one line with all that a comparison needs. The
+second holds the samples as they were written, and is read only to show an answer. `zcat` prints
+both. Each member has gzip's own checksum. The first line holds the size and the checksum of the
+second member: a file that was cut short or changed is detected without unpacking it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.correctness.evidence.samples import SamplePosition
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.tally import outcome
+from ci_doctor.correctness.verdict.compare import Answer, ArmStart
+from ci_doctor.identity.identity import Identity
+
+FORMAT = "ci-doctor archived start, 1"
+# 1,000 requests in two passes take half a megabyte.
+HEADER_LIMIT = 256 << 20
+CHUNK = 1 << 20
+
+
+class NotAnArchiveError(ValueError):
+    """A file is no archived start, or no longer whole. The text is the reason."""
+
+
+class ArchiveHeader(Struct, frozen=True, kw_only=True):
+    """The first line of the file.
+
+    `digests` leads from a request and a pass to the digest of the output. `places` leads from a
+    digest to offset and length of its sample behind this line. `bytes` and `crc` are of the second
+    member. `words` are outcomes as in ArmStart.
+    """
+
+    format: str
+    identity: Identity
+    recorded_at: str
+    build: str
+    passes: int
+    digests: dict[str, dict[int, str]]
+    prompts: dict[str, dict[str, str]]
+    empty: int
+    duration_s: float
+    facts: dict[str, str]
+    places: dict[str, tuple[int, int]]
+    bytes: int
+    crc: int
+    words: dict[str, Answer] = {}
+
+
+class ArchivedStart(Struct, frozen=True, kw_only=True):
+    """A baseline start of an earlier build.
+
+    `answers` leads from a request to its outcome over the passes, and `digests` to those of its
+    outputs by pass. `places` says where the sample of an output stands in the unpacked file at
+    `path`; `build` names the build in words.
+    """
+
+    number: int
+    answers: Mapping[str, Answer]
+    digests: Mapping[str, Mapping[int, str]]
+    prompts: Mapping[str, Mapping[str, str]]
+    empty: int
+    recorded_at: str
+    build: str
+    duration_s: float
+    facts: Mapping[str, str]
+    words: Mapping[str, Answer] = {}
+    path: Path
+    places: Mapping[str, SamplePosition]
+
+    def result(self) -> StartResult:
+        """The same as the start of an experiment, named `a1`."""
+        start = ArmStart(
+            arm=Arm.BASELINE,
+            number=self.number,
+            answers=self.answers,
+            words=self.words,
+            prompts=self.prompts,
+            empty=self.empty,
+            archived=True,
+        )
+        return StartResult(
+            start=start,
+            failure=None,
+            duration_s=self.duration_s,
+            logs=(),
+            digests=self.digests,
+            errors={},
+            facts=self.facts,
+        )
+
+
+def header_of(identity: Identity, result: StartResult, when: str, build: str) -> ArchiveHeader:
+    """The header for a start; its places, size and checksum are those of an empty file."""
+    return ArchiveHeader(
+        format=FORMAT,
+        identity=identity,
+        recorded_at=when,
+        build=build,
+        passes=max(len(each) for each in result.digests.values()),
+        digests={request: dict(each) for request, each in result.digests.items()},
+        prompts={request: dict(each) for request, each in result.start.prompts.items()},
+        empty=result.start.empty,
+        duration_s=result.duration_s,
+        facts=dict(result.facts),
+        places={},
+        bytes=0,
+        crc=0,
+        words=dict(result.start.words),
+    )
+
+
+def start_of(header: ArchiveHeader, path: Path, number: int, header_bytes: int) -> ArchivedStart:
+    """The start that a header describes. `header_bytes` is the length of its line, unpacked."""
+    answers = {}
+    for request, digests in header.digests.items():
+        answers[request] = outcome(digests, header.passes)
+    places = {}
+    for digest, (offset, length) in header.places.items():
+        places[digest] = SamplePosition(offset=header_bytes + offset, length=length)
+    return ArchivedStart(
+        number=number,
+        answers=answers,
+        digests=header.digests,
+        prompts=header.prompts,
+        words=header.words,
+        empty=header.empty,
+        recorded_at=header.recorded_at,
+        build=header.build,
+        duration_s=header.duration_s,
+        facts=header.facts,
+        path=path,
+        places=places,
+    )

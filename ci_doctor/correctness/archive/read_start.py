@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads one archived start, and refuses a file that is damaged (the format: archived_start.py)."""
+
+import re
+import zlib
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from ci_doctor.correctness.archive.archived_start import (
+    CHUNK,
+    FORMAT,
+    HEADER_LIMIT,
+    ArchivedStart,
+    ArchiveHeader,
+    NotAnArchiveError,
+    start_of,
+)
+from ci_doctor.correctness.evidence.former_keys import ARCHIVE_HEADER, current
+from ci_doctor.identity.identity import Identity
+
+# zlib's number for "gzip framing, the largest window".
+_GZIP = 31
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
+    """An archived start, and the identity under which it was made.
+
+    Raises NotAnArchiveError, and OSError.
+    """
+    with path.open("rb") as file:
+        line, rest = _first_member(file)
+        header = _header(line)
+        size, crc = len(rest), zlib.crc32(rest)
+        while chunk := file.read(CHUNK):
+            size += len(chunk)
+            crc = zlib.crc32(chunk, crc)
+    if size < header.bytes:
+        raise NotAnArchiveError("its samples are cut short")
+    if (size, crc) != (header.bytes, header.crc):
+        raise NotAnArchiveError("its samples were changed")
+    _check_digests(header)
+    recorded = header.identity
+    identity = Identity.of(recorded.facts, recorded.unknown, recorded.noted)
+    return identity, start_of(header, path, number, len(line))
+
+
+def _header(line: bytes) -> ArchiveHeader:
+    try:
+        value = current(msgspec.json.decode(line), ARCHIVE_HEADER)
+        header = msgspec.convert(value, ArchiveHeader, str_keys=True)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotAnArchiveError(f"its first line is none of ours: {error}") from error
+    if header.format != FORMAT:
+        raise NotAnArchiveError(f"its format is {header.format!r}, not {FORMAT!r}")
+    return header
+
+
+def _check_digests(header: ArchiveHeader) -> None:
+    """Every request must have a digest in every pass. Raises NotAnArchiveError."""
+    passes = set(range(1, header.passes + 1))
+    if not header.digests:
+        raise NotAnArchiveError("it does not hold an answer to every request in every pass")
+    digests = set(header.places)
+    for by_pass in header.digests.values():
+        if set(by_pass) != passes:
+            raise NotAnArchiveError("it does not hold an answer to every request in every pass")
+        digests.update(by_pass.values())
+    # They become keys and parts of messages: nothing else may come from a file of others.
+    if not all(_DIGEST.fullmatch(digest) for digest in digests):
+        raise NotAnArchiveError("what names its answers is no digest")
+
+
+def _first_member(file: IO[bytes]) -> tuple[bytes, bytes]:
+    """The content of the first gzip member, and the bytes that were read behind it."""
+    unpack = zlib.decompressobj(_GZIP)
+    parts: list[bytes] = []
+    total = 0
+    while not unpack.eof:
+        chunk = unpack.unconsumed_tail or file.read(CHUNK)
+        if not chunk:
+            raise NotAnArchiveError("it ends in the middle" if total else "it is empty")
+        try:
+            # One byte more than allowed: enough to notice, whatever a bomb would unpack to.
+            parts.append(unpack.decompress(chunk, HEADER_LIMIT - total + 1))
+        except zlib.error as error:
+            raise NotAnArchiveError(f"it is no whole gzip file: {error}") from error
+        total += len(parts[-1])
+        if total > HEADER_LIMIT:
+            raise NotAnArchiveError("its first line is larger than any of ours")
+    return b"".join(parts), unpack.unused_data

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on the archive: the baseline starts that a run takes from it, and those it adds."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.correctness import rules
+from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches, unfit
+from ci_doctor.correctness.archive.facts import schedule_facts
+from ci_doctor.correctness.archive.near_misses import explain_near_miss
+from ci_doctor.correctness.archive.trust import build_of, trusted
+from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, ExperimentPlan
+from ci_doctor.errors import CiDoctorError
+from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.read import Served, read_identity
+from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render import figures
+from ci_doctor.services.start_order import start_order
+from ci_doctor.system.secrets.redaction import Redactor
+
+# Verdicts that rest on answers. Green runs alone would make the archive a biased sample.
+_VERDICTS_ON_ANSWERS = {
+    Verdict.PASS,
+    Verdict.FLAKY,
+    Verdict.REGRESSION,
+    Verdict.NONDETERMINISTIC,
+    Verdict.INCONCLUSIVE,
+}
+_MOST_FILES = 5
+
+
+class RunArchive(Struct, frozen=True, kw_only=True):
+    """The archive as one run uses it: the `matches` for its `identity`, and what it may write."""
+
+    archive: Archive
+    identity: Identity
+    matches: ArchiveMatches
+    write: ArchiveWrite
+
+    def results(self, outputs: Outputs) -> tuple[StartResult, ...]:
+        """The archived starts as starts of an experiment; adds the places of their answers to `outputs`."""
+        for start in self.matches.starts:
+            for digest, place in start.places.items():
+                outputs.note(digest, start.path, place)
+        return tuple(start.result() for start in self.matches.starts)
+
+    def notes(self) -> Iterator[str]:
+        """What a person should know before the first start."""
+        if self.matches.starts:
+            newest = self.matches.starts[0]
+            count = figures.amount(len(self.matches.starts), "archived baseline start")
+            yield f"{count} found under the same identity; the newest is of {newest.build}"
+            if self.matches.unknown:
+                yield f"assumed to match, since nobody knows: {', '.join(self.matches.unknown)}"
+        elif self.matches.near:
+            yield from explain_near_miss(self.matches.near)
+        else:
+            yield f"no archived baseline in {self.archive.directory} yet"
+
+    def findings(self) -> Iterator[Finding]:
+        """A warning if files of the archive are unusable."""
+        skipped = self.matches.skipped
+        if skipped:
+            yield rules.ARCHIVE_UNREADABLE.finding(
+                f"{len(skipped)} archived baseline starts could not be used",
+                evidence=(Evidence(excerpt="\n".join(skipped[:_MOST_FILES])),),
+                remedy=rules.ARCHIVE_UNREADABLE.remedy,
+            )
+
+
+def identity_of(
+    plan: ExperimentPlan, arm: Arm, redactor: Redactor, ignore: Sequence[str]
+) -> Identity:
+    """The identity of an arm's servers, before they are started.
+
+    It covers machine, libraries, model, command line and schedule. `ignore` holds patterns of facts
+    that may differ.
+    """
+    arm_plan = plan.arms[arm]
+    models = {str(request.body["model"]) for request in plan.requests if "model" in request.body}
+    facts = schedule_facts(
+        plan.requests,
+        passes=plan.passes,
+        concurrency=plan.concurrency,
+        caches=plan.caches,
+        reset=arm_plan.reset,
+    )
+    identity = read_identity(list(_served(plan, arm_plan)), models, redactor, ignore)
+    return identity.also(Identity.of(facts))
+
+
+def _served(plan: ExperimentPlan, arm_plan: ArmPlan) -> Iterator[Served]:
+    for name in start_order(arm_plan.specs, arm_plan.names):
+        spec = arm_plan.specs[name]
+        yield Served(
+            name=name,
+            words=tuple(spec.words()),
+            environ={**plan.environment, **spec.env},
+            cwd=plan.services_directory / (spec.cwd or ""),
+        )
+
+
+def keep_baseline(
+    run_archive: RunArchive,
+    experiment: Experiment,
+    verdict: Verdict,
+    samples: Path,
+    environ: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Archive the baseline starts of a run, if this build is trusted. Returns sentences on it.
+
+    Nothing is archived under a verdict that does not rest on answers.
+    """
+    allowed, reason = _may_write(run_archive.write, environ)
+    if not allowed:
+        return (f"nothing was archived: {reason}",) if reason else ()
+    fit = [result for result in experiment.results if unfit(result) is None]
+    if verdict not in _VERDICTS_ON_ANSWERS or not fit:
+        return ()
+    archive = run_archive.archive
+    try:
+        for result in fit:
+            archive.keep(run_archive.identity, result, _lines(samples), build=build_of(environ))
+        archive.evict()
+    except (CiDoctorError, ValueError) as error:
+        # The verdict stands, whether or not a later build profits from it.
+        return (f"the baseline could not be archived: {error}",)
+    return (f"{figures.amount(len(fit), 'baseline start')} archived in {archive.directory}",)
+
+
+def _may_write(write: ArchiveWrite, environ: Mapping[str, str]) -> tuple[bool, str]:
+    """Whether this build writes; if not, and nobody chose that, the reason."""
+    if write is ArchiveWrite.AUTO:
+        return trusted(environ)
+    return write is ArchiveWrite.ALWAYS, ""
+
+
+def _lines(samples: Path) -> Iterable[bytes]:
+    with samples.open("rb") as lines:
+        yield from lines

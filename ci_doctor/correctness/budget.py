@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wall clock that a run may take. Pure."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from ci_doctor.config.decoding import seconds_above_zero
+from ci_doctor.correctness.settings import CorrectnessSettings
+from ci_doctor.render import figures
+
+DEFAULT_BUDGET_S = 25 * 60.0
+# Part of a budget is kept for stopping the last start, and for the report.
+LONGEST_RESERVE_S = 12.0
+SHORTEST_RESERVE_S = 0.5
+RESERVE_SHARE = 0.25
+# Part of a step's timeout is kept for checkout, setup and the upload of the report.
+LEAST_MARGIN_S = 60.0
+MARGIN_SHARE = 0.1
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """`seconds` of wall clock from the monotonic time `began` on, the report included."""
+
+    began: float
+    seconds: float
+
+    @property
+    def reserve_s(self) -> float:
+        """The seconds that are kept for stopping and for the report."""
+        return min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + RESERVE_SHARE * self.seconds)
+
+    @property
+    def deadline(self) -> float:
+        """The monotonic time at which the last start is stopped."""
+        return self.began + self.seconds - self.reserve_s
+
+
+def budget_of(
+    settings: CorrectnessSettings, environment: Mapping[str, str], began: float
+) -> tuple[Budget, str]:
+    """The budget of a run that began at that monotonic time.
+
+    The text says where it comes from, if nobody gave it. Raises UsageError.
+    """
+    if settings.budget is not None:
+        seconds = seconds_above_zero(settings.budget, "budget")
+        return Budget(began=began, seconds=seconds), ""
+    seconds, note = default_budget(environment) or (DEFAULT_BUDGET_S, "")
+    return Budget(began=began, seconds=seconds), note
+
+
+def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
+    """The seconds that a Buildkite step's own timeout leaves, and a sentence; None without a timeout.
+
+    BUILDKITE_TIMEOUT is in minutes, or the word `false`. It counts from the start of the job, hooks
+    and uploads included (https://buildkite.com/docs/pipelines/configure/build-timeouts), and a job
+    cannot know when it started. So a margin is left: a tenth, at least a minute, at most half.
+    """
+    try:
+        timeout_s = 60.0 * int(environ.get("BUILDKITE_TIMEOUT", ""))
+    except ValueError:
+        return None
+    if timeout_s <= 0:
+        return None
+    margin_s = min(max(LEAST_MARGIN_S, MARGIN_SHARE * timeout_s), timeout_s / 2)
+    seconds = timeout_s - margin_s
+    return seconds, (
+        f"budget {figures.duration(seconds)}: the step's timeout of "
+        f"{figures.duration(timeout_s)} (BUILDKITE_TIMEOUT), less {figures.duration(margin_s)} "
+        "for checkout, setup and upload"
+    )

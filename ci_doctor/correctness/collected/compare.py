@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads samples of another program and compares them: the library entry of `compare`."""
+
+from msgspec import Struct
+
+from ci_doctor.correctness.collected.cases import cases
+from ci_doctor.correctness.collected.differences import collected_differences
+from ci_doctor.correctness.collected.figures import facts
+from ci_doctor.correctness.collected.findings import findings, void_finding
+from ci_doctor.correctness.collected.formats import named
+from ci_doctor.correctness.collected.judge import judge
+from ci_doctor.correctness.collected.settle import Collected, settle
+from ci_doctor.correctness.collected.sources import NoEvidenceError, check, find, sources
+from ci_doctor.correctness.collected.survey import survey
+from ci_doctor.correctness.collected.tables import tables
+from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.model.facts import Facts
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.verdict import Verdict
+
+
+class CompareRequest(Struct, frozen=True, kw_only=True):
+    """What to compare: each side is a file, or a directory with a file for each start.
+
+    `form` is the format of all files, a name that `--format` takes; None recognises each file by
+    its content. `alpha` is the accepted probability of a false regression. Without `details` the
+    outcome has no facts and no cases: a caller that writes no report saves the time.
+    """
+
+    baseline: str
+    candidate: str
+    form: str | None = None
+    alpha: float = 0.05
+    details: bool = True
+
+
+def compare(request: CompareRequest) -> Outcome:
+    """The verdict over both sides. It is `void` if the files prove nothing.
+
+    Raises UsageError if the sides cannot be compared, InfraError if a file can no longer be read.
+    """
+    try:
+        collected = _collected(request)
+    except NoEvidenceError as error:
+        return Outcome(
+            verdict=Verdict.VOID, summary=str(error), findings=(void_finding(str(error)),)
+        )
+    decision = judge(collected, Rules(alpha=request.alpha))
+    differences = collected_differences(collected, decision)
+    return Outcome(
+        verdict=decision.verdict,
+        summary=decision.reason,
+        findings=tuple(findings(collected, decision, differences)),
+        tables=tables(collected, decision),
+        facts=facts(collected, decision, differences) if request.details else Facts(),
+        cases=cases(collected, decision) if request.details else (),
+    )
+
+
+def _collected(request: CompareRequest) -> Collected:
+    form = named(request.form) if request.form else None
+    # A missing file is an error of usage, even if the other side is empty. So both are looked for
+    # before one of them is read.
+    for path in (request.baseline, request.candidate):
+        find(path)
+    baseline = sources(Arm.BASELINE, request.baseline, form)
+    candidate = sources(Arm.CANDIDATE, request.candidate, form)
+    check(baseline, candidate)
+    return settle(survey(baseline, candidate))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of collected samples for programs, and for the page that draws them. Pure."""
+
+from collections.abc import Sequence
+
+from ci_doctor.correctness.collected.counts import cluster_names, kind_counts
+from ci_doctor.correctness.collected.differences import (
+    EXAMINED,
+    SHOWN,
+    TELLING,
+    CollectedDifference,
+)
+from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.report.figures import decision_test, divergence_facts, request_row
+from ci_doctor.correctness.report.hardness import Hardness
+from ci_doctor.correctness.report.start_findings import distinct_errors
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.model.facts.answers import (
+    AlignedAnswers,
+    AnswerMatrix,
+    DivergencePositions,
+    StartColumn,
+)
+from ci_doctor.model.facts.compare import CompareFacts, ExaminedRequests, SampleFile
+
+MOST_ROWS = 1000
+_MOST_ERRORS = 20
+
+
+def facts(
+    collected: Collected, decision: Decision, differences: Sequence[CollectedDifference]
+) -> CompareFacts:
+    """The figures of both sides and of the decision."""
+    survey = collected.survey
+    starts = collected.starts
+    kinds = kind_counts(collected, decision)
+    differing = sum(kinds[kind] for kind in TELLING)
+    return CompareFacts(
+        requests=len(survey.requests),
+        aligned_by=survey.aligned,
+        passes=survey.passes,
+        files=_files(collected),
+        starts={str(arm): len(of_arm(starts, arm)) for arm in Arm},
+        answered={start.name: collected.answered(start) for start in starts},
+        kinds={str(kind): number for kind, number in kinds.items()},
+        clusters=cluster_names(collected),
+        matrix=_matrix(collected, decision),
+        within=dict(collected.within),
+        divergence=_divergence(differences),
+        differences_by=_by_hardness(differences),
+        examined=ExaminedRequests(differing=differing, read=min(EXAMINED, differing)),
+        aligned=tuple(_aligned(each) for each in differences[:SHOWN]),
+        test=decision_test(decision.test),
+        risk=decision.risk,
+        settle=decision.settle,
+        errors=_errors(collected),
+    )
+
+
+def _files(collected: Collected) -> dict[str, SampleFile]:
+    files = {}
+    for start in collected.survey.starts:
+        source = start.source
+        files[start.name] = SampleFile(path=str(source.path), format=str(source.form))
+    return files
+
+
+def _matrix(collected: Collected, decision: Decision) -> AnswerMatrix:
+    """Who answered what, for at most MOST_ROWS of the requests that are not the same everywhere."""
+    total = len(collected.survey.requests)
+    rows = []
+    for request in list(collected.survey.odd)[:MOST_ROWS]:
+        kind = decision.kinds.get(request, DifferenceKind.UNANSWERED)
+        rows.append(request_row(request, kind, collected.starts))
+    columns = []
+    for start in collected.starts:
+        answered = collected.answered(start)
+        column = StartColumn(
+            name=start.name, arm=str(start.arm), ok=answered == total, answered=answered
+        )
+        columns.append(column)
+    return AnswerMatrix(starts=tuple(columns), requests=tuple(rows), left_out=total - len(rows))
+
+
+def _divergence(differences: Sequence[CollectedDifference]) -> DivergencePositions | None:
+    by_unit: dict[str, list[int]] = {}
+    for difference in differences:
+        at = difference.divergence
+        if at.position is not None:
+            by_unit.setdefault(str(at.unit), []).append(at.position)
+    if not by_unit:
+        return None
+    # Positions of two units have no common axis: those of the more frequent unit are drawn.
+    unit = max(by_unit, key=lambda each: len(by_unit[each]))
+    return divergence_facts(unit, sorted(by_unit[unit]))
+
+
+def _by_hardness(differences: Sequence[CollectedDifference]) -> dict[str, int]:
+    counts = dict.fromkeys(map(str, Hardness), 0)
+    for difference in differences:
+        hardness = str(difference.divergence.hardness)
+        counts[hardness] += 1
+    return counts
+
+
+def _aligned(difference: CollectedDifference) -> AlignedAnswers:
+    at = difference.divergence
+    return AlignedAnswers(
+        request=difference.request,
+        kind=str(difference.kind),
+        starts=(difference.first, difference.second),
+        field=at.field,
+        choice=at.choice,
+        unit=str(at.unit),
+        position=at.position,
+        hardness=str(at.hardness),
+        gap=at.gap,
+        ulp=at.ulp,
+        before=at.before,
+        left=at.left,
+        right=at.right,
+    )
+
+
+def _errors(collected: Collected) -> dict[str, dict[str, str]]:
+    errors = {}
+    for name, of_start in collected.errors.items():
+        errors[name] = dict(distinct_errors(of_start, _MOST_ERRORS))
+    return errors

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The findings of collected samples, each with its evidence and what to do next. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from ci_doctor.correctness import rules
+from ci_doctor.correctness.collected.counts import kind_counts
+from ci_doctor.correctness.collected.differences import (
+    SHOWN,
+    TELLING,
+    CollectedDifference,
+    difference_lines,
+)
+from ci_doctor.correctness.collected.formats import SampleFormat
+from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.report.start_findings import distinct_errors
+from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.verdict import Verdict
+
+# What to do next if only files were compared; the rules of the other verdicts say it for both.
+_NEXT = {
+    Verdict.REGRESSION: (
+        "compare the answers shown in the two files; `ci-doctor correctness` can start both "
+        "servers and find out more"
+    ),
+    Verdict.INCONCLUSIVE: (
+        "`ci-doctor correctness compare DIR DIR`, each directory with a file for each start"
+    ),
+}
+_ABOUT_ANSWERS = {Verdict.REGRESSION, Verdict.FLAKY, Verdict.INCONCLUSIVE}
+_MOST_EXCERPT = 300
+
+
+def void_finding(reason: str) -> Finding:
+    """The finding about files that prove nothing."""
+    return rules.VOID.finding(reason, remedy=rules.VOID.remedy)
+
+
+def findings(
+    collected: Collected, decision: Decision, differences: Sequence[CollectedDifference]
+) -> Iterator[Finding]:
+    """The verdict's own finding first, then what was not answered."""
+    if decision.verdict is not Verdict.PASS:
+        rule = rules.OF_VERDICT[decision.verdict]
+        yield rule.finding(
+            _which(collected, decision) or decision.reason,
+            evidence=tuple(_evidence(each) for each in differences[:SHOWN]),
+            remedy=_NEXT.get(decision.verdict, rule.remedy),
+        )
+    yield from _unanswered(collected)
+    yield from _empty(collected)
+
+
+def _which(collected: Collected, decision: Decision) -> str | None:
+    """The requests of the most telling kind; None if the verdict has another reason."""
+    if decision.verdict not in _ABOUT_ANSWERS:
+        return None
+    counts = kind_counts(collected, decision)
+    for kind in TELLING:
+        if counts[kind]:
+            names = _few(collected, decision, kind)
+            return f"{names}: {explain(kind)}"
+    return None
+
+
+def _few(collected: Collected, decision: Decision, kind: DifferenceKind) -> str:
+    odd = collected.survey.odd
+    names = [request for request in odd if decision.kinds.get(request) is kind]
+    shown = ", ".join(names[:SHOWN])
+    more = len(names) - SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _evidence(difference: CollectedDifference) -> Evidence:
+    excerpt = "\n".join(difference_lines(difference))
+    place = difference.place
+    if place is None:
+        return Evidence(file=None, excerpt=excerpt)
+    # LMCache's format has blocks of several lines: their number is no line.
+    line = None if place.source.form is SampleFormat.LMCACHE else place.line
+    return Evidence(file=str(place.source.path), line=line, excerpt=excerpt)
+
+
+def _unanswered(collected: Collected) -> Iterator[Finding]:
+    files = {start.name: str(start.source.path) for start in collected.survey.starts}
+    total = len(collected.survey.requests)
+    for name, errors in collected.errors.items():
+        evidence = []
+        for request, text in distinct_errors(errors, SHOWN):
+            excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
+            evidence.append(Evidence(file=files[name], excerpt=excerpt))
+        yield rules.UNANSWERED.finding(
+            f"{len(errors)} of {total} requests have no answer in {name}",
+            evidence=tuple(evidence),
+        )
+
+
+def _empty(collected: Collected) -> Iterator[Finding]:
+    for start in collected.starts:
+        if start.empty:
+            yield rules.EMPTY_ANSWERS.finding(
+                f"{start.empty} answers of {start.name} hold no text", remedy="see the files"
+            )
+            return

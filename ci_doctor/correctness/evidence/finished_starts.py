@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: `starts.jsonl`, the finished starts, from which another process can resume a run.
+
+A start gets its line after its last sample. Nothing is synchronised to the disk: after a power cut
+`resume` notices what is missing, and that start is made again.
+"""
+
+import contextlib
+import json
+from collections.abc import Sequence
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from msgspec import structs
+
+from ci_doctor.correctness.evidence.files import STARTS
+from ci_doctor.correctness.evidence.former_keys import START, current
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
+from ci_doctor.correctness.evidence.samples import append_whole
+from ci_doctor.correctness.evidence.start_record import StartRecord, record_of
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.secrets.redaction import Redactor
+
+# Fields that may hold a secret. All others are numbers, or names that ci-doctor gave.
+_REDACTED = ("failure", "proof_missing", "killed", "not_released", "facts")
+
+
+class StartWriter:
+    """Appends a line for each finished start to `starts.jsonl`, without secrets.
+
+    `append` as in SampleWriter.
+    """
+
+    def __init__(self, directory: Path, redactor: Redactor, *, append: bool = False) -> None:
+        self._directory = directory
+        self._path = directory / STARTS
+        self._redactor = redactor
+        self._mode = "ab" if append else "wb"
+        self._file: FileIO | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = FileIO(self._path, self._mode)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {self._path}: {error.strerror}",
+                hint="choose another directory with --report-dir",
+            ) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file:
+            with contextlib.suppress(OSError):
+                self._file.close()
+
+    def write(self, result: StartResult, samples: int) -> None:
+        """Record a start of which `samples` samples are written.
+
+        A start that is no evidence (cut short, warm-up) is left out. Raises InfraError if the disk
+        refuses the line.
+        """
+        assert self._file is not None  # noqa: S101 - used outside `with` is a programming error
+        if not result.counts:
+            return
+        record = record_of(result, samples, self._directory)
+        redacted = {name: self._redactor.value(getattr(record, name)) for name in _REDACTED}
+        line = _line(structs.replace(record, **redacted))
+        try:
+            append_whole(self._file, line, self._file.seek(0, 2))
+        except OSError as error:
+            raise InfraError(
+                f"cannot write {self._path}: {error.strerror}", hint="free some disk space"
+            ) from error
+
+
+def write_starts(directory: Path, records: Sequence[StartRecord]) -> None:
+    """Replace `starts.jsonl` by these records, atomically. Raises UsageError."""
+    write_atomically(directory / STARTS, b"".join(map(_line, records)))
+
+
+def read_starts(directory: Path) -> list[StartRecord]:
+    """The finished starts, in the order in which they were made.
+
+    A torn line, or one that is no record, is left out. Without a file there are none. Raises
+    UsageError if the file cannot be read.
+    """
+    try:
+        lines = (directory / STARTS).read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {directory / STARTS}: {error.strerror}", hint="leave --resume out"
+        ) from error
+    records = []
+    for line in lines:
+        with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
+            if line.endswith(b"\n"):
+                records.append(msgspec.convert(current(json.loads(line), START), StartRecord))
+    return records
+
+
+def earlier_durations(directory: Path, identity: RunIdentity) -> tuple[tuple[Arm, float], ...]:
+    """The seconds that each start of an earlier run took, if that run had the same load.
+
+    Empty if there is none. Call it before the directory is cleared.
+    """
+    try:
+        before = read_run(directory).identity
+        if before.requests != identity.requests or _load(before) != _load(identity):
+            return ()
+        records = read_starts(directory)
+    except UsageError:
+        return ()
+    return tuple((record.arm, record.duration_s) for record in records if not record.failed)
+
+
+def _load(identity: RunIdentity) -> tuple[Setting, ...]:
+    return tuple(identity.settings.get(name) for name in ("passes", "concurrency", "caches"))
+
+
+def _line(record: StartRecord) -> bytes:
+    """One line of ASCII: a path may hold a lone surrogate."""
+    return json.dumps(msgspec.to_builtins(record)).encode("ascii") + b"\n"

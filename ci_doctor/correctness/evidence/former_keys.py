@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names that keys of evidence files had in earlier versions, which are still read. Pure.
+
+Each table leads from the former name to the present one. Nothing writes a former name.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+# A line of samples.jsonl.
+SAMPLE = {"said": "words_digest", "asked": "prompt_facts"}
+# A line of starts.jsonl (ci-doctor/start/1).
+START = {"held": "not_released"}
+# run.json (ci-doctor/run/1), and the identity in it.
+RUN = {"began": "started_at"}
+RUN_IDENTITY = {"marks": "hashes"}
+# The first line of an archived start.
+ARCHIVE_HEADER = {"said": "words"}
+
+
+def current(value: Any, former: Mapping[str, str]) -> Any:
+    """A decoded JSON object with the present name of each key; any other value as it is.
+
+    If both names of a key are there, the present one counts.
+    """
+    if not isinstance(value, dict) or former.keys().isdisjoint(value):
+        return value
+    renamed = {former[key]: value[key] for key in former if key in value}
+    kept = {key: value[key] for key in value if key not in former}
+    return {**renamed, **kept}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finished start of an earlier process, rebuilt from its record and its samples. Pure."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from ci_doctor.correctness.evidence.files import SAMPLES
+from ci_doctor.correctness.evidence.samples import Sample, is_valid
+from ci_doctor.correctness.evidence.start_record import StartRecord
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.tally import Tally
+
+
+class RecordedStart:
+    """A finished start and what its samples hold."""
+
+    def __init__(self, record: StartRecord, ids: Sequence[str], passes: int) -> None:
+        self.record = record
+        self.tally = Tally(arm=record.arm, number=record.number, ids=ids, passes=passes)
+        self.tally.proof_missing = record.proof_missing
+        self._open = {(identity, number) for identity in ids for number in range(1, passes + 1)}
+        self._invalid: str | None = None
+
+    def add(self, sample: Sample) -> None:
+        """One more of its samples."""
+        answer = f"the answer to {sample.id} in pass {sample.pass_}"
+        if (sample.id, sample.pass_) not in self._open:
+            self._invalid = f"{answer} stands twice, or was never requested"
+        elif not is_valid(sample):
+            self._invalid = f"{answer} is not what it was"
+        self._open.discard((sample.id, sample.pass_))
+        self.tally.add(sample)
+
+    @property
+    def _claimed(self) -> bool:
+        """Whether only its own log reports an outside cause. Resuming must not erase that."""
+        failure = self.record.failure
+        return self.record.outside and failure is not None and failure.log is not None
+
+    def distrust(self) -> str | None:
+        """Why the start must be made again; None if it can be kept."""
+        if self.record.outside and not self._claimed:
+            return "it failed for a reason outside the change"
+        if self._invalid:
+            return self._invalid
+        is_incomplete = bool(self._open) and not self.record.failed
+        if self.tally.count != self.record.samples or is_incomplete:
+            return f"only {self.tally.count} of its answers are in {SAMPLES}"
+        return None
+
+    def result(self, directory: Path) -> StartResult:
+        """The result as it was when the start was made; logs are below `directory`."""
+        record, failure = self.record, self.record.failure
+        if failure is not None and failure.log is not None:
+            failure = structs.replace(failure, log=str(directory / failure.log))
+        start = self.tally.start(
+            failed=record.failed, outside=record.outside, claimed=self._claimed
+        )
+        return StartResult(
+            start=start,
+            failure=failure,
+            duration_s=record.duration_s,
+            logs=tuple(directory / log for log in record.logs),
+            digests=self.tally.digests,
+            errors=self.tally.errors,
+            killed=record.killed,
+            not_released=record.not_released,
+            throttled=len(self.tally.throttled),
+            facts=record.facts,
+            cached=record.cached,
+        )

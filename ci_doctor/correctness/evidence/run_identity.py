@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: `run.json`, which identifies a run, so that no process resumes another run."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ci_doctor.correctness.evidence import former_keys
+from ci_doctor.correctness.evidence.files import RUN, STARTS, is_ours
+from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
+from ci_doctor.environment.determinism_table import TABLE
+from ci_doctor.errors import UsageError
+from ci_doctor.load.canonical import digest
+from ci_doctor.services.start_order import start_order
+from ci_doctor.system import clock
+from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.version import tool_version
+
+SCHEMA = "ci-doctor/run/2"
+Setting = str | int | float | bool | None
+# Sixteen bits of a hash: enough to see a change, and too few to confirm a guess at a secret.
+_HASH_DIGITS = 4
+
+
+class RunIdentity(Struct, frozen=True, kw_only=True):
+    """What makes two runs the same experiment.
+
+    `requests` is their SHA-256. `hashes` maps a thing in words ("the command of the candidate") to a
+    few digits of the hash of its value, because the value may hold a secret. `settings` are values
+    by name, in clear.
+    """
+
+    requests: str
+    hashes: Mapping[str, str]
+    settings: Mapping[str, Setting]
+
+
+class RunDescription(Struct, frozen=True, kw_only=True):
+    """`run.json`; `started_at` is RFC 3339."""
+
+    schema: Annotated[str, Meta(pattern=r"^ci-doctor/run/[12]$")] = SCHEMA
+    version: str
+    started_at: str
+    identity: RunIdentity
+
+
+def identify(
+    plan: ExperimentPlan, more: Mapping[str, Setting] = MappingProxyType({})
+) -> RunIdentity:
+    """The identity of `plan`. Pure.
+
+    `more` are further settings that change what the evidence means, such as the commit. Neither the
+    budget nor any timeout is part of it: a run may resume under others.
+    """
+    requests = [[request.id, request.path, request.body] for request in plan.requests]
+    hashes: dict[str, str] = {}
+    for arm, arm_plan in plan.arms.items():
+        hashes.update(_hashes(arm, arm_plan, plan.environment))
+    settings: dict[str, Setting] = {
+        "retries": plan.rules.retries,
+        "alpha": plan.rules.alpha,
+        "policy": plan.rules.policy.value,
+        "least candidate starts": plan.rules.least_candidates,
+        "passes": plan.passes,
+        "concurrency": plan.concurrency,
+        "caches": plan.caches.value,
+        **more,
+    }
+    return RunIdentity(requests=digest(requests), hashes=hashes, settings=settings)
+
+
+def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    yield f"the services of the {arm}", _hash(plan.names)
+    yield f"the proof of the {arm}", _hash(msgspec.to_builtins(plan.proof))
+    yield f"the reset of the {arm}", _hash(plan.reset)
+    for name in start_order(plan.specs, plan.names):
+        spec = plan.specs[name]
+        whose = f"the {arm}" if name == arm.value else f"the {arm}'s {name}"
+        yield f"the command of {whose}", _hash(spec.words())
+        yield f"the directory of {whose}", _hash(spec.cwd)
+        variables = {**_inherited(environment), **spec.env}
+        for variable, value in sorted(variables.items()):
+            yield f"the variable {variable} of {whose}", _hash(value)
+
+
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """The inherited variables that are known to change answers; all others may differ."""
+    return {row.name: environment[row.name] for row in TABLE if row.name in environment}
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode("ascii")).hexdigest()[:_HASH_DIGITS]
+
+
+def differences(before: RunIdentity, now: RunIdentity) -> tuple[str, ...]:
+    """What differs between two runs, a few words each. Pure."""
+    return tuple(_differences(before, now))
+
+
+def _differences(before: RunIdentity, now: RunIdentity) -> Iterator[str]:
+    if before.requests != now.requests:
+        yield "the requests changed"
+    for what in {**before.hashes, **now.hashes}:
+        if before.hashes.get(what) != now.hashes.get(what):
+            yield f"{what} changed"
+    for name in {**before.settings, **now.settings}:
+        old, new = before.settings.get(name), now.settings.get(name)
+        if old != new:
+            yield f"{name} {_in_words(old)} -> {_in_words(new)}"
+
+
+def _in_words(value: Setting) -> str:
+    if value is None:
+        return "unset"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def write_run(directory: Path, identity: RunIdentity) -> None:
+    """Describe the run in `run.json`, before its first start.
+
+    Raises UsageError, also if `run.json` or `starts.jsonl` belongs to somebody else.
+    """
+    run = RunDescription(version=tool_version(), started_at=clock.timestamp(), identity=identity)
+    for path in (directory / RUN, directory / STARTS):
+        if path.exists() and not is_ours(path):
+            raise UsageError(
+                f"{path} is not a file that ci-doctor wrote",
+                hint="choose another directory with --report-dir",
+            )
+    write_atomically(directory / RUN, json.dumps(msgspec.to_builtins(run)).encode("ascii") + b"\n")
+
+
+def read_run(directory: Path) -> RunDescription:
+    """The run in `directory`. Raises UsageError if nothing there describes one."""
+    path = directory / RUN
+    try:
+        return _described(path.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"no run to resume in {directory}: {RUN}: {error.strerror}",
+            hint="name the report directory of the interrupted run, or leave --resume out",
+        ) from error
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(
+            f"{path} is not a run of this ci-doctor: {error}", hint="leave --resume out"
+        ) from error
+
+
+def _described(content: bytes) -> RunDescription:
+    value = former_keys.current(json.loads(content), former_keys.RUN)
+    if isinstance(value, dict):
+        identity = former_keys.current(value.get("identity"), former_keys.RUN_IDENTITY)
+        value = {**value, "identity": identity}
+    return msgspec.convert(value, RunDescription)

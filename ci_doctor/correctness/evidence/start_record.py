@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finished start as a line of `starts.jsonl`. Pure."""
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
+
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.services.outcome import ServiceFailure
+
+SCHEMA = "ci-doctor/start/2"
+
+
+class StartRecord(Struct, frozen=True, kw_only=True):
+    """A line of `starts.jsonl`: a StartResult, without what its `samples` lines in samples.jsonl hold.
+
+    Logs inside the report directory are relative to it.
+    """
+
+    schema: Annotated[str, Meta(pattern=r"^ci-doctor/start/[12]$")] = SCHEMA
+    arm: Arm
+    number: int
+    samples: int
+    failed: bool
+    outside: bool
+    failure: ServiceFailure | None
+    duration_s: float
+    logs: tuple[str, ...]
+    proof_missing: tuple[str, ...]
+    killed: tuple[str, ...]
+    not_released: tuple[str, ...]
+    facts: dict[str, str]
+    cached: int | None
+
+    @property
+    def name(self) -> str:
+        """`A1`, `B2`."""
+        return f"{self.arm.letter}{self.number}"
+
+
+def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord:
+    """The record of a start with `samples` samples, for the report directory `directory`."""
+    failure = result.failure
+    if failure is not None and failure.log is not None:
+        failure = structs.replace(failure, log=_relative(Path(failure.log), directory))
+    return StartRecord(
+        arm=result.start.arm,
+        number=result.start.number,
+        samples=samples,
+        failed=result.start.failed,
+        outside=result.start.outside,
+        failure=failure,
+        duration_s=result.duration_s,
+        logs=tuple(_relative(log, directory) for log in result.logs),
+        proof_missing=result.start.proof_missing,
+        killed=result.killed,
+        not_released=result.not_released,
+        facts=dict(result.facts),
+        cached=result.cached,
+    )
+
+
+def _relative(path: Path, directory: Path) -> str:
+    return str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads settings, requests, archive and machine: all that is known of a run before its first start."""
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.correctness.archive.archive import Archive
+from ci_doctor.correctness.archive.run_archive import RunArchive, identity_of
+from ci_doctor.correctness.budget import budget_of
+from ci_doctor.correctness.estimate import assumed, earlier
+from ci_doctor.correctness.evidence.finished_starts import earlier_durations
+from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify
+from ci_doctor.correctness.pace import Pace
+from ci_doctor.correctness.planning import plan
+from ci_doctor.correctness.preflight import determinism_findings, sampling_findings
+from ci_doctor.correctness.report.findings import Context
+from ci_doctor.correctness.request import ExperimentRequest
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import Arm, CorrectnessSettings, ExperimentPlan
+from ci_doctor.errors import UsageError
+from ci_doctor.identity.identity import Identity
+from ci_doctor.load.requests import Request, read_requests
+from ci_doctor.model.finding import Finding
+from ci_doctor.model.size import parse_size
+from ci_doctor.system import clock
+from ci_doctor.system.repository import Checkout, checkout
+from ci_doctor.system.secrets.redaction import Redactor
+
+
+class PreparedExperiment(Struct, frozen=True, kw_only=True):
+    """An experiment that can start.
+
+    `identity` is the run's, `identities` are those of each arm's servers. `findings` and `notes` are
+    what a person should know before the first start.
+    """
+
+    request: ExperimentRequest
+    plan: ExperimentPlan
+    identity: RunIdentity
+    identities: Mapping[Arm, Identity]
+    context: Context
+    pace: Pace
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    redactor: Redactor
+    repository: Checkout | None
+    archive: RunArchive | None
+
+    def service_environments(self) -> Iterator[Mapping[str, str]]:
+        """The variables of every service: they may hold secrets that our own environment lacks."""
+        return _service_environments(self.plan)
+
+    def archived(self, outputs: Outputs) -> tuple[StartResult, ...]:
+        """The baseline starts of earlier builds that stand beside those of this run."""
+        return self.archive.results(outputs) if self.archive else ()
+
+
+def prepare(
+    request: ExperimentRequest, directory: Path, environment: Mapping[str, str]
+) -> PreparedExperiment:
+    """Find everything that is wrong before anything is started. Raises UsageError.
+
+    `directory` is the report directory. Nothing is written.
+    """
+    settings = request.settings
+    file = _requests_file(settings)
+    requests = read_requests(file, request.only)
+    began = clock.now() if request.began is None else request.began
+    budget, budget_note = budget_of(settings, environment, began)
+    made = plan(
+        settings,
+        request.config,
+        requests,
+        budget=budget,
+        directory=directory.absolute(),
+        environment=environment,
+    )
+    redactor = Redactor.from_environment(environment, *_service_environments(made))
+    identities = {arm: identity_of(made, arm, redactor, settings.archive_ignore) for arm in Arm}
+    archive = _run_archive(settings, made, identities[Arm.BASELINE])
+    repository = checkout(Path.cwd())
+    identity = identify(made, {"commit": repository.commit if repository else None})
+    return PreparedExperiment(
+        request=request,
+        plan=made,
+        identity=identity,
+        identities=identities,
+        context=_context(request, file, requests, directory),
+        pace=_pace(made, identity, archive),
+        findings=_findings(made, file, archive),
+        notes=_notes(budget_note, archive),
+        redactor=redactor,
+        repository=repository,
+        archive=archive,
+    )
+
+
+def _requests_file(settings: CorrectnessSettings) -> Path:
+    if settings.requests is None:
+        raise UsageError(
+            "no requests file is named",
+            hint='give --requests FILE, or requests = "…" in [correctness]',
+        )
+    return Path(settings.requests)
+
+
+def _context(
+    request: ExperimentRequest, file: Path, requests: tuple[Request, ...], directory: Path
+) -> Context:
+    return Context(
+        requests_file=os.path.relpath(file),
+        requests=requests,
+        one_request=shlex.join(["ci-doctor", *request.argv, "--only"]),
+        run=str(directory),
+    )
+
+
+def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:
+    for arm in made.arms.values():
+        for spec in arm.specs.values():
+            yield spec.env
+
+
+def _run_archive(
+    settings: CorrectnessSettings, made: ExperimentPlan, identity: Identity
+) -> RunArchive | None:
+    if settings.archive is None:
+        return None
+    try:
+        limit = parse_size(settings.archive_limit)
+    except ValueError as error:
+        raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
+    archive = Archive(Path(settings.archive), days=settings.archive_days, limit=limit)
+    matches = archive.find(identity, [each.id for each in made.requests], made.passes)
+    return RunArchive(
+        archive=archive, identity=identity, matches=matches, write=settings.archive_write
+    )
+
+
+def _pace(made: ExperimentPlan, identity: RunIdentity, archive: RunArchive | None) -> Pace:
+    # Read now: a new run clears the directory before its first start.
+    prior = earlier(earlier_durations(made.directory, identity))
+    return Pace(
+        prior=prior or assumed(len(made.requests), made.passes, made.concurrency),
+        rules=made.rules,
+        archived=len(archive.matches.starts) if archive else 0,
+        deadline=made.deadline,
+    )
+
+
+def _findings(made: ExperimentPlan, file: Path, archive: RunArchive | None) -> tuple[Finding, ...]:
+    findings = [*sampling_findings(made.requests, file), *determinism_findings(made)]
+    if archive:
+        findings += archive.findings()
+    return tuple(findings)
+
+
+def _notes(budget_note: str, archive: RunArchive | None) -> tuple[str, ...]:
+    notes = [budget_note] if budget_note else []
+    if archive:
+        notes += archive.notes()
+    return tuple(notes)

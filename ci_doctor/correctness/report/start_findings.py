@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The findings about starts: failed services, requests without an answer, notes. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from ci_doctor.correctness import rules
+from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.services.outcome import FailureKind, ServiceFailure
+
+_SHOWN = 3
+
+
+class _FailureGroup(Struct, frozen=True):
+    """What the failures of one finding have in common."""
+
+    arm: Arm
+    service: str
+    kind: FailureKind
+    cut_short: bool
+
+
+def start_findings(
+    experiment: Experiment,
+    decision: Decision,
+    requests_file: str,
+    lines: Mapping[str, int | None],
+) -> Iterator[Finding]:
+    """What went wrong in starts; `lines` holds the line of each request in the requests file.
+
+    A start that the budget cut short is no evidence. What stood in its way is shown all the same.
+    """
+    yield from _failures(experiment, decision)
+    yield from _unanswered(experiment, requests_file, lines)
+
+
+def start_notes(experiment: Experiment) -> Iterator[Finding]:
+    """What is worth knowing of the starts and decides nothing."""
+    yield from _throttled(experiment.results)
+    yield from _empty(experiment.results)
+    yield from _killed(experiment.results)
+
+
+def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
+    """The services that failed: the first failure of each kind and arm, with all its starts."""
+    names: dict[_FailureGroup, list[str]] = {}
+    first: dict[_FailureGroup, ServiceFailure] = {}
+    for result in experiment.results:
+        failure = result.failure
+        if failure is not None:
+            arm = result.start.arm
+            group = _FailureGroup(arm, failure.service, failure.kind, result.cut_short)
+            names.setdefault(group, []).append(result.start.name)
+            first.setdefault(group, failure)
+    for group, failure in first.items():
+        starts = ", ".join(names[group])
+        if group.cut_short:
+            starts += ", cut short by the budget"
+        yield rules.OF_FAILURE[group.kind].finding(
+            f"{group.arm} ({starts}): {failure.message}",
+            evidence=failure.evidence(),
+            severity=_blame(group, decision),
+        )
+
+
+def _blame(group: _FailureGroup, decision: Decision) -> Severity:
+    """An error only if the failure is the regression."""
+    regression = decision.verdict is Verdict.REGRESSION
+    if regression and group.arm is Arm.CANDIDATE and not group.cut_short:
+        return Severity.ERROR
+    return Severity.WARNING
+
+
+def _unanswered(
+    experiment: Experiment, requests_file: str, lines: Mapping[str, int | None]
+) -> Iterator[Finding]:
+    """Requests without an answer; starts with the same errors share a finding."""
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for result in experiment.results:
+        if result.errors and not result.cut_short:
+            errors = tuple(sorted(result.errors.items()))
+            groups.setdefault(errors, []).append(result.start.name)
+    for errors, names in groups.items():
+        evidence = []
+        for request, text in distinct_errors(dict(errors), _SHOWN):
+            excerpt = f"{request}: {text}"
+            line = lines.get(request)
+            evidence.append(Evidence(file=requests_file, line=line, excerpt=excerpt))
+        starts = ", ".join(names)
+        yield rules.UNANSWERED.finding(
+            f"{len(errors)} of {len(lines)} requests were not answered in {starts}",
+            evidence=tuple(evidence),
+        )
+
+
+def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:
+    """At most `most` errors (request, text), no text twice."""
+    texts: set[str] = set()
+    distinct: list[tuple[str, str]] = []
+    for request, text in errors.items():
+        # A server that is down fails every request in the same words: one of them is enough.
+        if text not in texts and len(distinct) < most:
+            texts.add(text)
+            distinct.append((request, text))
+    return distinct
+
+
+def _throttled(results: Sequence[StartResult]) -> Iterator[Finding]:
+    counts = []
+    for result in results:
+        if result.throttled:
+            count = f"{result.throttled} in {result.start.name}"
+            counts.append(count)
+    if not counts:
+        return
+    starts = ", ".join(counts[:_SHOWN])
+    more = len(counts) - _SHOWN
+    if more > 0:
+        starts += f" and {more} more starts"
+    yield rules.THROTTLED.finding(
+        f"requests were answered only after HTTP 429: {starts}",
+        remedy=rules.THROTTLED.remedy,
+    )
+
+
+def _empty(results: Sequence[StartResult]) -> Iterator[Finding]:
+    for result in results:
+        start = result.start
+        if start.empty:
+            yield rules.EMPTY_ANSWERS.finding(
+                f"{start.empty} answers of {start.name} hold no text",
+                remedy=rules.EMPTY_ANSWERS.remedy,
+            )
+            return
+
+
+def _killed(results: Sequence[StartResult]) -> Iterator[Finding]:
+    killed = []
+    for result in results:
+        for name in result.killed:
+            where = f"{name} in {result.start.name}"
+            killed.append(where)
+    if killed:
+        what = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
+        yield rules.KILLED.finding(f"{what}, the first {killed[0]}", remedy=rules.KILLED.remedy)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of findings about an experiment, or about collected samples. Pure."""
+
+from collections.abc import Mapping
+
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.services.outcome import FailureKind
+
+# --- the verdict ---
+
+REGRESSION = Rule(
+    id="correctness/regression",
+    severity=Severity.ERROR,
+    meaning="On some requests the candidate never gives an answer of the baseline, or never "
+    "answers. An exact test over the starts rules out chance.",
+    remedy="Look at the divergence with `ci-doctor correctness replay`, and send that request "
+    "alone with `--only ID`. If the answers then agree, the other requests in the batch or the "
+    "cache are part of the cause.",
+)
+FLAKY = Rule(
+    id="correctness/flaky",
+    severity=Severity.WARNING,
+    meaning="Two starts of the baseline itself answer differently, and the candidate shows nothing "
+    "that the baseline has not shown.",
+    remedy="Nothing here speaks against the change. Two starts can run different kernel plans; the "
+    "clusters show how many there are. `ci-doctor setup-env --determinism strict` makes starts of "
+    "the baseline differ less.",
+)
+INCONCLUSIVE = Rule(
+    id="correctness/inconclusive",
+    severity=Severity.WARNING,
+    meaning="The starts that were made do not distinguish a flake of the environment from a fault "
+    "of the candidate.",
+    remedy="Run the command that the report proposes: it resumes the run with `--resume DIR`, or "
+    "makes more starts (`--retries`, `--budget`). Or make the baseline steadier with "
+    "`ci-doctor setup-env --determinism strict`.",
+)
+NONDETERMINISTIC = Rule(
+    id="correctness/nondeterministic",
+    severity=Severity.WARNING,
+    meaning="On the requests that differ, the baseline never gives the same answer twice. So the "
+    "candidate cannot be required to give the same bytes.",
+    remedy="Make the baseline steadier with `ci-doctor setup-env --determinism strict`. If that is "
+    "not possible, let the step pass with `soft_fail: [{exit_status: 85}]`: only the requests on "
+    "which the baseline repeats itself are tested.",
+)
+VOID = Rule(
+    id="correctness/void",
+    severity=Severity.WARNING,
+    meaning="The evidence proves nothing: there are no answers, every answer is empty, the servers "
+    "got different prompts, or nothing proves that the candidate's path ran.",
+    remedy="Fix the named cause, then run it again. A void run never counts as a pass.",
+)
+INFRA = Rule(
+    id="correctness/infra",
+    severity=Severity.WARNING,
+    meaning="The baseline itself could not be started, or the cause lies plainly outside the change "
+    "(port, disk, memory).",
+    remedy="Read the logs of what failed, then run the job again on a healthy machine.",
+)
+# The verdict's own finding; `pass` has none.
+OF_VERDICT: Mapping[Verdict, Rule] = {
+    Verdict.REGRESSION: REGRESSION,
+    Verdict.FLAKY: FLAKY,
+    Verdict.INCONCLUSIVE: INCONCLUSIVE,
+    Verdict.NONDETERMINISTIC: NONDETERMINISTIC,
+    Verdict.VOID: VOID,
+    Verdict.INFRA: INFRA,
+}
+
+# --- services ---
+
+SERVICE_DIED = Rule(
+    id="correctness/service-died",
+    severity=Severity.WARNING,
+    meaning="A server ended before it was ready, or during the requests. Exit code 0 counts too, "
+    "because a server runs until it is stopped.",
+    remedy="Read the lines of its log in the report.",
+)
+SERVICE_NOT_READY = Rule(
+    id="correctness/service-not-ready",
+    severity=Severity.WARNING,
+    meaning="A server was alive and did not become ready in time.",
+    remedy="Read its log. Raise `start_timeout` only if it was still making progress.",
+)
+SERVICE_OUTSIDE = Rule(
+    id="correctness/service-outside",
+    severity=Severity.WARNING,
+    meaning="A server could not start for a reason outside the change: its port is taken, the disk "
+    "is full, or there is no memory left.",
+    remedy="Free what the message names, or retry on another machine.",
+)
+OF_FAILURE: Mapping[FailureKind, Rule] = {
+    FailureKind.DIED: SERVICE_DIED,
+    FailureKind.NOT_READY: SERVICE_NOT_READY,
+    FailureKind.OUTSIDE: SERVICE_OUTSIDE,
+}
+KILLED = Rule(
+    id="correctness/killed",
+    severity=Severity.NOTE,
+    meaning="Processes ignored SIGINT and SIGTERM and had to be killed after the start.",
+    remedy="Let the server end on SIGTERM: a deployment that kills it loses what it holds.",
+)
+
+# --- answers ---
+
+UNANSWERED = Rule(
+    id="correctness/unanswered",
+    severity=Severity.WARNING,
+    meaning="Some requests got an error, a timeout, or something that is no answer of a model.",
+    remedy="Read the error beside each request. An answer that is missing on both sides never "
+    "counts as equal.",
+)
+THROTTLED = Rule(
+    id="correctness/throttled",
+    severity=Severity.NOTE,
+    meaning="The server refused some requests for the moment (HTTP 429) and answered them later.",
+    remedy="Lower `--concurrency`: requests that are sent again arrive in another order and in "
+    "other batches.",
+)
+EMPTY_ANSWERS = Rule(
+    id="correctness/empty-answers",
+    severity=Severity.NOTE,
+    meaning="Some answers hold no text at all.",
+    remedy="Check `max_tokens` and the prompts in samples.jsonl. An empty answer equals any other "
+    "empty answer.",
+)
+
+# --- the plan ---
+
+BUDGET_SPENT = Rule(
+    id="correctness/budget-spent",
+    severity=Severity.NOTE,
+    meaning="The budget ended before every start of the schedule was made.",
+    remedy="Resume the run with `--resume DIR` and another `--budget`, or lower `--retries`.",
+)
+DIFFERENT_ARMS = Rule(
+    id="correctness/different-arms",
+    severity=Severity.NOTE,
+    meaning="The two arms differ in facts that may decide bits: their command lines, variables or "
+    "libraries.",
+    remedy="Give both arms the same, except for the change under test.",
+)
+DIFFERENT_DETERMINISM = Rule(
+    id="correctness/different-determinism",
+    severity=Severity.WARNING,
+    meaning="The two arms run under different determinism variables, which are then part of what is "
+    "compared.",
+    remedy="Give both arms the same, unless that is the change under test.",
+)
+NOT_GREEDY = Rule(
+    id="correctness/not-greedy",
+    severity=Severity.WARNING,
+    meaning="Requests do not ask for temperature 0, so their answers may differ by design.",
+    remedy='Put `"temperature": 0` into the body of each request.',
+)
+ARCHIVE_UNREADABLE = Rule(
+    id="correctness/archive-unreadable",
+    severity=Severity.WARNING,
+    meaning="Files of the archive are damaged, or no archived baseline starts. They were not used.",
+    remedy="Remove the named files; later builds write new ones.",
+)
+
+RULES: tuple[Rule, ...] = (
+    *OF_VERDICT.values(),
+    *OF_FAILURE.values(),
+    UNANSWERED,
+    BUDGET_SPENT,
+    DIFFERENT_ARMS,
+    ARCHIVE_UNREADABLE,
+    THROTTLED,
+    EMPTY_ANSWERS,
+    KILLED,
+    NOT_GREEDY,
+    DIFFERENT_DETERMINISM,
+)

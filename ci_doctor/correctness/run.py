@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes and files: makes an experiment, from a request to its outcome.
+
+outcome = run(ExperimentRequest(settings=settings), directory=Path("report"))
+"""
+
+import contextlib
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from ci_doctor.correctness.archive.run_archive import keep_baseline
+from ci_doctor.correctness.attempt import ExperimentProgress
+from ci_doctor.correctness.conclude import conclude, judge
+from ci_doctor.correctness.evidence.files import SAMPLES, clear, redact_logs
+from ci_doctor.correctness.evidence.finished_starts import StartWriter
+from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.evidence.resume import Resumed, check_resumable, resume
+from ci_doctor.correctness.evidence.run_identity import write_run
+from ci_doctor.correctness.evidence.samples import SampleWriter
+from ci_doctor.correctness.experiment import EvidenceFiles, make_starts
+from ci_doctor.correctness.preparation import PreparedExperiment, prepare
+from ci_doctor.correctness.request import ExperimentRequest
+from ci_doctor.correctness.results import Experiment, ExperimentEnding
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import text_table
+from ci_doctor.system.processes.interruption import signals_ignored
+
+OnProgress = Callable[[ExperimentProgress], None]
+
+
+def run(
+    request: ExperimentRequest,
+    *,
+    directory: Path,
+    environment: Mapping[str, str] = os.environ,
+    on_progress: OnProgress = lambda _: None,
+) -> Outcome:
+    """Make an experiment, and leave no process behind.
+
+    `directory` is the report directory: it gets samples, logs, and what a later run needs to
+    resume. `environment` is the servers'. Signals that ask to end are handled meanwhile, so call it
+    in the main thread. Raises UsageError if something is wrong before the first start, and
+    InfraError if evidence cannot be written.
+    """
+    prepared = prepare(request, directory, environment)
+    return run_prepared(prepared, on_progress)
+
+
+def preview(
+    request: ExperimentRequest, *, directory: Path, environment: Mapping[str, str] = os.environ
+) -> Outcome:
+    """What `run` would start. Nothing is started or written. Raises UsageError."""
+    prepared = prepare(request, directory, environment)
+    plan, pace = prepared.plan, prepared.pace
+    order = " ".join(arm.letter for arm in pace.order)
+    outlook = pace.outlook((), plan.started)
+    return Outcome(
+        verdict=None,
+        summary=f"would send {len(plan.requests)} requests to up to {plan.rules.retries} "
+        "candidate starts; a dry run starts nothing",
+        tables=(
+            text_table(title="Services", lines=tuple(_command_lines(prepared))),
+            text_table(title="Schedule", lines=(order, *prepared.notes, outlook)),
+        ),
+    )
+
+
+def _command_lines(prepared: PreparedExperiment) -> Iterator[str]:
+    for arm in Arm:
+        arm_plan = prepared.plan.arms[arm]
+        for name in arm_plan.names:
+            yield f"{arm}: {name}: {shlex.join(arm_plan.specs[name].words())}"
+
+
+def check_prepared(prepared: PreparedExperiment) -> None:
+    """Refuse to resume another run, before anything in its directory changes. Raises UsageError."""
+    if prepared.request.resume:
+        check_resumable(prepared.plan.directory, prepared.identity)
+
+
+def run_prepared(prepared: PreparedExperiment, on_progress: OnProgress = lambda _: None) -> Outcome:
+    """`run`, for a caller that has something to do between the checks and the first start."""
+    finished = _resumed(prepared, on_progress) if prepared.request.resume else _begun(prepared)
+    for note in prepared.notes:
+        on_progress(ExperimentProgress(note=note))
+    experiment = _experiment(prepared, finished, on_progress)
+    is_over = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
+    # A job that is cancelled sends a second signal soon; the outcome is short work and must be whole.
+    with contextlib.nullcontext() if is_over else signals_ignored():
+        decision = judge(prepared, experiment)
+        archive_notes: tuple[str, ...] = ()
+        if prepared.archive and is_over:
+            samples = prepared.plan.directory / SAMPLES
+            archive_notes = keep_baseline(
+                prepared.archive, experiment, decision.verdict, samples, prepared.plan.environment
+            )
+        return conclude(prepared, experiment, decision, archive_notes)
+
+
+def _begun(prepared: PreparedExperiment) -> Resumed:
+    clear(prepared.plan.directory)
+    write_run(prepared.plan.directory, prepared.identity)
+    return Resumed(results=(), outputs=Outputs())
+
+
+def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
+    """The finished starts of the run in the directory. If that is refused, nothing there changes."""
+    plan = prepared.plan
+    ids = [request.id for request in plan.requests]
+    finished = resume(plan.directory, prepared.identity, ids=ids, passes=plan.passes)
+    names = " ".join(result.start.name for result in finished.results) or "no finished start"
+    for note in (f"resuming with {names}", *finished.again):
+        on_progress(ExperimentProgress(note=note))
+    return finished
+
+
+def _experiment(
+    prepared: PreparedExperiment, finished: Resumed, on_progress: OnProgress
+) -> Experiment:
+    """Make the starts. However that ends, no log keeps a secret."""
+    directory, redactor = prepared.plan.directory, prepared.redactor
+    try:
+        with (
+            SampleWriter(directory / SAMPLES, redactor, append=True) as samples,
+            StartWriter(directory, redactor, append=True) as starts,
+        ):
+            files = EvidenceFiles(
+                samples=samples,
+                starts=starts,
+                outputs=finished.outputs,
+                finished=finished.results,
+                archived=prepared.archived(finished.outputs),
+            )
+            return make_starts(prepared.plan, files, on_progress, prepared.pace)
+    finally:
+        for removed in redact_logs(directory, redactor):
+            on_progress(ExperimentProgress(note=f"warning: {removed}"))

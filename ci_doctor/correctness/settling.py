@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would settle an undecided run: starts, minutes, and the command. Pure."""
+
+import math
+import shlex
+from collections.abc import Sequence
+
+from ci_doctor.correctness.estimate import Estimate
+from ci_doctor.correctness.outlook import Schedule
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.render import figures
+
+# A proposed budget leaves this much beyond the estimate.
+_SLACK_SHARE = 0.25
+_SLACK_S = 30.0
+# Options of the command line that the proposal replaces.
+_REPLACED = {"--budget", "--resume", "--report-dir"}
+
+
+def settles(
+    estimate: Estimate,
+    schedule: Schedule,
+    argv: Sequence[str],
+    directory: str,
+    reserve_s: float = 0.0,
+) -> str:
+    """What would settle an undecided run with starts that remain. No full stop.
+
+    `argv` are the words behind `ci-doctor` of the run to resume, `directory` is its report
+    directory, `reserve_s` the part of a budget that is kept for the report.
+    """
+    budget = _budget(estimate, schedule.remaining, reserve_s)
+    command = _command(argv, ["--resume", directory, "--budget", budget])
+    return f"{_cost(estimate, schedule.remaining, 'more start')}: {command}"
+
+
+def settles_anew(
+    estimate: Estimate,
+    order: Sequence[Arm],
+    argv: Sequence[str],
+    retries: int,
+    reserve_s: float = 0.0,
+) -> str:
+    """The same if every start was made: a new run in the schedule `order` of so many `retries`.
+
+    This run cannot go on: a second look after more starts would be a second chance to take chance
+    for a regression.
+    """
+    budget = _budget(estimate, order, reserve_s)
+    command = _command(argv, ["--retries", str(retries), "--budget", budget])
+    return f"a new run of up to {_cost(estimate, order, 'start')}: {command}"
+
+
+def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
+    count = figures.amount(len(arms), what)
+    seconds = figures.duration(estimate.total(arms))
+    return f"{count}, about {seconds} at {estimate} a start ({estimate.basis})"
+
+
+def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
+    seconds = estimate.total(arms) * (1 + _SLACK_SHARE) + _SLACK_S + reserve_s
+    return f"{math.ceil(seconds / 60)}m"
+
+
+def _command(argv: Sequence[str], more: Sequence[str]) -> str:
+    """The command line with `more` in the place of what it says on the same things."""
+    replaced = _REPLACED | set(more)
+    words: list[str] = []
+    is_value = False
+    for word in argv:
+        option = word.partition("=")[0]
+        if not is_value and option not in replaced:
+            words.append(word)
+        # `--budget 25m` is two words, `--budget=25m` is one.
+        is_value = not is_value and word in replaced
+    return shlex.join(["ci-doctor", *words, *more])

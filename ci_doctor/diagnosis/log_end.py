@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the end of a log, a bounded part of it, for the lines that name a cause."""
+
+import os
+from io import RawIOBase
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from ci_doctor.diagnosis.root_lines import Excerpt, root_lines
+from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
+
+_TAIL_BYTES = 256 * 1024
+_COUNTED_BYTES = 16 * 1024 * 1024
+_END_BYTES = 400
+_CHUNK_BYTES = 1024 * 1024
+
+
+class _Tail(Struct, frozen=True, kw_only=True):
+    """The last bytes of a file; `start` is their offset, `lines_before` None if nobody counted."""
+
+    content: bytes
+    start: int
+    lines_before: int | None
+
+
+def read_root_lines(path: Path, fatal: str | None = None) -> Excerpt:
+    """The root lines among the last 256 KiB of the file at `path`; `fatal` as in `root_lines`.
+
+    Line numbers are those of the whole file. They are None beyond 16 MiB, and if the middle of the
+    file was freed. A file that cannot be read has no lines.
+    """
+    try:
+        tail = _read_tail(path)
+    except OSError:
+        return Excerpt()
+    content = _whole_lines(tail) if tail.start else tail.content
+    excerpt = root_lines(content.replace(b"\0", b"").decode(errors="replace"), fatal)
+    if excerpt.line is None or excerpt.end_line is None:
+        return excerpt
+    before = tail.lines_before
+    return structs.replace(
+        excerpt,
+        line=excerpt.line + before if before is not None else None,
+        end_line=excerpt.end_line + before if before is not None else None,
+    )
+
+
+def _read_tail(path: Path) -> _Tail:
+    with path.open("rb", buffering=0) as file:
+        has_freed_part = is_sparse(file.fileno())
+        size = file.seek(0, os.SEEK_END)
+        start = max(0, size - _TAIL_BYTES)
+        counted = start <= _COUNTED_BYTES and not has_freed_part
+        before = _count_lines(file, start) if counted else None
+        file.seek(start)
+        content = file.read(_TAIL_BYTES)
+    if has_freed_part:
+        start, content = _after_freed_part(start, content)
+    return _Tail(content=content, start=start, lines_before=before)
+
+
+def _whole_lines(tail: _Tail) -> bytes:
+    """The content without its first line, of which only the end was read."""
+    _, newline, rest = tail.content.partition(b"\n")
+    # An empty line in its place keeps the count. A file of one line keeps its very end.
+    return newline + rest if newline else tail.content[-_END_BYTES:]
+
+
+def _after_freed_part(start: int, content: bytes) -> tuple[int, bytes]:
+    """What follows the last freed block in `content`, which begins at `start` of the file."""
+    _, freed, rest = content.rpartition(b"\0" * BLOCK_BYTES)
+    if not freed:
+        return start, rest
+    return start + len(content) - len(rest), rest
+
+
+def _count_lines(file: RawIOBase, size: int) -> int:
+    """How many newlines the first `size` bytes hold."""
+    count = 0
+    file.seek(0)
+    while size > 0:
+        chunk = file.read(min(_CHUNK_BYTES, size))
+        if not chunk:
+            break
+        count += chunk.count(b"\n")
+        size -= len(chunk)
+    return count

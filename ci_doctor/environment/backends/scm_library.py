@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads git: asks the library of setuptools-scm for a version without the unparsable tags.
+
+Nothing is written: version files belong to the build. The library (vcs-versioning) has no public
+name for some parts that are needed here. pyproject.toml bounds its version for that reason, and
+tests/unit/environment/backends/test_scm_library.py fails when such a part is renamed; the
+integration tests compare every answer with the library's own.
+"""
+
+import contextlib
+import logging
+import os
+import shlex
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import vcs_versioning._backends._git as scm_git
+from vcs_versioning import Configuration, PyProjectData, ScmVersion, VcsEnvironment
+from vcs_versioning._backends._scm_workdir import ScmWorkdir
+from vcs_versioning._scm_version import _parse_version_tag, tag_to_version
+
+from ci_doctor.environment import rules
+from ci_doctor.environment.not_computable import NotComputable, backend_fails
+from ci_doctor.environment.packaging_files import scm_table, table
+from ci_doctor.environment.project import Project
+from ci_doctor.environment.tags import (
+    Described,
+    Git,
+    Tags,
+    Version,
+    disturbing_tags,
+    is_git_describe,
+    list_tags,
+    picked_tag,
+    reads_oddly,
+    sort_tags,
+    without_tags,
+)
+
+
+def describe(project: Project, options_place: str) -> Described:
+    """What setuptools-scm (or hatch-vcs, which calls it) computes for the checkout.
+
+    `options_place` names where the project's options stand. Raises NotComputable.
+    """
+    with _quiet():
+        try:
+            return _describe(project, options_place)
+        except NotComputable:
+            raise
+        except Exception as error:  # the project's own plugins and callables run in here
+            raise _failed(error, project) from error
+
+
+def _describe(project: Project, options_place: str) -> Described:
+    config = _configuration(project)
+    workdir = config.discover_workdir()
+    if isinstance(workdir, scm_git.GitWorkdir):
+        return _describe_git(workdir, config, options_place)
+    version = workdir.get_scm_version() if workdir else None
+    if workdir is None or version is None:
+        raise _no_repository(Path(config.absolute_root), options_place)
+    repository = str(workdir.path) if isinstance(workdir, ScmWorkdir) else None
+    return Described(
+        version=version.format(),
+        repository=repository,
+        tag=str(version.tag),  # mercurial, whose tags are left as they are
+        distance=version.distance,
+        dirty=version.dirty,
+    )
+
+
+def _describe_git(
+    workdir: scm_git.GitWorkdir, config: Configuration, options_place: str
+) -> Described:
+    git = _git(workdir)
+    shallow = _is_shallow(workdir.path, git)
+    if shallow:
+        # Refusing is ours to decide, and fetching would change the checkout.
+        config.scm.git.pre_parse = scm_git.GitPreParse.WARN_ON_SHALLOW
+    command = _describe_command(config)
+    tags = sort_tags(list_tags(git), command, lambda name: _parse(name, config))
+    breaks_on: str | None = None
+    reachable: tuple[str, ...] = ()
+    # A describe command that is no `git describe` has no option to exclude tags.
+    if tags.unparsable and is_git_describe(command):
+        # Before the command is changed: the tag that the build itself would fail on.
+        reachable, breaks_on = disturbing_tags(git, command, tags)
+        command = without_tags(command, tags.exclusions)
+        config.scm.git.describe_command = command
+    version = workdir.get_scm_version()
+    if version is None:
+        raise _no_repository(workdir.path, options_place)
+    tag = _tag_of(version, tags, git, command)
+    return Described(
+        version=version.format(),
+        repository=str(workdir.path),
+        tag=tag,
+        distance=version.distance,
+        dirty=version.dirty,
+        shallow=shallow,
+        unparsable=reachable,
+        breaks_on=breaks_on,
+        suspicious=_odd_reading(tag, tags, config) if tag else None,
+    )
+
+
+def _configuration(project: Project) -> Configuration:
+    """The configuration that the build would use, from the same readers."""
+    environment = VcsEnvironment.from_env("SETUPTOOLS_SCM", env=os.environ)
+    options = dict(project.options)
+    if project.reads_pyproject:
+        path = project.directory / "pyproject.toml"
+        return environment.build_config(
+            name=str(path),
+            dist_name=project.name,
+            pyproject_data=_pyproject_data(project, path),
+            **options,
+        )
+    # get_version(): relative paths are taken from the directory of the build, which is the project's.
+    relative_to: Any = options.pop("relative_to", None)
+    if relative_to is not None:
+        relative_to = str(project.directory / relative_to)
+    else:
+        options["root"] = str(project.directory / options.get("root", "."))
+    return environment.build_config_from_data(relative_to=relative_to, data=options)
+
+
+def _pyproject_data(project: Project, path: Path) -> PyProjectData:
+    section = scm_table(project.pyproject)
+    return PyProjectData(
+        path=path,
+        tool_name="setuptools_scm",
+        project=project.pyproject.get("project", {}),
+        section=section,
+        is_required=True,
+        section_present=bool(section),
+        project_present="project" in project.pyproject,
+        build_requires=table(project.pyproject, "build-system").get("requires", []),
+        definition=project.pyproject,
+    )
+
+
+def _describe_command(config: Configuration) -> list[str]:
+    """The library's own command or the project's, as the library splits it."""
+    command = config.scm.git.describe_command
+    if command is None:
+        return scm_git.make_describe_command(config.tag.describe_match_glob())
+    if isinstance(command, str):
+        return shlex.split(command)
+    return [os.fspath(word) for word in command]
+
+
+def _parse(name: str, config: Configuration) -> Version | None:
+    try:
+        return tag_to_version(name, config)
+    except ValueError:  # the regex matched, its version group did not
+        return None
+
+
+def _tag_of(version: ScmVersion, tags: Tags, git: Git, command: list[str]) -> str | None:
+    """The name of the tag that a version rests on: the library keeps only the parsed version."""
+    wanted = str(version.tag)
+    names = [name for name, parsed in tags.versions.items() if str(parsed) == wanted]
+    fallback = version.config.version_cls(version.config.fallback_version or "0.0")
+    # Without a tag the library starts from the fallback, and a tag of that version may exist too.
+    if len(names) == 1 and wanted != str(fallback):
+        return names[0]
+    return picked_tag(git, command) if names else None
+
+
+def _odd_reading(tag: str, tags: Tags, config: Configuration) -> str | None:
+    """The text that the library reads as version from `tag`, if the tag is hardly a release."""
+    parsed = _parse_version_tag(tag, config)
+    if parsed is None:
+        return None
+    # `strict = false` is the project's word that numbers without a dot are versions.
+    if config.tag.strict is False or not reads_oddly(tag, parsed["version"], tags.versions):
+        return None
+    return parsed["version"]
+
+
+def _git(workdir: scm_git.GitWorkdir) -> Git:
+    """The library's own door to git.
+
+    It removes GIT_* variables and names the git directory, so that git reads a repository of
+    another owner.
+    """
+
+    def run(*arguments: str) -> str | None:
+        completed = workdir.run_git(arguments)
+        return None if completed.returncode else completed.stdout
+
+    return run
+
+
+def _is_shallow(root: Path, git: Git) -> bool:
+    if (root / ".git").is_dir():
+        return (root / ".git" / "shallow").is_file()
+    return git("rev-parse", "--is-shallow-repository") == "true"  # a worktree or a submodule
+
+
+def _no_repository(root: Path, options_place: str) -> NotComputable:
+    for parent in root.parents:
+        if (parent / ".git").exists():
+            return _repository_above(root, parent, options_place)
+    return NotComputable(
+        rules.NO_REPOSITORY,
+        f"{root} is not a git repository, and no file in it states a version",
+        remedy="check the project out with git, or set `fallback_version`",
+    )
+
+
+def _repository_above(root: Path, above: Path, options_place: str) -> NotComputable:
+    setting = f'root = "{os.path.relpath(above, root)}"'
+    return NotComputable(
+        rules.NO_REPOSITORY,
+        f"{root} lies inside the repository {above}, "
+        f"but setuptools-scm looks for one only in {root} itself",
+        remedy=f"{setting}  # in {options_place}, or search_parent_directories = true",
+    )
+
+
+def _failed(error: Exception, project: Project) -> NotComputable:
+    # vcs_versioning._entrypoints raises ValueError with these words; it has no class for it.
+    if "implementations for entrypoint" not in str(error):
+        return backend_fails(project, error)
+    return NotComputable(
+        rules.CUSTOM_SCHEME,
+        f"{project.label} computes its version by code of its own, which cannot be loaded here ({error})",
+        remedy="install that plugin beside ci-doctor, or set the version by hand",
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress the library's warnings and log lines: what matters in them becomes a finding."""
+    logger = logging.getLogger("vcs_versioning")
+    handler, propagates = logging.NullHandler(), logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagates

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The rules of findings about versions, determinism variables and the prepared environment."""
+
+from typing import Final
+
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+NO_EFFECT: Final = Rule(
+    id="determinism/no-effect",
+    severity=Severity.WARNING,
+    meaning="A determinism variable is set that no library reads, or that has no effect in serving.",
+    remedy="Unset it.",
+)
+INVALID_VALUE: Final = Rule(
+    id="determinism/invalid-value",
+    severity=Severity.WARNING,
+    meaning="A determinism variable has a value that its library does not accept.",
+    remedy="Unset it, or use a documented value.",
+)
+OVERWRITTEN: Final = Rule(
+    id="determinism/overwritten",
+    severity=Severity.WARNING,
+    meaning=(
+        "A determinism variable is set, but the server replaces it in its own process: "
+        "the requested value is not the effective one."
+    ),
+    remedy="Do not rely on it. `/proc/PID/environ` does not show what a process set itself.",
+)
+CONFLICT: Final = Rule(
+    id="determinism/conflict",
+    severity=Severity.WARNING,
+    meaning="Two determinism settings contradict each other.",
+    remedy="Keep one of them.",
+)
+LEFT_OVER: Final = Rule(
+    id="determinism/left-over",
+    severity=Severity.WARNING,
+    meaning=(
+        "A variable that an earlier run exported under another profile stays set: "
+        "exports cannot unset."
+    ),
+    remedy="`unset NAME`, or start the job from a clean environment.",
+)
+STRICT: Final = Rule(
+    id="determinism/strict",
+    severity=Severity.NOTE,
+    meaning=(
+        "The strict profile changes the product under test: "
+        "what is compared is not the shipped configuration."
+    ),
+    remedy="Use it to find a cause, and the default profile (`--determinism default`) for the verdict.",
+)
+AGENT: Final = Rule(
+    id="setup-env/agent",
+    severity=Severity.NOTE,
+    meaning="`buildkite-agent env set` did not accept the exports.",
+    remedy='Nothing, if the step evaluates them itself: `eval "$(ci-doctor setup-env)"`.',
+)
+OWN_INTERPRETER: Final = Rule(
+    id="setup-env/own-interpreter",
+    severity=Severity.NOTE,
+    meaning=(
+        "The shim went, by default and not by name, into the interpreter that runs ci-doctor itself."
+    ),
+    remedy="Name the job's interpreter with `--venv DIR` or `--python PY`, if it is another one.",
+)
+UNPARSABLE_TAG: Final = Rule(
+    id="version/unparsable-tag",
+    severity=Severity.WARNING,
+    meaning=(
+        "Tags in the repository are not versions, "
+        "and the build backend fails on one of them or would be misled by it."
+    ),
+    remedy="Use the pin. For a lasting cure put the setting from the report into pyproject.toml.",
+)
+SUSPICIOUS_TAG: Final = Rule(
+    id="version/suspicious-tag",
+    severity=Severity.WARNING,
+    meaning="A tag parses, but into nonsense: `nightly-2026-04-22` becomes version 23.dev1.",
+    remedy="Let only release tags count: put the setting from the report into pyproject.toml.",
+)
+DIRTY_TREE: Final = Rule(
+    id="version/dirty-tree",
+    severity=Severity.WARNING,
+    meaning=(
+        "The working tree has uncommitted changes, "
+        "and the version may show them (a date, `+d20261121`)."
+    ),
+    remedy="Commit or stash them before the version is pinned.",
+)
+SHALLOW_CLONE: Final = Rule(
+    id="version/shallow-clone",
+    severity=Severity.ERROR,
+    meaning="The clone is shallow and its HEAD has no version tag: the real version is unknown.",
+    remedy="`git fetch --unshallow --tags`, or accept the fallback with `--allow-fallback`.",
+)
+NO_USABLE_TAG: Final = Rule(
+    id="version/no-usable-tag",
+    severity=Severity.WARNING,
+    meaning="No tag reachable from HEAD is a version, so the backend computes 0.1.devN.",
+    remedy="`git fetch --tags`, or tag a release.",
+)
+NOT_FROM_GIT: Final = Rule(
+    id="version/not-from-git",
+    severity=Severity.NOTE,
+    meaning="The project is not a git repository; its version comes from files in it.",
+    remedy="Nothing, for an unpacked sdist.",
+)
+NO_REPOSITORY: Final = Rule(
+    id="version/no-repository",
+    severity=Severity.ERROR,
+    meaning=(
+        "The project takes its version from git, "
+        "but is not in a git repository that its backend would look at."
+    ),
+    remedy="Check out the repository with its .git, or set `root` in the backend's settings.",
+)
+OTHER_OWNER: Final = Rule(
+    id="version/other-owner",
+    severity=Severity.ERROR,
+    meaning="git refuses to read a repository that belongs to another user.",
+    remedy="`git config --global --add safe.directory DIR`.",
+)
+NOT_COMPUTABLE: Final = Rule(
+    id="version/not-computable",
+    severity=Severity.ERROR,
+    meaning=(
+        "The backend's own library fails on this project even without the unparsable tags, "
+        "so its build will fail too."
+    ),
+    remedy="Correct the setting or the tag that the message names.",
+)
+CUSTOM_SCHEME: Final = Rule(
+    id="version/custom-scheme",
+    severity=Severity.WARNING,
+    meaning="The project computes its version by code of its own, which cannot be run here.",
+    remedy="Set the variable yourself, or run ci-doctor where that code can be imported.",
+)
+SETUP_SCRIPT: Final = Rule(
+    id="version/setup-script",
+    severity=Severity.WARNING,
+    meaning=(
+        "setup.py computes its arguments for setuptools-scm "
+        "in a way that cannot be read without running it."
+    ),
+    remedy=(
+        "Move the options to [tool.setuptools_scm] in pyproject.toml, write them as literals, "
+        "or set the version by hand."
+    ),
+)
+BACKEND_MISSING: Final = Rule(
+    id="version/backend-missing",
+    severity=Severity.WARNING,
+    meaning=(
+        "The build backend's own library is needed to compute this version, "
+        "and is not installed beside ci-doctor."
+    ),
+    remedy="Install it with the command in the report.",
+)
+UNSUPPORTED_BACKEND: Final = Rule(
+    id="version/unsupported-backend",
+    severity=Severity.WARNING,
+    meaning="The project takes its version from a tool that ci-doctor does not pin.",
+    remedy="Follow the advice for that tool in the report.",
+)
+UNSCOPED: Final = Rule(
+    id="version/unscoped",
+    severity=Severity.NOTE,
+    meaning=(
+        "The unscoped variable is set, "
+        "because the build reads no variable with the project's name in it."
+    ),
+    remedy=(
+        "Build other setuptools-scm projects in a step of their own, because the unscoped variable "
+        "gives them this version too; or call get_version(dist_name=...) in setup.py."
+    ),
+)
+CONFLICTING_PINS: Final = Rule(
+    id="version/conflicting-pins",
+    severity=Severity.ERROR,
+    meaning="Two projects of one environment would need different values of one unscoped variable.",
+    remedy="Prepare each in a step of its own, or give get_version() a dist_name.",
+)
+ALREADY_SET: Final = Rule(
+    id="version/already-set",
+    severity=Severity.NOTE,
+    meaning="A person or the pipeline has set the version already; it is kept.",
+    remedy="Nothing, if it is intended.",
+)
+INVALID_PRETEND: Final = Rule(
+    id="version/invalid-pretend",
+    severity=Severity.ERROR,
+    meaning="A pretended version that is set is not valid PEP 440, so the build will fail.",
+    remedy="Unset it, or set a valid version.",
+)
+INVALID_PIN: Final = Rule(
+    id="version/invalid-pin",
+    severity=Severity.ERROR,
+    meaning="The backend computes a version that is not valid PEP 440.",
+    remedy="Correct version_scheme and local_scheme.",
+)
+
+RULES: Final[tuple[Rule, ...]] = (
+    NO_EFFECT,
+    INVALID_VALUE,
+    OVERWRITTEN,
+    CONFLICT,
+    LEFT_OVER,
+    STRICT,
+    AGENT,
+    OWN_INTERPRETER,
+    UNPARSABLE_TAG,
+    SUSPICIOUS_TAG,
+    DIRTY_TREE,
+    SHALLOW_CLONE,
+    NO_USABLE_TAG,
+    NOT_FROM_GIT,
+    NO_REPOSITORY,
+    OTHER_OWNER,
+    NOT_COMPUTABLE,
+    CUSTOM_SCHEME,
+    SETUP_SCRIPT,
+    BACKEND_MISSING,
+    UNSUPPORTED_BACKEND,
+    UNSCOPED,
+    CONFLICTING_PINS,
+    ALREADY_SET,
+    INVALID_PRETEND,
+    INVALID_PIN,
+)

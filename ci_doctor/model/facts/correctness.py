@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts of `ci-doctor correctness`. Pure."""
+
+from msgspec import Struct
+
+from ci_doctor.model.facts import Facts
+from ci_doctor.model.facts.answers import (
+    AlignedAnswers,
+    AnswerMatrix,
+    DecisionTest,
+    DivergencePositions,
+)
+
+
+class FactDifference(Struct, frozen=True, kw_only=True):
+    """A fact that is not the same in all starts; `values` is by start."""
+
+    fact: str
+    values: dict[str, str | None] = {}
+
+
+class IdentityFacts(Struct, frozen=True, kw_only=True):
+    """What was installed, loaded and effective, what is unknown of it, and what differs.
+
+    `differences` are between starts. `arms` leads from a fact to its value in the baseline and in
+    the candidate if these differ; None is absent. `why_unknown` gives the reasons for `unknown`.
+    """
+
+    facts: dict[str, str | None] = {}
+    unknown: tuple[str, ...] = ()
+    why_unknown: dict[str, str] = {}
+    differences: tuple[FactDifference, ...] = ()
+    arms: dict[str, tuple[str | None, str | None]] = {}
+
+
+class RepositoryFacts(Struct, frozen=True, kw_only=True):
+    """The commit, its branch (None if HEAD is detached), and whether tracked files differ."""
+
+    commit: str
+    branch: str | None
+    dirty: bool
+
+
+class ScheduleFacts(Struct, frozen=True, kw_only=True):
+    """The planned order of arms (`A B A`), and the names of the starts that were made (`A1 B1`)."""
+
+    order: str
+    made: str
+
+
+class BudgetFacts(Struct, frozen=True, kw_only=True):
+    """The wall clock of the whole experiment in seconds."""
+
+    seconds: float
+
+
+class CorrectnessFacts(Facts, frozen=True, kw_only=True):
+    """What the starts answered, and what the verdict rests on.
+
+    `starts` counts by arm, `kinds` requests by kind of difference, `differing` requests by pair of
+    starts (`A1/B1`), `within` by start the requests that vary between its passes, `differences_by`
+    differing requests by hardness. `clusters` are names of starts that answered everything alike.
+    `aligned` are the hardest differences. `rare_bug_bound` is the rate of a bug that could hide
+    behind the clean candidate starts, from 0 to 1; None unless the verdict is green. `archive` are
+    sentences. The last five are None, or empty, if the run ended before they were known.
+    """
+
+    requests: int
+    starts: dict[str, int]
+    kinds: dict[str, int]
+    clusters: tuple[tuple[str, ...], ...]
+    differing: dict[str, int]
+    matrix: AnswerMatrix
+    within: dict[str, int]
+    divergence: DivergencePositions | None
+    differences_by: dict[str, int]
+    aligned: tuple[AlignedAnswers, ...]
+    test: DecisionTest | None
+    risk: str | None
+    settle: str | None
+    rare_bug_bound: float | None
+    suspects: tuple[str, ...]
+    identity: IdentityFacts
+    ending: str
+    repository: RepositoryFacts | None = None
+    schedule: ScheduleFacts | None = None
+    caches: str | None = None
+    budget: BudgetFacts | None = None
+    archive: tuple[str, ...] = ()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts of `ci-doctor restart-check`. Pure."""
+
+from msgspec import Struct
+
+from ci_doctor.model.facts import Facts
+from ci_doctor.model.facts.services import FailureFacts, ProcessFacts, StopFacts
+
+
+class PhaseFacts(Struct, frozen=True, kw_only=True):
+    """The requests of a phase by how they ended; `rate` is answers a second of the best pass."""
+
+    ok: int
+    failed: int
+    hung: int
+    empty: int
+    seconds: float
+    rate: float | None
+    errors: tuple[str, ...]
+
+
+class IdentityFacts(Struct, frozen=True, kw_only=True):
+    """One start of the service: `started` is clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+class ReleaseFacts(Struct, frozen=True, kw_only=True):
+    """Seconds from the death until each was released; `rss` was held before, in bytes."""
+
+    port: int | None
+    port_s: float | None
+    port_owner: str | None
+    tree_s: float | None
+    processes: tuple[ProcessFacts, ...]
+    commands: tuple[str, ...]
+    memory_s: float | None
+    memory_left: tuple[str, ...]
+    rss: int
+
+
+class ConditionFacts(Struct, frozen=True, kw_only=True):
+    """A condition: seconds from the relaunch until it held, or what was wrong last."""
+
+    label: str
+    after_s: float | None
+    problem: str | None
+
+
+class DifferenceFacts(Struct, frozen=True, kw_only=True):
+    """An answer that the baseline never gave."""
+
+    id: str
+    phase: str
+    before: str
+    after: str
+
+
+class TermsFacts(Struct, frozen=True, kw_only=True):
+    """What was promised; a `throughput` of 0 is none."""
+
+    kill: str
+    signal: str
+    request_timeout_s: float
+    release_timeout_s: float
+    recovery_timeout_s: float
+    throughput: float
+    same_outputs: bool
+
+
+class RestartCheckFacts(Facts, frozen=True, kw_only=True):
+    """Everything observed; what was not reached is null or empty.
+
+    `promises` are `kept`, `broken` or `untested` by rule. `down_s` counts from the end of the
+    service to its being ready again.
+    """
+
+    requests: int
+    phases: dict[str, PhaseFacts]
+    failures: tuple[FailureFacts, ...]
+    failed_in: str | None
+    unready_before: tuple[ConditionFacts, ...]
+    killed_at: int | None
+    refused: bool
+    ended_s: float | None
+    released: ReleaseFacts | None
+    outage_s: float | None
+    ready_s: float | None
+    recovered_s: float | None
+    not_ready: str | None
+    conditions: tuple[ConditionFacts, ...]
+    old: IdentityFacts | None
+    new: IdentityFacts | None
+    no_longer_ready: str | None
+    different: tuple[DifferenceFacts, ...]
+    different_count: int
+    unstable: tuple[str, ...]
+    stopped: StopFacts | None
+    ending: str
+    terms: TermsFacts
+    promises: dict[str, str]
+    down_s: float | None
+    identity_changed: bool | None
+    throughput_ratio: float | None

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about services that several commands report. Pure."""
+
+from msgspec import Struct
+
+
+class ProcessFacts(Struct, frozen=True, kw_only=True):
+    """A process."""
+
+    pid: int
+    name: str
+
+
+class StopFacts(Struct, frozen=True, kw_only=True):
+    """How the services were stopped; the last three are sentences."""
+
+    killed: tuple[ProcessFacts, ...] = ()
+    survivors: tuple[ProcessFacts, ...] = ()
+    duration_s: float
+    not_released: tuple[str, ...] = ()
+    cut_logs: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class FailureFacts(Struct, frozen=True, kw_only=True):
+    """Why a service was of no use.
+
+    `kind` is `died`, `not-ready` or `outside`. `at` is monotonic seconds, `duration_s` counts from
+    the service's start. `exit_code` or `signal` tell how the process ended, with `exit_unknown`
+    nobody knows. `tail` are the root lines of its log, `tail_root` the index of the root line among
+    them, `tail_line` and `tail_end_line` their 1-based place in it. `peak_rss` is bytes.
+    """
+
+    kind: str
+    service: str
+    message: str
+    at: float = 0.0
+    pid: int | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    exit_unknown: bool = False
+    descendant: ProcessFacts | None = None
+    peak_rss: int | None = None
+    oom: str | None = None
+    fatal: str | None = None
+    consequences: tuple[str, ...] = ()
+    stopped: StopFacts | None = None
+    log: str | None = None
+    tail: tuple[str, ...] = ()
+    tail_root: int | None = None
+    tail_line: int | None = None
+    tail_end_line: int | None = None
+    was_ready: bool = False
+    duration_s: float

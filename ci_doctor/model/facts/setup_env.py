@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The facts of `ci-doctor setup-env` and `ci-doctor run`."""
+
+from msgspec import Struct
+
+from ci_doctor.model.facts import Facts
+
+
+class DeterminismFact(Struct, frozen=True, kw_only=True):
+    """One determinism variable: the value that was requested, and what is known of its effect."""
+
+    name: str
+    requested: str
+    effective: str
+
+
+class SetupEnvFacts(Facts, frozen=True, kw_only=True):
+    """What a job is to export.
+
+    `exports` in their order; `changed` names the variables and files that differ from before;
+    `targets` are the interpreters that the environment was prepared for.
+    """
+
+    exports: dict[str, str]
+    changed: tuple[str, ...]
+    determinism: tuple[DeterminismFact, ...]
+    targets: tuple[str, ...]
+
+
+class RunFacts(SetupEnvFacts, frozen=True, kw_only=True):
+    """`preload` are the rules by which the command preloads."""
+
+    preload: tuple[str, ...] = ()

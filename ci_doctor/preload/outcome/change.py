@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files and processes: `preload plan`, `install` and `remove`, from a request to an outcome."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.model.action import FileState, WriteFile
+from ci_doctor.model.facts.preload import ActionFact, ChangeFact, ChangeFacts
+from ci_doctor.model.finding import Finding
+from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
+from ci_doctor.model.table import Table, row
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.preload.install import install_each, remove_each
+from ci_doctor.preload.interpreters import Interpreters, find_interpreters
+from ci_doctor.preload.outcome.refused import refusal_fact, refusal_table, site_dir_of, worst
+from ci_doctor.preload.preload_rule import format_rule
+from ci_doctor.preload.presets import require_rules
+from ci_doctor.preload.result import InstallResult, Refused, Result
+from ci_doctor.render.figures import amount
+
+
+class _Change(Struct, frozen=True, kw_only=True):
+    """The results of one command; `done` and `would` are its verbs: "removed", "would remove"."""
+
+    results: tuple[Result, ...]
+    dry_run: bool
+    done: str
+    would: str
+
+    @property
+    def refused(self) -> list[Refused]:
+        return [result for result in self.results if isinstance(result, Refused)]
+
+    def state(self, result: InstallResult) -> str:
+        if not changing(result):
+            return "unchanged"
+        if self.refused:
+            return "held back"
+        return "planned" if self.dry_run else "changed"
+
+
+def install(
+    interpreters: Interpreters,
+    rules: Sequence[str],
+    *,
+    replace: bool = False,
+    dry_run: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Outcome:
+    """Arm `rules` (texts of rules, names of presets) in each interpreter, or in none if one is refused.
+
+    They are added to the rules armed before; `replace` arms these only. `dry_run` changes nothing.
+    Raises UsageError for a bad rule, and if there is no interpreter.
+    """
+    wanted = require_rules(rules)
+    pythons = find_interpreters(interpreters, environ)
+    results = install_each(pythons, wanted, dry_run=dry_run, replace=replace)
+    return _outcome(_Change(results=results, dry_run=dry_run, done="wrote", would="would write"))
+
+
+def remove(
+    interpreters: Interpreters,
+    *,
+    trigger: str | None = None,
+    dry_run: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Outcome:
+    """Remove the shim, or only the rule of `trigger`, from each interpreter.
+
+    Raises UsageError if there is no interpreter.
+    """
+    pythons = find_interpreters(interpreters, environ)
+    results = remove_each(pythons, dry_run=dry_run, trigger=trigger)
+    done, would = ("removed", "would remove") if trigger is None else ("changed", "would change")
+    return _outcome(_Change(results=results, dry_run=dry_run, done=done, would=would))
+
+
+def changing(result: Result) -> list[WriteFile]:
+    """The actions of a result that change something."""
+    actions = result.actions if isinstance(result, InstallResult) else ()
+    return [action for action in actions if action.state is not FileState.UNCHANGED]
+
+
+def _outcome(change: _Change) -> Outcome:
+    refused = change.refused
+    changed: list[str] = []
+    if not refused:
+        for result in change.results:
+            changed += [str(action.path) for action in changing(result)]
+    verdict, error = worst(refused) if refused else (Verdict.PASS, None)
+    if change.dry_run and not refused:
+        verdict = None
+    return Outcome(
+        verdict=verdict,
+        error=error,
+        summary=_summary(change, len(changed)),
+        findings=tuple(_findings(change.results)),
+        tables=tuple(_table(change, result) for result in change.results),
+        cases=tuple(_case(change, result) for result in change.results),
+        facts=ChangeFacts(
+            targets=tuple(_fact(change, result) for result in change.results),
+            changed=tuple(changed),
+            dry_run=change.dry_run,
+        ),
+    )
+
+
+def _findings(results: Sequence[Result]) -> Iterator[Finding]:
+    for result in results:
+        yield from result.error.findings if isinstance(result, Refused) else result.findings
+
+
+def _summary(change: _Change, changed: int) -> str:
+    interpreters = amount(len(change.results), "interpreter")
+    if change.refused:
+        return f"nothing was changed: {len(change.refused)} of {interpreters} refused"
+    if not changed:
+        return f"nothing to change in {interpreters}"
+    verb = change.would if change.dry_run else change.done
+    return f"{verb} {amount(changed, 'file')} in {interpreters}"
+
+
+def _table(change: _Change, result: Result) -> Table:
+    if isinstance(result, Refused):
+        return refusal_table(result)
+    target = result.target
+    rows = [
+        row(change.state(result), f"Python {_version(target.version)}"),
+        row("site directory", str(target.site_dir)),
+    ]
+    rows += [row("rule", format_rule(rule)) for rule in result.rules]
+    for action in changing(result):
+        name = _name(action, target.site_dir)
+        # The reasons are for those who decide; afterwards the names are enough.
+        rows.append(row(str(action.state), f"{name} ({action.why})" if change.dry_run else name))
+    return Table(title=str(target.python), rows=tuple(rows))
+
+
+def _case(change: _Change, result: Result) -> Case:
+    if isinstance(result, Refused):
+        name = str(result.python)
+        message = result.error.message
+        return Case(group="preload", name=name, outcome=CaseOutcome.ERROR, message=message)
+    outcome = CaseOutcome.SKIPPED if change.refused else CaseOutcome.PASSED
+    return Case(group="preload", name=str(result.target.python), outcome=outcome)
+
+
+def _fact(change: _Change, result: Result) -> ChangeFact:
+    if isinstance(result, Refused):
+        return ChangeFact(
+            python=str(result.python),
+            site_dir=site_dir_of(result),
+            state="refused",
+            refused=refusal_fact(result.error),
+        )
+    actions = []
+    for action in result.actions:
+        fact = ActionFact(path=str(action.path), state=str(action.state), why=action.why)
+        actions.append(fact)
+    return ChangeFact(
+        python=str(result.target.python),
+        version=_version(result.target.version),
+        site_dir=str(result.target.site_dir),
+        state=change.state(result),
+        rules=tuple(format_rule(rule) for rule in result.rules),
+        actions=tuple(actions),
+    )
+
+
+def _version(version: tuple[int, int, int]) -> str:
+    return ".".join(str(part) for part in version)
+
+
+def _name(action: WriteFile, site_dir: Path) -> str:
+    if action.path.is_relative_to(site_dir):
+        return str(action.path.relative_to(site_dir))
+    return str(action.path)

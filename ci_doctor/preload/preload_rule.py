@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Preload rules: which modules to import, on the importing thread, before a trigger is loaded."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ci_doctor.errors import UsageError
+
+FORM = "TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]"
+EXAMPLE = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
+
+
+class Preload(Struct, frozen=True, kw_only=True):
+    """Import `module` (dotted), then touch each of `attributes`, which resolves lazily loaded ones."""
+
+    module: str
+    attributes: tuple[str, ...] = ()
+
+
+class PreloadRule(Struct, frozen=True, kw_only=True):
+    """Before `trigger` (dotted) is loaded, do `preloads` in their order."""
+
+    trigger: str
+    preloads: tuple[Preload, ...]
+
+
+def parse_rule(text: str) -> PreloadRule:
+    """The rule written as `TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]`, with spaces anywhere.
+
+    Only dotted ASCII identifiers pass, so that a rule can be embedded in generated code. Raises
+    UsageError.
+    """
+    trigger, equals, modules = text.partition("=")
+    if not equals:
+        raise _bad(text, "it has no `=` between trigger and module")
+    trigger = _dotted(text, "trigger", trigger)
+    preloads = [_parse_preload(text, part) for part in modules.split(";")]
+    for preload in preloads:
+        # Importing a.b.c imports a and a.b first.
+        if f"{preload.module}.".startswith(f"{trigger}."):
+            reason = f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it"
+            raise _bad(text, reason)
+    (united,) = merge((), (PreloadRule(trigger=trigger, preloads=tuple(preloads)),))
+    return united
+
+
+def format_rule(rule: PreloadRule) -> str:
+    """The text that `parse_rule` reads as `rule`."""
+    modules = []
+    for preload in rule.preloads:
+        attributes = f":{','.join(preload.attributes)}" if preload.attributes else ""
+        modules.append(f"{preload.module}{attributes}")
+    return f"{rule.trigger}={';'.join(modules)}"
+
+
+def merge(existing: Iterable[PreloadRule], new: Iterable[PreloadRule]) -> tuple[PreloadRule, ...]:
+    """One rule per trigger, sorted by trigger; modules and attributes united, each in its first order.
+
+    The order of modules is kept because it may be intended. Merging what exists changes nothing.
+    """
+    # Dictionaries without values are sets that keep their order.
+    united: dict[str, dict[str, dict[str, None]]] = {}
+    for rule in (*existing, *new):
+        modules = united.setdefault(rule.trigger, {})
+        for preload in rule.preloads:
+            modules.setdefault(preload.module, {}).update(dict.fromkeys(preload.attributes))
+    return tuple(_rule(trigger, united[trigger]) for trigger in sorted(united))
+
+
+def _rule(trigger: str, modules: dict[str, dict[str, None]]) -> PreloadRule:
+    preloads = tuple(
+        Preload(module=module, attributes=tuple(names)) for module, names in modules.items()
+    )
+    return PreloadRule(trigger=trigger, preloads=preloads)
+
+
+def _parse_preload(text: str, part: str) -> Preload:
+    module, colon, attributes = part.partition(":")
+    names = attributes.split(",") if colon else []
+    return Preload(
+        module=_dotted(text, "module", module),
+        attributes=tuple(_identifier(text, "attribute", name.strip()) for name in names),
+    )
+
+
+def _dotted(text: str, role: str, name: str) -> str:
+    dotted = name.strip()
+    for part in dotted.split("."):
+        _identifier(text, role, part, whole=dotted)
+    return dotted
+
+
+def _identifier(text: str, role: str, name: str, *, whole: str | None = None) -> str:
+    shown = name if whole is None else whole
+    if not shown:
+        raise _bad(text, f"the {role} is empty")
+    if not (name.isascii() and name.isidentifier()):
+        raise _bad(text, f"the {role} {shown!r} is not a Python name")
+    return name
+
+
+def _bad(text: str, reason: str) -> UsageError:
+    hint = f"write {FORM}, for example {EXAMPLE}"
+    return UsageError(f"preload rule {text!r}: {reason}", hint=hint)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of findings about a restart. Pure."""
+
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+OTHER_DIED = Rule(
+    id="restart-check/other-died",
+    severity=Severity.ERROR,
+    meaning=(
+        "Another service of the group ended because the killed one was gone, or because it came "
+        "back."
+    ),
+    remedy="Let it live without the killed service, and find that again when it is back.",
+)
+HUNG_REQUESTS = Rule(
+    id="restart-check/hung-requests",
+    severity=Severity.ERROR,
+    meaning=(
+        "Requests neither succeeded nor failed within `request_timeout`, counted from the moment "
+        "in which each was sent. A request may fail at once; it may not hang."
+    ),
+    remedy=(
+        "Give every call to the killed service a deadline of its own, and fail what waits for it "
+        "when its connection breaks."
+    ),
+)
+PORT_NOT_RELEASED = Rule(
+    id="restart-check/port-not-released",
+    severity=Severity.ERROR,
+    meaning=(
+        "A process still listened on the killed service's port after `release_timeout`. The next "
+        "start cannot bind it, or shares it with a process that should be gone."
+    ),
+    remedy=(
+        "See which process is named. A worker that outlives its parent needs a parent-death signal "
+        "(prctl PR_SET_PDEATHSIG), or a pipe whose end it notices."
+    ),
+)
+TREE_NOT_RELEASED = Rule(
+    id="restart-check/tree-not-released",
+    severity=Severity.ERROR,
+    meaning=(
+        "Processes of the killed service still lived after `release_timeout`, or it did not end by "
+        "the signal at all. They were killed then, so that the check could go on."
+    ),
+    remedy="Let the workers end with their parent; handle the signal.",
+)
+MEMORY_NOT_RELEASED = Rule(
+    id="restart-check/memory-not-released",
+    severity=Severity.ERROR,
+    meaning=(
+        "Memory of the killed service is still taken although no process uses it any more: shared "
+        "memory in /dev/shm, or memory of the GPU."
+    ),
+    remedy=(
+        "Unlink what an earlier start has left, at the start of the next one. If it is kept on "
+        "purpose, set `shared_memory = false`."
+    ),
+)
+NOT_RECOVERED = Rule(
+    id="restart-check/not-recovered",
+    severity=Severity.ERROR,
+    meaning=(
+        "The service did not come back within `recovery_timeout`: it died again, its own probe "
+        "failed, a condition of `recovered` did not hold, or it was not ready any more after the "
+        "last load."
+    ),
+    remedy=(
+        "Read the log of its second start. A condition that counts workers shows the one that did "
+        "not register again. Raise `recovery_timeout` only if it made progress."
+    ),
+)
+SAME_IDENTITY = Rule(
+    id="restart-check/same-identity",
+    severity=Severity.ERROR,
+    meaning=(
+        "The service has the pid and the start time from before the kill: what was killed is not "
+        "what serves."
+    ),
+    remedy=(
+        "See what the service's command starts; name its `pidfile` if it goes into the background."
+    ),
+)
+LOST_AFTER = Rule(
+    id="restart-check/lost-after",
+    severity=Severity.ERROR,
+    meaning=(
+        "Requests failed although the service had recovered by its own probe and by every condition "
+        "of `recovered`."
+    ),
+    remedy=(
+        "See what still uses the old connection, registration or address. A condition in "
+        "`recovered` that covers it makes clients wait instead."
+    ),
+)
+SLOWER = Rule(
+    id="restart-check/slower",
+    severity=Severity.ERROR,
+    meaning=(
+        "The best pass of the load after the restart answers fewer requests a second than "
+        "`throughput` allows, compared with the best pass before. The load was sent again before "
+        "this was reported."
+    ),
+    remedy=(
+        "See whether every worker is back and whether caches are used again. On a shared machine, "
+        "raise `passes` or lower `throughput`."
+    ),
+)
+DIFFERENT_OUTPUTS = Rule(
+    id="restart-check/different-outputs",
+    severity=Severity.ERROR,
+    meaning=(
+        "With `same_outputs`: an answer since the kill is not the one that the baseline always "
+        "gave. Answers during the outage count too."
+    ),
+    remedy=(
+        "Look at the texts from their first difference: the second start may run under other "
+        "settings, or what stands in for the killed service answers otherwise."
+    ),
+)
+UNSTABLE_OUTPUTS = Rule(
+    id="restart-check/unstable-outputs",
+    severity=Severity.WARNING,
+    meaning=(
+        "Some requests got different answers in the baseline itself, so nothing can be concluded "
+        "from theirs later."
+    ),
+    remedy=(
+        "Make the server steadier (`ci-doctor correctness` measures how steady it is), or set "
+        "`concurrency = 1`."
+    ),
+)
+BASELINE_FAILED = Rule(
+    id="restart-check/baseline-failed",
+    severity=Severity.ERROR,
+    meaning=(
+        "Before anything was killed, requests were not answered or a condition of `recovered` did "
+        "not hold. A restart would prove nothing, and nothing was killed."
+    ),
+    remedy="Mend the load or `recovered` first: send one request by hand, as in `curl -i`.",
+)
+PROVES_NOTHING = Rule(
+    id="restart-check/proves-nothing",
+    severity=Severity.ERROR,
+    meaning="The service was killed and came back, but what was measured is empty.",
+    remedy="Mend what is named as missing. A void run must never count as a pass.",
+)
+BUDGET_SPENT = Rule(
+    id="restart-check/budget-spent",
+    severity=Severity.ERROR,
+    meaning="The budget ended before the check did, and no promise was broken until then.",
+    remedy="Raise `--budget`, or lower `--outage`, `passes` and the number of requests.",
+)
+
+RULES = (
+    OTHER_DIED,
+    HUNG_REQUESTS,
+    PORT_NOT_RELEASED,
+    TREE_NOT_RELEASED,
+    MEMORY_NOT_RELEASED,
+    NOT_RECOVERED,
+    SAME_IDENTITY,
+    LOST_AFTER,
+    SLOWER,
+    DIFFERENT_OUTPUTS,
+    UNSTABLE_OUTPUTS,
+    BASELINE_FAILED,
+    PROVES_NOTHING,
+    BUDGET_SPENT,
+)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a launch means: its verdict and one sentence. Pure."""
+
+import errno
+import os
+import signal
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ci_doctor.model.outcome import ErrorKind, Failure
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.figures import duration
+from ci_doctor.services.launch.launched import ClientRun, Launched
+from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.system.processes.process import describe_exit
+
+# What a shell ends with if it cannot run a command, and ci-doctor if it does not know its status.
+NOT_FOUND, NOT_EXECUTABLE, UNKNOWN = 127, 126, 70
+
+
+class LaunchConclusion(Struct, frozen=True, kw_only=True):
+    """What a launch means. Without a verdict, `error` tells why there is none.
+
+    `status` is the client's exit status as a shell has it, if the client is what ended the launch.
+    """
+
+    verdict: Verdict | None
+    summary: str
+    error: Failure | None = None
+    status: int | None = None
+
+
+def conclude(launched: Launched) -> LaunchConclusion:
+    """The verdict: of the service that failed, or of the client."""
+    if launched.failure is not None:
+        verdict = verdict_of(launched.failure)
+        return LaunchConclusion(verdict=verdict, summary=_blame(launched, launched.failure))
+    if launched.received is not None:
+        return _interrupted(launched, launched.received)
+    client = launched.client
+    assert client is not None  # noqa: S101 - without one, only a failure or a signal ends a launch
+    if client.unable is not None:
+        return _unable(client, client.unable)
+    status = status_of(client)
+    return LaunchConclusion(
+        verdict=Verdict.FAILED if status else Verdict.PASS,
+        summary=f"{client_end(client)}; {_lived(launched)}",
+        status=status,
+    )
+
+
+def verdict_of(failure: ServiceFailure) -> Verdict:
+    """`infra` if the cause lies outside the change; nothing was compared, so else `failed`."""
+    return Verdict.INFRA if failure.kind is FailureKind.OUTSIDE else Verdict.FAILED
+
+
+def status_of(client: ClientRun) -> int:
+    """The client's exit status as a shell has it; 70 if nobody knows it."""
+    if client.returncode is None:
+        return UNKNOWN
+    if client.returncode < 0:
+        return 128 - client.returncode
+    return client.returncode
+
+
+def client_end(client: ClientRun) -> str:
+    """`pytest ended with exit code 3 after 3.2 s`."""
+    if client.returncode is None:
+        return f"how {client.name} ended is not known"
+    verb = "was" if client.returncode < 0 else "ended with"
+    end = describe_exit(client.returncode)
+    return f"{client.name} {verb} {end} after {duration(client.duration_s)}"
+
+
+def _unable(client: ClientRun, number: int) -> LaunchConclusion:
+    message = f"cannot run {client.words[0]}: {os.strerror(number)}"
+    hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
+    return LaunchConclusion(
+        verdict=None,
+        summary=message,
+        error=Failure(message=message, hint=hint),
+        status=NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE,
+    )
+
+
+def _blame(launched: Launched, failure: ServiceFailure) -> str:
+    failed = f"the service {failure.service} failed"
+    if launched.client is None:
+        return f"{failed}, so every service was stopped"
+    if launched.client.duration_s == 0.0:
+        return f"{failed}, so {launched.client.name} was not run"
+    return f"{failed} while {launched.client.name} ran"
+
+
+def _interrupted(launched: Launched, received: signal.Signals) -> LaunchConclusion:
+    left = launched.stopped.survivors if launched.stopped else ()
+    stopped = "every process was stopped"
+    if left:
+        stopped = f"could not stop {_listed([process.name for process in left])}"
+    message = f"interrupted by {received.name}; {stopped}"
+    kind = ErrorKind.SIGINT if received is signal.SIGINT else ErrorKind.SIGTERM
+    return LaunchConclusion(
+        verdict=None, summary=message, error=Failure(message=message, kind=kind)
+    )
+
+
+def _lived(launched: Launched) -> str:
+    if launched.late is not None:
+        return f"{launched.late.service} ended in the same moment"
+    return f"{_listed([run.name for run in launched.services])} lived until then"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`kv`, `kv and vllm`, `kv, vllm and router`."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

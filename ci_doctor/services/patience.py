@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the clock and /proc: a time limit that a busy machine does not use up."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ci_doctor.system import clock
+from ci_doctor.system.processes.cpu_wait import CpuWait
+
+# However busy the machine is, a limit grows by no more than itself, or than this if it is short.
+_LEAST_EXTENSION_S = 30.0
+# A quiet machine makes threads wait for a CPU too, some milliseconds in all.
+_NOTABLE_S = 0.02
+# The attempt that is made when the time is up must not fail for its own haste.
+SHORTEST_ATTEMPT_S = 0.1
+
+
+def no_processes() -> Iterable[int]:
+    """None: only the waits of ci-doctor itself count."""
+    return ()
+
+
+class Patience:
+    """Gives `limit_s` seconds from now on, not counting those in which everybody waited for a CPU.
+
+    `pids` names the processes that something is expected of; ci-doctor itself counts too, because a
+    starved observer sees nothing. Whatever they waited, it is over after `hard_limit_s` seconds.
+    `waited` replaces what /proc tells.
+    """
+
+    def __init__(
+        self,
+        limit_s: float,
+        pids: Callable[[], Iterable[int]] = no_processes,
+        *,
+        hard_limit_s: float | None = None,
+        waited: Callable[[], float] | None = None,
+    ) -> None:
+        self.limit_s = limit_s
+        self._began = clock.now()
+        self._longest_s = limit_s + max(limit_s, _LEAST_EXTENSION_S)
+        if hard_limit_s is not None:
+            self._longest_s = min(self._longest_s, max(limit_s, hard_limit_s))
+        self._waited = waited or CpuWait(lambda: (os.getpid(), *pids())).seconds
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of the clock since it was made."""
+        return clock.now() - self._began
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether the limit itself has passed."""
+        return self.elapsed_s >= self.limit_s
+
+    def left_s(self) -> float:
+        """Seconds left now; 0 once it is over. It may grow again while others have the CPU."""
+        elapsed_s = self.elapsed_s
+        if elapsed_s < self.limit_s:
+            return self.limit_s - elapsed_s
+        # Only now, because reading the waits of many threads is not free.
+        waited_s = self._waited()
+        if waited_s < _NOTABLE_S:
+            return 0.0
+        allowed_s = min(self.limit_s + waited_s, self._longest_s)
+        return max(0.0, allowed_s - elapsed_s)
+
+    def attempt_s(self, longest_s: float) -> float:
+        """Seconds that one attempt may take, `longest_s` at most.
+
+        Until the limit it is cut short there. After the limit the machine was busy, and an attempt
+        has its full length: one that is cut short fails for want of a CPU.
+        """
+        if self.is_extended:
+            return min(longest_s, max(self._longest_s - self.elapsed_s, SHORTEST_ATTEMPT_S))
+        return min(longest_s, max(self.limit_s - self.elapsed_s, SHORTEST_ATTEMPT_S))
+
+    async def sleep(self) -> None:
+        """Return when this is over."""
+        await self.wait(asyncio.get_running_loop().create_future())
+
+    async def wait(self, future: "asyncio.Future[Any]") -> bool:
+        """Wait until `future` is done, or until this is over; whether it is done."""
+        while not future.done():
+            left_s = self.left_s()
+            if left_s <= 0:
+                break
+            await asyncio.wait({future}, timeout=left_s)
+        return future.done()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads /proc: how long processes were ready to run and had no CPU."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+_NANOSECONDS = 1e9
+
+
+class CpuWait:
+    """Counts from now on how long the processes that `pids` names have waited for a CPU.
+
+    A thread that sleeps, or waits for a disk or an answer, does not wait for a CPU. Time in which a
+    cgroup's CPU quota is used up counts.
+    """
+
+    def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
+        self._pids = pids
+        self._before = dict(_delays(self._named()))
+
+    def seconds(self) -> float:
+        """The wait of the thread that has waited longest; 0 if the kernel does not count it."""
+        longest = 0.0
+        for thread, delay in _delays(self._named()):
+            longest = max(longest, delay - self._before.get(thread, 0.0))
+        return longest
+
+    def _named(self) -> tuple[int, ...]:
+        try:
+            return tuple(self._pids())
+        except OSError:  # no file descriptor is left to look with
+            return ()
+
+
+def _delays(pids: Iterable[int]) -> Iterator[tuple[int, float]]:
+    """Each thread of these processes, and the seconds that it has waited since it began."""
+    for pid in pids:
+        # A process or thread that ends meanwhile has nothing more to wait for.
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - only names are needed
+                with contextlib.suppress(OSError, IndexError, ValueError):
+                    yield int(thread), _run_delay(pid, thread)
+
+
+def _run_delay(pid: int, thread: str) -> float:
+    """The second figure of schedstat: nanoseconds on a run queue (Linux sched-stats.rst)."""
+    text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+    return int(text.split()[1]) / _NANOSECONDS

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from ci_doctor.correctness.budget import default_budget
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seconds"),
+    [("1", 30.0), ("2", 60.0), ("5", 240.0), ("10", 540.0), ("30", 1620.0), ("240", 12960.0)],
+)
+def test_the_steps_own_timeout_less_a_margin_is_the_budget(minutes: str, seconds: float) -> None:
+    budget = default_budget({"BUILDKITE_TIMEOUT": minutes})
+    assert budget is not None
+    assert budget[0] == seconds
+
+
+def test_where_the_budget_comes_from_is_said() -> None:
+    budget = default_budget({"BUILDKITE_TIMEOUT": "30"})
+    assert budget is not None
+    assert budget[1] == (
+        "budget 27 min 00 s: the step's timeout of 30 min 00 s (BUILDKITE_TIMEOUT), "
+        "less 3 min 00 s for checkout, setup and upload"
+    )
+
+
+@pytest.mark.parametrize("value", [None, "", "false", "0", "-1", "1.5"])
+def test_a_step_without_a_timeout_gives_no_budget(value: str | None) -> None:
+    assert default_budget({} if value is None else {"BUILDKITE_TIMEOUT": value}) is None

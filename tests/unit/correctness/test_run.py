@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An experiment made by a program, without a command line."""
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.correctness.request import ExperimentRequest
+from ci_doctor.correctness.run import preview, run
+from ci_doctor.correctness.settings import ArmSettings
+from ci_doctor.errors import UsageError
+from ci_doctor.model.facts.correctness import CorrectnessFacts
+from ci_doctor.model.verdict import Verdict
+from tests.unit.correctness.prepared import ENVIRONMENT, settings
+
+SERVER = Path(__file__).parents[2] / "support" / "programs" / "serve_model.py"
+
+
+def request(directory: Path, candidate: str = "", *, resume: bool = False) -> ExperimentRequest:
+    command = f"{shlex.join([sys.executable, str(SERVER)])} {{port}} start={{start}}"
+    return ExperimentRequest(
+        settings=settings(
+            directory,
+            baseline=ArmSettings(command=command),
+            candidate=ArmSettings(command=f"{command} {candidate}"),
+            retries=2,
+            passes=1,
+        ),
+        resume=resume,
+    )
+
+
+@pytest.mark.integration
+def test_an_experiment_needs_no_command_line(tmp_path: Path) -> None:
+    starts: set[str] = set()
+
+    outcome = run(
+        request(tmp_path),
+        directory=tmp_path / "report",
+        on_progress=lambda progress: starts.add(progress.start),
+    )
+
+    assert (outcome.verdict, outcome.error, outcome.findings) == (Verdict.PASS, None, ())
+    assert isinstance(outcome.facts, CorrectnessFacts)
+    assert outcome.facts.starts == {"baseline": 1, "candidate": 1}
+    assert [attempt.name for attempt in outcome.attempts] == ["A1 baseline", "B1 candidate"]
+    samples = (tmp_path / "report" / "samples.jsonl").read_text().splitlines()
+    assert [json.loads(line)["arm"] for line in samples] == ["baseline"] * 2 + ["candidate"] * 2
+    assert starts == {"", "A1", "B1"}
+
+
+@pytest.mark.integration
+def test_a_finished_experiment_can_be_resumed_and_starts_nothing(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    first = run(request(tmp_path), directory=report)
+    notes: list[str] = []
+
+    again = run(
+        request(tmp_path, resume=True),
+        directory=report,
+        environment=os.environ,
+        on_progress=lambda progress: notes.append(progress.note),
+    )
+
+    assert (again.verdict, again.summary) == (first.verdict, first.summary)
+    assert notes == ["resuming with A1 B1"]
+
+
+def test_another_experiment_is_not_resumed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run to resume"):
+        run(request(tmp_path, resume=True), directory=tmp_path, environment=ENVIRONMENT)
+
+
+def test_a_preview_starts_and_writes_nothing(tmp_path: Path) -> None:
+    outcome = preview(
+        request(tmp_path, "flip"), directory=tmp_path / "report", environment=ENVIRONMENT
+    )
+    services, schedule = outcome.tables
+    assert (outcome.verdict, outcome.error) == (None, None)
+    assert outcome.summary.startswith("would send 2 requests to up to 2 candidate starts")
+    assert [row.label.partition(":")[0] for row in services.rows] == ["baseline", "candidate"]
+    assert services.rows[1].label.endswith("flip")
+    assert schedule.rows[0].label == "A B A A A A A B A A"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["requests.jsonl"]

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which backend computes the version of a project, from its files."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.environment.backends.hatchling import HATCH_VCS
+from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
+from ci_doctor.environment.detection import read_project
+from ci_doctor.environment.packaging_files import scm_table
+from ci_doctor.environment.project import Project
+from ci_doctor.errors import UsageError
+
+SETUPTOOLS = '[build-system]\nrequires = ["setuptools", "setuptools-scm"]\nbuild-backend = "setuptools.build_meta"\n'
+DYNAMIC = '[project]\nname = "My--Pkg..x"\ndynamic = ["version"]\n'
+
+
+def project_of(directory: Path, **files: str) -> Project:
+    for name, content in files.items():
+        (directory / name.replace("__", ".")).write_text(content)
+    return read_project(directory)
+
+
+def test_a_table_for_setuptools_scm_asks_for_it(tmp_path: Path) -> None:
+    project = project_of(tmp_path, pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n")
+    assert (project.source, project.name, project.reads_generic) == (
+        SETUPTOOLS_SCM,
+        "My--Pkg..x",
+        False,
+    )
+
+
+def test_the_table_of_the_library_itself_does_too(tmp_path: Path) -> None:
+    project = project_of(
+        tmp_path,
+        pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.vcs-versioning]\nlocal_scheme = 'dirty-tag'\n",
+    )
+    assert project.source is SETUPTOOLS_SCM
+    assert scm_table(project.pyproject) == {"local_scheme": "dirty-tag"}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "is_scm"),
+    [
+        ("setuptools-scm", False),
+        ("setuptools_scm [simple] >= 9.2", True),
+        ("setuptools-scm[toml]>=8", False),
+    ],
+)
+def test_a_requirement_alone_asks_only_with_the_extra(
+    tmp_path: Path, requirement: str, is_scm: bool
+) -> None:
+    toml = f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n{DYNAMIC}'
+    project = project_of(tmp_path, pyproject__toml=toml)
+    assert (project.source is SETUPTOOLS_SCM, project.is_fixed) == (is_scm, not is_scm)
+
+
+def test_get_version_without_a_name_reads_only_the_generic_variable(tmp_path: Path) -> None:
+    script = "from setuptools import setup\nfrom setuptools_scm import get_version\nsetup(version=get_version())\n"
+    project = project_of(
+        tmp_path, pyproject__toml=f"{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n", setup__py=script
+    )
+    assert (project.name, project.reads_generic, project.reads_pyproject) == (
+        "My--Pkg..x",
+        True,
+        False,
+    )
+
+
+def test_get_version_with_a_name_reads_the_scoped_one(tmp_path: Path) -> None:
+    script = "from setuptools_scm import get_version\nget_version(dist_name='other')\n"
+    project = project_of(tmp_path, setup__py=script)
+    assert (project.name, project.reads_generic) == ("other", False)
+
+
+def test_the_keyword_takes_the_name_from_setup_cfg(tmp_path: Path) -> None:
+    script = "from setuptools import setup\nsetup(use_scm_version=True, name='from-setup')\n"
+    project = project_of(tmp_path, setup__py=script, setup__cfg="[metadata]\nname = from-cfg\n")
+    assert (project.name, project.source, project.reads_generic) == (
+        "from-cfg",
+        SETUPTOOLS_SCM,
+        False,
+    )
+
+
+def test_without_any_name_only_the_generic_variable_is_left(tmp_path: Path) -> None:
+    project = project_of(
+        tmp_path, setup__py="from setuptools import setup\nsetup(use_scm_version=True)\n"
+    )
+    assert project.name is None
+    assert project.reads_generic
+
+
+def test_hatch_vcs_from_pyproject_and_from_its_own_file(tmp_path: Path) -> None:
+    toml = f'[build-system]\nrequires = ["hatchling", "hatch-vcs"]\nbuild-backend = "hatchling.build"\n{DYNAMIC}'
+    settings = 'source = "vcs"\ntag-pattern = "v(.*)"\nraw-options = {local_scheme = "dirty-tag"}\n'
+    first = project_of(tmp_path, pyproject__toml=f"{toml}[tool.hatch.version]\n{settings}")
+    assert first.options == {"local_scheme": "dirty-tag", "tag_regex": "v(.*)"}
+    assert (first.source, first.reads_generic) == (HATCH_VCS, True)
+    assert (
+        project_of(tmp_path, pyproject__toml=toml, hatch__toml=f"[version]\n{settings}").options
+        == first.options
+    )
+
+
+def test_pdm_backend(tmp_path: Path) -> None:
+    toml = f'[build-system]\nbuild-backend = "pdm.backend"\nrequires = ["pdm-backend"]\n{DYNAMIC}[tool.pdm.version]\n'
+    assert project_of(
+        tmp_path, pyproject__toml=f'{toml}source = "scm"\ntag_filter = "v*"'
+    ).options == {"tag_filter": "v*"}
+    assert project_of(tmp_path, pyproject__toml=f'{toml}source = "file"\npath = "x.py"').is_fixed
+    called = project_of(tmp_path, pyproject__toml=f'{toml}source = "call"\ngetter = "x:y"')
+    assert (called.source, called.is_fixed) == (None, False)
+
+
+def test_scikit_build_core_by_its_provider(tmp_path: Path) -> None:
+    toml = f'[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n{DYNAMIC}[tool.setuptools_scm]\n'
+    provider = '[tool.scikit-build.metadata.version]\nprovider = "scikit_build_core.metadata.setuptools_scm"\n'
+    assert project_of(tmp_path, pyproject__toml=toml + provider).source is SETUPTOOLS_SCM
+    assert project_of(tmp_path, pyproject__toml=toml).is_fixed
+
+
+def test_a_backend_in_the_tree_is_the_one_it_wraps(tmp_path: Path) -> None:
+    toml = (
+        SETUPTOOLS.replace("setuptools.build_meta", "own_backend")
+        + f'backend-path = ["."]\n{DYNAMIC}[tool.setuptools_scm]\n'
+    )
+    assert project_of(tmp_path, pyproject__toml=toml).source is SETUPTOOLS_SCM
+
+
+@pytest.mark.parametrize(
+    ("files", "tool", "word"),
+    [
+        ({"pyproject__toml": '[build-system]\nrequires = ["poetry-core", "poetry-dynamic-versioning"]\nbuild-backend = "poetry_dynamic_versioning.backend"\n[tool.poetry]\nname = "x"\nversion = "0.0.0"\n[tool.poetry-dynamic-versioning]\nenable = true\n'}, "poetry-dynamic-versioning", "POETRY_DYNAMIC_VERSIONING_BYPASS"),
+        ({"pyproject__toml": '[build-system]\nrequires = ["hatchling", "uv-dynamic-versioning"]\nbuild-backend = "hatchling.build"\n[tool.hatch.version]\nsource = "uv-dynamic-versioning"\n'}, "uv-dynamic-versioning", "UV_DYNAMIC_VERSIONING_BYPASS"),
+        ({"pyproject__toml": '[build-system]\nrequires = ["setuptools", "versioningit"]\n[tool.versioningit]\n'}, "versioningit", "default-version"),
+        ({"pyproject__toml": '[build-system]\nrequires = ["setuptools", "setuptools-git-versioning"]\n[tool.setuptools-git-versioning]\nenabled = true\n'}, "setuptools-git-versioning", "tag_filter"),
+        ({"setup__py": "import versioneer\nfrom setuptools import setup\nsetup(version=versioneer.get_version())\n"}, "versioneer", "tag_prefix"),
+        ({"pyproject__toml": '[build-system]\nrequires = ["setuptools", "pbr>=6"]\n', "setup__py": "import setuptools\nsetuptools.setup(pbr=True)\n"}, "pbr", "PBR_VERSION"),
+        ({"setup__py": "from dunamai import Version\nfrom setuptools import setup\nsetup(version=Version.from_git().serialize())\n"}, "dunamai", "pattern"),
+        ({"setup__py": "from setuptools import setup\nsetup(version=open('V').read())\n"}, "code in setup.py", "setuptools-scm"),
+        ({"setup__py": "from setuptools import setup\nsetup(**make())\n"}, "code in setup.py", "setuptools-scm"),
+        ({"setup__py": "from setuptools import setup\nsetup(**make())\n", "pyproject__toml": DYNAMIC}, "code in setup.py", "setuptools-scm"),
+    ],
+)  # fmt: skip
+def test_other_tools_are_named_with_what_would_help(
+    tmp_path: Path, files: dict[str, str], tool: str, word: str
+) -> None:
+    project = project_of(tmp_path, **files)
+    assert (project.source, project.tool) == (None, tool)
+    assert word in (project.advice or "")
+
+
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        ({"pyproject__toml": '[project]\nname = "x"\nversion = "1.2"\n[tool.setuptools_scm]\n'}, "1.2"),
+        ({"pyproject__toml": '[build-system]\nbuild-backend = "poetry.core.masonry.api"\nrequires = ["poetry-core"]\n[tool.poetry]\nversion = "1.2"\n'}, "1.2"),
+        ({"setup__cfg": "[metadata]\nname = x\nversion = 1.2\n"}, "1.2"),
+        ({"setup__py": "from setuptools import setup\nsetup(name='x', version='1.2')\n"}, "1.2"),
+        ({"setup__cfg": "[metadata]\nname = x\nversion = attr: x.__version__\n"}, None),
+        ({"setup__cfg": "[metadata]\nname = x\nversion = attr: x.__version__\n", "setup__py": "setup(**make())"}, None),
+        ({"setup__cfg": "[metadata]\nname = x\n[options]\nuse_scm_version = True\n"}, None),
+        ({"pyproject__toml": '[build-system]\nbuild-backend = "flit_core.buildapi"\nrequires = ["flit_core"]\n' + DYNAMIC}, None),
+    ],
+)  # fmt: skip
+def test_a_version_that_stands_in_a_file_needs_no_pin(
+    tmp_path: Path, files: dict[str, str], version: str | None
+) -> None:
+    project = project_of(tmp_path, **files)
+    assert (project.is_fixed, project.version) == (True, version)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "",
+        "from setuptools import setup\nsetup(use_scm_version=True)\n",
+        "from setuptools_scm import get_version\nsetup(version=get_version())\n",
+    ],
+)
+def test_a_version_of_setuptools_own_dynamic_table_overwrites_that_of_setuptools_scm(
+    tmp_path: Path, script: str
+) -> None:
+    toml = f'{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n[tool.setuptools.dynamic]\nversion = {{file = "VERSION"}}\n'
+    assert project_of(tmp_path, pyproject__toml=toml, setup__py=script).is_fixed
+
+
+def test_that_table_is_nothing_where_the_version_is_not_dynamic(tmp_path: Path) -> None:
+    toml = f'{SETUPTOOLS}[tool.setuptools_scm]\n[tool.setuptools.dynamic]\nversion = {{file = "VERSION"}}\n'
+    assert project_of(tmp_path, pyproject__toml=toml).source is SETUPTOOLS_SCM
+
+
+def test_a_link_to_a_project_is_the_project(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "pyproject.toml").write_text(DYNAMIC)
+    (tmp_path / "link").symlink_to("real")
+    assert read_project(tmp_path / "link").directory == (tmp_path / "real").resolve()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("pyproject.toml", b"[project]\nname = \n", r"pyproject\.toml:2: not valid TOML"),
+        ("pyproject.toml", b"\xff\xfe", "cannot read"),
+        ("setup.py", b"x = 1\nprint 'x'\n", r"setup\.py:2: not valid Python"),
+        ("setup.py", b"\x00", "not valid Python"),
+        ("setup.cfg", b"name = x\n", "not a valid setup.cfg"),
+    ],
+)
+def test_a_file_that_does_not_parse_is_named(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=says):
+        read_project(tmp_path)
+
+
+def test_a_directory_that_is_no_project(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no pyproject\.toml"):
+        read_project(tmp_path)
+    with pytest.raises(UsageError, match="no such project directory"):
+        read_project(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'project = 1\ntool = "x"\nbuild-system = []\n',
+        "[tool]\nsetuptools_scm = 3\n[build-system]\nrequires = [1, {}]\n",
+    ],
+)
+def test_tables_of_the_wrong_type_do_not_confuse(tmp_path: Path, content: str) -> None:
+    assert isinstance(project_of(tmp_path, pyproject__toml=content), Project)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which Pythons in a command line do not execute what is injected."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.preload.isolation import isolating_option, isolation
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("python -I app.py", "-I (ignores PYTHONPATH)"),
+        ("python3.11 -sE app.py", "-E (ignores PYTHONPATH)"),
+        ("/usr/bin/python3 -X dev -W error -I -m app", "-I (ignores PYTHONPATH)"),
+        ("python3.13t -S app.py", "-S (does not run `site`)"),
+        ("python -Wignore -E x", "-E (ignores PYTHONPATH)"),
+        ("python app.py -I", None),
+        ("python -c pass -I", None),
+        ("python -m app -E", None),
+        ("python -mapp -E", None),
+        ("python -XI app.py", None),
+        ("python -W I app.py", None),
+        ("python -u -B - -I", None),
+        ("bash -I", None),
+        ("pythonic -I", None),
+        ("", None),
+    ],
+)
+def test_options_that_keep_a_python_from_being_reached(line: str, option: str | None) -> None:
+    assert isolating_option(line.split()) == option
+
+
+@pytest.mark.parametrize(
+    ("first_line", "option"),
+    [
+        ("#!/usr/bin/python3 -Es", "-E (ignores PYTHONPATH)"),
+        ("#!/usr/bin/env -S python3 -I", "-I (ignores PYTHONPATH)"),
+        ("#!/usr/bin/env python3", None),
+        ("#!/bin/sh -E", None),
+        ("no script", None),
+    ],
+)
+def test_the_first_line_of_a_script_counts(
+    first_line: str, option: str | None, tmp_path: Path
+) -> None:
+    script = tmp_path / "tool"
+    script.write_text(first_line + "\n")
+    script.chmod(0o755)
+    assert isolation(["tool", "-I"], {"PATH": str(tmp_path)}) == option
+    assert isolation([str(script)], {}) == option
+
+
+def test_env_before_the_python_is_looked_through() -> None:
+    assert (
+        isolation(["env", "A=1", "python3", "-E", "x.py"], {"PATH": "/usr/bin:/bin"})
+        == "-E (ignores PYTHONPATH)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (["timeout", "5", "python3", "-I", "x.py"], "-I (ignores PYTHONPATH)"),
+        (["env", "-u", "X", "python3", "-E"], "-E (ignores PYTHONPATH)"),
+        (["env", "-i", "python3", "x.py"], "env -i (a clean environment)"),
+        (["sh", "-c", "cd /x && exec python3 -I x.py"], "-I (ignores PYTHONPATH)"),
+        (["bash", "-ec", "python3 x.py"], None),
+        (["python3", "--check-hash-based-pycs", "always", "-I"], "-I (ignores PYTHONPATH)"),
+        (["python3", "--check-hash-based-pycs", "always", "x.py", "-I"], None),
+        (["make", "-I", "dir"], None),
+    ],
+)
+def test_what_stands_before_the_python_is_looked_through(
+    line: list[str], reason: str | None
+) -> None:
+    assert isolation(line, {"PATH": "/usr/bin:/bin"}) == reason
+
+
+def test_a_command_that_is_not_there_says_nothing() -> None:
+    assert isolation(["no-such-command", "-I"], {"PATH": "/nowhere"}) is None

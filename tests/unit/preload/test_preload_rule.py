@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preload rules: what is read, what is refused, how rules unite."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_doctor.errors import UsageError
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, merge, parse_rule
+
+NAMES = st.sampled_from(["torch", "vllm.entrypoints.cli.main", "transformers", "a.b", "a"])
+PRELOADS = st.builds(
+    Preload, module=NAMES, attributes=st.lists(st.sampled_from("ABC"), unique=True).map(tuple)
+)
+RULES = st.lists(
+    st.builds(PreloadRule, trigger=NAMES, preloads=st.lists(PRELOADS, min_size=1).map(tuple))
+)
+
+
+def test_rule_with_attributes_and_two_modules() -> None:
+    rule = parse_rule(
+        "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig;numpy"
+    )
+    assert rule == PreloadRule(
+        trigger="vllm.entrypoints.cli.main",
+        preloads=(
+            Preload(module="transformers", attributes=("GenerationConfig", "PretrainedConfig")),
+            Preload(module="numpy"),
+        ),
+    )
+
+
+def test_spaces_around_names_do_not_count() -> None:
+    assert parse_rule(" vllm = transformers : A , B ; numpy ") == parse_rule(
+        "vllm=transformers:A,B;numpy"
+    )
+
+
+def test_one_module_named_twice_is_united() -> None:
+    assert parse_rule("vllm=transformers:B;numpy;transformers:A,B") == parse_rule(
+        "vllm=transformers:B,A;numpy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("vllm", "no `=`", id="no-equals"),
+        pytest.param("", "no `=`", id="empty"),
+        pytest.param("=transformers", "the trigger is empty", id="no-trigger"),
+        pytest.param("vllm=", "the module is empty", id="no-module"),
+        pytest.param("vllm=a;", "the module is empty", id="trailing-semicolon"),
+        pytest.param("vllm=a:", "the attribute is empty", id="no-attribute"),
+        pytest.param("vllm=a:B,", "the attribute is empty", id="trailing-comma"),
+        pytest.param("vllm..cli=a", "the trigger 'vllm..cli' is not a Python name", id="two-dots"),
+        pytest.param("vllm=a b", "the module 'a b' is not a Python name", id="space-inside"),
+        pytest.param(
+            "vllm=a:B.C", "the attribute 'B.C' is not a Python name", id="dotted-attribute"
+        ),
+        pytest.param("vllm=a=b", "the module 'a=b' is not a Python name", id="two-equals"),
+        pytest.param("vllm=os');import x#", "is not a Python name", id="code"),
+        pytest.param("vllm=a\nimport x", "is not a Python name", id="newline"),
+        pytest.param("vllm=ａ", "is not a Python name", id="not-ascii"),
+        pytest.param("vllm=vllm:LLM", "importing `vllm` loads `vllm`", id="itself"),
+        pytest.param(
+            "vllm=vllm.config", "importing `vllm.config` loads `vllm`", id="inside-itself"
+        ),
+    ],
+)
+def test_bad_rule_is_refused_with_the_reason_and_the_form(text: str, reason: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule(text)
+    assert reason in caught.value.message
+    assert caught.value.hint is not None
+    assert "TRIGGER=MODULE" in caught.value.hint
+
+
+def test_module_whose_name_only_begins_like_the_trigger_passes() -> None:
+    assert parse_rule("vllm=vllm_flash_attn").preloads[0].module == "vllm_flash_attn"
+
+
+def test_merge_unites_attributes_of_the_same_module() -> None:
+    merged = merge([parse_rule("b=m:X;n")], [parse_rule("b=m:Y,X"), parse_rule("a=m")])
+    assert merged == (parse_rule("a=m"), parse_rule("b=m:X,Y;n"))
+
+
+@given(RULES, RULES)
+def test_merging_the_same_again_changes_nothing(
+    existing: list[PreloadRule], new: list[PreloadRule]
+) -> None:
+    once = merge(existing, new)
+    assert merge(once, new) == once
+    assert merge((), once) == once
+
+
+@given(PRELOADS, PRELOADS)
+def test_written_rule_reads_as_the_same_rule(first: Preload, second: Preload) -> None:
+    (rule,) = merge((), [PreloadRule(trigger="trigger", preloads=(first, second))])
+    assert parse_rule(format_rule(rule)) == rule

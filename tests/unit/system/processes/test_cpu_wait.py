@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.system.processes.cpu_wait import CpuWait
+
+SPIN = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); print(flush=True)\nwhile True: pass"
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not count")
+def test_who_shares_a_cpu_waits_for_it() -> None:
+    cpu = str(min(os.sched_getaffinity(0)))
+    words = [sys.executable, "-c", SPIN, cpu]
+    spinning = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for process in spinning:
+            assert process.stdout is not None
+            process.stdout.readline()
+        wait = CpuWait(lambda: [process.pid for process in spinning])
+        used = _cpu_s(spinning[0].pid)
+        while _cpu_s(spinning[0].pid) < used + 0.1:
+            pass
+        # Whenever one of them runs, the other waits.
+        assert wait.seconds() >= 0.05
+    finally:
+        for process in spinning:
+            process.kill()
+            process.communicate()
+
+
+def test_who_is_gone_waits_for_nothing() -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    assert CpuWait(lambda: [process.pid]).seconds() == 0
+
+
+def test_no_file_descriptor_left_is_no_wait() -> None:
+    def pids() -> list[int]:
+        raise OSError
+
+    assert CpuWait(pids).seconds() == 0
+
+
+def _cpu_s(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
