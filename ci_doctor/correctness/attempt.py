@@ -31,7 +31,7 @@ from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
 
-# If a start was not ready this shortly before its share of the budget ended, the budget is the cause.
+# If a start was not ready so shortly before its share of the budget ended, the budget is the cause.
 _CLOSE_S = 0.5
 # The time in which a server must answer its probe again after the last answer.
 _STILL_READY_S = 5.0
@@ -64,7 +64,7 @@ class StartTools(Struct, frozen=True, kw_only=True):
 
 
 class StartAttempt:
-    """A start under way. It is `whole` once its end is its own, not that of the budget or a signal."""
+    """A start under way. It is `whole` once its end is its own, not the budget's or a signal's."""
 
     def __init__(self, plan: ExperimentPlan, tally: Tally, tools: StartTools) -> None:
         self.plan = plan
@@ -129,7 +129,7 @@ class StartAttempt:
 
     @property
     def _start_deadline(self) -> float:
-        """The time at which a group must be ready: it leaves time for an orderly stop and its log."""
+        """The time at which a group must be ready: it leaves time for an orderly stop."""
         return self.plan.deadline - self.plan.grace_s
 
     @property
@@ -178,7 +178,7 @@ class StartAttempt:
             base_url=service.base_url,
             concurrency=self.plan.concurrency,
             timeout_s=self.plan.request_timeout_s,
-            # A server that throttles is slow and not wrong; the number of such requests is reported.
+            # A server that throttles is slow and not wrong; such requests are counted.
             comes_again=True,
         )
         not_reset = await self._send_passes(sender)
@@ -190,7 +190,7 @@ class StartAttempt:
         return None if reason is None else _no_longer_ready(group, service, reason)
 
     async def _send_passes(self, sender: Sender) -> tuple[str, ...]:
-        """Send all requests in every pass; returns a sentence for each reset that did not happen."""
+        """Send all requests in every pass; returns a sentence for each missing reset."""
         not_reset: tuple[str, ...] = ()
         for number in range(1, self.plan.passes + 1):
             if number > 1 and self._arm.reset:

@@ -52,7 +52,7 @@ def budget_of(
 
 
 def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
-    """The seconds that a Buildkite step's own timeout leaves, and a sentence; None without a timeout.
+    """The seconds that a Buildkite step's timeout leaves, and a sentence; None without a timeout.
 
     BUILDKITE_TIMEOUT is in minutes, or the word `false`. It counts from the start of the job, hooks
     and uploads included (https://buildkite.com/docs/pipelines/configure/build-timeouts), and a job

@@ -29,7 +29,7 @@ def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding,
 
 
 def _is_greedy(request: Request) -> bool:
-    """Whether the most likely token is always taken. With `top_k` 1 the temperature is irrelevant."""
+    """Whether the likeliest token is always taken. With `top_k` 1 the temperature is irrelevant."""
     return request.body.get("temperature") == 0 or request.body.get("top_k") == 1
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads settings, requests, archive and machine: all that is known of a run before its first start."""
+"""Reads settings, requests, archive and machine: what a run is, before its first start."""
 
 import os
 import shlex
@@ -35,8 +35,8 @@ from ci_doctor.system.secrets.redaction import Redactor
 class PreparedExperiment(Struct, frozen=True, kw_only=True):
     """An experiment that can start.
 
-    `identity` is the run's, `identities` are those of each arm's servers. `findings` and `notes` are
-    what a person should know before the first start.
+    `identity` is the run's, `identities` are those of each arm's servers. `findings` and `notes`
+    are what a person should know before the first start.
     """
 
     request: ExperimentRequest

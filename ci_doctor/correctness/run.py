@@ -88,7 +88,7 @@ def run_prepared(prepared: PreparedExperiment, on_progress: OnProgress = lambda 
         on_progress(ExperimentProgress(note=note))
     experiment = _experiment(prepared, finished, on_progress)
     is_over = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
-    # A job that is cancelled sends a second signal soon; the outcome is short work and must be whole.
+    # A cancelled job gets a second signal soon; the outcome is short work and must be whole.
     with contextlib.nullcontext() if is_over else signals_ignored():
         decision = judge(prepared, experiment)
         archive_notes: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def _begun(prepared: PreparedExperiment) -> Resumed:
 
 
 def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
-    """The finished starts of the run in the directory. If that is refused, nothing there changes."""
+    """The finished starts of the run in the directory. A refusal changes nothing there."""
     plan = prepared.plan
     finished = resume(plan.directory, prepared.identity, ids=plan.ids, passes=plan.passes)
     names = " ".join(result.start.name for result in finished.results) or "no finished start"

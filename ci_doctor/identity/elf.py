@@ -34,27 +34,32 @@ def _build_id(path: Path) -> str | None:
         headers = file.read(size * count)
         if size < 56 or len(headers) < size * count:
             return None
-        for at in range(0, len(headers), size):
-            (kind,) = struct.unpack_from("<I", headers, at)
-            build = _note(file, headers, at) if kind == _NOTE else None
+        for start in range(0, len(headers), size):
+            header = headers[start : start + size]
+            (kind,) = struct.unpack_from("<I", header)
+            if kind != _NOTE:
+                continue
+            build = _note(file, header)
             if build is not None:
                 return build
     return None
 
 
-def _note(file: BinaryIO, headers: bytes, at: int) -> str | None:
-    # Of a program header: p_offset and p_filesz.
-    (offset,) = struct.unpack_from("<Q", headers, at + 8)
-    (length,) = struct.unpack_from("<Q", headers, at + 32)
+def _note(file: BinaryIO, header: bytes) -> str | None:
+    """The build id among the notes of one program header."""
+    # p_offset and p_filesz.
+    (offset,) = struct.unpack_from("<Q", header, 8)
+    (length,) = struct.unpack_from("<Q", header, 32)
     file.seek(offset)
     notes = file.read(min(length, _LIMIT))
-    here = 0
-    while here + 12 <= len(notes):
-        name, size, kind = struct.unpack_from("<III", notes, here)
-        body = here + 12 + _aligned(name)
-        if kind == _BUILD_ID and notes[here + 12 : here + 16] == b"GNU\0":
+    start = 0
+    while start + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from("<III", notes, start)
+        name = start + 12
+        body = name + _aligned(name_size)
+        if kind == _BUILD_ID and notes[name : name + 4] == b"GNU\0":
             return notes[body : body + size].hex() or None
-        here = body + _aligned(size)
+        start = body + _aligned(size)
     return None
 
 

@@ -40,10 +40,17 @@ def interpreter_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) 
     """
     python = _python_of(words, environ, cwd)
     version, sites = _layout(python)
-    extra = [cwd / entry for entry in environ.get("PYTHONPATH", "").split(":") if entry]
-    candidates = dict.fromkeys([*extra, *_user_site(python, version, environ), *sites])
-    directories = tuple(path for path in candidates if path.is_dir())
+    candidates = list(_pythonpath(environ, cwd))
+    candidates += _user_site(python, version, environ)
+    candidates += sites
+    directories = tuple(path for path in dict.fromkeys(candidates) if path.is_dir())
     return Interpreter(python=python, version=version, directories=directories)
+
+
+def _pythonpath(environ: Mapping[str, str], cwd: Path) -> Iterator[Path]:
+    for entry in environ.get("PYTHONPATH", "").split(":"):
+        if entry:
+            yield cwd / entry
 
 
 def _python_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Path:

@@ -46,19 +46,25 @@ def installed(directories: Iterable[Path]) -> Iterator[Installed]:
 
 def _read(folder: Path, stem: str) -> Installed:
     """By its metadata, else by the name of its folder, which holds the version too."""
-    if folder.is_file():  # an egg-info of distutils
-        file = folder
-    elif folder.suffix == ".dist-info":
-        file = folder / "METADATA"
-    else:
-        file = folder / "PKG-INFO"
     headers: dict[str, str] = {}
-    for line in _text(file).split("\n\n", 1)[0].splitlines():
+    # The headers end at the first empty line; a description may follow (core metadata).
+    text, _, _ = _text(_metadata_file(folder)).partition("\n\n")
+    for line in text.splitlines():
         key, _, value = line.partition(":")
         headers.setdefault(key.lower(), value.strip())
-    parts = stem.split("-")
-    version = headers.get("version") or (parts[1] if len(parts) > 1 else "")
-    return Installed(name=normal(headers.get("name") or parts[0]), version=version, folder=folder)
+    name, _, rest = stem.partition("-")
+    version, _, _ = rest.partition("-")
+    return Installed(
+        name=normal(headers.get("name") or name),
+        version=headers.get("version") or version,
+        folder=folder,
+    )
+
+
+def _metadata_file(folder: Path) -> Path:
+    if folder.is_file():  # an egg-info of distutils
+        return folder
+    return folder / ("METADATA" if folder.suffix == ".dist-info" else "PKG-INFO")
 
 
 def libraries(directories: Iterable[Path]) -> Identity:

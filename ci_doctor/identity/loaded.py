@@ -63,6 +63,7 @@ class _Observed:
         self._libraries: dict[bytes, tuple[str, str]] = {}
 
     def add(self, pid: int) -> None:
+        """Read one process."""
         directory = self._proc / str(pid)
         try:
             maps = (directory / "maps").read_bytes()
@@ -72,20 +73,28 @@ class _Observed:
         except OSError as error:
             self._add("loaded", f"unknown: a process cannot be read: {error.strerror}")
             return
-        for path, name in set(_LIBRARY.findall(maps)):
-            if path not in self._libraries:
-                self._libraries[path] = _library(path, name, directory / "root")
-            self._add(*self._libraries[path])
+        self._add_libraries(maps, directory / "root")
         for family, kernel in _kernels(maps):
             self._kernels.setdefault(family, set()).add(kernel)
         for name, value in _variables(environ):
             self._add(f"env.{name}", value)
 
+    def _add_libraries(self, maps: bytes, root: Path) -> None:
+        # A library is mapped in several parts.
+        for path, name in set(_LIBRARY.findall(maps)):
+            if path not in self._libraries:
+                self._libraries[path] = _library(path, name, root)
+            short, version = self._libraries[path]
+            self._add(short, version)
+
     def _add(self, name: str, value: str) -> None:
         self._values.setdefault(name, set()).add(value)
 
     def facts(self) -> dict[str, str]:
-        facts = {name: " and ".join(sorted(values)) for name, values in self._values.items()}
+        """By name."""
+        facts = {}
+        for name, values in self._values.items():
+            facts[name] = " and ".join(sorted(values))
         for family, kernels in self._kernels.items():
             facts[family] = _summed(kernels)
         return dict(sorted(facts.items()))

@@ -42,17 +42,23 @@ def models(
     """`model`, its revision, and the names that the requests use (`requests`, their `model`)."""
     names = sorted(set(requests))
     requested = Identity.of({"model.requests": ", ".join(names)} if names else {})
-    named = model_of(words)
-    if named is None:
-        return requested.also(Identity.of({}, {"model": "the command names none"}))
-    if (cwd / named).is_dir():
-        return requested.also(_local(named, cwd / named))
+    return requested.also(_served(words, environ, cwd))
+
+
+def _served(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Identity:
+    name = model_of(words)
+    if name is None:
+        return Identity.of({}, {"model": "the command names none"})
+    if (cwd / name).is_dir():
+        return _local(name, cwd / name)
     revision = _option(words, _REVISIONS) or "main"
-    commit = revision if _HASH.fullmatch(revision) else _cached(named, revision, environ)
+    commit: str | None = revision
+    if not _HASH.fullmatch(revision):
+        commit = _cached(name, revision, environ)
     if commit:
-        return requested.also(Identity.of({"model": named, "model.revision": commit}))
+        return Identity.of({"model": name, "model.revision": commit})
     reason = f"the local Hugging Face cache holds no {revision} of it"
-    return requested.also(Identity.of({"model": named}, {"model.revision": reason}))
+    return Identity.of({"model": name}, {"model.revision": reason})
 
 
 def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
@@ -82,10 +88,11 @@ def _cached(name: str, revision: str, environ: Mapping[str, str]) -> str | None:
 
 def _hubs(environ: Mapping[str, str]) -> list[Path]:
     """https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables."""
-    places = (("HF_HUB_CACHE", "."), ("HUGGINGFACE_HUB_CACHE", "."), ("HF_HOME", "hub"))
-    for variable, below in places:
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environ.get(variable):
-            return [Path(environ[variable]) / below]
+            return [Path(environ[variable])]
+    if environ.get("HF_HOME"):
+        return [Path(environ["HF_HOME"]) / "hub"]
     caches = environ.get("XDG_CACHE_HOME")
     if not caches and environ.get("HOME"):
         caches = f"{environ['HOME']}/.cache"
@@ -94,18 +101,27 @@ def _hubs(environ: Mapping[str, str]) -> list[Path]:
 
 def _local(name: str, directory: Path) -> Identity:
     """A directory: small files by content, weights by name and size; one of the cache by commit."""
+    # The cache's own layout: models--ORG--NAME/snapshots/COMMIT.
     if directory.parent.name == "snapshots" and _HASH.fullmatch(directory.name):
         repository = directory.parent.parent.name
         return Identity.of({"model": repository, "model.revision": directory.name})
-    content = hashlib.sha256()
     try:
-        for path in sorted(path for path in directory.iterdir() if path.is_file()):
-            size = path.stat().st_size
-            content.update(f"{path.name}\0{size}\0".encode(errors="surrogateescape"))
-            if size <= _SMALL:
-                content.update(path.read_bytes())
+        digest = _digest(directory)
     except OSError as error:
         reason = f"{directory} cannot be read: {error.strerror}"
         return Identity.of({"model": name}, {"model.revision": reason})
-    revision = f"files {content.hexdigest()[:12]}, weights by name and size"
+    revision = f"files {digest[:12]}, weights by name and size"
     return Identity.of({"model": name, "model.revision": revision})
+
+
+def _digest(directory: Path) -> str:
+    content = hashlib.sha256()
+    for path in sorted(directory.iterdir()):
+        if not path.is_file():
+            continue
+        size = path.stat().st_size
+        head = f"{path.name}\0{size}\0"
+        content.update(head.encode(errors="surrogateescape"))
+        if size <= _SMALL:
+            content.update(path.read_bytes())
+    return content.hexdigest()

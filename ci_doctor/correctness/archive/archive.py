@@ -31,7 +31,7 @@ from ci_doctor.system import clock
 
 NEWEST = 20
 NEAREST = 3
-# Of directories, in the search for near misses: each costs a read, which over NFS takes milliseconds.
+# Of directories, in the search for near misses: each costs a read, over NFS some milliseconds.
 _MOST_DIRECTORIES = 500
 _ATTEMPTS = 3
 _DAY_S = 86400

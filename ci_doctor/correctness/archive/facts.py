@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads its own source (`comparison`): the facts of an identity that lie in the experiment itself."""
+"""Reads its own source (`comparison`): the facts of an identity that the experiment itself has."""
 
 import hashlib
 import json

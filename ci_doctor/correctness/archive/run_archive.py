@@ -43,7 +43,7 @@ class RunArchive(Struct, frozen=True, kw_only=True):
     write: ArchiveWrite
 
     def results(self, outputs: Outputs) -> tuple[StartResult, ...]:
-        """The archived starts as starts of an experiment; adds the places of their answers to `outputs`."""
+        """The archived starts as starts of an experiment; their answers are added to `outputs`."""
         for start in self.matches.starts:
             for digest, place in start.places.items():
                 outputs.note(digest, start.path, place)

@@ -56,7 +56,7 @@ def free_number(arm: Arm, starts: Iterable[ArmStart]) -> int:
 
 
 def resume(directory: Path, identity: RunIdentity, *, ids: Sequence[str], passes: int) -> Resumed:
-    """Resume the run in `directory` of the requests `ids`, and leave only its finished starts there.
+    """Resume the run in `directory` of the requests `ids`; only its finished starts stay there.
 
     A finished start is made again if its samples are incomplete or invalid, or if it failed for a
     reason outside the change (unless only its own log says so). Memory is bounded by the longest

@@ -31,9 +31,9 @@ _HASH_DIGITS = 4
 class RunIdentity(Struct, frozen=True, kw_only=True):
     """What makes two runs the same experiment.
 
-    `requests` is their SHA-256. `hashes` maps a thing in words ("the command of the candidate") to a
-    few digits of the hash of its value, because the value may hold a secret. `settings` are values
-    by name, in clear.
+    `requests` is their SHA-256. `hashes` maps a thing in words ("the command of the candidate") to
+    a few digits of the hash of its value, because the value may hold a secret. `settings` are
+    values by name, in clear.
     """
 
     requests: str

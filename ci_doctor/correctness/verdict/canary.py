@@ -110,7 +110,7 @@ def _unused_outcome(
 
 
 def _changed(value: Any, mark: str) -> Any:
-    """A copy in which the last character of the first text is `mark`; without a text, it is added."""
+    """A copy in which the last character of the first text is `mark`; without text it is added."""
     if isinstance(value, str):
         return f"{value[:-1]}{mark}"
     if isinstance(value, dict) and value:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
 
-# The outcome of a request in one start: a digest over its passes, or None if any pass has no answer.
+# The outcome of a request in one start: a digest over its passes, None if a pass has no answer.
 Answer = str | None
 
 

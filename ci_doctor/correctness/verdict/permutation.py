@@ -40,7 +40,7 @@ class PermutationCount(Struct, frozen=True, kw_only=True):
 
 
 def partition(outcomes: Sequence[Hashable | None]) -> Partition:
-    """The classes of equal outcomes, one outcome a start. None (missing) equals nothing, not even None."""
+    """The classes of equal outcomes, one a start. None (missing) equals nothing, not even None."""
     classes: dict[Hashable, int] = {}
     for index, outcome in enumerate(outcomes):
         key = ("missing", index) if outcome is None else outcome

@@ -26,7 +26,7 @@ _EARLY = {Verdict.PASS, Verdict.FLAKY, Verdict.VOID}
 
 
 def baseline_starts(retries: int, alpha: float) -> int:
-    """How many baseline starts make a decision at `alpha` possible beside `retries` candidate starts.
+    """How many baseline starts allow a decision at `alpha` beside `retries` candidate starts.
 
     A regression that separates the arms is the most extreme labeling. The environment may by chance
     vary along another labeling, and that one is as extreme. With arms of equal size each labeling
