@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One family of errors: what happened, what to do next, and the exit code it ends with.
+"""Pure. One family of errors: what happened, what to do next, and the exit code.
 
 CiDoctorError
 ├── UsageError           2   the command line or the configuration is wrong; nothing was started

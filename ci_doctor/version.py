@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of this tool, found without importlib.metadata where possible (it costs 20 ms of start-up)."""
+"""Reads the version of this tool, without importlib.metadata if possible: it costs 20 ms of start-up."""
 
 
 def tool_version() -> str:

@@ -1,13 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guards only: no test sees the machine's home, git configuration, build or job, and none leaves a trace in os.environ."""
+"""Guards: no test sees the machine's home, git configuration, build or job, and none leaves a trace in os.environ.
+
+And how many examples hypothesis draws: few by default, all with `--hypothesis-profile ci`.
+"""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from ci_doctor.environment.determinism_table import TABLE
+
+pytest_plugins = ["tests.support.costs"]
+
+# `dev` is for the loop of edit and test; tests/run.sh asks for `ci`. A busy machine is no reason to fail in either.
+_PATIENT = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("ci", _PATIENT, max_examples=100)
+hypothesis.settings.register_profile("dev", _PATIENT, max_examples=15)
+hypothesis.settings.load_profile("dev")
 
 _FOREIGN = ("BUILDKITE", "CI_DOCTOR_", "SETUPTOOLS_SCM_", "VCS_VERSIONING_", "PDM_BUILD_", "GIT_")
 _NAMES = {

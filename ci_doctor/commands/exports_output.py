@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where exports go: stdout, or a file that is replaced whole. Fails closed. Needs the standard library alone."""
+"""Acts on stdout and files: where exports go. Fails closed. Needs the standard library alone."""
 
 import argparse
 import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from ci_doctor.environment.exports import ExportFormat, failing_statement
@@ -17,7 +16,7 @@ _OTHER_FORMATS = frozenset(ExportFormat) - {ExportFormat.SHELL}
 
 
 def put(text: str) -> None:
-    """Write `text` to stdout, in the bytes that the environment holds; raises UsageError where it was closed."""
+    """Write `text` to stdout, in the bytes that the environment holds; raises UsageError if it was closed."""
     if sys.stdout is None:
         raise UsageError(
             "stdout is closed: the exports have nowhere to go", hint="name a file with --output"
@@ -76,6 +75,10 @@ def _means_setup_env(words: Sequence[str]) -> bool:
 
     if not words or words[0] in COMMANDS:
         return words[:1] == ["setup-env"]
+    try:
+        from difflib import get_close_matches
+    except Exception:  # noqa: BLE001 - a broken installation: what cannot be excluded must fail
+        return True
     return get_close_matches(words[0], COMMANDS, n=1) == ["setup-env"]
 
 

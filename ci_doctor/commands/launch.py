@@ -97,7 +97,7 @@ def launch(
     cause lies outside the change. Without CLIENT the services run until a signal arrives or one of
     them dies.
     """
-    # First of all: a file that is opened takes the number of a closed stream, and the client gets it.
+    # First of all: a file opened later takes the number of a closed stream, and the client gets it.
     open_closed_streams()
     _check_separator(session, client)
     if not dry_run:

@@ -63,8 +63,10 @@ def _check(
 
 
 def _print(report: Report, form: Renderer) -> None:
-    from ci_doctor.session.delivery import text_for
+    from ci_doctor.session.delivery import text_for, write_data
 
-    # Text alone depends on the terminal: its width and its colours.
-    text = text_for(report, sys.stdout) if form.name == "text" else form.render(report)
-    sys.stdout.write(text)
+    # Text alone depends on the terminal: its width, its colours, its encoding.
+    if form.name == "text":
+        sys.stdout.write(text_for(report, sys.stdout))
+    else:
+        write_data(sys.stdout, form.render(report))

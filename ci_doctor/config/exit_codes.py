@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `[exit-codes]` section: a repository's own numbers for the verdicts, as far as they can serve."""
+"""Pure. The `[exit-codes]` section: a repository's own numbers for the verdicts, as far as they can serve."""
 
 from collections.abc import Mapping
 

@@ -25,6 +25,7 @@ def arm_plan(
     _check_alternatives(arm, chosen, loaded)
     names = chosen.services
     if chosen.command:
+        # The service bears the name of the arm, which cannot clash: it is the only one.
         specs, names = {arm.value: ServiceSpec(command=chosen.command)}, (arm.value,)
     for name in names:
         if name not in specs:

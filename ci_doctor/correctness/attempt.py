@@ -31,7 +31,7 @@ from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
 
-# If a start was not ready this shortly before its share of the budget ended, the budget is the cause.
+# If a start was not ready so shortly before its share of the budget ended, the budget is the cause.
 _CLOSE_S = 0.5
 # The time in which a server must answer its probe again after the last answer.
 _STILL_READY_S = 5.0
@@ -64,7 +64,7 @@ class StartTools(Struct, frozen=True, kw_only=True):
 
 
 class StartAttempt:
-    """A start under way. It is `whole` once its end is its own, not that of the budget or a signal."""
+    """A start under way. It is `whole` once its end is its own, not the budget's or a signal's."""
 
     def __init__(self, plan: ExperimentPlan, tally: Tally, tools: StartTools) -> None:
         self.plan = plan
@@ -92,6 +92,7 @@ class StartAttempt:
             self.failure = await self._requests(launched)
             self.whole = True
         finally:
+            # Also after a signal or at the deadline: no process may outlive its start.
             self._stopped = await launched.stop(grace_s=self.plan.grace_s)
 
     def result(self, *, warm_up: bool = False) -> StartResult:
@@ -128,7 +129,7 @@ class StartAttempt:
 
     @property
     def _start_deadline(self) -> float:
-        """The time at which a group must be ready: it leaves time for an orderly stop and its log."""
+        """The time at which a group must be ready: it leaves time for an orderly stop."""
         return self.plan.deadline - self.plan.grace_s
 
     @property
@@ -142,6 +143,7 @@ class StartAttempt:
             directory=self.plan.services_directory,
             log_directory=self.plan.directory / "logs" / tally.name,
             placeholders={"arm": tally.arm.value, "start": str(tally.number)},
+            # A start_timeout may be longer than the budget.
             limit_s=self._start_deadline - clock.now(),
             grace_s=self.plan.grace_s,
         )
@@ -176,9 +178,11 @@ class StartAttempt:
             base_url=service.base_url,
             concurrency=self.plan.concurrency,
             timeout_s=self.plan.request_timeout_s,
+            # A server that throttles is slow and not wrong; such requests are counted.
             comes_again=True,
         )
         not_reset = await self._send_passes(sender)
+        # While the processes live: /proc shows what they have loaded.
         self.facts = self._loaded(group)
         tally.proof_missing = (*not_reset, *await proof.unmet())
         # A server that ends with its last answer is not always dead yet when that arrives.
@@ -186,7 +190,7 @@ class StartAttempt:
         return None if reason is None else _no_longer_ready(group, service, reason)
 
     async def _send_passes(self, sender: Sender) -> tuple[str, ...]:
-        """Send all requests in every pass; returns a sentence for each reset that did not happen."""
+        """Send all requests in every pass; returns a sentence for each missing reset."""
         not_reset: tuple[str, ...] = ()
         for number in range(1, self.plan.passes + 1):
             if number > 1 and self._arm.reset:

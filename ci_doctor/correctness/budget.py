@@ -44,6 +44,7 @@ def budget_of(
     The text says where it comes from, if nobody gave it. Raises UsageError.
     """
     if settings.budget is not None:
+        # What a person wrote needs no note of where it comes from.
         seconds = seconds_above_zero(settings.budget, "budget")
         return Budget(began=began, seconds=seconds), ""
     seconds, note = default_budget(environment) or (DEFAULT_BUDGET_S, "")
@@ -51,7 +52,7 @@ def budget_of(
 
 
 def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
-    """The seconds that a Buildkite step's own timeout leaves, and a sentence; None without a timeout.
+    """The seconds that a Buildkite step's timeout leaves, and a sentence; None without a timeout.
 
     BUILDKITE_TIMEOUT is in minutes, or the word `false`. It counts from the start of the job, hooks
     and uploads included (https://buildkite.com/docs/pipelines/configure/build-timeouts), and a job

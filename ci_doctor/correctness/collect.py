@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the network: sends every request to a running server, and keeps each answer as a sample."""
+"""Acts on the network: sends every request to a server, and keeps each answer as a sample."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ async def collect(
 ) -> None:
     """Send all `requests`; `keep` gets a sample for each as it arrives, also for an error.
 
-    `sample` makes a Sample of the fields given here and of what the caller knows (arm, start, pass).
+    `sample` makes a Sample of the fields given here and of what the caller adds (arm, start, pass).
     An exception from `keep` ends the sending and is raised. Raises InfraError as `send_all` does.
     """
 
@@ -29,6 +29,7 @@ async def collect(
 def _fields(reply: Reply) -> dict[str, object]:
     """The fields of a sample that the reply decides."""
     answer = reply.answer
+    # An error is evidence too: the other arm may not have it.
     if answer is None:
         return {"status": reply.status, "error": reply.error}
     return {

@@ -39,9 +39,10 @@ _MAY_BE_THE_ARMS = {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMI
 
 def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     """The verdict over the starts that were made; if it is undecided, with what would settle it."""
-    ids = [request.id for request in prepared.context.requests]
+    ids = prepared.plan.ids
     complete = experiment.ending is ExperimentEnding.COMPLETE
     decision = decide(experiment.starts, ids, experiment.rules, complete=complete)
+    # Before anything else counts: a comparison that notices nothing would call everything equal.
     if not canary_detected(experiment, ids):
         return Decision(
             verdict=Verdict.VOID,
@@ -67,7 +68,7 @@ def conclude(
 ) -> Outcome:
     """The outcome of an experiment. `archive_notes` say what was archived after it."""
     context, directory = prepared.context, prepared.plan.directory
-    pairs = differences(experiment, decision, [request.id for request in context.requests])
+    pairs = differences(experiment, decision, prepared.plan.ids)
     facts = figures.facts(experiment, decision, pairs)
     outcome = Outcome(
         verdict=decision.verdict,
@@ -78,6 +79,7 @@ def conclude(
         attachments=describe.attachments(experiment, directory / SAMPLES, directory),
     )
     if failure := _interruption(experiment):
+        # What was gathered is reported; a verdict over a part of the schedule would be arbitrary.
         return replace(outcome, verdict=None, summary=failure.message, error=failure)
     facts = _all_facts(prepared, experiment, facts, archive_notes)
     tables = outcome.tables
@@ -162,6 +164,7 @@ def _identity(prepared: PreparedExperiment, observed: IdentityFacts) -> Identity
     for each in identity_differences(baseline, candidate):
         arms[each.fact] = (each.left, each.right)
     return IdentityFacts(
+        # Observed last: what was loaded counts more than what is installed.
         facts={**baseline.facts, **baseline.noted, **observed.facts},
         unknown=tuple(sorted({*observed.unknown, *baseline.unknown})),
         why_unknown=dict(baseline.unknown),

@@ -37,6 +37,7 @@ def read_settings(
     for arm in Arm:
         chosen = settings.arm(arm)
         if command := commands[arm]:
+            # An arm with both is refused; the command line wins over a file.
             chosen = structs.replace(chosen, command=command, services=())
         changes[arm.value] = structs.replace(chosen, env={**chosen.env, **variables[arm]})
     return structs.replace(settings, **changes)

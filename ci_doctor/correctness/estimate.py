@@ -92,5 +92,6 @@ def _from(durations: Sequence[tuple[Arm, float]], source: EstimateSource, basis:
     medians = {}
     for arm in Arm:
         own = [seconds for each, seconds in durations if each is arm]
+        # The arms differ by what they load, but less than a start differs from a guess.
         medians[arm] = statistics.median(own or of_all)
     return Estimate(start_s=medians, source=source, basis=basis)

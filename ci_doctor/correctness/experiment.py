@@ -75,7 +75,6 @@ class _ExperimentRun:
         self.on_progress = on_progress
         self.pace = pace
         self.interruption = interruption
-        self.ids = tuple(request.id for request in plan.requests)
         self.results = list(files.finished)
 
     async def to_the_end(self) -> Experiment:
@@ -85,6 +84,7 @@ class _ExperimentRun:
         assert task is not None  # noqa: S101 - we are in one
         try:
             with self.interruption.watch(task):
+                # A deadline that has passed already cancels at the first await.
                 async with asyncio.timeout(self.plan.deadline - clock.now()):
                     await self._starts()
         except TimeoutError:
@@ -128,14 +128,18 @@ class _ExperimentRun:
 
     def _next(self) -> Arm | None:
         starts = self._experiment(ExperimentEnding.BUDGET).starts
-        return next_arm(starts, self.ids, self.plan.rules)
+        return next_arm(starts, self.plan.ids, self.plan.rules)
 
     def _is_time_for(self, arm: Arm) -> bool:
         """Whether a start may end in time. One that cannot would only delay the report."""
-        if any(result.cut_short for result in self.results):
-            return False
-        earlier = [result.duration_s for result in self.results if result.start.arm is arm]
-        return not earlier or clock.now() + min(earlier) <= self.plan.deadline
+        fastest = 0.0
+        for result in self.results:
+            if result.cut_short:
+                return False
+            if result.start.arm is arm:
+                # The fastest: a start that may end in time is worth trying.
+                fastest = min(fastest or result.duration_s, result.duration_s)
+        return clock.now() + fastest <= self.plan.deadline
 
     async def _warm_up(self) -> None:
         """A baseline start that fills the shared compile caches; its answers are no evidence."""
@@ -164,10 +168,11 @@ class _ExperimentRun:
             self.results.append(result)
             self.files.starts.write(result, tally.count)
             if not is_shared:
+                # Compile caches take gigabytes, and no later start uses these.
                 shutil.rmtree(self._caches / tally.name, ignore_errors=True)
 
     def _tally(self, arm: Arm, number: int) -> Tally:
-        return Tally(arm=arm, number=number, ids=self.ids, passes=self.plan.passes)
+        return Tally(arm=arm, number=number, ids=self.plan.ids, passes=self.plan.passes)
 
     @property
     def _caches(self) -> Path:

@@ -42,6 +42,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         counts = Counter(self.made)
         counts[Arm.BASELINE] += self.archived
         remaining = self.remaining
+        # The best case: all answers are equal, so the first start of each arm decides.
         for count, arm in enumerate(remaining, start=1):
             counts[arm] += 1
             if counts[Arm.BASELINE] and counts[Arm.CANDIDATE] >= self.least_candidates:
@@ -68,6 +69,7 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     left = f"{figures.duration(max(0.0, left_s))} left"
     if fitting == len(remaining):
         return f"{left}: {_all_fit(estimate, schedule, left_s)}"
+    # An assumption must not tell a person that nothing fits.
     if estimate.source is EstimateSource.ASSUMED and not fitting:
         return f"{left}: whether a start fits is not known before the first ({estimate.basis})"
     fit = "fits" if fitting == 1 else "fit"

@@ -18,7 +18,7 @@ _MORE = 2
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """The estimate before the first start (`prior`), what is to be made, and the deadline (monotonic)."""
+    """The estimate before the first start (`prior`), what to make, and the deadline (monotonic)."""
 
     prior: Estimate
     rules: Rules

@@ -14,7 +14,7 @@ from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.spec import LaunchContext
 
-# The longest time that processes get to end by themselves: SIGKILL must come well before the report.
+# The most that processes get to end by themselves: SIGKILL must come well before the report.
 _LONGEST_GRACE_S = 5.0
 
 

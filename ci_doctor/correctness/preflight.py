@@ -16,6 +16,7 @@ def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding,
     random = [request for request in requests if not _is_greedy(request)]
     if not random:
         return ()
+    # One place is enough: the requests of a file are mostly written alike.
     first = random[0]
     return (
         rules.NOT_GREEDY.finding(
@@ -28,7 +29,7 @@ def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding,
 
 
 def _is_greedy(request: Request) -> bool:
-    """Whether the most likely token is always taken. With `top_k` 1 the temperature is irrelevant."""
+    """Whether the likeliest token is always taken. With `top_k` 1 the temperature is irrelevant."""
     return request.body.get("temperature") == 0 or request.body.get("top_k") == 1
 
 
@@ -37,6 +38,7 @@ def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
 
     Then the variables are part of what is compared.
     """
+    # Inherited variables count: one arm may merely repeat what both inherit.
     baseline = {**plan.environment, **_variables(plan.arms[Arm.BASELINE])}
     candidate = {**plan.environment, **_variables(plan.arms[Arm.CANDIDATE])}
     names = differing(baseline, candidate)

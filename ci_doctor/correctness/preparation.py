@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads settings, requests, archive and machine: all that is known of a run before its first start."""
+"""Reads settings, requests, archive and machine: what a run is, before its first start."""
 
 import os
 import shlex
@@ -35,8 +35,8 @@ from ci_doctor.system.secrets.redaction import Redactor
 class PreparedExperiment(Struct, frozen=True, kw_only=True):
     """An experiment that can start.
 
-    `identity` is the run's, `identities` are those of each arm's servers. `findings` and `notes` are
-    what a person should know before the first start.
+    `identity` is the run's, `identities` are those of each arm's servers. `findings` and `notes`
+    are what a person should know before the first start.
     """
 
     request: ExperimentRequest
@@ -80,9 +80,11 @@ def prepare(
         directory=directory.absolute(),
         environment=environment,
     )
+    # After the plan: the services have variables of their own.
     redactor = Redactor.from_environment(environment, *_service_environments(made))
     identities = {arm: identity_of(made, arm, redactor, settings.archive_ignore) for arm in Arm}
     archive = _run_archive(settings, made, identities[Arm.BASELINE])
+    # Another commit is another experiment, and is not resumed.
     repository = checkout(Path.cwd())
     identity = identify(made, {"commit": repository.commit if repository else None})
     return PreparedExperiment(
@@ -136,7 +138,7 @@ def _run_archive(
     except ValueError as error:
         raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
     archive = Archive(Path(settings.archive), days=settings.archive_days, limit=limit)
-    matches = archive.find(identity, [each.id for each in made.requests], made.passes)
+    matches = archive.find(identity, made.ids, made.passes)
     return RunArchive(
         archive=archive, identity=identity, matches=matches, write=settings.archive_write
     )

@@ -32,6 +32,7 @@ class ProofCheck:
 
     async def unmet(self) -> tuple[str, ...]:
         """The conditions that are not met now, one sentence each."""
+        # Read once for all conditions: they are about the same moment.
         after = await self._metrics()
         sentences = []
         for proof, service in self._proof:

@@ -56,8 +56,8 @@ VOID = Rule(
 INFRA = Rule(
     id="correctness/infra",
     severity=Severity.WARNING,
-    meaning="The baseline itself could not be started, or the cause lies plainly outside the change "
-    "(port, disk, memory).",
+    meaning="The baseline itself could not be started, or the cause lies plainly outside the "
+    "change (port, disk, memory).",
     remedy="Read the logs of what failed, then run the job again on a healthy machine.",
 )
 # The verdict's own finding; `pass` has none.
@@ -146,8 +146,8 @@ DIFFERENT_ARMS = Rule(
 DIFFERENT_DETERMINISM = Rule(
     id="correctness/different-determinism",
     severity=Severity.WARNING,
-    meaning="The two arms run under different determinism variables, which are then part of what is "
-    "compared.",
+    meaning="The two arms run under different determinism variables, which are then part of what "
+    "is compared.",
     remedy="Give both arms the same, unless that is the change under test.",
 )
 NOT_GREEDY = Rule(

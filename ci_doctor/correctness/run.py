@@ -88,7 +88,7 @@ def run_prepared(prepared: PreparedExperiment, on_progress: OnProgress = lambda 
         on_progress(ExperimentProgress(note=note))
     experiment = _experiment(prepared, finished, on_progress)
     is_over = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
-    # A job that is cancelled sends a second signal soon; the outcome is short work and must be whole.
+    # A cancelled job gets a second signal soon; the outcome is short work and must be whole.
     with contextlib.nullcontext() if is_over else signals_ignored():
         decision = judge(prepared, experiment)
         archive_notes: tuple[str, ...] = ()
@@ -101,16 +101,16 @@ def run_prepared(prepared: PreparedExperiment, on_progress: OnProgress = lambda 
 
 
 def _begun(prepared: PreparedExperiment) -> Resumed:
+    # This order: a kill in between leaves no run.json, so nobody resumes half of two runs.
     clear(prepared.plan.directory)
     write_run(prepared.plan.directory, prepared.identity)
     return Resumed(results=(), outputs=Outputs())
 
 
 def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
-    """The finished starts of the run in the directory. If that is refused, nothing there changes."""
+    """The finished starts of the run in the directory. A refusal changes nothing there."""
     plan = prepared.plan
-    ids = [request.id for request in plan.requests]
-    finished = resume(plan.directory, prepared.identity, ids=ids, passes=plan.passes)
+    finished = resume(plan.directory, prepared.identity, ids=plan.ids, passes=plan.passes)
     names = " ".join(result.start.name for result in finished.results) or "no finished start"
     for note in (f"resuming with {names}", *finished.again):
         on_progress(ExperimentProgress(note=note))
@@ -124,6 +124,7 @@ def _experiment(
     directory, redactor = prepared.plan.directory, prepared.redactor
     try:
         with (
+            # Append in both cases: a new run has removed the old files, a resumed one keeps them.
             SampleWriter(directory / SAMPLES, redactor, append=True) as samples,
             StartWriter(directory, redactor, append=True) as starts,
         ):

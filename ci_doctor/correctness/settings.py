@@ -173,3 +173,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     directory: Path
     services_directory: Path
     environment: Mapping[str, str]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the requests, in the order in which they are sent."""
+        return tuple(request.id for request in self.requests)

@@ -59,6 +59,7 @@ def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
 
 def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
     seconds = estimate.total(arms) * (1 + _SLACK_SHARE) + _SLACK_S + reserve_s
+    # Whole minutes: a budget to paste, and not a measurement.
     return f"{math.ceil(seconds / 60)}m"
 
 

@@ -16,6 +16,7 @@ def outcome(digests: Mapping[int, str], passes: int) -> Answer:
     """
     if len(digests) < passes:
         return None
+    # By the number of the pass, whatever the order of arrival.
     ordered = [digests[number] for number in sorted(digests)]
     return ordered[0] if passes == 1 else digest(ordered)
 
@@ -69,11 +70,13 @@ class Tally:
         if sample.meta.get("tries", 1) > 1:
             self.throttled.add(sample.id)
         if sample.error is not None or sample.digest is None:
+            # The first error: later ones are often its consequences.
             self.errors.setdefault(sample.id, sample.error or "no answer")
             return
         digests = self.digests.setdefault(sample.id, {})
         digests[sample.pass_] = sample.digest
         words = self._words.setdefault(sample.id, {})
+        # A sample of an earlier version has no digest of its words.
         words[sample.pass_] = sample.words_digest or sample.digest
         add_prompt_facts(self._prompts.setdefault(sample.id, {}), sample.prompt_facts)
         if sample.empty:

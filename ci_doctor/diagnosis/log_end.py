@@ -51,6 +51,7 @@ def _read_tail(path: Path) -> _Tail:
         has_freed_part = is_sparse(file.fileno())
         size = file.seek(0, os.SEEK_END)
         start = max(0, size - _TAIL_BYTES)
+        # Counting reads everything before the tail, and a freed part has lost its lines.
         counted = start <= _COUNTED_BYTES and not has_freed_part
         before = _count_lines(file, start) if counted else None
         file.seek(start)

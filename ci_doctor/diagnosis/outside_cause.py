@@ -73,10 +73,10 @@ def outside_cause(lines: Sequence[str]) -> OutsideCause | None:
 
 def cause_in(line: str) -> OutsideCause | None:
     """The cause outside the change that this one line names, if any."""
-    for known in _OUTSIDE:
-        if known.pattern.search(line) is None:
+    for cause in _OUTSIDE:
+        if cause.pattern.search(line) is None:
             continue
-        number = _PORT.search(line) if known.about_port else None
+        number = _PORT.search(line) if cause.about_port else None
         port = int(number[1]) if number is not None else None
-        return OutsideCause(reason=known.reason, about_port=known.about_port, port=port)
+        return OutsideCause(reason=cause.reason, about_port=cause.about_port, port=port)
     return None

@@ -48,8 +48,8 @@ def root_lines(text: str, fatal: str | None = None) -> Excerpt:
     speaks of an error, the last line. Escape sequences are removed, lines cut at 500 characters.
     """
     lines = [_printable(line) for line in text.split("\n")]
-    found = tracebacks(lines)
-    chosen = _telling(found)
+    candidates = tracebacks(lines)
+    chosen = _most_telling(candidates)
     if chosen is None:
         kept = _last_lines(lines)
     else:
@@ -57,7 +57,7 @@ def root_lines(text: str, fatal: str | None = None) -> Excerpt:
         kept = _not_empty(lines, first, chosen.exception + _LINES_AFTER)
     if not kept:
         return Excerpt()
-    root = _root(lines, kept, chosen or _last_within(found, kept), fatal)
+    root = _root(lines, kept, chosen or _last_within(candidates, kept), fatal)
     return Excerpt(
         lines=tuple(lines[index] for index in kept),
         line=kept[0] + 1,
@@ -67,7 +67,7 @@ def root_lines(text: str, fatal: str | None = None) -> Excerpt:
 
 
 def marked(excerpt: Sequence[str], root: int | None, most: int) -> list[str]:
-    """At most `most` lines of `excerpt`: `> ` before the one at `root`, two spaces before others."""
+    """At most `most` lines of `excerpt`, `> ` before the one at `root`, two spaces before others."""
     first = max(0, len(excerpt) - most)
     if root is not None:
         first = min(first, max(0, root - most // 2))
@@ -84,18 +84,18 @@ def _printable(line: str) -> str:
     return _ESCAPES.sub("", shown)[:_LONGEST_LINE].rstrip()
 
 
-def _telling(found: Sequence[Traceback]) -> Traceback | None:
-    """The last whole traceback that is no mere pointer, or the last pointer if there is no other."""
+def _most_telling(candidates: Sequence[Traceback]) -> Traceback | None:
+    """The last whole traceback that is no mere pointer, else the last pointer."""
     # Frames alone choose no excerpt: a crash dump or a linter prints them too, with no exception.
-    whole = [each for each in found if each.has_header]
+    whole = [each for each in candidates if each.has_header]
     for traceback in reversed(whole):
         if not traceback.is_pointer:
             return traceback
     return whole[-1] if whole else None
 
 
-def _last_within(found: Sequence[Traceback], kept: Sequence[int]) -> Traceback | None:
-    for traceback in reversed(found):
+def _last_within(candidates: Sequence[Traceback], kept: Sequence[int]) -> Traceback | None:
+    for traceback in reversed(candidates):
         if traceback.start >= kept[0]:
             return traceback
     return None
@@ -106,7 +106,9 @@ def _last_lines(lines: Sequence[str]) -> list[int]:
 
 
 def _not_empty(lines: Sequence[str], first: int, last: int) -> list[int]:
-    return [index for index in range(first, min(last + 1, len(lines))) if lines[index]]
+    """The indices from `first` to `last` of lines with something in them."""
+    end = min(last + 1, len(lines))
+    return [index for index in range(first, end) if lines[index]]
 
 
 def _root(

@@ -26,6 +26,7 @@ def duration(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < _MOST_S:
         return f"{seconds:.1f} s"
+    # Rounded before it is divided, or 119.7 s would be "1 min 60 s".
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02} s"

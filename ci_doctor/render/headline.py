@@ -74,5 +74,6 @@ def errors(report: Report) -> tuple[Finding, ...]:
 
 def worst_first(report: Report) -> list[Finding]:
     """All findings: errors, warnings, notes, and in the report's order among equals."""
+    # The enum is declared from the worst on.
     order = list(Severity)
     return sorted(report.findings, key=lambda finding: order.index(finding.severity))

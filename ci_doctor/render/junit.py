@@ -19,7 +19,7 @@ from ci_doctor.render.headline import errors, headline
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.table_layout import table_lines
 
-_TEXT_WIDTH = 100
+_TEXT_WIDTH = 100  # readers show details in a fixed-width font
 MOST_RESULTS = 5000  # of one upload: https://buildkite.com/docs/test-engine/importing-junit-xml
 _DETAIL_CHARACTERS = 20_000
 _FAILURES = frozenset({CaseOutcome.FAILED, CaseOutcome.ERROR})
@@ -60,6 +60,7 @@ def render(report: Report) -> str:
     verdict = _verdict(report, "\n".join(notes))
     root = ET.Element("testsuites")
     root.append(_suite(report, [verdict, *kept]))
+    # For people who open the file; readers do not need it.
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -214,6 +215,7 @@ def _testcase(result: _Result) -> ET.Element:
     if result.line is not None:
         attributes["line"] = str(result.line)
     element = ET.Element("testcase", attributes)
+    # A test case without a child has passed.
     tag = _tag(result.outcome)
     if tag:
         about = {"message": one_line(result.message), "type": one_line(result.kind)}

@@ -19,6 +19,7 @@ def wrap(
     anew. Spaces inside a line stay, so that columns which fit keep their form. A word wider than a
     line stays whole, unless `breakable`.
     """
+    # What remains of a broken word stands on lines that begin with `rest`.
     limit = width - cell_len(rest) if breakable else None
     lines: list[str] = []
     for paragraph in text.split("\n"):

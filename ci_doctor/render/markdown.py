@@ -21,7 +21,7 @@ from ci_doctor.render.page import PagePiece, page
 from ci_doctor.render.safe_text import cleaned, one_line
 
 SMALLEST = 512
-_BLOCK_CHARACTERS = 4000  # of one excerpt or remedy
+_BLOCK_CHARACTERS = 4000  # of one excerpt or remedy; the whole is in report.json
 _HEAD_BYTES = 4000
 _LINE_BYTES = 1000
 _CELL_BYTES = 300
@@ -145,6 +145,7 @@ def _finding(number: int, finding: Finding) -> Iterator[PagePiece]:
         text = f"\n{mark} {sentence} {fitted(finding.rule, _CELL_BYTES, code)}"
         yield PagePiece(where, _Rank.FINDING, text, noun="finding")
         return
+    # The worst error is open: a reader must not click to learn why the build is red.
     opened = " open" if number == 0 and finding.severity is Severity.ERROR else ""
     sentence = fitted(finding.summary, _LINE_BYTES, summary)
     rule = fitted(finding.rule, _CELL_BYTES, _escaped_html)

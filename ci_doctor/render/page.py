@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ci_doctor.render.figures import amount, size
 
-_LAST = 1 << 30
+_LAST = 1 << 30  # a place after all that are below the same piece
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns
 
 
@@ -51,6 +51,7 @@ def page(head: str, pieces: Iterable[PagePiece], max_bytes: int) -> str:
 
 
 def _fitting(ranked: list[PagePiece], room: int) -> list[PagePiece]:
+    # The first that does not fit ends it: a later, smaller one would stand without those before it.
     for count, piece in enumerate(ranked):
         room -= piece.size()
         if room < 0:

@@ -68,6 +68,7 @@ def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]
     start = _INDENT
     for index, text in enumerate(before):
         start += _placed(text, columns[index], right=line.is_number[index]) + _GAP
+    # A number of the last column stands at its right, as those above and below it.
     if line.is_number[-1]:
         last = _placed(last, columns[len(before)], right=True)
     column = widest([start])

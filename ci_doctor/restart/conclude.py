@@ -33,6 +33,8 @@ def conclude(
         names = ", ".join(promise.key for promise in broken)
         message = f"the restart of {terms.kill} broke {len(broken)} of {tested} promises"
         return _concluded(Verdict.FAILED, f"{message}: {names}")
+    # A broken promise stands even if the check did not get to its end; anything else must be
+    # complete.
     if not observation.was_killed:
         return _before_the_kill(observation)
     if observation.ending is not RestartEnding.COMPLETE:

@@ -158,8 +158,8 @@ def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -
 def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[Case, ...]:
     """One for each promise.
 
-    If nothing was killed they are errors with the `reason`: nothing was tested, and no case may look
-    as if it were.
+    If nothing was killed they are errors with the `reason`: nothing was tested, and no case may
+    look as if it were.
     """
     all_cases = []
     for promise in promises:

@@ -73,4 +73,5 @@ async def _with_services(plan: RestartPlan, notes: Notes) -> None:
     except FailedError:
         notes.note(failures=tuple(launched.failures), failed_in=notes.phase)
     finally:
+        # Also after an error or a cancellation: no process may be left.
         notes.note(stopped=await launched.stop(grace_s=plan.grace_s))

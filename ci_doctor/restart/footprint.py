@@ -11,7 +11,8 @@ from ci_doctor.render.figures import size
 from ci_doctor.system.processes.process_table import Kin
 
 _SHARED = "/dev/shm/"  # noqa: S108 - read, not written
-# Semaphores are files there too, of some bytes; they are not what makes a machine run out of memory.
+# Semaphores are files there too, of some bytes; they are not what makes a machine run out of
+# memory.
 _SMALLEST_LEFT = 1024 * 1024
 
 
@@ -32,6 +33,7 @@ def footprint(processes: Iterable[Kin]) -> Footprint:
     shared: dict[str, int] = {}
     for kin in processes:
         try:
+            # statm counts pages (proc_pid_statm(5)); its second figure is the resident set.
             rss += page * int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1])
             shared |= _mapped(kin.pid)
         except (OSError, IndexError, ValueError):

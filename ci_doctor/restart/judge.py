@@ -64,6 +64,7 @@ def _why_not_recovered(
     observation: Observation, terms: Terms
 ) -> tuple[str, tuple[Evidence, ...]] | None:
     failure = _failed(observation, terms.kill, own=True)
+    # The most telling reason first: what died cannot be ready either.
     if failure is not None:
         return f"{terms.kill} did not come back: {failure.message}", evidence_of(failure)
     limit = f"{terms.recovery_timeout_s:g} s"

@@ -74,9 +74,9 @@ class ProcessIdentity(Struct, frozen=True, kw_only=True):
 class Released(Struct, frozen=True, kw_only=True):
     """Seconds from the death until each was released; None if not in time, or not checked.
 
-    `port` is the checked number, `port_owner` who still had it. `processes` outlived the service and
-    were stopped then, `commands` are how they were started. `memory_left` are sentences. `rss` is
-    what the service's processes held before, in bytes.
+    `port` is the checked number, `port_owner` who still had it. `processes` outlived the service
+    and were stopped then, `commands` are how they were started. `memory_left` are sentences. `rss`
+    is what the service's processes held before, in bytes.
     """
 
     port: int | None = None
@@ -114,8 +114,8 @@ class Observation(Struct, frozen=True, kw_only=True):
     """Everything observed; what was not reached is None or empty.
 
     `requests` is the size of the load. `failures` are of services that failed by themselves in
-    `failed_in`, the root cause first. `killed_at` is how many requests were done when the signal was
-    sent. `ended_s` counts from that to the end of the process, `outage_s` from there to the
+    `failed_in`, the root cause first. `killed_at` is how many requests were done when the signal
+    was sent. `ended_s` counts from that to the end of the process, `outage_s` from there to the
     relaunch, `ready_s` and `recovered_s` from the relaunch. `refused` tells that it did not end by
     the signal and had to be killed. `not_ready` is what was wrong with its own probe when the time
     was up. `unready_before` are conditions that did not even hold before the kill. `unstable`

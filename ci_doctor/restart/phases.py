@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes and the network: the phases of a check, one after the other, on services that are ready."""
+"""Acts on processes and the network: the phases of a check, on services that are ready."""
 
 import asyncio
 import functools
@@ -21,7 +21,8 @@ from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
 
-# A throughput over less than this many seconds is mostly chance: the load is sent again until it took
+# A throughput over less than this many seconds is mostly chance: the load is sent again until it
+# took
 # as long.
 _MEASURED_S = 1.0
 _MOST_PASSES = 50
@@ -105,6 +106,7 @@ class Phases:
             return False
         await self._measure(Phase.BASELINE)
         self._say_rate(Phase.BASELINE)
+        # After the load, because a metric may count what was served.
         self._before = await metrics_now(self._group, self._plan.conditions)
         counts = self._ledger.counts[Phase.BASELINE]
         return counts.ok == counts.sent
@@ -132,10 +134,13 @@ class Phases:
         plan, name = self._plan, self._plan.kill
         await traffic.reached()
         service = self._group.services[name]
+        # Before the signal: afterwards there is nobody to look at.
         held = footprint(self._group.tree.below(service.pid))
         self._notes.note(killed_at=traffic.done, old=_identity(service))
         done = f"{traffic.done} of {len(plan.requests)} requests"
         self._notes.say(f"{plan.signal.name} to {name} at {done}")
+        # Clients do not stop because a server is gone: from here on the load begins again and
+        # again.
         traffic.go_on()
         began = clock.now()
         await self._take_down()
@@ -157,6 +162,8 @@ class Phases:
 
     async def _outage(self, release: Release, died: float) -> None:
         plan = self._plan
+        # At the same time: the outage is from the end to the relaunch, whatever is released
+        # meanwhile.
         released, _ = await asyncio.gather(
             release.wait(plan.release_timeout_s), asyncio.sleep(plan.outage_s)
         )

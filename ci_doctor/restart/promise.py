@@ -38,8 +38,8 @@ class Terms(Struct, frozen=True, kw_only=True):
 class Promise(Struct, frozen=True, kw_only=True):
     """One thing that a restart must not break, named `name` to people.
 
-    `rule` is what a broken one is a finding of. `message` tells how it was kept or broken, or why it
-    was not tested.
+    `rule` is what a broken one is a finding of. `message` tells how it was kept or broken, or why
+    it was not tested.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: waits until a service that has ended holds nothing any more, and then ends what is left of it."""
+"""Acts on processes: waits until a dead service holds nothing any more, and ends the rest."""
 
 import asyncio
 import contextlib
@@ -71,6 +71,7 @@ class Release:
             await self._until_released(limit_s)
             owner = self._port_owner()
             left = self._left(owner)
+            # Before they are killed: a zombie has no command line.
             commands = tuple(map(_command, left))
             for kin in left:
                 _kill(kin)
@@ -104,19 +105,31 @@ class Release:
     def _is_released(self) -> bool:
         """Whether all is released, except for the memory of the GPUs."""
         since_s = clock.now() - self._died_at
+        self._check_tree(since_s)
+        self._check_port(since_s)
+        # Memory is left behind if nobody uses it any more, so the processes must be gone first.
+        if self._tree_s is not None:
+            self._check_memory(since_s)
+        is_port_free = self._port_s is not None or not self._checks_port
+        return is_port_free and self._tree_s is not None and self._memory_s is not None
+
+    def _check_tree(self, since_s: float) -> None:
         if self._tree_s is None:
             self._remains = self._group.remains(self._service.name)
             if not self._remains:
                 self._tree_s = since_s
-        if self._port_s is None and self._checks_port and not is_listened_on(self._service.port):
+
+    def _check_port(self, since_s: float) -> None:
+        if self._port_s is not None or not self._checks_port:
+            return
+        if not is_listened_on(self._service.port):
             self._port_s = since_s
-        # Memory is what nobody uses any more, so the processes must be gone first.
-        if self._tree_s is not None and self._memory_s is None:
+
+    def _check_memory(self, since_s: float) -> None:
+        if self._memory_s is None:
             self._memory_left = self._shared_memory_left()
             if not self._memory_left:
                 self._memory_s = since_s
-        is_port_free = self._port_s is not None or not self._checks_port
-        return is_port_free and self._tree_s is not None and self._memory_s is not None
 
     def _shared_memory_left(self) -> tuple[str, ...]:
         if not self._shared_memory:

@@ -86,8 +86,8 @@ LOST_AFTER = Rule(
     id="restart-check/lost-after",
     severity=Severity.ERROR,
     meaning=(
-        "Requests failed although the service had recovered by its own probe and by every condition "
-        "of `recovered`."
+        "Requests failed although the service had recovered by its own probe and by every "
+        "condition of `recovered`."
     ),
     remedy=(
         "See what still uses the old connection, registration or address. A condition in "

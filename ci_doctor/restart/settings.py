@@ -18,9 +18,9 @@ Count = Annotated[int, Meta(ge=1)]
 class RecoveredSpec(ReadySpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry of `recovered`: a probe as in `ready`, or a `metric` on /metrics.
 
-    `service` is the one to check, the answering one unless named. The metric must be `at_least` this
-    much; without it, it must come back to its value before the kill. Its samples are summed over
-    labels.
+    `service` is the one to check, the answering one unless named. The metric must be `at_least`
+    this much; without it, it must come back to its value before the kill. Its samples are summed
+    over labels.
     """
 
     service: str | None = None

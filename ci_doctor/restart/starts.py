@@ -10,7 +10,8 @@ from ci_doctor.services.outcome import EventKind, ServiceEvent
 class StartRun(Struct, frozen=True, kw_only=True):
     """One start: `number` counts those of its service; `ready_s` is what it took to become ready.
 
-    `by_itself` tells that nobody had requested its end, `how` by what it ended. `peak_rss` is bytes.
+    `by_itself` tells that nobody had requested its end, `how` by what it ended. `peak_rss` is
+    bytes.
     """
 
     service: str

@@ -112,10 +112,12 @@ class Traffic:
                 for _ in range(self._sender.concurrency):
                     group.create_task(self._one_after_another(client))
         except ExceptionGroup as errors:
+            # All tasks fail for the same reason; one is enough to report.
             raise errors.exceptions[0] from errors
 
     async def _one_after_another(self, client: httpx.AsyncClient) -> None:
         while (request := await self._next()) is not None:
+            # Read before the request: it may be answered in the next phase.
             phase = self.phase
             reply = await ask(client, self._sender, request)
             self.done += 1

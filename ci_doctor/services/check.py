@@ -21,15 +21,17 @@ def check_services(
 ) -> tuple[str, ...]:
     """The names to start in order: `names`, each after what it needs.
 
-    Raises UsageError with a hint, which names the service: unknown name, cycle, command not found or
-    not executable, missing cwd, a probe that cannot work, a bad duration.
+    Raises UsageError with a hint, which names the service: unknown name, cycle, command not found
+    or not executable, missing cwd, a probe that cannot work, a bad duration.
     """
     order = start_order(specs, names)
-    filled = {name: _check_service(name, specs[name], context, order) for name in order}
-    if any("gpu-memory" in specs[name].released for name in order):
-        check_gpu_library()
-    fixed = [name for name in order if specs[name].has_fixed_port()]
-    _check_fixed_ports((name, filled[name].probe.port) for name in fixed)
+    owners: dict[int, str] = {}
+    for name in order:
+        filled = _check_service(name, specs[name], context, order)
+        if specs[name].has_fixed_port():
+            _check_fixed_port(name, filled.probe.port, owners)
+        if "gpu-memory" in specs[name].released:
+            check_gpu_library()
     return order
 
 
@@ -45,7 +47,10 @@ def _check_service(
     try:
         filled = fill_spec(spec, context, dict.fromkeys(order, _ANY_PORT), name)
     except ValueError as error:
-        hint = 'use for example "/health", "http://127.0.0.1:{port}/health" or "tcp://127.0.0.1:{port}"'
+        hint = (
+            'use for example "/health", "http://127.0.0.1:{port}/health" or '
+            '"tcp://127.0.0.1:{port}"'
+        )
         raise UsageError(f'service "{name}": {error}', hint=hint) from error
     _check_port(name, spec)
     _check_variables(name, filled)
@@ -82,15 +87,14 @@ def _compile(pattern: str | None) -> None:
         raise ValueError(f"fatal = {pattern!r} is no regular expression: {error}") from error
 
 
-def _check_fixed_ports(fixed: Iterable[tuple[str, int]]) -> None:
-    owners: dict[int, str] = {}
-    for name, port in fixed:
-        if port in owners:
-            raise UsageError(
-                f'the probes of services "{owners[port]}" and "{name}" both name port {port}',
-                hint="use {port} in one of them",
-            )
-        owners[port] = name
+def _check_fixed_port(name: str, port: int, owners: dict[int, str]) -> None:
+    """Take note of the port; raise UsageError if another service has it."""
+    if port in owners:
+        raise UsageError(
+            f'the probes of services "{owners[port]}" and "{name}" both name port {port}',
+            hint="use {port} in one of them",
+        )
+    owners[port] = name
 
 
 def _check_port(name: str, spec: ServiceSpec) -> None:

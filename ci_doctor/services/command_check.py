@@ -18,16 +18,7 @@ _SHELL_HINT = 'no shell runs it; write command = ["bash", "-c", "..."] if it nee
 
 def check_command(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
     """Raises UsageError if `command`, `stop_command` or the probe's command cannot be run."""
-    if not filled.words or not filled.words[0]:
-        raise UsageError(f'service "{name}": its command is empty', hint="name what to run")
-    if "\0" in "".join(filled.words):
-        raise UsageError(f'service "{name}": its command holds a NUL character', hint="remove it")
-    # A list of words may hold a `|` on purpose.
-    operators = _SHELL_WORDS.intersection(filled.words) if isinstance(spec.command, str) else ()
-    if operators:
-        raise UsageError(
-            f'service "{name}": its command holds {" ".join(sorted(operators))}', hint=_SHELL_HINT
-        )
+    _check_words(name, spec, filled)
     for label, words in (
         ("", filled.words),
         ("stop_command: ", filled.stop_words),
@@ -37,6 +28,20 @@ def check_command(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
         if problem is not None:
             message, hint = problem
             raise UsageError(f'service "{name}": {label}{message}', hint=hint)
+
+
+def _check_words(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
+    if not filled.words or not filled.words[0]:
+        raise UsageError(f'service "{name}": its command is empty', hint="name what to run")
+    if "\0" in "".join(filled.words):
+        raise UsageError(f'service "{name}": its command holds a NUL character', hint="remove it")
+    if not isinstance(spec.command, str):  # a list of words may hold a `|` on purpose
+        return
+    operators = _SHELL_WORDS.intersection(filled.words)
+    if operators:
+        raise UsageError(
+            f'service "{name}": its command holds {" ".join(sorted(operators))}', hint=_SHELL_HINT
+        )
 
 
 def _command_problem(command: str, filled: FilledSpec) -> tuple[str, str] | None:

@@ -44,6 +44,7 @@ class DeathWatch:
         self._tree = tree
         self._on_event = on_event
         self._on_failure = on_failure
+        # By name: a later start of a service takes the place of the earlier one.
         self._instances: dict[str, Instance] = {}
         self._bounds: list[LogBound] = []
         self._memory = MemoryEvents.read()
@@ -115,9 +116,11 @@ class DeathWatch:
 
     def _ended(self, instance: Instance) -> None:
         at = clock.now()
+        # A pidfd stays readable after the end, and the loop would call this for ever.
         self._loop.remove_reader(instance.process.pidfd)
         instance.ended = True
         returncode = instance.process.wait()
+        # Exit code 0 with a pidfile: the service has gone into the background, as it was meant to.
         if not instance.was_ready and returncode == 0 and instance.filled.pidfile is not None:
             instance.following = self._loop.create_task(self._follow(instance))
             return
@@ -169,6 +172,7 @@ class DeathWatch:
 
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
         instance = self._instance_of(root)
+        # While a service is being stopped, its workers end too.
         if instance is None or instance.stop_wanted or instance.spec.descendants == "ignore":
             return
         dead = is_death(instance.spec.descendants, end.returncode, root_ended=end.root_ended)
@@ -195,6 +199,7 @@ class DeathWatch:
         # Only SIGKILL is how the kernel makes room.
         cause = None
         if returncode == -signal.SIGKILL:
+            # The counters are those of the whole cgroup: only what they grew by is about this end.
             before, self._memory = self._memory, MemoryEvents.read()
             cause = oom_cause(before, self._memory)
         return Death(

@@ -97,6 +97,8 @@ class DescendantWatch:
 
     def _scan(self) -> bool:
         """Whether there is a process that was not there before."""
+        # One look serves the whole scan: without CONFIG_PROC_CHILDREN it reads the whole process
+        # table.
         look = ChildrenLook()
         roots = set(self._roots())
         for pid in roots:
@@ -107,9 +109,10 @@ class DescendantWatch:
         # `parents` grows while it is walked: a new member's own children are looked for too.
         parents = list(self._parents(roots, adopter))
         for parent, root in parents:
-            for child in look.of(parent):
-                listed.add(child)
-                if child in roots or child in self._members or child == adopter:
+            children = set(look.of(parent))
+            listed |= children
+            for child in children - roots - {adopter}:
+                if child in self._members:
                     continue
                 member = self._take_in(child, root, is_orphan=parent == adopter)
                 if member is not None:
@@ -161,6 +164,7 @@ class DescendantWatch:
         if reported is not None and reported.identity == kin.identity:
             return None
         session = _session(pid)
+        # Its parent is gone, but a process keeps its session.
         if is_orphan:
             root = self._root_of_session.get(session)
         elif session == pid:

@@ -60,6 +60,7 @@ class EventLog:
     def __call__(self, event: ServiceEvent) -> None:
         """Write one line, at once."""
         line = self._redactor.without_values(msgspec.json.encode(_fields(event)).decode()) + "\n"
+        # A log line or path may hold bytes that are no UTF-8.
         content = line.encode("utf-8", "replace")
         if self._torn:  # the line before this one was cut off
             content = b"\n" + content
@@ -69,6 +70,7 @@ class EventLog:
                 self._torn = written < len(content)
                 content = content[written:]
         except OSError as error:
+            # Once: a full disk would repeat it with each event.
             if not self._warned:
                 self._warned = True
                 self._warn(f"cannot write events to {self.path}: {error.strerror or error}")

@@ -128,14 +128,17 @@ def impostor(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | None:
     if listens([kin.pid for kin in tree.living()], probe.port):
         return None
     owner = owner_of(probe.port)
-    service = look_up(pid)
-    if owner is None or owner.pid is None or service is None:
+    if owner is None or owner.pid is None:
         return None
-    other = look_up(owner.pid)
-    # A younger one may serve for ours: a container that ours has asked a daemon to start.
-    if other is None or other.started >= service.started:
-        return None
-    return owner
+    return owner if _is_older(owner.pid, pid) else None
+
+
+def _is_older(owner: int, service: int) -> bool:
+    """A younger one may serve for ours: a container that ours has asked a daemon to start."""
+    other, own = look_up(owner), look_up(service)
+    if other is None or own is None:
+        return False
+    return other.started < own.started
 
 
 def _end_of(death: Death) -> dict[str, Any]:

@@ -57,4 +57,5 @@ async def follow(instance: Instance, tree: OwnTree) -> Followed:
             if kin.pid == pid:
                 with contextlib.suppress(ProcessLookupError):
                     return Followed(kin, os.pidfd_open(kin.pid), instance.began)
+        # Not inotify: the file may be written before the process that it names is ours.
         await asyncio.sleep(_PAUSE_S)

@@ -38,6 +38,7 @@ async def start_group(
         # The agent gives us 10 s in all, and nobody is left to read what is still held.
         await group.stop(grace_s=context.grace_s, in_haste=True)
         raise
+    # A KeyboardInterrupt too: no process may be left behind by an error of ours.
     except BaseException:
         group.kill_now()
         raise
@@ -78,6 +79,7 @@ class _GroupStart:
             if failed is not None:
                 self._group.fail(failed)
                 return
+        # Before the first start, because what the services take is the difference.
         if any("gpu-memory" in self._specs[name].released for name in self._order):
             self._group.note_gpu_memory()
         # A later start of a service has no part in the deadline of the group's own.
@@ -98,6 +100,7 @@ class _GroupStart:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             cancel_all(None)
+            # Collected whatever happened, so that no error of a start goes unread.
             results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
             # Not a CancelledError, which is no Exception.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class RunningService(Struct, frozen=True, kw_only=True):
     """A service that was started; `command` is as run.
 
-    `probe` tells whether it is ready, `port` is where clients reach it. `start` counts the starts of
-    this service in its group; `pid` and `started` (clock ticks since boot) identify this one.
+    `probe` tells whether it is ready, `port` is where clients reach it. `start` counts the starts
+    of this service in its group; `pid` and `started` (clock ticks since boot) identify this one.
     """
 
     name: str

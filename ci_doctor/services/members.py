@@ -31,6 +31,7 @@ class Members:
         self._loop = loop
         self._on_end = on_end
         self._members: dict[int, Member] = {}
+        # Services, logs and probes need descriptors of the same limit.
         self._free_pidfds = min(_PIDFDS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 
     def __iter__(self) -> Iterator[Member]:
@@ -91,7 +92,7 @@ class Members:
         self._free_pidfds -= 1
 
     def _make_room(self) -> None:
-        """No file descriptor is left: do with fewer from now on, since scans and others need some."""
+        """No file descriptor is left: do with fewer, since scans and others need some."""
         watched = [member for member in self if member.pidfd is not None]
         for member in watched[-_SPARE_PIDFDS:]:
             self._close(member)

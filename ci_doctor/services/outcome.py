@@ -33,8 +33,8 @@ class StopResult(Struct, frozen=True, kw_only=True):
     """What stopping a group left behind; the last three are sentences.
 
     `killed` needed SIGKILL; `survivors` outlived even that (uninterruptible sleep, or another
-    user's). `not_released` is what was still held when the time for it was up, `cut_logs` which logs
-    have lost their middle, `problems` what else went wrong.
+    user's). `not_released` is what was still held when the time for it was up, `cut_logs` which
+    logs have lost their middle, `problems` what else went wrong.
     """
 
     killed: tuple[NamedProcess, ...] = ()
@@ -51,12 +51,13 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     `message` is one sentence without a full stop; `at` is monotonic seconds. `exit_code` is set if
     the process ended by itself, `signal` ("SIGKILL") if a signal ended it, neither if it did not
     end. With `descendant` all three are about that process below the service, and the service
-    itself lived on. `exit_unknown` tells that the process ended and nobody knows how. `log` is None if the process was never started. `tail` are the log's root lines,
-    `tail_root` the index of the root line among them, `tail_line` and `tail_end_line` their 1-based
-    place in the log (None if nobody counted). `duration_s` runs from the service's start to the
-    failure. `peak_rss` is bytes. `oom` tells whose memory ran out, if the kernel killed for lack of
-    it. `fatal` is the log line that was taken for the end. `consequences` are sentences on what
-    failed after it, `stopped` is what the stop left behind if the group never came to be.
+    itself lived on. `exit_unknown` tells that the process ended and nobody knows how. `log` is None
+    if the process was never started. `tail` are the log's root lines, `tail_root` the index of the
+    root line among them, `tail_line` and `tail_end_line` their 1-based place in the log (None if
+    nobody counted). `duration_s` runs from the service's start to the failure. `peak_rss` is bytes.
+    `oom` tells whose memory ran out, if the kernel killed for lack of it. `fatal` is the log line
+    that was taken for the end. `consequences` are sentences on what failed after it, `stopped` is
+    what the stop left behind if the group never came to be.
     """
 
     kind: FailureKind

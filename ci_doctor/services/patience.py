@@ -39,6 +39,7 @@ class Patience:
         waited: Callable[[], float] | None = None,
     ) -> None:
         self.limit_s = limit_s
+        self.is_extended = False
         self._began = clock.now()
         self._longest_s = limit_s + max(limit_s, _LEAST_EXTENSION_S)
         if hard_limit_s is not None:
@@ -50,11 +51,6 @@ class Patience:
         """Seconds of the clock since it was made."""
         return clock.now() - self._began
 
-    @property
-    def is_extended(self) -> bool:
-        """Whether the limit itself has passed."""
-        return self.elapsed_s >= self.limit_s
-
     def left_s(self) -> float:
         """Seconds left now; 0 once it is over. It may grow again while others have the CPU."""
         elapsed_s = self.elapsed_s
@@ -65,13 +61,14 @@ class Patience:
         if waited_s < _NOTABLE_S:
             return 0.0
         allowed_s = min(self.limit_s + waited_s, self._longest_s)
+        self.is_extended = allowed_s > elapsed_s
         return max(0.0, allowed_s - elapsed_s)
 
     def attempt_s(self, longest_s: float) -> float:
         """Seconds that one attempt may take, `longest_s` at most.
 
-        Until the limit it is cut short there. After the limit the machine was busy, and an attempt
-        has its full length: one that is cut short fails for want of a CPU.
+        It is cut short at the limit. Once that is extended, the machine is busy, and an attempt has
+        its full length: one that is cut short would fail for want of a CPU.
         """
         if self.is_extended:
             return min(longest_s, max(self._longest_s - self.elapsed_s, SHORTEST_ATTEMPT_S))

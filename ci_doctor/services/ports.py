@@ -15,10 +15,11 @@ from ci_doctor.system.processes.process_table import read_table
 
 _LOWEST = 10_000
 _ATTEMPTS = 200
+_OUR_HOSTS = {"localhost", "0.0.0.0", "::", "::1"}  # noqa: S104 - compared, not bound
 
 
 class ReservedPort:
-    """A free TCP port that no other ci-doctor of this network namespace will pick until `release`."""
+    """A free TCP port that no other ci-doctor here will pick until `release`."""
 
     def __init__(self, number: int, mark: socket.socket) -> None:
         self.number = number
@@ -48,7 +49,7 @@ class PortOwner(Struct, frozen=True, kw_only=True):
 
 
 def reserve_port() -> ReservedPort:
-    """A port that is free on every address now, and that the kernel gives to no outgoing connection.
+    """A port that is free on every address, and that no outgoing connection gets.
 
     The reservation is an abstract unix socket (unix(7)). It has the same scope as the port, the
     network namespace; it ends with the process, and leaves the port itself free for the server.
@@ -59,6 +60,7 @@ def reserve_port() -> ReservedPort:
         number = _LOWEST + secrets.randbelow(below - _LOWEST)
         mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
+            # Fails if another ci-doctor has reserved this port.
             mark.bind(f"\0ci-doctor/port/{number}")
             _bind_everywhere(number)
         except OSError:
@@ -82,6 +84,7 @@ def _ephemeral_range_start() -> int:
 def _bind_everywhere(number: int) -> None:
     """Raises OSError if `number` is taken on some address."""
     with socket.socket(socket.AF_INET) as plain:
+        # A port whose connections are only in TIME_WAIT is free (tcp(7)).
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         plain.bind(("", number))
     if socket.has_dualstack_ipv6():
@@ -93,7 +96,7 @@ def _bind_everywhere(number: int) -> None:
 
 def is_local(host: str) -> bool:
     """Whether `host` plainly means this machine, so that its listeners are in our /proc."""
-    return host in {"localhost", "0.0.0.0", "::", "::1"} or host.startswith("127.")  # noqa: S104 - read, not bound
+    return host in _OUR_HOSTS or host.startswith("127.")
 
 
 def listens(pids: Iterable[int], port: int) -> bool:

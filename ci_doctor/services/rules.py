@@ -105,7 +105,8 @@ STOP_FAILED = Rule(
     id="services/stop-failed",
     severity=Severity.WARNING,
     meaning=(
-        "Something went wrong while the services were stopped, such as a `stop_command` that failed."
+        "Something went wrong while the services were stopped, such as a `stop_command` that "
+        "failed."
     ),
     remedy="Run the named command by hand; what it should have stopped may still run.",
 )

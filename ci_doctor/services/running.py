@@ -31,11 +31,12 @@ class RunningGroup:
     """Services that run together; made by `start_group`.
 
     `services` are in start order. `death` is done as soon as one of them has ended by itself;
-    `failures` are all that did so, in order of time. Use one group at a time, inside a running event
-    loop, and always `stop` it.
+    `failures` are all that did so, in order of time. Use one group at a time, inside a running
+    event loop, and always `stop` it.
     """
 
     def __init__(self, names: Sequence[str], on_event: Callable[[ServiceEvent], None]) -> None:
+        # If the guardian is killed, what it has started becomes our children.
         become_subreaper()
         self.services: dict[str, RunningService] = {}
         self.death: asyncio.Future[ServiceFailure] = asyncio.get_running_loop().create_future()
@@ -51,6 +52,7 @@ class RunningGroup:
         self._guardian = Guardian.start()
         try:
             self.tree = OwnTree(self._guardian)
+            # All before the first start: a command may hold the port of any other service.
             for name in names:
                 self._ports[name] = reserve_port()
             self._watch = DeathWatch(self.tree, lambda: self._guardian.pid, self.report, self.fail)
@@ -169,6 +171,7 @@ class RunningGroup:
         self._note_processes(instance)
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
+        # One reader for each descriptor: from here on only we wait for its end.
         self._watch.forget(instance)
         loop.add_reader(instance.process.pidfd, settle, ended)
         try:
@@ -177,6 +180,7 @@ class RunningGroup:
                 self.report(instance.event(EventKind.STOPPING, now, signal=number.name))
                 signal.pidfd_send_signal(instance.process.pidfd, number)
                 await ended
+        # It has ended by itself in this very moment.
         except ProcessLookupError:
             pass
         finally:
@@ -209,13 +213,17 @@ class RunningGroup:
             grace_s = min(grace_s, LONGEST_GRACE_S)
             self._stopping = asyncio.create_task(self._stop(grace_s, in_haste=in_haste))
         try:
+            # Shielded: a caller that is cancelled must not cut the stop off for the others.
             return await asyncio.shield(self._stopping)
         except asyncio.CancelledError:
             self.kill_now()
             raise
 
     def kill_now(self) -> StopResult:
-        """SIGKILL to the whole tree, without the event loop: the last resort. May be called again."""
+        """SIGKILL to the whole tree, without the event loop: the last resort.
+
+        May be called again.
+        """
         return self._finish(clock.now())
 
     async def _stop(self, grace_s: float, *, in_haste: bool) -> StopResult:
@@ -251,6 +259,7 @@ class RunningGroup:
             self._give_back()
 
     def _give_back(self) -> None:
+        # Only now: until the tree is gone, its pidfds tell how it ends and its ports are in use.
         for instance in (*self.instances.values(), *self._ended_starts):
             instance.process.close()
         for port in self._ports.values():

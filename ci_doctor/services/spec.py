@@ -31,8 +31,8 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     In `command`, `stop_command`, `pidfile`, `env` values and `ready`, `{port}` becomes a port
     reserved for this service, `{NAME.port}` that of another service of the group, and each further
-    placeholder of the launch (`{arm}`, `{start}`) its value. Only these exact words are replaced, so
-    JSON in an argument stays as it is.
+    placeholder of the launch (`{arm}`, `{start}`) its value. Only these exact words are replaced,
+    so JSON in an argument stays as it is.
     """
 
     command: str | list[str]
@@ -51,7 +51,10 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     release_timeout: Duration = "60s"
 
     def words(self) -> list[str]:
-        """The command's words, placeholders still in them. Raises ValueError on an unclosed quotation."""
+        """The command's words, placeholders still in them.
+
+        Raises ValueError on an unclosed quotation.
+        """
         return _split(self.command)
 
     def stop_words(self) -> list[str]:
@@ -103,9 +106,9 @@ def _split(command: str | list[str]) -> list[str]:
 class LaunchContext(Struct, frozen=True, kw_only=True):
     """Where and with what a group is launched.
 
-    `environment` is the whole environment of the services (their `env` goes on top), `directory` the
-    base of relative `cwd`, `log_directory` the place of `NAME-1.log`, `NAME-2.log` …, one more with
-    each start. `placeholders` are further words to replace, without braces. `limit_s` caps the
+    `environment` is the whole environment of the services (their `env` goes on top), `directory`
+    the base of relative `cwd`, `log_directory` the place of `NAME-1.log`, `NAME-2.log` …, one more
+    with each start. `placeholders` are further words to replace, without braces. `limit_s` caps the
     seconds until the whole group is ready, whatever the services' own `start_timeout` allow.
     `grace_s` is what a group has to end that failed or was given up before it was ready.
     """
@@ -119,7 +122,10 @@ class LaunchContext(Struct, frozen=True, kw_only=True):
 
 
 class FilledSpec(Struct, frozen=True, kw_only=True):
-    """A service with every placeholder replaced; `env` is the whole environment, `port` where it is reached."""
+    """A service with every placeholder replaced.
+
+    `env` is the whole environment, `port` where it is reached.
+    """
 
     words: tuple[str, ...]
     env: dict[str, str]
@@ -140,7 +146,7 @@ def fill(text: str, placeholders: Mapping[str, str]) -> str:
 def fill_spec(
     spec: ServiceSpec, context: LaunchContext, ports: Mapping[str, int], name: str
 ) -> FilledSpec:
-    """The service `name` made ready to start; `ports` holds the reserved port of each service of the group.
+    """The service `name` made ready to start; `ports` holds the reserved port of each service.
 
     Raises ValueError as `words` and `parse_ready` do.
     """

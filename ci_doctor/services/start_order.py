@@ -11,7 +11,8 @@ from ci_doctor.services.spec import ServiceSpec
 def start_order(specs: Mapping[str, ServiceSpec], names: Sequence[str]) -> tuple[str, ...]:
     """`names` with everything that they need, each once, and after what it needs.
 
-    Raises UsageError if no name is given, a name is unknown, or services need each other in a cycle.
+    Raises UsageError if no name is given, a name is unknown, or services need each other in a
+    cycle.
     """
     if not names:
         hint = "describe one in ci-doctor.toml, as [services.NAME]"

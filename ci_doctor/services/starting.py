@@ -58,6 +58,7 @@ async def start_service(
     if problem is not None:
         group.fail(failure.not_ready(instance.subject(clock.now()), problem))
         return
+    # Only after a good answer, because looking through all sockets of the machine is slow.
     owner = failure.impostor(filled.probe, instance.process.pid, group.tree)
     if owner is not None:
         group.fail(failure.answered_by_another(instance.subject(clock.now()), owner))
@@ -83,6 +84,7 @@ def cannot_start(
 async def _ready_or_dead(group: RunningGroup, instance: Instance, patience: Patience) -> str | None:
     """None when ready, or when a death came first; else what was wrong when time was up."""
     probe = asyncio.create_task(_probe(group, instance, patience))
+    # A death ends the wait: a service that needs a dead one never becomes ready.
     group.death.add_done_callback(lambda _: probe.cancel())
     try:
         await asyncio.wait({probe})
@@ -112,13 +114,13 @@ def _launch(
     try:
         child = _spawn(group, filled, output)
     except OSError as error:
+        # Nobody could start anything here, so it says nothing about this command.
         if error.errno in EXHAUSTED:
             why = f"{error.strerror} (on this machine)"
             return failure.never_started(name, FailureKind.OUTSIDE, why)
-        raise UsageError(
-            f'service "{name}": cannot run {filled.words[0]}: {error.strerror}',
-            hint="is it made for this machine, and does a script begin with #! and its interpreter?",
-        ) from error
+        hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
+        message = f'service "{name}": cannot run {filled.words[0]}: {error.strerror}'
+        raise UsageError(message, hint=hint) from error
     finally:
         os.close(output)
     kin = look_up(child.pid)

@@ -68,6 +68,7 @@ class Stopping:
             return self._result
         try:
             self._announce(instances)
+        # A listener may raise: what is left must be killed all the same.
         finally:
             outcome = self._tree.kill(max(1.0, began + STOP_LIMIT_S - clock.now()))
             self._result = StopResult(
@@ -107,6 +108,7 @@ class Stopping:
 
     def _announce(self, instances: Iterable[Instance]) -> None:
         """From now on the end of a service is no death."""
+        # First, so that none of the ends that follow counts as a death.
         self._watch.close()
         for instance in instances:
             if not instance.ended and not instance.stop_wanted:
@@ -142,6 +144,7 @@ class Stopping:
 
     def _start_stop_command(self, instance: Instance) -> Child:
         filled = instance.filled
+        # What it writes belongs beside what its service wrote.
         output = os.open(instance.service.log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
             return self._guardian.spawn(

@@ -26,3 +26,14 @@ def text_for(report: Report, stream: TextIO) -> str:
     colour = terminal and not os.environ.get("NO_COLOR")
     width = min(shutil.get_terminal_size((80, 24)).columns, 120) if terminal else 80
     return text.render(report, width=width, colour=colour)
+
+
+def write_data(stream: TextIO, text: str) -> None:
+    """What programs read, as UTF-8 whatever the encoding of `stream`."""
+    binary = getattr(stream, "buffer", None)
+    stream.flush()
+    if binary is None:  # a stream in memory
+        stream.write(text)
+    else:
+        binary.write(text.encode())
+    stream.flush()

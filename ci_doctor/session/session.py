@@ -172,14 +172,14 @@ class Session:
 
     def _printed(self, report: "Report", *, on_stdout: bool, text: str | None) -> bool:
         from ci_doctor.render import json
-        from ci_doctor.session.delivery import text_for
+        from ci_doctor.session.delivery import text_for, write_data
 
         stream = sys.stdout if on_stdout or self.as_json else sys.stderr
         if stream is None:  # closed by whoever started us
             return True
         try:
             if self.as_json:
-                _write(stream, json.render(report))
+                write_data(stream, json.render(report))
             elif text is not None:
                 _write(stream, self.redactor.without_values(text))
             else:

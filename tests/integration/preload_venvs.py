@@ -24,7 +24,7 @@ import importlib._bootstrap as bootstrap, sys, threading, time, types
 if threading.current_thread() is not threading.main_thread():
     import fakegate
     fakegate.opened.set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not bootstrap._blocking_on.get(threading.main_thread().ident) and time.monotonic() < deadline:
         time.sleep(0.001)
 
@@ -48,7 +48,7 @@ def warm_up():
     fakegate.opened.set()
 
 threading.Thread(target=warm_up).start()
-fakegate.opened.wait(20)
+fakegate.opened.wait(120)
 from fakeformers import GenerationConfig
 
 def main():
@@ -102,7 +102,7 @@ class Venv:
             (self.site_dir / name).write_bytes(content)
 
     def run(
-        self, *arguments: str, timeout_s: float = 60, **environment: str
+        self, *arguments: str, timeout_s: float = 180, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run the venv's Python with nothing in its environment but PATH and `environment`."""
         return subprocess.run(

@@ -76,7 +76,7 @@ def test_a_writer_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     archive.keep(IDENTITY, result, lines, build="b")
 
     writer = start(STOPPED, tmp_path / "archive", tmp_path / "other.jsonl")
-    writer.communicate(timeout=60)
+    writer.communicate(timeout=180)
 
     assert writer.returncode == -signal.SIGKILL
     found = archive.find(IDENTITY, IDS, 2)

@@ -250,14 +250,14 @@ def test_config_show_says_where_each_value_is_from(tmp_path: Path) -> None:
         env={"CI_DOCTOR_CORRECTNESS_PASSES": "2", "CI_DOCTOR_EXIT_CODES_VOID": "99"},
     )
     for line in (
-        "retries = 5  (ci-doctor.toml:2)",
-        "passes = 2  (environment CI_DOCTOR_CORRECTNESS_PASSES)",
-        "concurrency = 40  (default)",
-        "infra = 255  (ci-doctor.toml:5)",
-        "void = 99  (environment CI_DOCTOR_EXIT_CODES_VOID)",
-        'command = "serve"  (ci-doctor.toml:8)',
+        "retries 5 ci-doctor.toml:2",
+        "passes 2 environment CI_DOCTOR_CORRECTNESS_PASSES",
+        "concurrency 40 default",
+        "infra 255 ci-doctor.toml:5",
+        "void 99 environment CI_DOCTOR_EXIT_CODES_VOID",
+        'command "serve" ci-doctor.toml:8',
     ):
-        assert f"  {line}\n" in ran.out, ran
+        assert line in [" ".join(shown.split()) for shown in ran.out.splitlines()], ran
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -265,7 +265,7 @@ def test_a_narrow_encoding_of_stdout_loses_no_report(encoding: str, tmp_path: Pa
     env = {"PYTHONIOENCODING": encoding}
     (tmp_path / "ci-doctor.toml").write_text('[setup-env]\nprojects = ["日本"]\n')
     ran = doctor("config", "show", cwd=tmp_path, env=env)
-    assert (ran.code, "PASS" in ran.out) == (0, True), ran
+    assert (ran.code, r"\u65e5\u672c" in ran.out) == (0, True), ran
     ran = doctor("config", "show", "--json", "--report-dir", "out", cwd=tmp_path, env=env)
     assert json.loads(ran.out)["facts"]["values"]["setup-env"]["projects"]["value"] == ["日本"]
     assert doctor("report", "out", cwd=tmp_path, env=env).code == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.services import descendants
 from ci_doctor.services.descendant_end import DescendantEnd
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.system.processes.children import children_of
@@ -71,7 +72,7 @@ class Told(list[tuple[int | None, DescendantEnd]]):
         self._more.set()
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(180):
             while len(self) < count:
                 self._more.clear()
                 await self._more.wait()
@@ -79,7 +80,7 @@ class Told(list[tuple[int | None, DescendantEnd]]):
 
 async def found(watch: DescendantWatch, root: int | None, *pids: int) -> None:
     """Wait until the watch has found them by its own pace."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(180):
         while not set(pids) <= {kin.pid for kin in watch.below(root)}:  # noqa: ASYNC110 - its pace is what is tested
             await asyncio.sleep(0.005)
 
@@ -155,7 +156,8 @@ def test_an_end_is_told_within_milliseconds(parent: Parent) -> None:
             delays.append(told[-1][1].at - began)
         return delays
 
-    assert sorted(asyncio.run(run()))[5] < 0.010
+    # 1 ms on a quiet machine; without the notification the end would be found at the next tick.
+    assert sorted(asyncio.run(run()))[5] < descendants._TICK_S / 4
 
 
 def test_the_dead_that_nobody_waits_for_are_told_once(parent: Parent) -> None:

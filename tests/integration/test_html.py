@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """report.html is written where there is something to draw, and made of any report that was written."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.commands.delivery import PAGE, claim, deliver, write
 from ci_doctor.render import html, json
+from ci_doctor.session.delivery import write
+from ci_doctor.session.report_directory import hold_named
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_report, sample_reports
 from tests.support.cli import doctor
@@ -20,7 +20,7 @@ def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix(tmp_path:
     write(modes(), tmp_path / "modes")
     write(sample_reports()["flaky"], tmp_path / "plain")
 
-    assert (tmp_path / "modes" / PAGE).read_text(encoding="utf-8") == html.render(modes())
+    assert (tmp_path / "modes" / "report.html").read_text(encoding="utf-8") == html.render(modes())
     assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == [
         "junit.xml",
         "report.json",
@@ -30,7 +30,9 @@ def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix(tmp_path:
 
 def test_the_page_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
     write(modes(), tmp_path)
-    claim(tmp_path)
+    directory = hold_named(tmp_path)
+    directory.clear()
+    directory.release()
 
     assert list(tmp_path.iterdir()) == []
 
@@ -40,15 +42,9 @@ def test_no_secret_reaches_the_page(tmp_path: Path) -> None:
         **modes().facts,
         "aligned": [aligned(left="the token is s3cr3t-value", suspects=["s3cr3t-value"])],
     }
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        deliver(
-            a_report(facts=facts, summary="s3cr3t-value"),
-            as_json=False,
-            directory=tmp_path,
-            text_to=nowhere,
-            redactor=Redactor(["s3cr3t-value"]),
-        )
-    text = (tmp_path / PAGE).read_text(encoding="utf-8")
+    report = Redactor(["s3cr3t-value"]).report(a_report(facts=facts, summary="s3cr3t-value"))
+    write(report, tmp_path)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
 
     assert "s3cr3t" not in text
     assert "redacted" in text

@@ -23,7 +23,7 @@ SCHEMA = json.loads(
     (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
 )
 # A run that waits for something longer than this has failed.
-LIMIT_S = 60.0
+LIMIT_S = 180.0  # guards against hanging only
 FIRES = """
 import sys, threading
 
@@ -38,7 +38,7 @@ from slowly import Thing
 # Ends once the main thread waits for it (importlib keeps who waits by thread, in 3.12 and later as lists).
 SLOWLY = """
 import importlib._bootstrap as bootstrap, threading, time
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 120
 while not bootstrap._blocking_on.get(threading.main_thread().ident) and time.monotonic() < deadline:
     time.sleep(0.001)
 """

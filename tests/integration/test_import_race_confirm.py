@@ -198,7 +198,7 @@ def test_a_program_that_drops_its_privileges_is_followed() -> None:
             sys.executable,
             "main.py",
             cwd=folder,
-            timeout=60,
+            timeout=180,
         )
         report = json.loads((folder / "out" / "report.json").read_text())
 
@@ -223,7 +223,7 @@ def test_a_signal_in_a_held_run_ends_it_and_no_other_is_made(tmp_path: Path) -> 
         pass
 
     running.send_signal(signal.SIGTERM)
-    _, said = running.communicate(timeout=60)
+    _, said = running.communicate(timeout=180)
 
     assert running.returncode == 143
     assert b"confirming" not in said

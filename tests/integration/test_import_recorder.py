@@ -59,7 +59,7 @@ class Program:
         ran = subprocess.run(
             [self.python, *options, "app.py"],
             env=recording(environ, self.traces, hold) if recorded else environ,
-            cwd=self.folder, capture_output=True, text=True, check=False, timeout=60,
+            cwd=self.folder, capture_output=True, text=True, check=False, timeout=180,
         )  # fmt: skip
         self.records = [
             (path.name, *ast.literal_eval(line))
@@ -371,7 +371,7 @@ def test_what_the_recorder_cannot_write_does_no_harm(program: Program) -> None:
     environ = recording({"PATH": "/usr/bin:/bin"}, program.folder / "no" / "such")
     ran = subprocess.run(
         [program.python, "-c", "import json, threading; threading.Thread(target=print).start(); import plain"],
-        env=environ, cwd=program.folder, capture_output=True, text=True, check=False, timeout=60,
+        env=environ, cwd=program.folder, capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "\n", "")
 

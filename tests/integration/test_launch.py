@@ -31,7 +31,7 @@ SCHEMA = json.loads(
     (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
 )
 TCP = "tcp://127.0.0.1:{port}"
-LIMIT_S = 30.0
+LIMIT_S = 180.0  # guards against hanging only
 SECRET = "sk-4242-do-not-tell"
 # A client that asks the service for its end, and then has nothing more to say.
 ASK = "import sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept BaseException: pass  # also when it is told to end, because the server has\n"
@@ -229,7 +229,6 @@ def test_exit_code_0_before_ready_is_a_death(site: Site) -> None:
 
 def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
     told = site.directory / "told"
-    began = time.monotonic()
     ran = site.launch(
         "--service", f"api={site.service('answers', '{port}')}", "--",
         "bash", "-c", f"trap 'echo told > {told}; exit 9' TERM; {sys.executable} -c {shlex.quote(ASK)} http://127.0.0.1:{{api.port}}/exit/4; "
@@ -237,7 +236,6 @@ def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
     )  # fmt: skip
     report = check(site, ran, "failed", 1)
     assert told.read_text() == "told\n"
-    assert time.monotonic() - began < 10
     assert site.rules()[0] == "services/died"
     assert "bash was told to end, and ended with exit code 9" in json.dumps(report["findings"][0])
 
@@ -265,7 +263,7 @@ def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
 
 
 def test_a_worker_that_is_killed_under_a_live_server_is_a_death(site: Site) -> None:
-    program = "import socket, sys, time; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); s.send(b'x'); time.sleep(20)"
+    program = "import socket, sys, time; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); s.send(b'x'); time.sleep(600)"
     ran = site.launch(
         "--service", f"api={site.service('loses_its_worker', '{port}')}", "--ready", f"api={TCP}",
         "--", sys.executable, "-c", program, "{api.port}",
@@ -443,11 +441,10 @@ def test_a_second_signal_kills_at_once_and_the_report_is_written(site: Site) -> 
     ready(run)
     run.send_signal(signal.SIGINT)
     until(says(told, "SIGINT"), "the service was never asked to end")
-    began = time.monotonic()
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=LIMIT_S)
     assert run.returncode == 130
-    assert time.monotonic() - began < 2.0
+    assert "SIGTERM" not in told.read_text().split(), "the next step of an orderly end"
     assert site.report["exit_code"] == 130
     assert site.report["facts"]["stopped"]["killed"]
     assert site.rules() == [], "it had no time to end by itself"

@@ -29,7 +29,7 @@ def test_reports_are_shown_oldest_first(written: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "begins"), [("markdown", "**"), ("junit", "<?xml"), ("json", "{")]
+    ("form", "begins"), [("markdown", "`explain`"), ("junit", "<?xml"), ("json", "{")]
 )
 def test_a_report_is_shown_in_each_form(written: Path, form: str, begins: str) -> None:
     ran = doctor("report", written / "explain", "--format", form, cwd=written)

@@ -433,7 +433,7 @@ def test_what_was_there_before_is_left_alone(scene: Scene) -> None:
 
 
 def wait_until_stopped(pid: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (
         psutil.Process(pid).status() != psutil.STATUS_STOPPED
     ):  # it is not our child: nothing tells us
@@ -487,12 +487,12 @@ def test_cancelling_a_stop_kills_at_once(scene: Scene) -> None:
     async def run() -> None:
         group = await scene.started(vllm=scene.service("leaves_a_family", ready=TCP))
         began = time.monotonic()
-        task = asyncio.create_task(group.stop(grace_s=5))
+        task = asyncio.create_task(group.stop(grace_s=600))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 60
         assert scene.living() == []
         assert (await group.stop()).survivors == ()
 
@@ -570,5 +570,5 @@ def test_an_interrupted_program_leaves_nothing(scene: Scene, twice: bool) -> Non
         if twice:
             assert [doctor.stdout.readline() for _ in range(2)] == ["finally\n", "stopping\n"]
             doctor.send_signal(signal.SIGINT)
-        doctor.communicate(timeout=20)
+        doctor.communicate(timeout=180)
     assert scene.living() == []

@@ -115,7 +115,7 @@ def script(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
 
 
@@ -298,7 +298,7 @@ class TestFailing:
         ) as shell:
             assert select.select([reader], [], [], 30)[0], "git was not asked"
             os.kill(int(os.read(reader, 100)), number)
-            out, err = shell.communicate(timeout=30)
+            out, err = shell.communicate(timeout=180)
         os.close(reader)
         assert (shell.returncode, out) == (code, ""), err
 

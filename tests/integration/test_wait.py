@@ -23,7 +23,7 @@ from tests.support.cli import Ran, begin, doctor, environment, words
 pytestmark = pytest.mark.integration
 
 PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
-LIMIT_S = 30.0
+LIMIT_S = 180.0  # guards against hanging only
 
 
 class Scene:
@@ -199,13 +199,11 @@ def test_a_process_that_is_gone_is_dead(scene: Scene) -> None:
     server = scene.program("exits", "0")
     server.wait()
     (scene.directory / "server.pid").write_text(str(server.pid))
-    began = time.monotonic()
     ran, report = scene.report("--pidfile", "server.pid", "--log", scene.log)
     assert ran.code == 1
     assert report["findings"][0]["rule"] == "services/died"
     assert "before ci-doctor looked" in report["findings"][0]["summary"]
     assert "exit code unknown" in json.dumps(report["findings"][0]["evidence"])
-    assert time.monotonic() - began < LIMIT_S
 
 
 def test_a_cause_outside_the_change_is_75(scene: Scene) -> None:
@@ -259,7 +257,7 @@ def test_the_end_of_a_worker_can_be_ignored(scene: Scene) -> None:
 
 
 def test_ci_doctor_is_gone_within_milliseconds_of_a_death(scene: Scene) -> None:
-    delays = []
+    delays, whole_runs = [], []
     for number in range(3):
         report = f"report-{number}"
         parent = scene.program("never_waits", f"{number}.pid", "1")
@@ -289,8 +287,11 @@ def test_ci_doctor_is_gone_within_milliseconds_of_a_death(scene: Scene) -> None:
         os.close(watch)
         waiting.communicate()
         assert (scene.directory / report / "report.json").exists()
-    # 30 ms when the machine is quiet; what would poll for it would be above this by far.
-    assert statistics.median(delays) < 0.3, delays
+        began = time.monotonic()
+        assert scene.wait("--pid", str(pid), "--log", str(scene.log)).code == 1
+        whole_runs.append(time.monotonic() - began)
+    # 30 ms and 300 ms on a quiet machine. Load slows both down alike; a poll is slow on its own.
+    assert statistics.median(delays) < statistics.median(whole_runs), (delays, whole_runs)
 
 
 def select_one(descriptor: int) -> bool:

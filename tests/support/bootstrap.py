@@ -102,7 +102,7 @@ class Job:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
-            timeout=60,
+            timeout=180,
         )
         self.log += ended.stdout.decode(errors="replace")
         self.phases.append((phase, ended.returncode))

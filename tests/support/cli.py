@@ -59,7 +59,7 @@ def doctor(
     *args: str | Path,
     cwd: Path,
     env: Mapping[str, str | None] | None = None,
-    timeout: float = 60.0,
+    timeout: float = 180.0,
 ) -> Ran:
     """Run `ci-doctor ARGS` in `cwd` to its end; `env` changes our environment, `timeout` is seconds of wall clock."""
     ended = subprocess.run(

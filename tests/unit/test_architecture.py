@@ -110,6 +110,31 @@ def test_a_rules_id_stands_in_the_rules_of_its_room_alone() -> None:
     assert elsewhere == []
 
 
+ACROSS_MODULES = {
+    "test_architecture.py",
+    "test_docs.py",
+    "load/test_hostile_servers.py",
+    "render/test_golden.py",
+    "render/test_renderers.py",
+}
+
+
+def test_every_unit_test_stands_where_its_module_does() -> None:
+    astray = []
+    for path in sorted((ROOT / "tests" / "unit").rglob("test_*.py")):
+        place = path.relative_to(ROOT / "tests" / "unit")
+        name = place.stem.removeprefix("test_")
+        if place.parts[0] == "benchmarks":
+            module = ROOT / "benchmarks" / "density" / name
+        else:
+            module = ROOT / "ci_doctor" / place.with_name(name)
+        if not (module.is_dir() or module.with_suffix(".py").is_file()):
+            astray.append(str(place))
+
+    assert set(astray) == ACROSS_MODULES
+
+
+@pytest.mark.slow
 @pytest.mark.integration
 def test_every_module_can_be_imported_alone_without_a_warning() -> None:
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES]
@@ -136,7 +161,7 @@ def test_every_module_can_be_imported_alone_without_a_warning() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
 
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -65,7 +65,7 @@ def run_experiment(
 
 
 def _claim_resumed(session: Session, prepared: PreparedExperiment, directory: Path) -> None:
-    """Claim the directory of a run only once it can be resumed: a refusal must leave it as it was."""
+    """Claim the directory of a run once it can be resumed: a refusal must leave it as it was."""
     check_prepared(prepared)
     session.named_directory = directory
     session.claim()

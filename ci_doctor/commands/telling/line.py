@@ -36,7 +36,7 @@ class Span(Struct, frozen=True):
     colour: str = ""
 
 
-class Source(Protocol[EventT_contra]):
+class ProgressSource(Protocol[EventT_contra]):
     """Turns the events of one room into lines.
 
     `remains` is True if its live lines stay on the terminal at the end, False if they are wiped.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from ci_doctor.commands.telling.line import Line, LineKind, Source, Span
+from ci_doctor.commands.telling.line import Line, LineKind, ProgressSource, Span
 from ci_doctor.commands.telling.screen import Screen, write
 from ci_doctor.render.safe_text import printable
 from ci_doctor.system import clock
@@ -32,7 +32,7 @@ class Teller(Generic[EventT]):
     line without secrets. A stderr that is closed, full or not read any more stops nothing.
     """
 
-    def __init__(self, source: Source[EventT], redactor: Redactor | None = None) -> None:
+    def __init__(self, source: ProgressSource[EventT], redactor: Redactor | None = None) -> None:
         """`redactor` knows the secrets of the command; without it those of our own environment are taken out."""
         self._source = source
         self._redactor = redactor or Redactor.from_environment(os.environ)

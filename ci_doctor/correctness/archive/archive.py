@@ -31,7 +31,7 @@ from ci_doctor.system import clock
 
 NEWEST = 20
 NEAREST = 3
-# Of directories, in the search for near misses: each costs a read, which over NFS takes milliseconds.
+# Of directories, in the search for near misses: each costs a read, over NFS some milliseconds.
 _MOST_DIRECTORIES = 500
 _ATTEMPTS = 3
 _DAY_S = 86400
@@ -74,6 +74,7 @@ class Archive:
         for file in self._listed(place, skipped):
             if len(starts) == newest:
                 break
+            # The number makes its name: a1 is the newest.
             start = _read(file.path, len(starts) + 1, identity, skipped)
             if start is None:
                 continue
@@ -105,6 +106,7 @@ class Archive:
         if reason := unfit(result):
             raise ValueError(reason)
         when = recorded_at or clock.timestamp()
+        # Two agents may keep a start in the same millisecond.
         path = self._place(identity) / f"start-{stamp(when)}-{secrets.token_hex(8)}.jsonl.gz"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -115,6 +117,7 @@ class Archive:
                 f"cannot write {path}: {error.strerror or error}",
                 hint="name a directory that this user can write",
             ) from error
+        # After the start, because a description alone would look like an identity without starts.
         describe(path.parent, identity)
         return path
 
@@ -142,6 +145,7 @@ class Archive:
 
     def _near(self, identity: Identity, skipped: list[str]) -> tuple[NearMiss, ...]:
         misses = list(self._misses(identity, skipped))
+        # Of two that are equally near the newer one: its machine is more likely to be around still.
         misses.sort(key=lambda miss: (len(miss.differences), miss.age_s))
         return tuple(misses[:NEAREST])
 
@@ -219,6 +223,7 @@ def _move(temporary: Path, path: Path) -> None:
             with contextlib.suppress(FileNotFoundError):
                 temporary.replace(path)
                 return
+        # The last attempt lets the error out.
         path.parent.mkdir(exist_ok=True)
         temporary.replace(path)
     finally:

@@ -121,6 +121,7 @@ def start_of(header: ArchiveHeader, path: Path, number: int, header_bytes: int) 
     answers = {}
     for request, digests in header.digests.items():
         answers[request] = outcome(digests, header.passes)
+    # Offsets are of the unpacked file, and the header was packed after the samples.
     places = {}
     for digest, (offset, length) in header.places.items():
         places[digest] = SamplePosition(offset=header_bytes + offset, length=length)

@@ -50,6 +50,7 @@ def archived_files(place: Path) -> list[ArchivedFile]:
         if recorded_at is None:
             continue
         with contextlib.suppress(OSError):  # evicted meanwhile
+            # A link may lead to a file of somebody else.
             if path.is_file() and not path.is_symlink():
                 size = path.stat().st_size
                 files.append(ArchivedFile(recorded_at=recorded_at, path=path, size=size))
@@ -69,6 +70,7 @@ def evict(directory: Path, *, days: float, limit: int) -> tuple[Path, ...]:
             total += _size(place / IDENTITY)
         _remove_torn(place)
     _remove_torn(directory)
+    # Oldest first.
     removed = _remove_starts(sorted(files), total, days=days, limit=limit)
     used = {file.path.parent for file in files}
     for place in _places(directory):
@@ -117,6 +119,7 @@ def _close(place: Path) -> int:
     """
     description = place / IDENTITY
     try:
+        # A start, or a temporary file that becomes one.
         if any(path.name != IDENTITY for path in place.iterdir()):
             return 0
         content = description.read_bytes()
@@ -126,6 +129,7 @@ def _close(place: Path) -> int:
     except OSError:
         return 0
     try:
+        # It fails if a start has arrived since: that is the lock.
         place.rmdir()
     except OSError:
         _restore(description, content)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads its own source (`comparison`): the facts of an identity that lie in the experiment itself."""
+"""Reads its own source (`comparison`): the facts of an identity that the experiment itself has."""
 
 import hashlib
 import json
@@ -28,6 +28,7 @@ def requests_digest(requests: Sequence[Request]) -> str:
     """SHA-256 in hex over id, path and body of every request, in the order of sending."""
     content = hashlib.sha256()
     for request in requests:
+        # The order of keys in a body is no difference to a server.
         line = json.dumps([request.id, request.path, request.body], sort_keys=True)
         content.update(line.encode("ascii") + b"\n")
     return content.hexdigest()

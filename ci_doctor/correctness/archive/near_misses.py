@@ -82,6 +82,7 @@ def _in_words(each: Difference) -> str:
 
 def _changed_arguments(fact: str, left: Sequence[str], right: Sequence[str]) -> str:
     """`argv now without `--a` and with `--b``: two whole command lines are too long to read."""
+    # By word and not by position: one more option would shift all that follow it.
     removed = " ".join(word for word in left if word not in right)
     added = " ".join(word for word in right if word not in left)
     parts = []

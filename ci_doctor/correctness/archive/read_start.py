@@ -37,11 +37,13 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
         while chunk := file.read(CHUNK):
             size += len(chunk)
             crc = zlib.crc32(chunk, crc)
+    # The checksum is of the packed bytes: nothing of the second member is unpacked here.
     if size < header.bytes:
         raise NotAnArchiveError("its samples are cut short")
     if (size, crc) != (header.bytes, header.crc):
         raise NotAnArchiveError("its samples were changed")
     _check_digests(header)
+    # `of` sorts and cleans: a file may hold anything.
     recorded = header.identity
     identity = Identity.of(recorded.facts, recorded.unknown, recorded.noted)
     return identity, start_of(header, path, number, len(line))

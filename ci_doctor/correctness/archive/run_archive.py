@@ -43,7 +43,7 @@ class RunArchive(Struct, frozen=True, kw_only=True):
     write: ArchiveWrite
 
     def results(self, outputs: Outputs) -> tuple[StartResult, ...]:
-        """The archived starts as starts of an experiment; adds the places of their answers to `outputs`."""
+        """The archived starts as starts of an experiment; their answers are added to `outputs`."""
         for start in self.matches.starts:
             for digest, place in start.places.items():
                 outputs.note(digest, start.path, place)
@@ -82,6 +82,7 @@ def identity_of(
     that may differ.
     """
     arm_plan = plan.arms[arm]
+    # Requests may name several models, such as LoRA adapters.
     models = {str(request.body["model"]) for request in plan.requests if "model" in request.body}
     facts = schedule_facts(
         plan.requests,
@@ -97,6 +98,7 @@ def identity_of(
 def _served(plan: ExperimentPlan, arm_plan: ArmPlan) -> Iterator[Served]:
     for name in start_order(arm_plan.specs, arm_plan.names):
         spec = arm_plan.specs[name]
+        # The environment of the arm goes on top of ours, as it does at the start.
         yield Served(
             name=name,
             words=tuple(spec.words()),
@@ -122,15 +124,20 @@ def keep_baseline(
     fit = [result for result in experiment.results if unfit(result) is None]
     if verdict not in _VERDICTS_ON_ANSWERS or not fit:
         return ()
+    return (_kept(run_archive, fit, samples, build_of(environ)),)
+
+
+def _kept(run_archive: RunArchive, fit: Sequence[StartResult], samples: Path, build: str) -> str:
     archive = run_archive.archive
     try:
         for result in fit:
-            archive.keep(run_archive.identity, result, _lines(samples), build=build_of(environ))
+            archive.keep(run_archive.identity, result, _lines(samples), build=build)
+        # Here alone: only a build that may write may remove what others wrote.
         archive.evict()
     except (CiDoctorError, ValueError) as error:
         # The verdict stands, whether or not a later build profits from it.
-        return (f"the baseline could not be archived: {error}",)
-    return (f"{figures.amount(len(fit), 'baseline start')} archived in {archive.directory}",)
+        return f"the baseline could not be archived: {error}"
+    return f"{figures.amount(len(fit), 'baseline start')} archived in {archive.directory}"
 
 
 def _may_write(write: ArchiveWrite, environ: Mapping[str, str]) -> tuple[bool, str]:

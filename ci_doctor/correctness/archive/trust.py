@@ -11,7 +11,8 @@ def trusted(environ: Mapping[str, str]) -> tuple[bool, str]:
 
     The reason is a sentence. The variables are those that the agent sets
     (https://buildkite.com/docs/pipelines/configure/environment-variables). A job can set them
-    itself: this keeps honest builds apart, and keeps nobody out. Write access to the directory does.
+    itself: this keeps honest builds apart, and keeps nobody out. Write access to the directory
+    does.
     """
     if JobEnvironment.from_environ(environ) is None:
         return False, "this is no Buildkite job"
@@ -23,6 +24,7 @@ def trusted(environ: Mapping[str, str]) -> tuple[bool, str]:
         return False, f"this is a build of pull request {request}"
     branch = environ.get("BUILDKITE_BRANCH", "")
     default = environ.get("BUILDKITE_PIPELINE_DEFAULT_BRANCH", "")
+    # An agent may leave the default branch out; then no branch is it.
     if default and branch == default:
         return True, f"this is a build of the default branch {default}"
     unknown = "(unknown)"

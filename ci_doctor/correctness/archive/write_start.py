@@ -55,7 +55,9 @@ def _pack(
 
     Leaves the file at its beginning.
     """
-    missing = {(request, number) for request, each in result.digests.items() for number in each}
+    missing: set[tuple[str, int]] = set()
+    for request, digests in result.digests.items():
+        missing.update((request, number) for number in digests)
     places: dict[str, tuple[int, int]] = {}
     offset = 0
     # No name and no time: the same samples give the same bytes.

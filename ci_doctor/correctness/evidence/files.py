@@ -11,7 +11,7 @@ from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor
 
 SAMPLES = "samples.jsonl"
-# The name under which samples.jsonl is rewritten. It remains only if the process is killed meanwhile.
+# The name under which samples.jsonl is rewritten. Only a kill meanwhile leaves it behind.
 PARTIAL = ".samples.jsonl.partial"
 RUN = "run.json"
 STARTS = "starts.jsonl"

@@ -71,6 +71,7 @@ class StartWriter:
         refuses the line.
         """
         assert self._file is not None  # noqa: S101 - used outside `with` is a programming error
+        # A resumed run must make such a start again.
         if not result.counts:
             return
         record = record_of(result, samples, self._directory)
@@ -86,6 +87,7 @@ class StartWriter:
 
 def write_starts(directory: Path, records: Sequence[StartRecord]) -> None:
     """Replace `starts.jsonl` by these records, atomically. Raises UsageError."""
+    # At once: a kill in between must not lose finished starts.
     write_atomically(directory / STARTS, b"".join(map(_line, records)))
 
 
@@ -106,6 +108,7 @@ def read_starts(directory: Path) -> list[StartRecord]:
     records = []
     for line in lines:
         with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
+            # A line without its newline was cut off by a kill, even if it happens to be JSON.
             if line.endswith(b"\n"):
                 records.append(msgspec.convert(current(json.loads(line), START), StartRecord))
     return records

@@ -38,6 +38,7 @@ class Outputs(Mapping[str, dict[str, Any]]):
         self._rows[key] = len(self._offsets)
         self._offsets.append(place.offset)
         self._lengths.append(place.length)
+        # A run has one samples file, and one for each archived start.
         self._files.append(self._paths.index(path))
 
     def __getitem__(self, digest: str) -> dict[str, Any]:
@@ -50,6 +51,7 @@ class Outputs(Mapping[str, dict[str, Any]]):
             sample = read_line(_read(path, self._offsets[row], self._lengths[row]))
         except (OSError, EOFError, zlib.error, ValueError) as error:
             raise _unreadable(path, digest, str(error)) from error
+        # Somebody may have rewritten the file under us.
         if sample.output is None or sample.digest != digest:
             raise _unreadable(path, digest, "another sample stands there")
         return sample.output

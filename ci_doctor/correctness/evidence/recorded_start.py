@@ -20,7 +20,10 @@ class RecordedStart:
         self.record = record
         self.tally = Tally(arm=record.arm, number=record.number, ids=ids, passes=passes)
         self.tally.proof_missing = record.proof_missing
-        self._open = {(identity, number) for identity in ids for number in range(1, passes + 1)}
+        # What its samples must still hold: request and pass.
+        self._open: set[tuple[str, int]] = set()
+        for identity in ids:
+            self._open.update((identity, number) for number in range(1, passes + 1))
         self._invalid: str | None = None
 
     def add(self, sample: Sample) -> None:
@@ -45,7 +48,9 @@ class RecordedStart:
             return "it failed for a reason outside the change"
         if self._invalid:
             return self._invalid
+        # A start that failed has no answers to the rest.
         is_incomplete = bool(self._open) and not self.record.failed
+        # The record counts what was written: fewer lines mean that the disk lost some.
         if self.tally.count != self.record.samples or is_incomplete:
             return f"only {self.tally.count} of its answers are in {SAMPLES}"
         return None

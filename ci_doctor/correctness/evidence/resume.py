@@ -44,12 +44,19 @@ class _Line(Struct, frozen=True):
 
 def free_number(arm: Arm, starts: Iterable[ArmStart]) -> int:
     """The number of the arm's next start: the lowest that none of `starts` has. Pure."""
-    taken = {start.number for start in starts if start.arm is arm and not start.archived}
-    return next(number for number in range(1, len(taken) + 2) if number not in taken)
+    taken = set()
+    for start in starts:
+        # Archived starts have numbers of their own (a1).
+        if start.arm is arm and not start.archived:
+            taken.add(start.number)
+    number = 1
+    while number in taken:
+        number += 1
+    return number
 
 
 def resume(directory: Path, identity: RunIdentity, *, ids: Sequence[str], passes: int) -> Resumed:
-    """Resume the run in `directory` of the requests `ids`, and leave only its finished starts there.
+    """Resume the run in `directory` of the requests `ids`; only its finished starts stay there.
 
     A finished start is made again if its samples are incomplete or invalid, or if it failed for a
     reason outside the change (unless only its own log says so). Memory is bounded by the longest
@@ -70,6 +77,7 @@ def check_resumable(directory: Path, identity: RunIdentity) -> None:
     """Raises UsageError unless `directory` holds a run of `identity` and of this version."""
     run = read_run(directory)
     changes = list(differences(run.identity, identity))
+    # Another version may have other digests of the same answers.
     if run.version != tool_version():
         changes.append(f"ci-doctor {run.version} -> {tool_version()}")
     if changes:

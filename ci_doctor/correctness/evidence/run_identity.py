@@ -31,9 +31,9 @@ _HASH_DIGITS = 4
 class RunIdentity(Struct, frozen=True, kw_only=True):
     """What makes two runs the same experiment.
 
-    `requests` is their SHA-256. `hashes` maps a thing in words ("the command of the candidate") to a
-    few digits of the hash of its value, because the value may hold a secret. `settings` are values
-    by name, in clear.
+    `requests` is their SHA-256. `hashes` maps a thing in words ("the command of the candidate") to
+    a few digits of the hash of its value, because the value may hold a secret. `settings` are
+    values by name, in clear.
     """
 
     requests: str
@@ -81,6 +81,7 @@ def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator
     yield f"the reset of the {arm}", _hash(plan.reset)
     for name in start_order(plan.specs, plan.names):
         spec = plan.specs[name]
+        # An arm that is one command has a service of its own name.
         whose = f"the {arm}" if name == arm.value else f"the {arm}'s {name}"
         yield f"the command of {whose}", _hash(spec.words())
         yield f"the directory of {whose}", _hash(spec.cwd)
@@ -128,6 +129,7 @@ def write_run(directory: Path, identity: RunIdentity) -> None:
     """
     run = RunDescription(version=tool_version(), started_at=clock.timestamp(), identity=identity)
     for path in (directory / RUN, directory / STARTS):
+        # Other tools write files of these names, and a directory of theirs is not ours to clear.
         if path.exists() and not is_ours(path):
             raise UsageError(
                 f"{path} is not a file that ci-doctor wrote",

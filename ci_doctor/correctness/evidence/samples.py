@@ -27,10 +27,10 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One answer. Exactly one of `error` and `output` is set.
 
-    `start` and `pass_` (`pass` in JSON) count from 1; `status` is HTTP's. `digest` is the SHA-256 of
-    the canonical `output`, `words_digest` that of its words, without log-probabilities.
-    `prompt_facts` holds what the server reports of the prompt (`model`, `prompt_tokens`), and `meta`
-    what is left out of the comparison.
+    `start` and `pass_` (`pass` in JSON) count from 1; `status` is HTTP's. `digest` is the SHA-256
+    of the canonical `output`, `words_digest` that of its words, without log-probabilities.
+    `prompt_facts` holds what the server reports of the prompt (`model`, `prompt_tokens`), and
+    `meta` what is left out of the comparison.
     """
 
     arm: str
@@ -57,8 +57,8 @@ class SamplePosition(Struct, frozen=True, kw_only=True):
 class SampleWriter:
     """Writes samples without the values of secrets.
 
-    Each line goes to the system whole and at once. With `append`, samples follow those that `resume`
-    left in the file; else the file is new.
+    Each line goes to the system whole and at once. With `append`, samples follow those that
+    `resume` left in the file; else the file is new.
     """
 
     def __init__(self, path: Path, redactor: Redactor, *, append: bool = False) -> None:
@@ -113,7 +113,7 @@ class SampleWriter:
     def _redacted(self, sample: Sample) -> str:
         # ASCII, because a model may produce a lone surrogate.
         line = json.dumps(msgspec.to_builtins(sample))
-        # Only values, and no keys: an answer may well hold a key `token`, and its value is evidence.
+        # Only values, and no keys: an answer may hold a key `token`, and its value is evidence.
         if self._redactor.without_values(line) == line:
             return line
         # String by string, because a number may hold the same digits.

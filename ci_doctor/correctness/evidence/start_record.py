@@ -14,7 +14,7 @@ SCHEMA = "ci-doctor/start/2"
 
 
 class StartRecord(Struct, frozen=True, kw_only=True):
-    """A line of `starts.jsonl`: a StartResult, without what its `samples` lines in samples.jsonl hold.
+    """A line of `starts.jsonl`: a StartResult without what its lines of samples.jsonl hold.
 
     Logs inside the report directory are relative to it.
     """

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.correctness.report.divergence import Divergence, Unit, choice_of
+from ci_doctor.correctness.report.divergence import Divergence, PositionUnit, choice_of
 from ci_doctor.correctness.report.hardness import Hardness, ulp_between
 from ci_doctor.correctness.report.tokens import Alternative, Step, step
 
@@ -39,7 +39,7 @@ def rows_around(
     after: int = 2,
 ) -> tuple[AlignedRow, ...]:
     """The tokens around a divergence by token; none if no side reports log-probabilities there."""
-    if at.unit is not Unit.TOKEN or at.position is None:
+    if at.unit is not PositionUnit.TOKEN or at.position is None:
         return ()
     one = choice_of(left, at.choice)
     other = choice_of(right, at.choice)

@@ -30,7 +30,7 @@ from ci_doctor.load.canonical import text_of
 _STOPS = ("finish_reason", "stop_reason", "matched_stop")
 
 
-class Unit(StrEnum):
+class PositionUnit(StrEnum):
     """What a position counts, from 0."""
 
     TOKEN = "token"  # noqa: S105
@@ -50,7 +50,7 @@ class Divergence(Struct, frozen=True, kw_only=True):
 
     field: str
     hardness: Hardness
-    unit: Unit = Unit.CHARACTER
+    unit: PositionUnit = PositionUnit.CHARACTER
     position: int | None = None
     choice: int = 0
     before: str = ""
@@ -155,7 +155,7 @@ def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> D
     return Divergence(
         field=differing_part(left, right),
         hardness=hardness,
-        unit=Unit.TOKEN,
+        unit=PositionUnit.TOKEN,
         position=at,
         choice=index,
         before=excerpt.before,
@@ -199,7 +199,7 @@ def _at_stop(
         return Divergence(
             field=f"choices[{index}].{key}",
             hardness=Hardness.LENGTH,
-            unit=Unit.CHARACTER if tokens is None else Unit.TOKEN,
+            unit=PositionUnit.CHARACTER if tokens is None else PositionUnit.TOKEN,
             position=len(text) if tokens is None else tokens,
             choice=index,
             before=encodable(text[-width:]),
@@ -218,7 +218,7 @@ def _at_number(left: Choice, right: Choice, index: int, width: int) -> Divergenc
     return Divergence(
         field="logprobs",
         hardness=Hardness.NUMBERS,
-        unit=Unit.TOKEN,
+        unit=PositionUnit.TOKEN,
         position=difference.position,
         choice=index,
         before=encodable(difference.before[-width:]),

@@ -7,7 +7,7 @@ from statistics import median_low
 
 from ci_doctor.correctness.report.clusters import within
 from ci_doctor.correctness.report.differences import AnswerDifference
-from ci_doctor.correctness.report.divergence import Unit
+from ci_doctor.correctness.report.divergence import PositionUnit
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.model.table import Row, row
@@ -80,7 +80,7 @@ def _steps(ulp: int) -> str:
     return str(ulp) if ulp < _EXACT_ULP else f"{ulp / 1e6:.1f} million"
 
 
-def positions_of(differences: Sequence[AnswerDifference]) -> tuple[Unit, list[int]]:
+def positions_of(differences: Sequence[AnswerDifference]) -> tuple[PositionUnit, list[int]]:
     """The positions of the first differences, sorted, in the unit that most of them have."""
     tokens: list[int] = []
     characters: list[int] = []
@@ -88,9 +88,9 @@ def positions_of(differences: Sequence[AnswerDifference]) -> tuple[Unit, list[in
         at = difference.divergence
         if at.position is None:
             continue
-        positions = tokens if at.unit is Unit.TOKEN else characters
+        positions = tokens if at.unit is PositionUnit.TOKEN else characters
         positions.append(at.position)
     # Positions of two units have no common axis.
     if len(characters) > len(tokens):
-        return Unit.CHARACTER, sorted(characters)
-    return Unit.TOKEN, sorted(tokens)
+        return PositionUnit.CHARACTER, sorted(characters)
+    return PositionUnit.TOKEN, sorted(tokens)

@@ -43,6 +43,7 @@ def canary_detected(experiment: Experiment, requests: Sequence[str]) -> bool:
         return True
     request = next(request for request, answer in result.start.answers.items() if answer)
     digests = result.digests[request]
+    # Any answer will do: all of them go through the same comparison.
     number, first = next(iter(digests.items()))
 
     def over_passes(changed: str) -> Answer:
@@ -109,10 +110,11 @@ def _unused_outcome(
 
 
 def _changed(value: Any, mark: str) -> Any:
-    """A copy in which the last character of the first text is `mark`; without a text, it is added."""
+    """A copy in which the last character of the first text is `mark`; without text it is added."""
     if isinstance(value, str):
         return f"{value[:-1]}{mark}"
     if isinstance(value, dict) and value:
+        # A changed `index` or `role` would be a change of form, not of an answer.
         key = next((key for key in _WAY_TO_TEXT if value.get(key)), next(iter(value)))
         return {**value, key: _changed(value[key], mark)}
     if isinstance(value, list) and value:

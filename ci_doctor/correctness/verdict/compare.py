@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
 
-# The outcome of a request in one start: a digest over its passes, or None if any pass has no answer.
+# The outcome of a request in one start: a digest over its passes, None if a pass has no answer.
 Answer = str | None
 
 
@@ -126,14 +126,16 @@ def _are_other_machines(archived: Sequence[ArmStart], fresh: Sequence[ArmStart])
     today = [start for start in of_arm(fresh, Arm.BASELINE) if start.answered]
     if not archived or len(today) < _FEWEST_TODAY:
         return False
-    for request in today[0].answers:
-        before = [start.answers.get(request) for start in archived]
-        now = outcomes(today, request) - {None}
-        # Archived starts that never repeat an answer could not have shared one with today's either.
-        repeat_themselves = len(set(before)) <= len(before) // 2 + 1
-        if now and repeat_themselves and now.isdisjoint(before):
-            return True
-    return False
+    return any(_never_agree(archived, today, request) for request in today[0].answers)
+
+
+def _never_agree(archived: Sequence[ArmStart], today: Sequence[ArmStart], request: str) -> bool:
+    """Whether archived starts repeat themselves on a request, and share no answer with today's."""
+    before = outcomes(archived, request)
+    now = outcomes(today, request) - {None}
+    # Archived starts that never repeat an answer could not have shared one with today's either.
+    repeat_themselves = len(before) <= len(archived) // 2 + 1
+    return bool(now) and repeat_themselves and now.isdisjoint(before)
 
 
 def _kind(baseline: set[Answer], candidate: set[Answer]) -> DifferenceKind:

@@ -46,6 +46,7 @@ def decide(
         lost=any(start.outside for start in of_arm(starts, Arm.CANDIDATE)),
         claimed=_claimed(starts),
     )
+    # Over all starts, also those that do not count: they were tried.
     tried = {start.arm for start in starts}
     early = missing(evidence, tried) or void(evidence) or failing_candidate(evidence, rules.alpha)
     if early:
@@ -67,6 +68,7 @@ def _claimed(starts: Sequence[ArmStart]) -> int:
 
 def _compare(evidence: VerdictEvidence, kinds: Kinds, rules: Rules) -> Decision:
     number = Counter(kinds.values())
+    # First: what nobody answered cannot be equal.
     if unanswered := number[DifferenceKind.UNANSWERED]:
         return _unanswered(evidence, unanswered)
     if number[DifferenceKind.EQUAL] == evidence.total:
@@ -94,6 +96,7 @@ def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
 
 
 def _all_equal(evidence: VerdictEvidence, rules: Rules) -> Decision:
+    # A start may fail after it has answered everything.
     if failures(evidence.starts):
         return _failed_at_times(evidence, "", rules)
     reason = (
@@ -106,6 +109,7 @@ def _all_equal(evidence: VerdictEvidence, rules: Rules) -> Decision:
 def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rules) -> Decision:
     """`pass` or `flaky`, once enough candidate starts were made; with the risk that remains."""
     clean = len(evidence.candidate)
+    # Its own log alone says so, and a change that leaks memory writes the same.
     if evidence.claimed:
         return Decision(
             verdict=Verdict.INCONCLUSIVE,
@@ -133,6 +137,7 @@ def _shared(evidence: VerdictEvidence, kinds: Kinds, rules: Rules) -> Decision:
             "flake of the environment, or nondeterminism that the candidate brings",
         )
     varies = f"the baseline differs from itself on {different} of {evidence.total} requests"
+    # Noise has many values, so an output of its own is expected of any start.
     if own and not explained_by_noise(evidence):
         return Decision(
             verdict=Verdict.INCONCLUSIVE,

@@ -46,6 +46,7 @@ def disputed_verdict(
     On `sometimes` requests the candidate agrees only sometimes with a baseline that is always the
     same. Then more than the environment differs from itself.
     """
+    # Also for verdicts that do not rest on it: the report shows the figures.
     test = _test(evidence, disputed, rules)
     different = f"{len(disputed)} of {evidence.total} answers are never the baseline's"
     starts = f"{len(evidence.baseline)} baseline and {len(evidence.candidate)} candidate starts"
@@ -80,6 +81,7 @@ def _never_repeats(evidence: VerdictEvidence, disputed: Sequence[str]) -> bool:
 def _repeats(baseline: Sequence[ArmStart], request: str) -> bool:
     """Whether two starts gave the same answer."""
     answers = Counter(start.answers.get(request) for start in baseline)
+    # Two missing answers are no answer given twice.
     del answers[None]
     return any(number > 1 for number in answers.values())
 
@@ -136,6 +138,7 @@ def _weighed(evidence: VerdictEvidence) -> Counter[Partition]:
         return weighed
     for request in evidence.requests:
         words = [_words(start, request) for start in evidence.starts]
+        # One more than all numbers together can weigh.
         weighed[partition(words)] += evidence.total + 1
     return weighed
 

@@ -23,6 +23,7 @@ def explained_by_noise(evidence: VerdictEvidence) -> bool:
     if len(evidence.baseline) < _FEWEST or unanswered:
         return False
     own = [_own_outputs(start, evidence) for start in evidence.candidate]
+    # An output in two candidate starts is counted twice on the left, once on the right.
     if sum(map(len, own)) != len(set().union(*own)):
         return False
     # The second noisiest baseline start: the first may have been in a mode of its own.

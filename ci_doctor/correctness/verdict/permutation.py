@@ -40,7 +40,7 @@ class PermutationCount(Struct, frozen=True, kw_only=True):
 
 
 def partition(outcomes: Sequence[Hashable | None]) -> Partition:
-    """The classes of equal outcomes, one outcome a start. None (missing) equals nothing, not even None."""
+    """The classes of equal outcomes, one a start. None (missing) equals nothing, not even None."""
     classes: dict[Hashable, int] = {}
     for index, outcome in enumerate(outcomes):
         key = ("missing", index) if outcome is None else outcome
@@ -103,10 +103,12 @@ def _unions(classes: Partition, size: int) -> Iterator[int]:
         if size == 0:
             yield 0
         return
+    # A class goes to the candidate as a whole, or not at all.
     first, rest = classes[0], classes[1:]
     if first.bit_count() <= size:
         for union in _unions(rest, size - first.bit_count()):
             yield first | union
+    # Otherwise the rest is too small, and the branch would be walked in vain.
     if sum(each.bit_count() for each in rest) >= size:
         yield from _unions(rest, size)
 

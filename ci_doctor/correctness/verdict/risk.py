@@ -27,8 +27,8 @@ def rare_bug_bound(clean: int, alpha: float) -> float:
     """The share of affected starts above which `clean` candidate starts exclude a bug, at `alpha`.
 
     A bug that shows in a share q of all starts stays hidden in all of them with probability
-    (1 - q)^clean. The bound is the q at which that is `alpha` (the exact binomial limit of Clopper &
-    Pearson 1934 for no event in `clean` trials).
+    (1 - q)^clean. The bound is the q at which that is `alpha` (the exact binomial limit of Clopper
+    & Pearson 1934 for no event in `clean` trials).
     """
     return 1.0 - float(alpha ** (1 / clean))
 

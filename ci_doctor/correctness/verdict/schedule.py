@@ -26,7 +26,7 @@ _EARLY = {Verdict.PASS, Verdict.FLAKY, Verdict.VOID}
 
 
 def baseline_starts(retries: int, alpha: float) -> int:
-    """How many baseline starts make a decision at `alpha` possible beside `retries` candidate starts.
+    """How many baseline starts allow a decision at `alpha` beside `retries` candidate starts.
 
     A regression that separates the arms is the most extreme labeling. The environment may by chance
     vary along another labeling, and that one is as extreme. With arms of equal size each labeling
@@ -118,6 +118,7 @@ def _first_unmade(
     """The first start of the sequence that was not made; starts made out of turn count too."""
     left = Counter(made)
     for arm in arms:
+        # Below zero: this start of the sequence was not made yet.
         left[arm] -= 1
         skipped = no_more_baseline and arm is Arm.BASELINE
         if left[arm] < 0 and not skipped:

@@ -15,6 +15,7 @@ def missing(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str] |
         return Verdict.VOID, "nothing was answered, so there is nothing to compare"
     if failures(evidence.baseline) == len(evidence.baseline):
         return Verdict.INFRA, "the baseline itself failed in every start"
+    # From here on the candidate has no start that counts.
     if evidence.candidate:
         return None
     if Arm.CANDIDATE in tried:
@@ -35,6 +36,7 @@ def void(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
                 f"every answer of {start.name} is empty: there was no text to compare",
             )
     for start in evidence.starts:
+        # A start that failed proves nothing anyway, and has a finding of its own.
         if start.proof_missing and not start.failed:
             return Verdict.VOID, f"{start.arm} {start.name}: {start.proof_missing[0]}"
     if not have_answers(evidence.baseline):
@@ -71,6 +73,7 @@ def failing_candidate(evidence: VerdictEvidence, alpha: float) -> tuple[Verdict,
             Verdict.INFRA,
             f"{always}, and the baseline fails too, in {failed} of {baseline}",
         )
+    # With one start each, either arm may have been unlucky.
     if not evidence.enough:
         return Verdict.INCONCLUSIVE, (
             f"the candidate {_failure(evidence)} in the only start that counts; "

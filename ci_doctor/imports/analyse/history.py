@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexes over the events of a process: which thread loaded what and why, what a module asks for.
-
-Pure.
-"""
+"""Pure. Indexes over the events of a process: who loaded what, and what a module asks for."""
 
 from collections import defaultdict
 from collections.abc import Iterator

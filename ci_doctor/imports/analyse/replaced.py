@@ -18,7 +18,7 @@ from ci_doctor.imports.analyse.locks import ComparisonBudget, skips_into
 from ci_doctor.imports.analyse.one_module import one_module_hazard
 
 
-class _Request(Struct, frozen=True):
+class _ImportRequest(Struct, frozen=True):
     """One thread's way to the module, and the modules that the thread holds there."""
 
     forest: Forest
@@ -53,15 +53,17 @@ def replaced_hazards(
             yield _replaced(history, name, first, second)
 
 
-def _requests(name: str, forests: Sequence[Forest]) -> Iterator[_Request]:
+def _requests(name: str, forests: Sequence[Forest]) -> Iterator[_ImportRequest]:
     for forest in forests:
         node = forest.taken.get(name)
         if node is not None:
             held = frozenset(holder.name for holder in node.held())
-            yield _Request(forest, node, held)
+            yield _ImportRequest(forest, node, held)
 
 
-def _dangerous_pairs(requests: Sequence[_Request]) -> Iterator[tuple[_Request, _Request]]:
+def _dangerous_pairs(
+    requests: Sequence[_ImportRequest],
+) -> Iterator[tuple[_ImportRequest, _ImportRequest]]:
     """Each two in which the second can wait by a statement while the first loads the module."""
     for first in requests:
         # A thread that skips packages does so because the other thread came first.
@@ -72,7 +74,7 @@ def _dangerous_pairs(requests: Sequence[_Request]) -> Iterator[tuple[_Request, _
                 yield first, second
 
 
-def _can_wait(first: _Request, second: _Request) -> bool:
+def _can_wait(first: _ImportRequest, second: _ImportRequest) -> bool:
     ask = second.node.ask
     if ask is None or ask.how != "statement":
         return False
@@ -84,7 +86,7 @@ def _can_wait(first: _Request, second: _Request) -> bool:
     return skips_into(forest, [*second.held, name], first.held)
 
 
-def _replaced(history: History, name: str, one: _Request, two: _Request) -> Hazard:
+def _replaced(history: History, name: str, one: _ImportRequest, two: _ImportRequest) -> Hazard:
     first = import_of_node(history, one.forest.n, one.node)
     second = import_of_node(history, two.forest.n, two.node)
     load = history.load_by(one.forest.n, name)

@@ -30,7 +30,7 @@ class ClientFacts(Struct, frozen=True, kw_only=True):
     returncode: int | None = None
     duration_s: float = 0.0
     peak_rss: int | None = None
-    told: bool = False
+    end_requested: bool = False
     unable: int | None = None
 
 

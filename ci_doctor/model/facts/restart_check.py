@@ -19,7 +19,7 @@ class PhaseFacts(Struct, frozen=True, kw_only=True):
     errors: tuple[str, ...]
 
 
-class IdentityFacts(Struct, frozen=True, kw_only=True):
+class RestartIdentityFacts(Struct, frozen=True, kw_only=True):
     """One start of the service: `started` is clock ticks since boot."""
 
     pid: int
@@ -90,8 +90,8 @@ class RestartCheckFacts(Facts, frozen=True, kw_only=True):
     recovered_s: float | None
     not_ready: str | None
     conditions: tuple[ConditionFacts, ...]
-    old: IdentityFacts | None
-    new: IdentityFacts | None
+    old: RestartIdentityFacts | None
+    new: RestartIdentityFacts | None
     no_longer_ready: str | None
     different: tuple[DifferenceFacts, ...]
     different_count: int

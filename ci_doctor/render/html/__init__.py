@@ -60,6 +60,7 @@ def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
+        # Read from the package, so that a wheel in a zip file works too.
         loader=PackageLoader("ci_doctor.render.html", "templates"),
         autoescape=True,
         undefined=StrictUndefined,

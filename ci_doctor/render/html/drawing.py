@@ -77,6 +77,7 @@ def drawn(facts: Mapping[str, Any]) -> PageParts:
     view = _matrix(facts, test)
     divergence = part(facts, "divergence", DivergencePositions)
     identity = part(facts, "identity", IdentityFacts)
+    # Each part by itself: one of an unknown form must not take the page away.
     return PageParts(
         figures=tuple(_figures(facts, view, test)),
         commits=tuple(_commits(facts, identity)),

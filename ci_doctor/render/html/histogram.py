@@ -11,7 +11,7 @@ from msgspec import Struct
 from ci_doctor.model.facts.answers import DivergencePositions
 from ci_doctor.render.figures import number
 
-_MOST_BINS = 30
+_MOST_BINS = 30  # narrower bars cannot be pointed at on a page of usual width
 _STEPS = (1, 2, 5, 10)
 
 
@@ -142,4 +142,5 @@ def _up(tallest: int) -> tuple[Tick, ...]:
 
 
 def _percent(part: float, whole: float) -> float:
+    # Rounded: the page must not differ by the last bit of a division.
     return round(100 * part / whole, 3)

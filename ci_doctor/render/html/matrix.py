@@ -115,13 +115,13 @@ def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> MatrixView | N
     if not order or not matrix.requests:
         return None
     equal: list[str] = []
-    differing: list[_Request] = []
+    differing: list[_MatrixRequest] = []
     marked = frozenset(disputed)
     for row in matrix.requests:
         if _is_equal_everywhere(row, len(order)):
             equal.append(row.id)
         else:
-            differing.append(_Request(row, order, is_disputed=row.id in marked))
+            differing.append(_MatrixRequest(row, order, is_disputed=row.id in marked))
     differing.sort(key=attrgetter("rank", "kind", "pattern"))
     drawn = differing[: MOST_CELLS // len(order)]
     columns = tuple(matrix.starts[index] for index in order)
@@ -138,7 +138,7 @@ def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> MatrixView | N
     )
 
 
-class _Request:
+class _MatrixRequest:
     """A request that is drawn in a row of its own, with what it is sorted by."""
 
     def __init__(self, row: RequestRow, order: Sequence[int], *, is_disputed: bool) -> None:
@@ -178,7 +178,7 @@ def _answer(row: RequestRow, index: int) -> int | None:
     return row.classes[index] if index < len(row.classes) else None
 
 
-def _groups(requests: Iterable[_Request]) -> list[MatrixGroup]:
+def _groups(requests: Iterable[_MatrixRequest]) -> list[MatrixGroup]:
     by_kind: dict[str, list[MatrixRow]] = {}
     for request in requests:
         by_kind.setdefault(request.kind, []).append(MatrixRow(request.id, tuple(request.cells)))
@@ -212,7 +212,7 @@ def _legend(requests: Iterable[RequestRow]) -> tuple[MatrixCell, ...]:
 
 
 def _strips(
-    columns: Sequence[StartColumn], requests: Sequence[_Request], equal: int
+    columns: Sequence[StartColumn], requests: Sequence[_MatrixRequest], equal: int
 ) -> Iterator[MatrixStrip]:
     for column, start in enumerate(columns):
         styles = [request.cells[column].style for request in requests]

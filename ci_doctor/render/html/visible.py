@@ -10,7 +10,7 @@ from msgspec import Struct
 
 _LOOSE_SPACES = re.compile(r"(?<= ) | (?= )|^ | $", re.MULTILINE)
 _WORDS = re.compile(r"\s+|\w+|.", re.DOTALL)
-_WORDS_COMPARED = 400
+_WORDS_COMPARED = 400  # SequenceMatcher takes quadratic time
 _CLASSES = {"\n": "nl", "\t": "tab"}
 _NAMES = {"\n": "line feed", "\t": "tab", " ": "space", "\u00a0": "no-break space"}
 
@@ -66,6 +66,7 @@ def _mark(character: str, *, shown: bool) -> VisibleRun | None:
         return None
     if character in _CLASSES:
         return VisibleRun(character, _CLASSES[character], _NAMES[character])
+    # Unicode has no names for controls.
     name = _NAMES.get(character) or unicodedata.name(character, "").lower()
     return VisibleRun(code_point(character), "cp", name or "control character")
 

@@ -108,6 +108,8 @@ class _Launch:
             )
         await self._to_the_first_end(launched)
         self.decided = True
+        # The client's server is gone: let it end before the rest, so that its last words are its
+        # own.
         if self.failure is not None and self.client is not None:
             await self.client.end(signal.SIGTERM, _CLIENT_GRACE_S)
         self.stopped = await launched.stop()
@@ -147,6 +149,7 @@ class _Launch:
         try:
             if self.client is not None:
                 await self.client.follow(number)
+            # The agent kills a cancelled job after 10 s, and the report must be written by then.
             async with asyncio.timeout(_STOP_S):
                 grace_s = max(0.5, _GRACE_S - (clock.now() - began))
                 self.stopped = await self.group.stop(grace_s=grace_s)
@@ -207,6 +210,6 @@ def _of_client(client: ClientRun) -> str:
         end = f"was {describe_exit(client.returncode)}"
     else:
         end = f"ended with {describe_exit(client.returncode)}"
-    if client.told:
+    if client.end_requested:
         return f"{client.name} was told to end, and {end}"
     return f"{client.name} {end}"

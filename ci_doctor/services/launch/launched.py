@@ -11,17 +11,18 @@ from ci_doctor.services.outcome import ServiceFailure, StopResult
 
 
 class ClientRun(Struct, frozen=True, kw_only=True):
-    """The client: its words as run, `returncode` as subprocess has it (None: unknown, or never run).
+    """The client: its words as run, `returncode` as subprocess has it.
 
-    `unable` tells why it could not be run, as errno. `told` tells that it was asked to end, so that
-    its end is no news.
+    None stands for an unknown end, and for one that was never run.
+    `unable` tells why it could not be run, as errno. `end_requested` tells that ci-doctor asked it
+    to end, so that its end is no news.
     """
 
     words: tuple[str, ...]
     returncode: int | None = None
     duration_s: float = 0.0
     peak_rss: int | None = None
-    told: bool = False
+    end_requested: bool = False
     unable: int | None = None
 
     @property
@@ -31,7 +32,7 @@ class ClientRun(Struct, frozen=True, kw_only=True):
 
 
 class Launched(Struct, frozen=True, kw_only=True):
-    """How it ended: by `failure` of a service, by the signal `received`, or by the client's own end.
+    """How it ended: by a `failure`, by the signal `received`, or by the client's own end.
 
     `failure` is the root cause. `late` is a service that ended in the moment in which the client
     ended well. `stopped` is None if nothing is known of the stop. `hurried` tells that what was

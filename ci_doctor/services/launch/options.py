@@ -21,10 +21,10 @@ def choose(
 ) -> tuple[dict[str, ServiceSpec], tuple[str, ...]]:
     """All services as the options change them, and the names of those to start.
 
-    What those need comes on top. `services` holds `NAME` (a configured one) or `NAME=CMD`: a new one,
-    or a configured one with another command. Without any, all configured ones are started. `ready`
-    holds `NAME=PROBE` and `needs` `NAME=OTHER`. Raises UsageError with a hint for everything that
-    makes no sense, and if there is nothing to start.
+    What those need comes on top. `services` holds `NAME` (a configured one) or `NAME=CMD`: a new
+    one, or a configured one with another command. Without any, all configured ones are started.
+    `ready` holds `NAME=PROBE` and `needs` `NAME=OTHER`. Raises UsageError with a hint for
+    everything that makes no sense, and if there is nothing to start.
     """
     commands = _commands(services)
     names = tuple(commands) or tuple(configured)

@@ -13,10 +13,10 @@ class LaunchRequest(Struct, frozen=True, kw_only=True):
     """Which services to start, and what to run under them.
 
     `names` of `specs` are started, with everything that they need; `services_directory` is the base
-    of their relative `cwd`. `limit_s` is what all have together to become ready, None for each one's
-    own `start_timeout`. `client` is a command, empty for none. It runs in `client_directory` on our
-    own stdin and stderr and the file descriptor `client_output`. All run under `environment`.
-    `directory` receives the logs, `events` is a file to write events to.
+    of their relative `cwd`. `limit_s` is what all have together to become ready, None for each
+    one's own `start_timeout`. `client` is a command, empty for none. It runs in `client_directory`
+    on our own stdin and stderr and the file descriptor `client_output`. All run under
+    `environment`. `directory` receives the logs, `events` is a file to write events to.
     """
 
     specs: Mapping[str, ServiceSpec]

@@ -34,7 +34,7 @@ def make_plan(request: LaunchRequest) -> LaunchPlan:
 
 
 def client_problem(request: LaunchRequest) -> Outcome | None:
-    """Why the client cannot be run, as a shell would report it; None if it can, or if there is none."""
+    """Why the client cannot be run, as a shell would report it; None if it can."""
     if not request.client:
         return None
     directory = request.client_directory.absolute()
@@ -53,10 +53,10 @@ def run(
 ) -> Outcome:
     """Start the services, run the client under them, stop everything, and judge.
 
-    No process is left, however it ends. Logs lie in the `logs` of the request's `directory`, without
-    the secrets that `redactor` knows. `interruption` is handling signals already; without one,
-    signals are handled here. `on_event` gets each event of a service, `on_ready` the group once all
-    are ready. Raises UsageError and InfraError as `start_group`.
+    No process is left, however it ends. Logs lie in the `logs` of the request's `directory`,
+    without the secrets that `redactor` knows. `interruption` is handling signals already; without
+    one, signals are handled here. `on_event` gets each event of a service, `on_ready` the group
+    once all are ready. Raises UsageError and InfraError as `start_group`.
     """
     unable = client_problem(plan.request)
     if unable is not None:

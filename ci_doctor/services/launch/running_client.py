@@ -17,7 +17,8 @@ from ci_doctor.system.processes.process import has_ended
 if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
 
-# What the client has to end, of the agent's 10 s, after a signal to ourselves: once we have asked it;
+# What the client has to end, of the agent's 10 s, after a signal to ourselves: once we have asked
+# it;
 # if Ctrl-C has reached it already; and before we ask it, because the same signal may have gone to
 # our whole process group.
 _LAST_S = 1.0
@@ -47,7 +48,7 @@ class RunningClient:
         self.unable: int | None = None
         self._began = clock.now()
         self._duration_s = 0.0
-        self._was_asked = False
+        self._end_requested = False
         self._child: Child | None = None
         try:
             self._child = group.launch(
@@ -57,6 +58,7 @@ class RunningClient:
                 output=output,
                 error=2,
                 input=0,
+                # It may read the terminal, and Ctrl-C must reach it.
                 foreground=True,
             )
         except OSError as error:
@@ -88,7 +90,7 @@ class RunningClient:
         """Ask it to end, and wait until it has or time is up."""
         if self._child is None or self.has_ended():
             return
-        self._was_asked = True
+        self._end_requested = True
         try:
             signal.pidfd_send_signal(self._child.pidfd, number)
         except ProcessLookupError:
@@ -99,7 +101,7 @@ class RunningClient:
         """End it as we end; a signal from the terminal, or to our group, has reached it already."""
         if self._child is None:
             return
-        self._was_asked = True
+        self._end_requested = True
         by_terminal = number is signal.SIGINT and _in_foreground()
         await asyncio.wait(
             {self.ended}, timeout=_AFTER_CTRL_C_S if by_terminal else _BEFORE_ASKING_S
@@ -114,7 +116,7 @@ class RunningClient:
             returncode=returncode,
             duration_s=self._duration_s or clock.now() - self._began,
             peak_rss=self._child.peak_rss if self._child is not None else None,
-            told=self._was_asked,
+            end_requested=self._end_requested,
             unable=self.unable,
         )
         if self._child is not None:

@@ -13,7 +13,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class LogBound:
-    """The log at `path` may hold `limit_bytes` (at least 64 KiB): its first quarter and its end stay.
+    """The log at `path` may hold `limit_bytes` (64 KiB at least): its first quarter and its end.
 
     The writers must append (O_APPEND); they notice nothing. A log that is gone has nothing to cut.
     `free` gives the disk space between two offsets back, or returns False if this file system
@@ -82,10 +82,13 @@ class LogBound:
         source = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             head_end, mark = _line_end(source, min(self._head, size))
+            # The tail must hold no freed part, no line of the head, and no more than the rest of
+            # the limit.
             earliest = max(self._freed_end, head_end, size - (self._limit - self._head))
             tail_start = _line_start(source, earliest, size)
             count = tail_start - head_end + self._removed
             note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {self._limit_words()}]\n"
+            # 0600 until it has the log's own mode: the log may hold secrets.
             target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.fchmod(target, os.fstat(source).st_mode & 0o777)
@@ -94,6 +97,7 @@ class LogBound:
                 _copy(source, target, tail_start, size)
             finally:
                 os.close(target)
+            # At once: a reader finds the old log or the new one.
             temporary.replace(self._path)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -29,9 +29,9 @@ class FatalLine:
 class LogWatch:
     """Calls `on_lines` with the new whole lines of the file at `path`, from its beginning on.
 
-    Made and used inside a running event loop. Bytes that are no UTF-8 are replaced, NULs left out. A
-    line without an end is delivered at `close`, or in pieces once it exceeds 64 KiB. A reader that
-    falls 16 MiB behind goes on at the newest 1 MiB, and `on_skipped` gets the number of unread
+    Made and used inside a running event loop. Bytes that are no UTF-8 are replaced, NULs left out.
+    A line without an end is delivered at `close`, or in pieces once it exceeds 64 KiB. A reader
+    that falls 16 MiB behind goes on at the newest 1 MiB, and `on_skipped` gets the number of unread
     bytes. A file that does not exist yet is waited for; one that replaces it later is not read.
     """
 
@@ -90,6 +90,7 @@ class LogWatch:
         self._offset = min(self._offset, size)  # somebody has truncated it
         if size - self._offset > most_behind:
             self._skip_to(size - _NEWEST_BYTES)
+        # Freed parts read as zeros, gigabytes of them.
         end = self._end_of_data(size)
         if self._descriptor < 0:  # `on_skipped` has closed this watch
             return False

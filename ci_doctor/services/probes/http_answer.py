@@ -72,6 +72,7 @@ def _request(probe: ReadinessProbe, authorization: str | None) -> bytes:
     headers = {
         "host": probe.authority,
         "accept": "*/*",
+        # A compressed body could not be searched.
         "accept-encoding": "identity",
         "user-agent": "ci-doctor",
     }
@@ -79,6 +80,7 @@ def _request(probe: ReadinessProbe, authorization: str | None) -> bytes:
         headers[name.lower()] = value
     if authorization is not None:
         headers["authorization"] = authorization
+    # Last, so that no header of the user keeps the connection open.
     headers["connection"] = "close"
     lines = [f"GET {probe.path} HTTP/1.1"]
     for name, value in headers.items():
@@ -134,6 +136,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
         if size == 0:
             return body
         body += await reader.readexactly(min(size, _LARGEST_BODY - len(body)))
+        # The line end after each chunk.
         await _line(reader)
     return body
 
@@ -155,6 +158,7 @@ def _mismatch(probe: ReadinessProbe, body: bytes) -> str | None:
         return f"the body does not match /{probe.body}/: {_shown(text)}"
     if probe.json is None:
         return None
+    # Cut off there, so it cannot be parsed.
     if len(body) >= _LARGEST_BODY:
         return "the body is too long for a JSON document (1 MiB is read)"
     try:

@@ -142,13 +142,15 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        if one.keys() != other.keys():
-            return False
-        return all(_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and _same_values(one, other)
     # In Python True == 1; in JSON they differ, also deep inside.
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     return bool(one == other)
+
+
+def _same_values(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(_same(one[key], other[key]) for key in one)
 
 
 def _shown(value: Any) -> str:

@@ -122,6 +122,7 @@ class ExecProber:
 
     async def ask(self, limit_s: float) -> str | None:
         """None if a run ends with 0, else how it ended and the last line that it wrote."""
+        # A file and no pipe: a command that writes much never blocks.
         with os.fdopen(os.memfd_create("output"), "rb") as output:
             try:
                 child = self._spawn(self._words, output.fileno())
@@ -134,6 +135,7 @@ class ExecProber:
 
     async def rest(self, limit_s: float) -> None:
         """As long as the run took, so that at most half the time goes into probing; up to 1 s."""
+        # A command may be an interpreter that costs as much CPU as the start of the service.
         pause_s = max(_LONGEST_PAUSE_S, min(self._took_s, _LONGEST_EXEC_PAUSE_S))
         await asyncio.sleep(min(pause_s, limit_s))
 

@@ -18,8 +18,8 @@ _BEGUN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[ -/]*)\Z
 class LogSearch:
     """Text that arrives in pieces, searched as one: `feed` it, then look at `matched`.
 
-    Invalid UTF-8 becomes U+FFFD, escape sequences vanish, a carriage return ends a line. `^` and `$`
-    match at lines, and an unfinished line counts as it stands. A match may span at most 16384
+    Invalid UTF-8 becomes U+FFFD, escape sequences vanish, a carriage return ends a line. `^` and
+    `$` match at lines, and an unfinished line counts as it stands. A match may span at most 16384
     characters.
     """
 
@@ -72,7 +72,10 @@ class GrowingLog:
         self.problem: str | None = None
 
     def read_on(self) -> bool:
-        """Search the next 256 KiB; whether there may be more. `problem` is why it cannot be read."""
+        """Search the next 256 KiB; whether there may be more.
+
+        `problem` is why it cannot be read.
+        """
         try:
             # Without O_NONBLOCK the open of a named pipe would wait for its writer.
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -25,8 +25,9 @@ _REFUSED = "connection refused"
 class ProbeContext(Struct, frozen=True, kw_only=True):
     """What a probe works with.
 
-    `log` is the service's, `environment` holds what `authorization` names. `spawn` starts words with
-    stdout and stderr on a file descriptor, for `exec`. `pids` names the service's processes now.
+    `log` is the service's, `environment` holds what `authorization` names. `spawn` starts words
+    with stdout and stderr on a file descriptor, for `exec`. `pids` names the service's processes
+    now.
     """
 
     log: Path | None = None
@@ -65,8 +66,8 @@ async def wait_until_ready(
     """None once `probe` has held for its `ready_for_s`, else what was wrong last.
 
     `limit` is seconds, in which waits of the service for a CPU do not count (Patience); with 0
-    there is one quick attempt. `on_answer` gets what is wrong after each attempt but the last. A log
-    is searched from its beginning, and a match in it holds from then on.
+    there is one quick attempt. `on_answer` gets what is wrong after each attempt but the last. A
+    log is searched from its beginning, and a match in it holds from then on.
 
     Raises UsageError if there can be no attempt: no log, a variable that is not set, a command that
     does not exist.
@@ -148,6 +149,7 @@ class _NetworkProber:
 
     async def rest(self, limit_s: float) -> None:
         await asyncio.sleep(min(self._pause_s, limit_s))
+        # A server needs minutes: what asks it thirty times a second would only slow it down.
         self._pause_s = min(self._pause_s * 1.5, _LONGEST_PAUSE_S)
 
     def close(self) -> None:

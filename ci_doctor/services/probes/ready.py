@@ -56,8 +56,8 @@ class ReadinessProbe(Struct, frozen=True, kw_only=True):
 
     `host` and `port` are of HTTP and TCP; `path` (with its query), `tls`, `status` ("200", "2xx"),
     `body`, `json`, `headers` and `authorization` (a variable's name, never its value) of HTTP;
-    `pattern` of LOG, `words` of EXEC, `file` of FILE. The probe must hold for `ready_for_s` seconds;
-    one attempt takes `attempt_s` seconds at most.
+    `pattern` of LOG, `words` of EXEC, `file` of FILE. The probe must hold for `ready_for_s`
+    seconds; one attempt takes `attempt_s` seconds at most.
     """
 
     scheme: Scheme

@@ -45,6 +45,7 @@ class ExternalWatch:
         self._probe = probe
         self._policy = policy
         self._began = clock.now()
+        # Before the reader is added, which would report the same end.
         self._was_dead = process.has_ended()
         self._scope = _memory_scope(process.pid)
         self._memory = MemoryEvents.read(self._scope)
@@ -76,6 +77,7 @@ class ExternalWatch:
             probe = asyncio.create_task(
                 wait_until_ready(self._probe, limit_s, context, on_answer=on_answer)
             )
+            # A probe may take its whole attempt to notice what the pidfd tells at once.
             self._death.add_done_callback(lambda _: probe.cancel())
             try:
                 await asyncio.wait({probe})

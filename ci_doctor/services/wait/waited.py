@@ -15,8 +15,8 @@ from ci_doctor.services.probes.ready import ReadinessProbe
 class WaitRequest(Struct, frozen=True, kw_only=True):
     """What to wait for, for `limit_s` seconds: the `probe` of a process.
 
-    That is the process `pid`, or the one that `pidfile` will name. `environment` and `directory` are
-    what probes work with.
+    That is the process `pid`, or the one that `pidfile` will name. `environment` and `directory`
+    are what probes work with.
     """
 
     probe: ReadinessProbe

@@ -47,7 +47,7 @@ def test_bytes_that_are_no_text_are_an_error() -> None:
     ("header", "expected"),
     [
         ("text/event-stream", True),
-        ("Text/StreamEvent-Stream ; charset=utf-8", True),
+        ("Text/Event-Stream ; charset=utf-8", True),
         ("application/json", False),
         ("text/event-stream2", False),
         ("", False),

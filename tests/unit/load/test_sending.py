@@ -45,5 +45,6 @@ def test_only_what_is_given_up_at_its_own_limit_is_hung() -> None:
 
 def test_the_time_of_a_request_begins_when_it_is_sent_not_when_it_waits_for_its_turn() -> None:
     kept = replies(holding(9), 4, timeout_s=0.3)
-    assert [round(reply.ended_at - reply.sent_at, 1) for reply in kept] == [0.3] * 4
-    assert kept[-1].sent_at - kept[0].sent_at >= 0.3
+    assert all(reply.ended_at - reply.sent_at >= 0.3 for reply in kept)
+    first_two_over = min(reply.ended_at for reply in kept[:2])
+    assert all(reply.sent_at >= first_two_over for reply in kept[2:])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ci_doctor.load.canonical import Canonical, canonicalise
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.streamed import canonicalise_stream
+from tests.support.growth import assert_linear
 from tests.unit.load.streams import HEAD, USAGE, chats, completions, event, stream
 
 Answer = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -133,6 +134,10 @@ def test_a_legacy_function_call_is_put_together() -> None:
     )
 
 
-def test_a_stream_of_ten_megabytes_costs_time_in_proportion() -> None:
+def test_a_long_stream_costs_time_in_proportion() -> None:
     chunk = {"choices": [{"index": 0, "text": "x" * 1000, "token_ids": [1]}]}
-    assert len(folded(*[chunk] * 10_000).output["choices"][0]["text"]) == 10_000_000
+
+    def fold(count: int) -> None:
+        assert len(folded(*[chunk] * count).output["choices"][0]["text"]) == 1000 * count
+
+    assert_linear(fold, 1_000)

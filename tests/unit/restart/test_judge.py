@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-from pathlib import Path
-from typing import Any
 
 import pytest
-from msgspec import structs, to_builtins
+from msgspec import structs
 
-from ci_doctor.model.outcome import CaseOutcome, ErrorKind
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.restart import describe
 from ci_doctor.restart.conclude import conclude, findings
 from ci_doctor.restart.judge import judge
 from ci_doctor.restart.observed import (
@@ -23,41 +19,7 @@ from ci_doctor.restart.observed import (
 from ci_doctor.restart.promise import State, Terms
 from ci_doctor.restart.rules import RULES
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
-from tests.support.tables import lines_of
-
-TERMS = Terms(
-    kill="worker",
-    signal="SIGKILL",
-    request_timeout_s=30.0,
-    release_timeout_s=10.0,
-    recovery_timeout_s=120.0,
-    throughput=0.8,
-    same_outputs=True,
-)
-PHASES = {
-    Phase.BASELINE: Counts(ok=8, seconds=1.0, rate=8.0),
-    Phase.KILL: Counts(ok=2, failed=2, seconds=0.5, errors=("refused",)),
-    Phase.OUTAGE: Counts(failed=20, seconds=5.0, errors=("refused",)),
-    Phase.RECOVERY: Counts(ok=1, failed=1, seconds=0.5),
-    Phase.AFTER: Counts(ok=8, seconds=1.1, rate=7.5),
-}
-GOOD = Observation(
-    requests=4,
-    phases=PHASES,
-    killed_at=2,
-    ended_s=0.01,
-    released=Released(port=8000, port_s=0.0, tree_s=0.01, memory_s=0.01, rss=1 << 20),
-    outage_s=5.0,
-    ready_s=0.4,
-    recovered_s=0.5,
-    conditions=(ConditionResult(label="/ready", after_s=0.5),),
-    old=ProcessIdentity(pid=1, started=10),
-    new=ProcessIdentity(pid=2, started=20),
-)
-
-
-def seen(**changes: Any) -> Observation:
-    return structs.replace(GOOD, **changes)
+from tests.unit.restart.observations import GOOD, PHASES, TERMS, seen
 
 
 def phases(**changes: Counts) -> dict[Phase, Counts]:
@@ -210,48 +172,6 @@ def test_a_promise_broken_before_the_budget_ended_stays_broken() -> None:
 
 def test_a_cause_outside_after_the_kill_is_no_excuse() -> None:
     assert broken(seen(failures=(failure("worker", FailureKind.OUTSIDE),))) == ["not-recovered"]
-
-
-def test_where_nothing_was_killed_no_case_passes() -> None:
-    observation = Observation(requests=4, phases={Phase.BASELINE: Counts(failed=4)})
-    cases = describe.cases(judge(observation, TERMS), reached=False, reason="nothing was answered")
-    assert {(case.outcome.value, case.message) for case in cases} == {
-        ("error", "nothing was answered")
-    }
-
-
-def test_the_tables_hold_values_for_each_phase_and_the_restart_and_fit_a_terminal() -> None:
-    requests, restart = map(lines_of, describe.tables(GOOD, TERMS))
-    assert requests[0].split() == ["ok", "failed", "hung", "time", "ok/s"]
-    assert [line.split()[0] for line in requests[1:]] == [phase.value for phase in Phase]
-    assert requests[3].split() == ["outage", "0", "20", "0", "5.0", "s", "0"]
-    assert len(requests) + len(restart) <= 16
-    assert max(map(len, (*requests, *restart))) <= 78
-
-
-def test_an_outcome_holds_the_verdict_the_cases_and_typed_facts() -> None:
-    cwd = Path("/work")
-    of = describe.outcome_of(GOOD, TERMS, (), directory=cwd / "out", cwd=cwd)
-    assert (of.verdict, of.error, of.findings) == (Verdict.PASS, None, ())
-    assert {case.outcome for case in of.cases} == {CaseOutcome.PASSED}
-    facts = to_builtins(of.facts)
-    assert (facts["version"], facts["requests"], facts["killed_at"]) == (1, 4, 2)
-    assert facts["phases"]["after"]["ok"] == 8
-    assert set(facts["promises"].values()) == {"kept"}
-    assert (facts["identity_changed"], facts["down_s"]) == (True, 5.4)
-
-
-@pytest.mark.parametrize(
-    ("ending", "kind"),
-    [(RestartEnding.SIGINT, ErrorKind.SIGINT), (RestartEnding.SIGHUP, ErrorKind.SIGTERM)],
-)
-def test_a_signal_leaves_no_verdict(ending: RestartEnding, kind: ErrorKind) -> None:
-    interrupted = seen(ending=ending)
-    of = describe.outcome_of(interrupted, TERMS, (), directory=Path("/out"), cwd=Path("/"))
-    assert of.verdict is None
-    assert of.error is not None
-    assert of.error.kind is kind
-    assert of.error.message == f"interrupted by {ending}; every process was stopped"
 
 
 def test_every_promise_has_a_rule_of_its_own() -> None:

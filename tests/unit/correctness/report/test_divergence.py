@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.correctness.report.divergence import Unit, first_divergence
+from ci_doctor.correctness.report.divergence import PositionUnit, first_divergence
 from ci_doctor.correctness.report.hardness import Hardness
 
 
@@ -75,7 +75,7 @@ def test_rounding_can_flip_a_near_tie_only(
 ) -> None:
     found = first_divergence(form(A, ("x", left)), form(A, ("y", right)))
 
-    assert (found.unit, found.position, found.hardness) == (Unit.TOKEN, 1, hardness)
+    assert (found.unit, found.position, found.hardness) == (PositionUnit.TOKEN, 1, hardness)
     assert found.gap == (None if gap is None else pytest.approx(gap))
     assert (found.before, found.left, found.right) == ("a", "x", "y")
 
@@ -93,14 +93,14 @@ def test_log_probabilities_before_the_divergence_are_measured_in_float32_steps()
 def test_an_answer_that_goes_on_differs_in_length(form: Any) -> None:
     found = first_divergence(form(A), form(A, ("b", {"b": -0.1})))
 
-    assert (found.unit, found.position, found.hardness) == (Unit.TOKEN, 1, Hardness.LENGTH)
+    assert (found.unit, found.position, found.hardness) == (PositionUnit.TOKEN, 1, Hardness.LENGTH)
     assert (found.left, found.right) == ("", "b")
 
 
 def test_token_ids_tell_what_text_hides() -> None:
     found = first_divergence(completion("ab", token_ids=[1, 2]), completion("ab", token_ids=[1, 3]))
 
-    assert (found.unit, found.position, found.hardness) == (Unit.TOKEN, 1, Hardness.UNKNOWN)
+    assert (found.unit, found.position, found.hardness) == (PositionUnit.TOKEN, 1, Hardness.UNKNOWN)
     assert (found.left, found.right) == ("token 2", "token 3")
 
 
@@ -127,7 +127,7 @@ def test_numbers_alone_can_differ(form: Any, moved: float) -> None:
 
     assert (found.field, found.unit, found.position, found.hardness) == (
         "logprobs",
-        Unit.TOKEN,
+        PositionUnit.TOKEN,
         1,
         Hardness.NUMBERS,
     )
@@ -137,7 +137,7 @@ def test_numbers_alone_can_differ(form: Any, moved: float) -> None:
 def test_without_tokens_characters_are_counted() -> None:
     found = first_divergence(completion("one two three"), completion("one two four"), width=5)
 
-    assert (found.field, found.unit, found.position) == ("text", Unit.CHARACTER, 8)
+    assert (found.field, found.unit, found.position) == ("text", PositionUnit.CHARACTER, 8)
     assert (found.before, found.left, found.right) == (" two ", "three", "four")
     assert found.hardness is Hardness.UNKNOWN
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
-import resource
-import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,9 @@ from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartRes
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
+from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.system.secrets.redaction import Redactor
+from tests.support.growth import assert_linear
 from tests.unit.correctness.experiments import context, decided, experiment, result
 
 
@@ -143,12 +144,9 @@ def test_a_log_probability_of_the_aligned_ones_is_told_token_by_token() -> None:
     ]
 
 
-REQUESTS = 1000
-
-
-def thousand(path: Path) -> Experiment:
-    """1,000 requests, 8 starts, 2 passes, 10 KB an answer, on disk; every start has an answer of its own to each."""
-    ids = [f"r{index}" for index in range(REQUESTS)]
+def many(path: Path, count: int) -> Experiment:
+    """`count` requests, 8 starts, 2 passes, 10 KB an answer, on disk; every start has an answer of its own to each."""
+    ids = [f"r{index}" for index in range(count)]
     outputs, results = Outputs(), []
     with SampleWriter(path, Redactor(())) as writer:
         for index, name in enumerate(("A1", "B1", "A2", "A3", "B2", "A4", "B3", "A5")):
@@ -177,22 +175,29 @@ def thousand(path: Path) -> Experiment:
     return Experiment(results=tuple(results), outputs=outputs, ending=ExperimentEnding.COMPLETE)
 
 
-def test_a_thousand_requests_are_described_in_three_seconds_and_little_memory(
-    tmp_path: Path,
-) -> None:
-    made = thousand(tmp_path / "samples.jsonl")
-    ids = [f"r{index}" for index in range(REQUESTS)]
-    decision = decided(made, REQUESTS)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.process_time()
+def describe(made: Experiment, count: int) -> CorrectnessFacts:
+    decision = decided(made, count)
+    found = differences(made, decision, [f"r{index}" for index in range(count)])
+    tables(made, decision, found, context(count))
+    return facts(made, decision, found)
 
-    found = differences(made, decision, ids)
-    told = facts(made, decision, found)
-    tables(made, decision, found, context(REQUESTS))
 
-    assert time.process_time() - began < 3.0
-    assert (
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000
-    )  # kB: no more than a few outputs
+def test_many_requests_are_described_in_proportion_of_time(tmp_path: Path) -> None:
+    experiments = {count: many(tmp_path / f"{count}.jsonl", count) for count in (60, 240)}
+
+    assert_linear(lambda count: describe(experiments[count], count), 60)
+
+
+def test_many_requests_are_described_in_the_memory_of_a_few(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    made = many(path, 250)
+    tracemalloc.start()
+    try:
+        told = describe(made, 250)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < path.stat().st_size / 10
     assert told.divergence is not None
     assert (told.divergence.min, told.divergence.max) == (5003, 5005)

@@ -146,7 +146,7 @@ def small_cgroup() -> Iterator[Path]:
 
 def eat(mebibytes: int, cgroup: Path) -> int:
     return subprocess.run(
-        [sys.executable, str(EATER), str(mebibytes), str(cgroup)], timeout=60, check=False
+        [sys.executable, str(EATER), str(mebibytes), str(cgroup)], timeout=180, check=False
     ).returncode
 
 
