@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An experiment and a launch without the command line. Run it from the root of the clone:
-
-.venv/bin/python examples/library/run.py
-"""
+"""An experiment and a launch without the command line: .venv/bin/python examples/library/run.py."""
 
 import os
 import sys
