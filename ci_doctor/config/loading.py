@@ -17,6 +17,7 @@ from ci_doctor.config.toml_lines import line_of
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.suggestion import did_you_mean
 
+_PROJECT_PREFIX = ("tool", "ci-doctor")
 SECTIONS = ("correctness", "exit-codes", "restart-check", "services", "setup-env")
 # `[tool.ci-doctor]`, `[tool.ci-doctor.setup-env]`, and their spellings.
 _OUR_TABLE = re.compile(
@@ -35,14 +36,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def directory(self) -> Path:
         """The directory that relative paths in the file start from."""
-        return self.path.parent if self.path else Path.cwd()
+        if self.path is None:
+            return Path.cwd()
+        return self.path.parent
 
     def where(self, *keys: str | int) -> str:
         """Return `file:line` of a key, or the file alone if the key is not written in it."""
         if self.path is None:
             return "configuration"
         name = os.path.relpath(self.path)
-        line = line_of(self.text, (*self.prefix, *keys))
+        whole = (*self.prefix, *keys)
+        line = line_of(self.text, whole)
         if line is None:
             return name
         return f"{name}:{line}"
@@ -62,7 +66,10 @@ def load_config(explicit: Path | None, cwd: Path) -> Config:
     except tomllib.TOMLDecodeError as error:
         # The parser has no attribute for the line before Python 3.14; its message names it.
         line = re.search(r"at line (\d+)", str(error))
-        where = f"{path}:{line[1]}" if line else str(path)
+        where = str(path)
+        # Without a number if the file ends too early: "at end of document".
+        if line is not None:
+            where = f"{path}:{line[1]}"
         raise ConfigError(f"{where}: not valid TOML: {error}", hint="mend that line") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
@@ -80,6 +87,7 @@ def find_config(cwd: Path) -> Path | None:
         own = directory / "ci-doctor.toml"
         if own.is_file():
             return own
+        # By a pattern, because a pyproject.toml of somebody else may not even be valid TOML.
         project = directory / "pyproject.toml"
         if project.is_file() and _OUR_TABLE.search(project.read_bytes()):
             return project
@@ -90,18 +98,21 @@ def find_config(cwd: Path) -> Path | None:
 
 def _our_tables(path: Path, document: dict[str, Any], text: str) -> Config:
     """The sections of a parsed file. Raises ConfigError for one that no room reads."""
-    prefix = ("tool", "ci-doctor") if path.name == "pyproject.toml" else ()
+    prefix: tuple[str, ...] = ()
+    if path.name == "pyproject.toml":
+        prefix = _PROJECT_PREFIX
     config = Config(path=path, tables=document, text=text, prefix=prefix)
     tables = document
     for depth, key in enumerate(prefix, start=1):
         tables = _table(tables, key, config, prefix[:depth])
     for name in tables:
+        # Every section, whatever the command: a mistyped one would be ignored in silence.
         if name not in SECTIONS:
             where = config.where(name)
             hint = did_you_mean(name, SECTIONS)
             raise ConfigError(f"{where}: unknown section `{name}`", hint=hint)
         _table(tables, name, config, (*prefix, name))
-    return Config(path=path, tables=tables, text=text, prefix=prefix)
+    return msgspec.structs.replace(config, tables=tables)
 
 
 def _table(
@@ -110,6 +121,9 @@ def _table(
     """`tables[name]`, at `keys` of the whole file. Raises ConfigError if it is no table."""
     table: Any = tables.get(name, {})
     if not isinstance(table, dict):
-        where = config.where(*keys[len(config.prefix) :])
-        raise ConfigError(f"{where}: `{name}` must be a table", hint=f"write [{'.'.join(keys)}]")
+        # `where` puts the prefix before the keys itself.
+        own_keys = keys[len(config.prefix) :]
+        where = config.where(*own_keys)
+        header = ".".join(keys)
+        raise ConfigError(f"{where}: `{name}` must be a table", hint=f"write [{header}]")
     return table

@@ -78,7 +78,9 @@ def _keep(whole: dict[str, Any], chunk: dict[str, Any]) -> None:
     for key, value in chunk.items():
         if value is None or key == "choices":
             continue
-        if key == "usage" or key not in whole:
+        is_first = key not in whole
+        # vLLM's `continuous_usage_stats` sends a running count with every chunk.
+        if is_first or key == "usage":
             whole[key] = value
 
 
@@ -124,7 +126,8 @@ class _Choice:
     def value(self) -> dict[str, Any]:
         if self._has_text and self._message is not None:
             raise NotAnAnswerError("a choice is streamed as `text` and as `delta`")
-        choice = {**self._last, **self._lists, "logprobs": self._logprobs or None}
+        choice = self._last | self._lists
+        choice["logprobs"] = self._logprobs or None
         if self._message is None:
             choice["text"] = "".join(self._text)
         else:
@@ -157,21 +160,29 @@ class _Message:
             _append(pieces, function, _CALL_KEYS)
 
     def value(self) -> dict[str, Any]:
-        message: dict[str, Any] = dict(_joined(self._texts))
+        message: dict[str, Any] = {}
+        message.update(_joined(self._texts))
         if self._role:
             message["role"] = self._role
         if self._calls:
-            in_order = sorted(self._calls.items())
-            message["tool_calls"] = [{"function": _joined(pieces)} for _, pieces in in_order]
+            message["tool_calls"] = self._functions()
         if self._function:
             message["function_call"] = _joined(self._function)
         return message
 
+    def _functions(self) -> list[dict[str, Any]]:
+        functions = []
+        for _, pieces in sorted(self._calls.items()):
+            functions.append({"function": _joined(pieces)})
+        return functions
+
 
 def _append(pieces: dict[str, list[str]], part: dict[str, Any], keys: Iterable[str]) -> None:
     for key in keys:
-        if part.get(key) is not None:
-            pieces.setdefault(key, []).append(_text(part[key], key))
+        value = part.get(key)
+        if value is not None:
+            text = _text(value, key)
+            pieces.setdefault(key, []).append(text)
 
 
 def _joined(pieces: Mapping[str, list[str]]) -> dict[str, str]:
@@ -182,12 +193,14 @@ def _extend(lists: dict[str, Any], key: str, value: Any) -> None:
     """Add to what `lists` holds under `key`: a list grows, anything else is replaced."""
     if value is None:
         return
+    is_list = isinstance(value, list)
     before = lists.get(key)
-    if before is not None and isinstance(before, list) != isinstance(value, list):
+    if before is not None and isinstance(before, list) != is_list:
         raise NotAnAnswerError(f"`{key}` is a list in one chunk and none in another")
-    if isinstance(value, list):
-        lists[key] = before or []
-        lists[key].extend(value)
+    if is_list:
+        # In place: a new list for each chunk would take quadratic time.
+        grown = lists.setdefault(key, [])
+        grown.extend(value)
     else:
         lists[key] = value
 
@@ -203,9 +216,11 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 def _objects(value: Any, name: str) -> list[dict[str, Any]]:
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    is_list = isinstance(value, list)
+    if not is_list or not all(isinstance(each, dict) for each in value):
         raise NotAnAnswerError(f"a chunk's `{name}` are not a list of objects")
-    return value
+    objects: list[dict[str, Any]] = value
+    return objects
 
 
 def _text(value: Any, name: str) -> str:

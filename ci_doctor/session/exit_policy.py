@@ -2,7 +2,7 @@
 """From an outcome to an exit code. Pure."""
 
 from collections.abc import Mapping
-from typing import assert_never
+
 
 from msgspec import Struct
 
@@ -11,11 +11,22 @@ from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
 
 
+# 130 and 143 are what a shell reports for the signals: 128 and the signal's number.
+_ERROR_CODES: Mapping[ErrorKind, ExitCode] = {
+    ErrorKind.USAGE: ExitCode.USAGE,
+    ErrorKind.BUG: ExitCode.BUG,
+    ErrorKind.PREPARATION: ExitCode.FAILURE,
+    ErrorKind.INFRA: ExitCode.INFRA,
+    ErrorKind.SIGINT: ExitCode.SIGINT,
+    ErrorKind.SIGTERM: ExitCode.SIGTERM,
+}
+
+
 class ExitPolicy(Struct, frozen=True, kw_only=True):
     """What a repository and a command line make of verdicts.
 
-    `codes` are the repository's own by verdict; a missing one is ci-doctor's. `let_through` are verdicts that end
-    with 0.
+    `codes` are the repository's own by verdict; a missing one is ci-doctor's. `let_through` are
+    verdicts that end with 0.
     """
 
     codes: Mapping[str, int] = {}
@@ -26,8 +37,8 @@ class ExitPolicy(Struct, frozen=True, kw_only=True):
 def exit_code(outcome: Outcome, policy: ExitPolicy) -> int:
     """The exit code of a command that ends with `outcome`.
 
-    The status of a command that the user gave comes first. Then the verdict decides, and without one the error.
-    Nothing judged and no error is 0.
+    The status of a command that the user gave comes first. Then the verdict decides, and without
+    one the error. Nothing judged and no error is 0.
     """
     if outcome.command_status is not None:
         return outcome.command_status
@@ -40,24 +51,15 @@ def exit_code(outcome: Outcome, policy: ExitPolicy) -> int:
 
 def _of_verdict(verdict: Verdict, policy: ExitPolicy) -> int:
     passes = verdict is Verdict.PASS or verdict in policy.let_through
-    if passes or (verdict is Verdict.FLAKY and not policy.fail_on_flaky):
+    is_tolerated = verdict is Verdict.FLAKY and not policy.fail_on_flaky
+    if passes or is_tolerated:
         return int(ExitCode.PASS)
-    return policy.codes.get(verdict.value, int(EXIT_CODES[verdict]))
+    default = int(EXIT_CODES[verdict])
+    return policy.codes.get(verdict.value, default)
 
 
 def _of_error(kind: ErrorKind | None) -> ExitCode:
-    match kind:
-        case ErrorKind.USAGE:
-            return ExitCode.USAGE
-        case ErrorKind.BUG | None:
-            return ExitCode.BUG
-        case ErrorKind.PREPARATION:
-            return ExitCode.FAILURE
-        case ErrorKind.INFRA:
-            return ExitCode.INFRA
-        case ErrorKind.SIGINT:
-            return ExitCode.SIGINT
-        case ErrorKind.SIGTERM:
-            return ExitCode.SIGTERM
-        case _ as never:
-            assert_never(never)
+    # An error of no kind is one that nobody foresaw.
+    if kind is None:
+        return ExitCode.BUG
+    return _ERROR_CODES[kind]
