@@ -21,6 +21,10 @@ _ENVIRONMENT = "environment "
 _DURATION_HINT = 'write it as "90s", "25m" or "1h30m"'
 _ARRAY_HINT = 'write a JSON array, such as ["a", "b"]'
 S = TypeVar("S", bound=msgspec.Struct)
+Environ = Mapping[str, str]
+Origins = dict[str, str]  # by the name of a key
+StructType = type[msgspec.Struct]
+PlaceOf = Callable[..., str]  # a path of keys -> the place that an error names
 
 
 def decode_section(
@@ -28,9 +32,9 @@ def decode_section(
     section: str,
     into: type[S],
     *,
-    environ: Mapping[str, str],
+    environ: Environ,
     flags: Mapping[str, Any],
-) -> tuple[S, dict[str, str]]:
+) -> tuple[S, Origins]:
     """Return one section as `into`, and the origin of each of its values by name.
 
     `flags` holds only what the command line gave; an absent flag is missing, None or empty.
@@ -69,7 +73,7 @@ def variable_name(section: str, name: str) -> str:
     return path.replace("-", "_").upper()
 
 
-def convert(values: Any, into: type[S], where: Callable[..., str]) -> S:
+def convert(values: Any, into: type[S], where: PlaceOf) -> S:
     """Return `values` as a struct. `where` maps a path of keys to a place for the error.
 
     Raises ConfigError for an unknown key or a wrong type.
@@ -112,7 +116,7 @@ def _is_file(origin: str) -> bool:
     return not origin.startswith(others)
 
 
-def _where(config: Config, section: str, origins: Mapping[str, str], keys: Keys) -> str:
+def _where(config: Config, section: str, origins: Origins, keys: Keys) -> str:
     """The place to name in an error about the value at `keys` of a section."""
     if not keys:  # the section as a whole is wrong, which none of its values explains
         return ""
@@ -142,9 +146,7 @@ def _from_environment(variable: str, text: str, kind: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _readable(
-    error: msgspec.ValidationError, into: type[msgspec.Struct], where: Callable[..., str]
-) -> ConfigError:
+def _readable(error: msgspec.ValidationError, into: StructType, where: PlaceOf) -> ConfigError:
     """A ConfigError with the place, the sentence and the nearest key for msgspec's message."""
     # msgspec keeps the place in its text alone: "... - at `$.services[0].port`".
     message, _, path = str(error).partition(" - at `$")
@@ -177,7 +179,7 @@ def _keys_of(path: str) -> Keys:
     return tuple(keys)
 
 
-def _fields_at(into: type[msgspec.Struct], keys: Keys) -> list[str]:
+def _fields_at(into: StructType, keys: Keys) -> list[str]:
     """The field names of the struct that `keys` lead to; an index stays in the same struct."""
     for key in keys:
         if isinstance(key, str):
@@ -187,7 +189,7 @@ def _fields_at(into: type[msgspec.Struct], keys: Keys) -> list[str]:
     return [field.encode_name for field in fields]
 
 
-def _struct_at(into: type[msgspec.Struct], name: str) -> type[msgspec.Struct] | None:
+def _struct_at(into: StructType, name: str) -> StructType | None:
     """The struct in a field's type: `Arm` of `Arm`, `Arm | None`, `list[Arm]`; None without one."""
     declared = _types_of(into).get(name)
     # `Arm | None` and `list[Arm]` keep their parts in the same attribute.
@@ -198,7 +200,7 @@ def _struct_at(into: type[msgspec.Struct], name: str) -> type[msgspec.Struct] | 
     return None
 
 
-def _types_of(into: type[msgspec.Struct]) -> dict[str, Any]:
+def _types_of(into: StructType) -> dict[str, Any]:
     """The declared types of a struct's fields, by name and in its order."""
     fields = msgspec.structs.fields(into)
     return {field.name: field.type for field in fields}

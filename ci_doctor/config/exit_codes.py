@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The `[exit-codes]` section: a repository's own exit codes for the verdicts."""
 
-from collections.abc import Mapping
-
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ci_doctor.config.decoding import DEFAULT, decode_section
+from ci_doctor.config.decoding import DEFAULT, Environ, Origins, decode_section
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.exit_code import ExitCode
@@ -29,9 +27,7 @@ class ExitCodes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     void: int = EXIT_CODES[Verdict.VOID].value
 
 
-def read_exit_codes(
-    config: Config, environ: Mapping[str, str]
-) -> tuple[dict[str, int], dict[str, str]]:
+def read_exit_codes(config: Config, environ: Environ) -> tuple[dict[str, int], Origins]:
     """The codes by verdict, and the origin of each.
 
     Raises ConfigError for a code that no verdict can have, and for one that a failure shares with
@@ -55,9 +51,8 @@ def read_exit_codes(
     return codes, origins
 
 
-def _shared(
-    name: str, failure: str, fate: str, code: int, origins: Mapping[str, str]
-) -> ConfigError:
+def _shared(name: str, failure: str, fate: str, code: int, origins: Origins) -> ConfigError:
+    """The error for one code of two verdicts which a pipeline must tell apart."""
     # One of the two is not a default, for our own codes differ.
     place = origins[name]
     if place == DEFAULT:
@@ -69,6 +64,10 @@ def _shared(
 
 
 def _can_serve(code: int) -> bool:
+    """Whether a verdict may have this code: no other meaning is known to the agent or a shell."""
     if code in {ExitCode.USAGE, ExitCode.BUG}:
         return False
-    return 1 <= code <= 124 or code == 255
+    # What a command may end with by itself; 255 is what `exit -1` becomes.
+    if code == 255:
+        return True
+    return 1 <= code <= 124

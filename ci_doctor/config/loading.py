@@ -7,7 +7,6 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,17 @@ _OUR_TABLE = re.compile(
 )
 
 
+Tables = dict[str, Any]  # as the parser gives them
+Names = tuple[str, ...]
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """A loaded file: its tables, its text (for line numbers), and the keys above our tables."""
 
     path: Path | None
-    tables: dict[str, Any]
+    tables: Tables
     text: str = ""
-    prefix: tuple[str, ...] = ()
+    prefix: Names = ()
 
     @property
     def directory(self) -> Path:
@@ -96,28 +99,29 @@ def find_config(cwd: Path) -> Path | None:
     return None
 
 
-def _our_tables(path: Path, document: dict[str, Any], text: str) -> Config:
+def _our_tables(path: Path, document: Tables, text: str) -> Config:
     """The sections of a parsed file. Raises ConfigError for one that no room reads."""
-    prefix: tuple[str, ...] = ()
+    prefix: Names = ()
     if path.name == "pyproject.toml":
         prefix = _PROJECT_PREFIX
+    # Made first with the whole document: an error about it names a line, too.
     config = Config(path=path, tables=document, text=text, prefix=prefix)
     tables = document
     for depth, key in enumerate(prefix, start=1):
-        tables = _table(tables, key, config, prefix[:depth])
+        leading = prefix[:depth]
+        tables = _table(tables, key, config, leading)
     for name in tables:
         # Every section, whatever the command: a mistyped one would be ignored in silence.
         if name not in SECTIONS:
             where = config.where(name)
             hint = did_you_mean(name, SECTIONS)
             raise ConfigError(f"{where}: unknown section `{name}`", hint=hint)
-        _table(tables, name, config, (*prefix, name))
+        keys = (*prefix, name)
+        _table(tables, name, config, keys)
     return msgspec.structs.replace(config, tables=tables)
 
 
-def _table(
-    tables: Mapping[str, Any], name: str, config: Config, keys: tuple[str, ...]
-) -> dict[str, Any]:
+def _table(tables: Tables, name: str, config: Config, keys: Names) -> Tables:
     """`tables[name]`, at `keys` of the whole file. Raises ConfigError if it is no table."""
     table: Any = tables.get(name, {})
     if not isinstance(table, dict):

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-Keys = tuple[str | int, ...]  # a table's key, or the index in an array
+Key = str | int  # of a table, or the index in an array
+Keys = tuple[Key, ...]
+Lines = dict[Keys, int]
 # What a statement of several lines can end with.
 _CLOSING = ("]", "}", '"""', "'''")
 
@@ -28,9 +30,9 @@ def line_of(text: str, keys: Keys) -> int | None:
 
 # Every value of a file asks for its line, and all of them with the same text.
 @lru_cache(maxsize=4)
-def _lines(text: str) -> dict[Keys, int]:
+def _lines(text: str) -> Lines:
     """The line of every key. A statement is the shortest run of lines that parses on its own."""
-    lines: dict[Keys, int] = {}
+    lines: Lines = {}
     arrays: dict[Keys, int] = {}
     table: Keys = ()
     start = 1
@@ -54,7 +56,7 @@ def _lines(text: str) -> dict[Keys, int]:
     return lines
 
 
-def _add(lines: dict[Keys, int], keys: Keys, line: int) -> None:
+def _add(lines: Lines, keys: Keys, line: int) -> None:
     """Note the line of `keys` and of every table above them that has none yet."""
     for end in range(1, len(keys) + 1):
         # TOML sets a key once, but may come back to the table that holds it: the first line stays.
@@ -95,7 +97,7 @@ def _opened(header: Any, arrays: dict[Keys, int]) -> Keys:
 
 def _paths(value: Any) -> Iterator[Keys]:
     """Every key below `value`, the outer ones first."""
-    items: Iterable[tuple[str | int, Any]] = ()
+    items: Iterable[tuple[Key, Any]] = ()
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, list):

@@ -117,6 +117,7 @@ def _divided(value: dict[str, Any], choices: Sequence[dict[str, Any]]) -> Canoni
 
 
 def _meta(value: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+    """What differs from call to call by design, kept beside the answer."""
     meta = {key: value[key] for key in META_KEYS if key in value}
     if usage:
         meta["usage"] = usage

@@ -46,7 +46,7 @@ def _place(value: float) -> int:
     # By array first: struct refuses what is beyond the range, array makes infinity of it.
     near = array("f", (value,))[0]
     packed = _FLOAT.pack(near)
-    (bits,) = _BITS.unpack(packed)
+    bits = int(_BITS.unpack(packed)[0])
     if bits >= 0:
         return bits
     return -(bits & 0x7FFFFFFF)

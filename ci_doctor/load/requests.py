@@ -159,5 +159,6 @@ def _selected(requests: Sequence[Request], only: Sequence[str], path: Path) -> t
             # The first ids only: to compare a word with thousands would take long.
             hint = did_you_mean(identity, ids[:50])
             raise UsageError(f"{path}: no request has the id `{identity}`", hint=hint)
+    # In the order of the file, which the order of `only` does not change.
     chosen = [request for request in requests if request.id in only]
     return tuple(chosen)

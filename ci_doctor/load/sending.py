@@ -139,10 +139,12 @@ async def ask(
 
 def _canonical(request: Request, response: httpx.Response, body: bytes) -> Canonical:
     """The answer in a response. Raises NotAnAnswerError if there is none."""
-    if response.status_code != 200:
+    status = response.status_code
+    if status != 200:
         shown = body[:_SHOWN_OF_A_BODY].decode("utf-8", "replace")
-        raise NotAnAnswerError(f"HTTP {response.status_code}: {shown}")
-    if is_event_stream(response.headers.get("content-type", "")):
+        raise NotAnAnswerError(f"HTTP {status}: {shown}")
+    content_type = response.headers.get("content-type", "")
+    if is_event_stream(content_type):
         return canonicalise_stream(body, request.choices)
     return canonicalise(body, request.choices)
 

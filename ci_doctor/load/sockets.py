@@ -91,7 +91,7 @@ async def _addresses(host: str, port: int) -> list[tuple[int, Any]]:
         return [(family, (host, port))]
     loop = asyncio.get_running_loop()
     resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = []
+    addresses: list[tuple[int, Any]] = []
     for family, _, _, _, address in resolved:
         addresses.append((family, address))
     return addresses

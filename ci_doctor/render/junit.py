@@ -192,7 +192,7 @@ def _classname(report: Report) -> str:
 
 
 def _kept(results: list[_Result], most: int) -> list[_Result]:
-    """At most `most` of `results`, in their order; failures are kept first, then the earlier ones."""
+    """At most `most` of `results`, in their order; failures are kept first, then earlier ones."""
     failures = []
     others = []
     for index, result in enumerate(results):

@@ -25,6 +25,7 @@ _BLOCK_CHARACTERS = 4000  # of one excerpt or remedy; the whole is in report.jso
 _HEAD_BYTES = 4000
 _LINE_BYTES = 1000
 _CELL_BYTES = 300
+_ATTEMPTS_HEADER = "\n| | attempt | time | outcome | log |\n|---|---|--:|---|---|\n"
 _LINKS = 10  # an annotation has no more of them: https://buildkite.com/docs/platform/limits
 
 
@@ -97,6 +98,7 @@ def _sentences(report: Report, limit: int) -> Iterator[str]:
 
 
 def _pieces(report: Report, artifacts: str | None) -> Iterator[PagePiece]:
+    """All that may stand below the head; `page` chooses what fits, and puts it in order."""
     error = report.error
     if error and error.detail:
         yield _detail(error.detail)
@@ -136,6 +138,7 @@ def _tables(report: Report) -> Iterator[PagePiece]:
 
 
 def _table_heading(table: Table) -> str:
+    """The title, and the names of the columns if there are any."""
     # Without a title, `****` would be shown as it stands.
     title = fitted(table.title, _CELL_BYTES) or "…"
     heading = f"\n**{title}**\n\n"
@@ -144,7 +147,8 @@ def _table_heading(table: Table) -> str:
     names = [fitted(name, _CELL_BYTES) for name in table.columns]
     # GFM needs this line below the names; it aligns all columns but the labels' at the right.
     delimiters = "|---|" + "--:|" * len(table.columns)
-    return f"{heading}{_table_line(['', *names])}\n{delimiters}\n"
+    header = _table_line(["", *names])
+    return f"{heading}{header}\n{delimiters}\n"
 
 
 def _table_row(table: Table, row: Row) -> str:
@@ -166,6 +170,7 @@ def _table_line(cells: list[str]) -> str:
 
 
 def _finding(number: int, finding: Finding) -> Iterator[PagePiece]:
+    """A finding, and each of its evidence as a piece that may be left out by itself."""
     where = (_Part.FINDING, number)
     if not finding.evidence and finding.remedy is None:
         text = _line(finding)
@@ -178,11 +183,12 @@ def _finding(number: int, finding: Finding) -> Iterator[PagePiece]:
     tail = f"{remedy}\n</details>"
     yield PagePiece(where, _Rank.FINDING, text, tail, noun="finding")
     for row, evidence in enumerate(finding.evidence):
+        below = (*where, row)
+        lines = _evidence(evidence)
         excerpt = evidence.excerpt or ""
         # At least one byte: a place without an excerpt is missed too.
         weight = len(excerpt.encode()) or 1
-        lines = _evidence(evidence)
-        yield PagePiece((*where, row), _Rank.EVIDENCE, lines, weight=weight)
+        yield PagePiece(below, _Rank.EVIDENCE, lines, weight=weight)
 
 
 def _line(finding: Finding) -> str:
@@ -208,6 +214,7 @@ def _escaped_html(text: str) -> str:
 
 
 def _remedy(remedy: str | None) -> str:
+    """A sentence as a paragraph, a command as a block to copy; empty for none."""
     if remedy is None:
         return ""
     if is_sentence(remedy):
@@ -218,6 +225,7 @@ def _remedy(remedy: str | None) -> str:
 
 
 def _evidence(evidence: Evidence) -> str:
+    """Where it is, and the lines there."""
     blocks = []
     where = place(evidence)
     if where:
@@ -239,22 +247,22 @@ def _block(text: str, language: str = "text") -> str:
 
 
 def _attempts(attempts: tuple[Attempt, ...]) -> Iterator[PagePiece]:
-    header = "\n| | attempt | time | outcome | log |\n|---|---|--:|---|---|\n"
+    """A line of a table for each attempt; the header belongs to the first."""
     for row, attempt in enumerate(attempts):
-        cells = [
-            "✓" if attempt.ok else "✗",
-            fitted(attempt.name, _CELL_BYTES),
-            duration(attempt.duration_s),
-            fitted(attempt.outcome, _CELL_BYTES),
-            fitted(attempt.log or "", _CELL_BYTES, code),
-        ]
-        text = _table_line(cells)
+        mark = "✓" if attempt.ok else "✗"
+        name = fitted(attempt.name, _CELL_BYTES)
+        time = duration(attempt.duration_s)
+        outcome = fitted(attempt.outcome, _CELL_BYTES)
+        log = fitted(attempt.log or "", _CELL_BYTES, code)
+        text = _table_line([mark, name, time, outcome, log])
         if row == 0:
-            text = header + text
-        yield PagePiece((_Part.ATTEMPT, row), _Rank.ATTEMPT, text, noun="attempt")
+            text = _ATTEMPTS_HEADER + text
+        where = (_Part.ATTEMPT, row)
+        yield PagePiece(where, _Rank.ATTEMPT, text, noun="attempt")
 
 
 def _attachments(attachments: tuple[Attachment, ...], artifacts: str | None) -> Iterator[PagePiece]:
+    """An item of a list for each file; the first ones are links."""
     for row, attachment in enumerate(attachments):
         title = fitted(attachment.title, _CELL_BYTES)
         link = _address(attachment.path, artifacts)
@@ -263,6 +271,7 @@ def _attachments(attachments: tuple[Attachment, ...], artifacts: str | None) -> 
         # The path as well: the title alone is not the name in the Artifacts tab.
         path = fitted(attachment.path, _CELL_BYTES, code)
         text = f"- {title} {path}"
+        # A part of the first item: a heading alone would announce nothing.
         if row == 0:
             text = f"\n**Attachments**\n\n{text}"
         where = (_Part.ATTACHMENT, row)

@@ -9,6 +9,7 @@ from ci_doctor.render.layout import pad, widest, wrap
 
 _GAP = "  "
 _INDENT = "  "
+_BELOW = "    "  # of text that goes on below its own beginning
 # A last column narrower than this is no column to read in: its text begins on a line of its own.
 _NARROWEST = 24
 
@@ -74,21 +75,24 @@ def _column_widths(lines: Sequence[_TableLine]) -> list[int]:
 
 
 def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]:
+    """One row as lines of text: its last text is wrapped beside the others, or below them."""
     *before, last = line.texts
     if not before:
-        return wrap(last, width, first=_INDENT, rest=_INDENT * 2)
+        return wrap(last, width, first=_INDENT, rest=_BELOW)
     start = _INDENT
-    for index, text in enumerate(before):
-        placed = _placed(text, columns[index], right=line.is_number[index])
+    for text, cells, is_number in zip(before, columns, line.is_number, strict=False):
+        placed = _placed(text, cells, right=is_number)
         start += placed + _GAP
     # A number of the last column stands at its right, as those above and below it.
     if line.is_number[-1]:
-        last = _placed(last, columns[len(before)], right=True)
+        cells = columns[len(before)]
+        last = _placed(last, cells, right=True)
     column = widest([start])
     is_narrow = width - column < _NARROWEST
+    is_wider = column + widest([last]) > width
     # A short text stays beside its label even there: it needs no second line.
-    if is_narrow and column + widest([last]) > width:
-        below = wrap(last, width, first=_INDENT * 2, rest=_INDENT * 2)
+    if is_narrow and is_wider:
+        below = wrap(last, width, first=_BELOW, rest=_BELOW)
         return [start.rstrip(), *below]
     return wrap(last, width, first=start, rest=" " * column)
 

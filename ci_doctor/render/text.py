@@ -66,10 +66,12 @@ def _circumstances(report: Report, terminal: StyledTerminal) -> Iterator[list[st
 
 
 def _head(report: Report, terminal: StyledTerminal) -> list[str]:
+    """The verdict, and below it what happened; the summary alone if nothing was judged."""
     head = headline(report)
     if head is None:
         return wrap(report.summary, terminal.width)
-    lines = [_verdict(head, report, terminal)]
+    verdict = _verdict(head, report, terminal)
+    lines = [verdict]
     if report.error is None:
         lines += terminal.indented(report.summary)
     else:
@@ -82,8 +84,9 @@ def _verdict(head: Headline, report: Report, terminal: StyledTerminal) -> str:
     verdict = f"{head.symbol} {head.word}"
     mark = terminal.paint(verdict, _TONES[head.tone])
     command = one_line(report.command)
-    about = f"{command}  {duration(report.duration_s)}"
-    return f"{mark}  {terminal.dim(about)}"
+    time = duration(report.duration_s)
+    about = terminal.dim(f"{command}  {time}")
+    return f"{mark}  {about}"
 
 
 def _error(error: Failure, summary: str, terminal: StyledTerminal) -> list[str]:
@@ -102,11 +105,18 @@ def _error(error: Failure, summary: str, terminal: StyledTerminal) -> list[str]:
 
 
 def _table(table: Table, terminal: StyledTerminal) -> list[str]:
-    title = terminal.bold(one_line(table.title))
-    return [title, *table_lines(table, terminal.width)]
+    """The title and the rows; without colours only the indent of the rows sets them apart."""
+    name = one_line(table.title)
+    title = terminal.bold(name)
+    rows = table_lines(table, terminal.width)
+    return [title, *rows]
 
 
 def _finding(finding: Finding, terminal: StyledTerminal) -> list[str]:
+    """What is wrong, by which rule, where it shows, and what to do about it.
+
+    Of the evidence only the first pieces: all of it is in report.json.
+    """
     style = _SEVERITIES[finding.severity]
     lines = _sentence_of(finding, style, terminal)
     severity = terminal.paint(finding.severity, style)
@@ -117,7 +127,8 @@ def _finding(finding: Finding, terminal: StyledTerminal) -> list[str]:
         lines += _evidence(evidence, terminal)
     missing = len(finding.evidence) - _EVIDENCE_SHOWN
     if missing > 0:
-        lines.append(terminal.dim(f"  … and {missing} more places"))
+        note = f"  … and {missing} more places"
+        lines.append(terminal.dim(note))
     if finding.remedy:
         lines += _remedy(finding.remedy, terminal)
     return lines
@@ -125,7 +136,8 @@ def _finding(finding: Finding, terminal: StyledTerminal) -> list[str]:
 
 def _sentence_of(finding: Finding, style: str, terminal: StyledTerminal) -> list[str]:
     """The mark and the summary of `finding`; only the mark has the colour of its severity."""
-    mark = terminal.paint(symbol(finding.severity), f"bold {style}")
+    sign = symbol(finding.severity)
+    mark = terminal.paint(sign, f"bold {style}")
     # Wrapped with the indent, so that the mark takes the place of its two spaces.
     first, *more = terminal.indented(finding.summary)
     sentence = terminal.bold(first[2:])
@@ -137,10 +149,12 @@ def _sentence_of(finding: Finding, style: str, terminal: StyledTerminal) -> list
 
 
 def _evidence(evidence: Evidence, terminal: StyledTerminal) -> list[str]:
+    """Where it is, as far as it is in a file, and the lines there."""
     lines = []
     where = place(evidence)
     if where:
-        lines.append("  " + terminal.path(where))
+        path = terminal.path(where)
+        lines.append(f"  {path}")
     if evidence.excerpt is not None:
         excerpt = evidence.excerpt.strip("\n").split("\n")
         lines += _excerpt(excerpt, terminal)
@@ -162,7 +176,8 @@ def _excerpt(excerpt: list[str], terminal: StyledTerminal) -> list[str]:
             lines.append(beside.rstrip())
     missing = len(excerpt) - _EXCERPT_LINES
     if missing > 0:
-        lines.append(bar + terminal.dim(f"… {missing} more lines"))
+        note = terminal.dim(f"… {missing} more lines")
+        lines.append(bar + note)
     return lines
 
 
@@ -174,9 +189,11 @@ def _remedy(remedy: str, terminal: StyledTerminal) -> list[str]:
     word = terminal.bold("try:")
     label = f"  {word}"
     cells = len("  try: ") + widest(lines)
+
     if len(lines) == 1 and cells <= terminal.width:
         return [f"{label} {lines[0]}"]
-    return [label, *_below(lines, "    ")]
+    below = _below(lines, "    ")
+    return [label, *below]
 
 
 def _sentence(label: str, text: str, terminal: StyledTerminal) -> list[str]:
@@ -186,8 +203,8 @@ def _sentence(label: str, text: str, terminal: StyledTerminal) -> list[str]:
     line, *more = wrap(text, terminal.width, first=start, rest=column)
     # Wrapped with the plain label, painted after it: an escape sequence takes no cells.
     beside = line[len(start) - 1 :]
-    painted = "  " + terminal.bold(label)
-    return [painted + beside, *more]
+    painted = terminal.bold(label)
+    return [f"  {painted}{beside}", *more]
 
 
 def _below(lines: list[str], indent: str) -> list[str]:
@@ -200,6 +217,7 @@ def _below(lines: list[str], indent: str) -> list[str]:
 
 
 def _attempts(attempts: tuple[Attempt, ...], terminal: StyledTerminal) -> list[str]:
+    """The attempts in columns, the earliest first, and how many are not shown."""
     shown = attempts[:_ATTEMPTS_SHOWN]
     names = []
     times = []
@@ -217,35 +235,43 @@ def _attempts(attempts: tuple[Attempt, ...], terminal: StyledTerminal) -> list[s
         lines += _attempt(attempt, head, terminal)
     missing = len(attempts) - len(shown)
     if missing:
-        lines.append(terminal.dim(f"  … and {missing} more in report.json"))
+        note = f"  … and {missing} more in report.json"
+        lines.append(terminal.dim(note))
     return lines
 
 
 def _attempt(attempt: Attempt, head: str, terminal: StyledTerminal) -> list[str]:
+    """One attempt, its outcome wrapped beside `head`; the log only of one that did not pass."""
     mark, style = _PASSED if attempt.ok else _NOT_PASSED
     outcome = one_line(attempt.outcome)
     start = f"  {mark} {head}"
     column = " " * widest([start])
     first, *more = wrap(outcome, terminal.width, first=start, rest=column)
     painted = terminal.paint(mark, style)
-    lines = [f"  {painted}{first[3:]}", *more]
+    after_mark = first[3:]
+    lines = [f"  {painted}{after_mark}", *more]
     if attempt.log and not attempt.ok:
-        lines.append(column + terminal.path(attempt.log))
+        log = terminal.path(attempt.log)
+        lines.append(column + log)
     return lines
 
 
 def _attachments(attachments: tuple[Attachment, ...], terminal: StyledTerminal) -> list[str]:
+    """The files and their titles in two columns."""
     paths = [one_line(attachment.path) for attachment in attachments]
     column = widest(paths) + 2
     lines = [terminal.bold("Attachments")]
     for path, attachment in zip(paths, attachments, strict=True):
-        gap = " " * (column - widest([path]))
+        cells = widest([path])
+        gap = " " * (column - cells)
         title = one_line(attachment.title)
-        lines.append(f"  {terminal.path(path)}{gap}{title}")
+        painted = terminal.path(path)
+        lines.append(f"  {painted}{gap}{title}")
     return lines
 
 
 def _reproduce(reproduce: str, terminal: StyledTerminal) -> list[str]:
+    """The command beside its label, or below it at the left if it does not fit."""
     # Always a command, backticks (a shell's own) included.
     lines = reproduce.strip("\n").split("\n")
     label = terminal.bold("reproduce:")

@@ -2,24 +2,13 @@
 """From an outcome to an exit code. Pure."""
 
 from collections.abc import Mapping
-
+from typing import assert_never
 
 from msgspec import Struct
 
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
-
-
-# 130 and 143 are what a shell reports for the signals: 128 and the signal's number.
-_ERROR_CODES: Mapping[ErrorKind, ExitCode] = {
-    ErrorKind.USAGE: ExitCode.USAGE,
-    ErrorKind.BUG: ExitCode.BUG,
-    ErrorKind.PREPARATION: ExitCode.FAILURE,
-    ErrorKind.INFRA: ExitCode.INFRA,
-    ErrorKind.SIGINT: ExitCode.SIGINT,
-    ErrorKind.SIGTERM: ExitCode.SIGTERM,
-}
 
 
 class ExitPolicy(Struct, frozen=True, kw_only=True):
@@ -59,7 +48,19 @@ def _of_verdict(verdict: Verdict, policy: ExitPolicy) -> int:
 
 
 def _of_error(kind: ErrorKind | None) -> ExitCode:
-    # An error of no kind is one that nobody foresaw.
-    if kind is None:
-        return ExitCode.BUG
-    return _ERROR_CODES[kind]
+    match kind:
+        case ErrorKind.USAGE:
+            return ExitCode.USAGE
+        # An error of no kind is one that nobody foresaw.
+        case ErrorKind.BUG | None:
+            return ExitCode.BUG
+        case ErrorKind.PREPARATION:
+            return ExitCode.FAILURE
+        case ErrorKind.INFRA:
+            return ExitCode.INFRA
+        case ErrorKind.SIGINT:
+            return ExitCode.SIGINT
+        case ErrorKind.SIGTERM:
+            return ExitCode.SIGTERM
+        case _ as never:
+            assert_never(never)

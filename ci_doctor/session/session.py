@@ -139,7 +139,7 @@ class Session:
         from ci_doctor.session.exit_policy import ExitPolicy, exit_code
         from ci_doctor.version import tool_version
 
-        # Here for all rooms: no report with an error among its findings passes.
+        # Here, once for all rooms: no report passes with an error among its findings.
         verdict = concluded(outcome.verdict, outcome.findings)
         outcome = replace(outcome, verdict=verdict)
         duration_s = clock.now() - self.invocation.started

@@ -18,7 +18,7 @@ def read_reports(
     """
     from ci_doctor.render import json
 
-    reports = []
+    reports: list[tuple[Path, Report]] = []
     for path in _files(directories):
         try:
             text = path.read_text(encoding="utf-8")

@@ -27,6 +27,7 @@ from ci_doctor.render.html.texts import value
 _MOST_PAIRS = 10
 _MOST_OF_A_COMMIT = 60
 Counts = dict[str, int]
+Facts = Mapping[str, Any]
 
 
 class PageShare(Struct, frozen=True):
@@ -45,11 +46,15 @@ class PageDifference(Struct, frozen=True):
     values: tuple[tuple[str, tuple[str, ...]], ...]
 
 
+Pairs = tuple[tuple[str, str], ...]  # a name and a text to show
+Texts = tuple[str, ...]
+
+
 class PageParts(Struct, frozen=True, kw_only=True):
     """The parts of the page that come from facts; empty or None if the page leaves one out."""
 
-    figures: tuple[tuple[str, str], ...]
-    commits: tuple[tuple[str, str], ...]
+    figures: Pairs
+    commits: Pairs
     test: DecisionTest | None
     tested: bool
     risk: str | None
@@ -57,13 +62,13 @@ class PageParts(Struct, frozen=True, kw_only=True):
     rare_bug: float | None
     matrix: matrix.MatrixView | None
     within: tuple[tuple[str, int], ...]
-    clusters: tuple[tuple[str, ...], ...]
+    clusters: tuple[Texts, ...]
     histogram: Histogram | None
     shares: tuple[PageShare, ...]
     pairs: tuple[PagePair, ...]
     identity: IdentityFacts | None
     differences: tuple[PageDifference, ...]
-    suspects: tuple[str, ...]
+    suspects: Texts
 
     @property
     def decision(self) -> bool:
@@ -73,7 +78,7 @@ class PageParts(Struct, frozen=True, kw_only=True):
         return self.rare_bug is not None
 
 
-def drawn(facts: Mapping[str, Any]) -> PageParts:
+def drawn(facts: Facts) -> PageParts:
     """What there is to draw of `facts`."""
     # Each part by itself: one of an unknown form must not take the page away.
     test = part(facts, "test", DecisionTest)
@@ -91,17 +96,17 @@ def drawn(facts: Mapping[str, Any]) -> PageParts:
         rare_bug=_rare_bug(facts),
         matrix=view,
         within=tuple(sorted(within.items())),
-        clusters=part(facts, "clusters", tuple[tuple[str, ...], ...]) or (),
+        clusters=part(facts, "clusters", tuple[Texts, ...]) or (),
         histogram=_histogram(facts),
         shares=tuple(_shares(reasons)),
         pairs=tuple(_pairs(facts)),
         identity=identity,
         differences=tuple(_differences(identity)),
-        suspects=part(facts, "suspects", tuple[str, ...]) or (),
+        suspects=part(facts, "suspects", Texts) or (),
     )
 
 
-def _matrix(facts: Mapping[str, Any], test: DecisionTest | None) -> matrix.MatrixView | None:
+def _matrix(facts: Facts, test: DecisionTest | None) -> matrix.MatrixView | None:
     picture = part(facts, "matrix", AnswerMatrix)
     if picture is None:
         return None
@@ -111,14 +116,14 @@ def _matrix(facts: Mapping[str, Any], test: DecisionTest | None) -> matrix.Matri
     return matrix.view(picture, disputed)
 
 
-def _histogram(facts: Mapping[str, Any]) -> Histogram | None:
+def _histogram(facts: Facts) -> Histogram | None:
     divergence = part(facts, "divergence", DivergencePositions)
     if divergence is None:
         return None
     return histogram(divergence)
 
 
-def _rare_bug(facts: Mapping[str, Any]) -> float | None:
+def _rare_bug(facts: Facts) -> float | None:
     """The bound of a rare bug; None if the sentence on the risk names that very bound."""
     bound = part(facts, "rare_bug_bound", float)
     if bound is None:
@@ -131,25 +136,28 @@ def _rare_bug(facts: Mapping[str, Any]) -> float | None:
 
 
 def _figures(
-    facts: Mapping[str, Any], view: matrix.MatrixView | None, test: DecisionTest | None
+    facts: Facts, view: matrix.MatrixView | None, test: DecisionTest | None
 ) -> Iterator[tuple[str, str]]:
     """The few figures that stand large above everything else."""
     if view is None:
         return
 
-    requests = part(facts, "requests", int) or view.total + view.left_out
+    requests = part(facts, "requests", int)
+    if not requests:
+        requests = view.total + view.left_out
     candidates = len(view.columns) - view.baseline
     yield "requests", f"{requests:,}"
     yield "differing", f"{view.differing:,}"
     if test:
-        yield "disputed", f"{len(test.disputed):,}"
+        count = len(test.disputed)
+        yield "disputed", f"{count:,}"
     yield "baseline starts", str(view.baseline)
     yield "candidate starts", str(candidates)
     if test:
         yield "p", probability(test.p)
 
 
-def _commits(facts: Mapping[str, Any], identity: IdentityFacts | None) -> Iterator[tuple[str, str]]:
+def _commits(facts: Facts, identity: IdentityFacts | None) -> Iterator[tuple[str, str]]:
     """Every fact whose name says that it is a commit; those of the report before the identity's."""
     named: dict[str, Any] = {}
     if identity is not None:
@@ -159,10 +167,12 @@ def _commits(facts: Mapping[str, Any], identity: IdentityFacts | None) -> Iterat
         fact = named[name]
         is_commit = "commit" in name.lower()
         if is_commit and isinstance(fact, str):
-            yield name.replace("_", " "), fact[:_MOST_OF_A_COMMIT]
+            title = name.replace("_", " ")
+            yield title, fact[:_MOST_OF_A_COMMIT]
 
 
-def _shares(reasons: Mapping[str, int]) -> Iterator[PageShare]:
+def _shares(reasons: Counts) -> Iterator[PageShare]:
+    """The reasons that were counted, each with its share of all."""
     # Only what was counted: without any difference the total would be a divisor of 0.
     total = sum(count for count in reasons.values() if count > 0)
     # Known reasons in our order, then unknown ones by name.
@@ -175,19 +185,23 @@ def _shares(reasons: Mapping[str, int]) -> Iterator[PageShare]:
             yield PageShare(name, count, share, meaning)
 
 
-def _pairs(facts: Mapping[str, Any]) -> Iterator[PagePair]:
+def _pairs(facts: Facts) -> Iterator[PagePair]:
+    """The first pairs of answers, as many as a reader looks through."""
     aligned = part(facts, "aligned", tuple[AlignedAnswers, ...]) or ()
     for each in aligned[:_MOST_PAIRS]:
         yield pair(each)
 
 
 def _differences(identity: IdentityFacts | None) -> Iterator[PageDifference]:
-    if identity is not None:
-        for each in identity.differences:
-            yield _difference(each)
+    """What differs between starts that should be alike; nothing without an identity."""
+    if identity is None:
+        return
+    for each in identity.differences:
+        yield _difference(each)
 
 
 def _difference(difference: FactDifference) -> PageDifference:
+    """One fact by its values: the starts that agree stand together."""
     starts: dict[str, list[str]] = {}
     for start in sorted(difference.values):
         # By the text on the page: two values with the same text are one to its reader.

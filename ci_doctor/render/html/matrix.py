@@ -106,7 +106,8 @@ class MatrixView(Struct, frozen=True):
     def label(self) -> str:
         """The picture in a sentence, for those who do not see it."""
         starts = amount(len(self.columns), "start")
-        return f"{starts} against {amount(self.total, 'request')}: {self.kinds}"
+        requests = amount(self.total, "request")
+        return f"{starts} against {requests}: {self.kinds}"
 
 
 def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> MatrixView | None:
@@ -209,6 +210,7 @@ def _answer(row: RequestRow, index: int) -> int | None:
 
 
 def _groups(requests: Iterable[_MatrixRequest]) -> list[MatrixGroup]:
+    """The requests by kind, in the order in which they come."""
     by_kind: dict[str, list[MatrixRow]] = {}
     for request in requests:
         row = MatrixRow(request.id, tuple(request.cells))
@@ -223,13 +225,15 @@ def _groups(requests: Iterable[_MatrixRequest]) -> list[MatrixGroup]:
 
 
 def _cell(answer: int | None) -> MatrixCell:
+    """The cell of an answer: people count from 1, and a dash stands for none."""
     if answer is None or answer < 0:
         return MatrixCell("none", UNKNOWN)
     colour = answer
     if answer >= COLOURS:
         # Never 0 again: that is the colour of the answer given first.
         colour = (answer - 1) % (COLOURS - 1) + 1
-    return MatrixCell(f"c{colour}", str(answer + 1))
+    number = answer + 1
+    return MatrixCell(f"c{colour}", str(number))
 
 
 def _legend(requests: Iterable[RequestRow]) -> tuple[MatrixCell, ...]:
@@ -253,6 +257,7 @@ def _is_number(answer: int | None) -> TypeGuard[int]:
 def _strips(
     columns: Sequence[StartColumn], requests: Sequence[_MatrixRequest], equal: int
 ) -> Iterator[MatrixStrip]:
+    """A strip for each start: its answers to all requests on one line."""
     for column, start in enumerate(columns):
         styles = [request.cells[column].style for request in requests]
         yield _strip(start.name, styles, equal)
@@ -261,11 +266,13 @@ def _strips(
 def _strip(name: str, styles: Sequence[str], equal: int) -> MatrixStrip:
     """Neighbours of one colour become one rectangle: a page of a thousand requests stays small."""
     # The equal requests are not drawn as rows, but they have their place in the strip.
-    all_styles = [*styles, *itertools.repeat("c0", equal)]
+    equal_styles = ["c0"] * equal
+    all_styles = [*styles, *equal_styles]
     rectangles: dict[str, list[str]] = {}
     begin = 0
-    for style, neighbours in itertools.groupby(all_styles):
-        width = len(list(neighbours))
+    for style, run in itertools.groupby(all_styles):
+        neighbours = list(run)
+        width = len(neighbours)
         rectangle = f"M{begin} 0h{width}v10h{-width}z"
         rectangles.setdefault(style, []).append(rectangle)
         begin += width

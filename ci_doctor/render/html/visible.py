@@ -84,7 +84,8 @@ def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, tuple[VisibleR
         if not segment.differs:
             # Positions in the side become positions in the segment.
             spaces = {position - begin for position in loose}
-        yield segment.differs, tuple(runs(segment.text, spaces))
+        marked = runs(segment.text, spaces)
+        yield segment.differs, tuple(marked)
         begin += length
 
 
