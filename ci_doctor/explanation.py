@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rule, a verdict or an exit code means, and what to do. Pure."""
 
+from typing import TYPE_CHECKING
+
 from ci_doctor.catalogue import all_rules
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.explain import ExplainFacts
-from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.suggestion import nearest
 from ci_doctor.model.table import text_table
+
+if TYPE_CHECKING:
+    from ci_doctor.model.meaning import Meaning
 
 _NOTHING = "Nothing."
 

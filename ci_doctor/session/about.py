@@ -32,16 +32,17 @@ def read_about(environ: Mapping[str, str], directory: Path) -> About:
 def _commit_and_branch(
     environ: Mapping[str, str], directory: Path
 ) -> tuple[str | None, str | None]:
-    commit = environ.get("BUILDKITE_COMMIT") or None
-    branch = environ.get("BUILDKITE_BRANCH") or None
+    commit = environ.get("BUILDKITE_COMMIT", "")
+    branch = environ.get("BUILDKITE_BRANCH", "")
     # The variable holds "HEAD" if a build was made without a commit of its own.
-    if commit is not None and commit != "HEAD":
-        return commit, branch
-    checkout = head(directory)
-    if checkout is None:
-        return None, branch
-    # The build's branch comes first: the agent checks out a commit, on no branch.
-    return checkout.commit or None, branch or checkout.branch or None
+    if commit in {"", "HEAD"}:
+        checkout = head(directory)
+        if checkout is None:
+            return None, branch or None
+        commit = checkout.commit
+        # The build's branch comes first: the agent checks out a commit, on no branch.
+        branch = branch or checkout.branch or ""
+    return commit or None, branch or None
 
 
 def _number(environ: Mapping[str, str], name: str) -> int | None:

@@ -181,27 +181,32 @@ class Session:
         return True
 
     def _printed(self, report: "Report", *, on_stdout: bool, text: str | None) -> bool:
-        from ci_doctor.render import json
-        from ci_doctor.session.delivery import text_for, write_data
-
+        """Whether the report could be printed."""
         stream = sys.stderr
         if on_stdout or self.as_json:
             stream = sys.stdout
         if stream is None:  # closed by whoever started us
             return True
         try:
-            if self.as_json:
-                write_data(stream, json.render(report))
-            elif text is not None:
-                _write(stream, self.redactor.without_values(text))
-            else:
-                _write(stream, text_for(report, stream))
+            self._print(report, stream, text)
         except BrokenPipeError:
             if stream is sys.stdout:
                 raise  # the error boundary knows what a reader that has left means
         except OSError:
             return False
         return True
+
+    def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
+        from ci_doctor.render import json
+        from ci_doctor.session.delivery import text_for, write_data
+
+        if self.as_json:
+            write_data(stream, json.render(report))
+        elif text is not None:
+            # The report is redacted already, this text is not.
+            _write(stream, self.redactor.without_values(text))
+        else:
+            _write(stream, text_for(report, stream))
 
 
 def _write(stream: TextIO, text: str) -> None:
