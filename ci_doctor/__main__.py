@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process: `python -m ci_doctor` and the console script. The only place that exits, and the last resort."""
+"""The process: `python -m ci_doctor` and the console script.
+
+The only place that exits, and the last resort.
+"""
 
 import contextlib
 import io
@@ -12,23 +15,26 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:]
-    if isinstance(
-        sys.stdout, io.TextIOWrapper
-    ):  # in an encoding that lacks a character, show its number, as stderr does
+    # An encoding that lacks a character shows its number, as stderr does.
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from ci_doctor import cli
 
         code = cli.main(argv)
-    except BaseException as error:  # noqa: BLE001 - what comes up to here found no error boundary to end at
+    # What comes up to here has passed the error boundary, or came before it.
+    except BaseException as error:  # noqa: BLE001
         code = _last_resort(error, argv)
     _flush()
-    # Not sys.exit: taking the interpreter down costs 20 ms, and a death must be told within 50.
+    # Not sys.exit: taking the interpreter down costs 20 ms, and a death must be reported within 50.
     os._exit(code)
 
 
 def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
-    """Say what happened with the standard library alone: a broken installation must not end with 1 or with nothing."""
+    """Print what happened, with the standard library alone.
+
+    A broken installation must not end with 1, or without a word.
+    """
     import traceback
 
     from ci_doctor.commands.exports_output import print_failing_statement
@@ -50,7 +56,7 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
 
 
 def _flush() -> None:
-    """What cannot be written any more, because the reader is gone or the disk is full, is known by now."""
+    """What cannot be written, as the reader is gone or the disk is full, is known by now."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # ValueError: closed
             if stream is not None:

@@ -21,6 +21,7 @@ class Root(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The names that people type, in the order of the table."""
+        # The plugin's hooks have no group: people do not type them.
         return [name for name, (group, _) in COMMANDS.items() if group]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -28,7 +29,8 @@ class Root(Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"ci_doctor.commands.{name}"), name)
+        module = import_module(f"ci_doctor.commands.{name}")
+        command: click.Command = getattr(module, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -63,14 +65,14 @@ def root() -> None:
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; every error ends here."""
     previous = signal.getsignal(signal.SIGTERM)
-    if (
-        previous is not signal.SIG_IGN
-    ):  # whoever started us so wants what `run` becomes to ignore it too
+    # Whoever started us with SIGTERM ignored wants what `run` becomes to ignore it too.
+    if previous is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, _terminate)
     session = Session(Invocation.begin(argv))
     try:
         return _run(session)
-    except BaseException as error:  # noqa: BLE001 - also SystemExit: a project's own code is run in here, and may raise it
+    # Also SystemExit: a project's own code is run in here, and may raise it.
+    except BaseException as error:  # noqa: BLE001
         return _fail(error, session)
     finally:
         signal.signal(signal.SIGTERM, previous)
@@ -111,7 +113,8 @@ def _reader_is_gone() -> bool:
     streams = select.poll()
     for descriptor in (1, 2):
         streams.register(descriptor, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in streams.poll(0))
+    gone = select.POLLERR | select.POLLHUP
+    return any(event & gone for _, event in streams.poll(0))
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rule, a verdict or an exit code means, and what to do. Pure."""
 
+from typing import TYPE_CHECKING
+
 from ci_doctor.catalogue import all_rules
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.explain import ExplainFacts
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.suggestion import nearest
 from ci_doctor.model.table import text_table
-from ci_doctor.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from ci_doctor.model.meaning import Meaning
 
 _NOTHING = "Nothing."
 
@@ -26,16 +30,19 @@ def explain(word: str) -> Outcome:
 
 def _look_up(word: str) -> tuple[str, str]:
     rules = all_rules()
-    codes = {str(int(code)): text for code, text in EXIT_CODES.items()}
-    if word in rules:
-        return rules[word].meaning, rules[word].remedy or _NOTHING
-    if word in set(Verdict):
-        return VERDICTS[Verdict(word)].meaning, VERDICTS[Verdict(word)].remedy
-    if word in codes:
-        return codes[word].meaning, codes[word].remedy
-    hint = did_you_mean(word, (*rules, *(verdict.value for verdict in Verdict), *codes))
-    is_suggestion = hint is not None and "?" in hint
-    raise UsageError(
-        f"nothing is called `{word}`",
-        hint=hint if is_suggestion else "see docs/findings.md and docs/exit-codes.md",
-    )
+    rule = rules.get(word)
+    if rule is not None:
+        return rule.meaning, rule.remedy or _NOTHING
+    words: dict[str, Meaning] = {}
+    for verdict, meaning in VERDICTS.items():
+        words[verdict.value] = meaning
+    for code, meaning in EXIT_CODES.items():
+        words[str(int(code))] = meaning
+    if word in words:
+        return words[word].meaning, words[word].remedy
+    # Not `did_you_mean`: without a near one it lists all names, which are too many here.
+    near = nearest(word, (*rules, *words))
+    hint = "see docs/findings.md and docs/exit-codes.md"
+    if near is not None:
+        hint = f"did you mean `{near}`?"
+    raise UsageError(f"nothing is called `{word}`", hint=hint)

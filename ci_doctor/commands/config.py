@@ -44,17 +44,23 @@ def config() -> None:
 def show(session: Session, config_path: Path | None) -> int:
     """Print every value and its origin: default, file and line, or environment."""
     session.claim()
-    return session.finish(describe(load_config(config_path, Path.cwd())), on_stdout=True)
+    loaded = load_config(config_path, Path.cwd())
+    return session.finish(describe(loaded), on_stdout=True)
 
 
 def describe(loaded: Config) -> Outcome:
     """Every value of `loaded`. Raises ConfigError for one that is wrong."""
-    values = {**_typed(loaded), **_services(loaded), "exit-codes": _exit_codes(loaded)}
-    source = os.path.relpath(loaded.path) if loaded.path else "no file; defaults and environment"
+    values = _typed(loaded)
+    values.update(_services(loaded))
+    values["exit-codes"] = _exit_codes(loaded)
+    source = "no file; defaults and environment"
+    if loaded.path is not None:
+        source = os.path.relpath(loaded.path)
+    tables = [_table(title, section) for title, section in values.items()]
     return Outcome(
         verdict=None,
         summary=f"configuration: {source}",
-        tables=tuple(_table(title, section) for title, section in values.items()),
+        tables=tuple(tables),
         facts=ConfigFacts(values=values),
     )
 
@@ -62,7 +68,9 @@ def describe(loaded: Config) -> Outcome:
 def _table(title: str, section: Values) -> Table:
     rows = []
     for name, each in section.items():
-        rows.append(row(name, json.dumps(each.value, ensure_ascii=False), each.origin))
+        # As JSON: "8000" and 8000 are two values, and null is shown.
+        value = json.dumps(each.value, ensure_ascii=False)
+        rows.append(row(name, value, each.origin))
     return Table(title=f"[{title}]", rows=tuple(rows))
 
 
@@ -72,7 +80,8 @@ def _typed(loaded: Config) -> dict[str, Values]:
         settings, origins = decode_section(loaded, section, into, environ=os.environ, flags={})
         values = {}
         for name, origin in origins.items():
-            values[name] = ConfigValue(value=to_builtins(getattr(settings, name)), origin=origin)
+            value = to_builtins(getattr(settings, name))
+            values[name] = ConfigValue(value=value, origin=origin)
         sections[section] = values
     return sections
 
@@ -83,8 +92,10 @@ def _services(loaded: Config) -> dict[str, Values]:
         written = loaded.tables["services"][name]
         values = {}
         for key, value in to_builtins(spec).items():
-            is_written = key in written
-            origin = loaded.where("services", name, key) if is_written else DEFAULT
+            # No variable and no flag sets a single key of a service.
+            origin = DEFAULT
+            if key in written:
+                origin = loaded.where("services", name, key)
             values[key] = ConfigValue(value=value, origin=origin)
         sections[f"services.{name}"] = values
     return sections
@@ -92,4 +103,7 @@ def _services(loaded: Config) -> dict[str, Values]:
 
 def _exit_codes(loaded: Config) -> Values:
     codes, origins = read_exit_codes(loaded, os.environ)
-    return {name: ConfigValue(value=code, origin=origins[name]) for name, code in codes.items()}
+    values = {}
+    for name, code in codes.items():
+        values[name] = ConfigValue(value=code, origin=origins[name])
+    return values

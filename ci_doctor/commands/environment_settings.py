@@ -38,9 +38,7 @@ def read_settings(
             return word
         return str(path_in(loaded, origins[name], word))
 
-    return replace(
-        settings,
-        projects=tuple(placed("projects", word) for word in settings.projects),
-        venvs=tuple(placed("venvs", word) for word in settings.venvs),
-        pythons=tuple(placed("pythons", word) for word in settings.pythons),
-    )
+    projects = [placed("projects", word) for word in settings.projects]
+    venvs = [placed("venvs", word) for word in settings.venvs]
+    pythons = [placed("pythons", word) for word in settings.pythons]
+    return replace(settings, projects=tuple(projects), venvs=tuple(venvs), pythons=tuple(pythons))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and streams: what the error boundary does with an error of click's, or with any other."""
+"""Acts on files and streams: what the error boundary does with an error."""
 
 import contextlib
 import sys
@@ -17,14 +17,18 @@ def fail(error: BaseException, session: Session) -> int:
     """Report a command that ended with `error`, and return its exit code."""
     read_output_options(session)  # click may not have come to them
     error = _ours(error, session)
-    print_failing_statement(session.invocation.argv, session.code_of(error))
+    code = session.code_of(error)
+    # Before the report: a shell must stop even if the report cannot be written.
+    print_failing_statement(session.invocation.argv, code)
     try:
         return session.fail(error)
-    except Exception as second:  # noqa: BLE001 - the last resort: whatever breaks here, the first error is what counts
+    # The last resort: whatever breaks here, the first error is what counts.
+    except Exception as second:  # noqa: BLE001
         outcome = outcome_of(error, session.invocation.argv)
+        text = f"error: {outcome.summary}\nwhile reporting this: {second!r}"
         with contextlib.suppress(Exception):
-            print(f"error: {outcome.summary}\nwhile reporting this: {second!r}", file=sys.stderr)  # noqa: T201
-        return session.code_of(error)
+            print(text, file=sys.stderr)  # noqa: T201
+        return code
 
 
 def _ours(error: BaseException, session: Session) -> BaseException:
@@ -40,12 +44,18 @@ def _ours(error: BaseException, session: Session) -> BaseException:
                 hint = f"{hint}; what belongs to the command stands after `--`"
             return UsageError(f"no such option {error.option_name}", hint=hint)
         case click.ClickException():
+            # Click's sentences begin with a capital and end with a full stop; ours do neither.
             message = error.format_message().rstrip(".")
-            return UsageError(message[:1].lower() + message[1:], hint=_help(error))
+            first = message[:1].lower()
+            return UsageError(first + message[1:], hint=_help(error))
         case _:
             return error
 
 
 def _help(error: click.ClickException) -> str:
+    command = "ci-doctor"
+    # Only click's usage errors have a context, and not always.
     context = getattr(error, "ctx", None)
-    return f"see `{context.command_path if context else 'ci-doctor'} --help`"
+    if context is not None:
+        command = context.command_path
+    return f"see `{command} --help`"

@@ -14,9 +14,10 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raises UsageError for a word that is no command."""
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            raise UsageError(
-                f"{ctx.command_path}: no such command `{args[0]}`",
-                hint=did_you_mean(args[0], self.list_commands(ctx)),
-            )
+        word = args[0]
+        is_unknown = self.get_command(ctx, word) is None
+        # An unknown option stays click's: it knows the nearest one.
+        if is_unknown and not word.startswith("-"):
+            hint = did_you_mean(word, self.list_commands(ctx))
+            raise UsageError(f"{ctx.command_path}: no such command `{word}`", hint=hint)
         return super().resolve_command(ctx, args)

@@ -119,7 +119,9 @@ def launch(
     plan = make_plan(request)
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes)
-    session.hide(*(specs[name].env for name in plan.order))
+    # A service's variables may hold secrets that our own environment does not.
+    for name in plan.order:
+        session.hide(specs[name].env)
     unable = client_problem(request)
     if unable is not None:
         return session.finish(unable)
@@ -131,14 +133,18 @@ def launch(
 def _check_separator(session: Session, client: tuple[str, ...]) -> None:
     """Without `--` a reader could not tell whose option `--json` is."""
     argv = session.invocation.argv
-    if client and client != argv[len(session.invocation.own_argv) + 1 :]:
-        words = shlex.join(["ci-doctor", *argv[: -len(client)], "--", *client])
+    own_count = len(session.invocation.own_argv)
+    after_dashes = argv[own_count + 1 :]
+    if client and client != after_dashes:
+        before = argv[: -len(client)]
+        words = shlex.join(["ci-doctor", *before, "--", *client])
         raise UsageError("`--` is missing before the command", hint=f"write: {words}")
 
 
 def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
     """Launch, and deliver the report."""
-    interruption, warm_up = Interruption(), WarmUp()
+    interruption = Interruption()
+    warm_up = WarmUp()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with (
@@ -147,6 +153,7 @@ def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
         ):
 
             def on_event(event: "ServiceEvent") -> None:
+                # Not before the first start, which must not wait for imports.
                 warm_up.begin()
                 if output is not None:
                     output(event)
@@ -172,6 +179,10 @@ def _tell_ready(
         tell.say(f"running {shlex.join(request.client)}")
         return
     widest = max(map(len, group.services))
-    networked = [service for service in group.services.values() if service.probe.is_network]
-    places = [f"  {service.name.ljust(widest)}  {service.base_url}" for service in networked]
+    places = []
+    for service in group.services.values():
+        # Of a log or a file nobody knows an address to connect to.
+        if service.probe.is_network:
+            name = service.name.ljust(widest)
+            places.append(f"  {name}  {service.base_url}")
     tell.say("ready: running until Ctrl-C", *places)

@@ -64,7 +64,7 @@ def _output() -> None:
 
 
 def read_output_options(session: Session) -> None:
-    """Let the session know what `--json` and `--report-dir` say on a command line that click could not parse.
+    """Keep `--json` and `--report-dir` of a command line that click could not parse.
 
     An error about the command line must find its way to the report that was asked for.
     """

@@ -40,6 +40,7 @@ def pre_command(context: click.Context) -> int:
         session = Session(Invocation.begin(["setup-env", *words]))
         with setup_env.make_context("setup-env", words, parent=context, obj=session) as inner:
             code = int(setup_env.invoke(inner) or 0)
+        # The failing statement is on stdout already; an export after it would hide its status.
         if code:
             return code
     put(render({REPORT_DIR_VARIABLE: str(root)}, ExportFormat.SHELL))
@@ -52,8 +53,11 @@ def pre_exit() -> int:
     try:
         options = read_plugin_options(os.environ)
         lines: list[str] = []
-        reports = read_reports((Path(report_root(options, os.environ)),), lines)
-        lines += publish_all(reports, annotate=options.annotate) if reports else []
+        root = report_root(options, os.environ)
+        reports = read_reports((Path(root),), lines)
+        # Not a word in a job whose commands made no report.
+        if reports:
+            lines += publish_all(reports, annotate=options.annotate)
     except CiDoctorError as error:
         lines = [f"ci-doctor: {error.message}"]
     for line in lines:

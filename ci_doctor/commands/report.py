@@ -34,25 +34,36 @@ from ci_doctor.session.written import publish_all, read_reports
 @pass_session
 def report(session: Session, directories: tuple[Path, ...], form: str, publish: bool) -> int:
     """Print the reports below DIRECTORIES again, or publish them. Ends with 0 whatever they say."""
-    broken: list[str] | None = [] if publish else None
-    reports = read_reports(directories, broken)
     if publish:
-        for line in (*(broken or ()), *publish_all(reports, annotate=True)):
-            click.echo(line, err=True)
+        _publish(directories)
         return ExitCode.PASS
-    chosen = renderer("json" if session.as_json else form)
+    reports = read_reports(directories)
+    if session.as_json:
+        form = "json"
+    chosen = renderer(form)
     _check(reports, directories, chosen)
     for _, each in reports:
         _print(each, chosen)
     return ExitCode.PASS
 
 
+def _publish(directories: tuple[Path, ...]) -> None:
+    # One that cannot be read is named: those of the job's other commands are published all the same.
+    broken: list[str] = []
+    reports = read_reports(directories, broken)
+    for line in broken:
+        click.echo(line, err=True)
+    for line in publish_all(reports, annotate=True):
+        click.echo(line, err=True)
+
+
 def _check(
     reports: list[tuple[Path, Report]], directories: tuple[Path, ...], form: Renderer
 ) -> None:
     if not reports:
+        names = ", ".join(map(str, directories))
         raise UsageError(
-            f"no report.json below {', '.join(map(str, directories))}",
+            f"no report.json below {names}",
             hint="name the --report-dir of a command",
         )
     if form.single and len(reports) > 1:

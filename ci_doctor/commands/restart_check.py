@@ -85,9 +85,12 @@ def restart_check(
     75 infra, 86 nothing is proven.
     """
     if dry_run:
-        return session.finish(would_do(_prepare(session, config_path, flags)), on_stdout=True)
+        plan = _prepare(session, config_path, flags)
+        return session.finish(would_do(plan), on_stdout=True)
+    # Before the plan, which names the directory.
     session.claim(DEFAULT_DIRECTORY)
-    return _perform(_prepare(session, config_path, flags), session)
+    plan = _prepare(session, config_path, flags)
+    return _perform(plan, session)
 
 
 def _prepare(session: Session, config_path: Path | None, flags: Mapping[str, Any]) -> RestartPlan:
@@ -103,25 +106,29 @@ def _prepare(session: Session, config_path: Path | None, flags: Mapping[str, Any
             "no requests file is named",
             hint='give --requests FILE, or requests = "…" in [restart-check]',
         )
+    requests = path_in(loaded, origins["requests"], settings.requests)
     request = RestartRequest(
         settings=settings,
         specs=service_specs(loaded),
         services_directory=loaded.directory,
         # Relative, as a person would write it in a message.
-        requests=Path(os.path.relpath(path_in(loaded, origins["requests"], settings.requests))),
+        requests=Path(os.path.relpath(requests)),
         started=session.invocation.started,
         directory=session.directory or DEFAULT_DIRECTORY,
         environment=dict(os.environ),
         origins=origins,
     )
     plan = make_plan(request)
-    session.hide(*(plan.specs[name].env for name in plan.order))
+    # A service's variables may hold secrets that our own environment does not.
+    for name in plan.order:
+        session.hide(plan.specs[name].env)
     return plan
 
 
 def _perform(plan: RestartPlan, session: Session) -> int:
     """Check, and deliver the report."""
-    interruption, warm_up = Interruption(), WarmUp()
+    interruption = Interruption()
+    warm_up = WarmUp()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with Teller(RestartSource(), session.redactor) as tell:

@@ -63,18 +63,28 @@ def setup_env(
     preparation = _prepare(settings, dry_run=dry_run)
     text = render(preparation.exports, ExportFormat(style))
     if output is not None:
-        differs = exports_output.differs(text, output)
-        preparation = preparation.with_output(output, differs=differs)
-        if differs and not dry_run:
-            write_atomically(output, os.fsencode(text))
+        preparation = _with_output(preparation, output, text, dry_run=dry_run)
+    # After the file: an error there leaves the agent's environment as it was.
     if not dry_run:
-        preparation = preparation.with_findings(*set_on_agent(preparation.exports, os.environ))
+        findings = set_on_agent(preparation.exports, os.environ)
+        preparation = preparation.with_findings(*findings)
     code = session.finish(outcome(preparation, dry_run=dry_run))
+    # Last: a shell that evaluates our stdout must not see exports of a run that failed.
     if code:
         exports_output.print_failing_statement(session.invocation.argv, code)
     elif output is None and not (dry_run or session.as_json):
         exports_output.put(text)
     return code
+
+
+def _with_output(
+    preparation: Preparation, output: Path, text: str, *, dry_run: bool
+) -> Preparation:
+    differs = exports_output.differs(text, output)
+    # A file that is right already stays untouched, with its time of change.
+    if differs and not dry_run:
+        write_atomically(output, os.fsencode(text))
+    return preparation.with_output(output, differs=differs)
 
 
 def _prepare(settings: SetupEnvSettings, *, dry_run: bool) -> Preparation:

@@ -92,7 +92,8 @@ def wait(
         environment=dict(os.environ),
         directory=Path.cwd(),
     )
-    interruption, warm_up = Interruption(), WarmUp()
+    interruption = Interruption()
+    warm_up = WarmUp()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with Teller(WaitSource(), session.redactor) as tell:
@@ -109,6 +110,7 @@ def wait(
 def _probe(ready: str) -> ReadinessProbe:
     try:
         probe = parse_ready(ready, 0, directory=Path.cwd())
+        # Now, and not at the first try: a variable that is not set will not be set later.
         probe.authorization_value(os.environ)
     except ValueError as error:
         hint = f"write {_PROBES}"

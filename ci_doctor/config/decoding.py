@@ -21,6 +21,10 @@ _ENVIRONMENT = "environment "
 _DURATION_HINT = 'write it as "90s", "25m" or "1h30m"'
 _ARRAY_HINT = 'write a JSON array, such as ["a", "b"]'
 S = TypeVar("S", bound=msgspec.Struct)
+Environ = Mapping[str, str]
+Origins = dict[str, str]  # by the name of a key
+StructType = type[msgspec.Struct]
+PlaceOf = Callable[..., str]  # a path of keys -> the place that an error names
 
 
 def decode_section(
@@ -28,9 +32,9 @@ def decode_section(
     section: str,
     into: type[S],
     *,
-    environ: Mapping[str, str],
+    environ: Environ,
     flags: Mapping[str, Any],
-) -> tuple[S, dict[str, str]]:
+) -> tuple[S, Origins]:
     """Return one section as `into`, and the origin of each of its values by name.
 
     `flags` holds only what the command line gave; an absent flag is missing, None or empty.
@@ -38,29 +42,38 @@ def decode_section(
     came from the file.
     """
     kinds = _types_of(into)
-    values: dict[str, Any] = dict(config.tables.get(section, {}))
+    table = config.tables.get(section, {})
+    values: dict[str, Any] = dict(table)
     origins = {name: config.where(section, name) for name in values}
     for name, kind in kinds.items():
         variable = variable_name(section, name)
+        # An empty variable counts as none: a pipeline's YAML can empty one, not unset it.
         text = environ.get(variable, "")
         if text:
             values[name] = _from_environment(variable, text, kind)
             origins[name] = f"{_ENVIRONMENT}{variable}"
     for name, value in flags.items():
         if value not in (None, ()):
+            option = name.replace("_", "-")
             values[name] = value
-            origins[name] = f"{_FLAG}{name.replace('_', '-')}"
+            origins[name] = f"{_FLAG}{option}"
 
-    settings = convert(values, into, partial(_where, config, section, origins))
-    return settings, {name: origins.get(name, DEFAULT) for name in kinds}
+    # Only now: an error is about the value that counts, and not one that it takes the place of.
+    where = partial(_where, config, section, origins)
+    settings = convert(values, into, where)
+    # In the order of the struct, which `config show` prints.
+    ordered = {name: origins.get(name, DEFAULT) for name in kinds}
+    return settings, ordered
 
 
 def variable_name(section: str, name: str) -> str:
     """The environment variable of a key: `CI_DOCTOR_CORRECTNESS_RETRIES`."""
-    return f"CI_DOCTOR_{section}_{name}".replace("-", "_").upper()
+    path = f"CI_DOCTOR_{section}_{name}"
+    # A dash cannot stand in the name of a shell's variable.
+    return path.replace("-", "_").upper()
 
 
-def convert(values: Any, into: type[S], where: Callable[..., str]) -> S:
+def convert(values: Any, into: type[S], where: PlaceOf) -> S:
     """Return `values` as a struct. `where` maps a path of keys to a place for the error.
 
     Raises ConfigError for an unknown key or a wrong type.
@@ -95,14 +108,20 @@ def seconds_above_zero(value: str | float, name: str) -> float:
 
 
 def _is_file(origin: str) -> bool:
-    return origin != DEFAULT and not origin.startswith((_FLAG, f"{_ENVIRONMENT}CI_DOCTOR_"))
+    """Whether an origin is a place in the configuration file."""
+    if origin == DEFAULT:
+        return False
+    # With the whole prefix of our variables: a file may be called "environment x.toml".
+    others = (_FLAG, f"{_ENVIRONMENT}CI_DOCTOR_")
+    return not origin.startswith(others)
 
 
-def _where(config: Config, section: str, origins: Mapping[str, str], keys: Keys) -> str:
+def _where(config: Config, section: str, origins: Origins, keys: Keys) -> str:
     """The place to name in an error about the value at `keys` of a section."""
     if not keys:  # the section as a whole is wrong, which none of its values explains
         return ""
-    origin = origins.get(str(keys[0]), "")
+    name = str(keys[0])
+    origin = origins.get(name, "")
     if _is_file(origin):
         return config.where(section, *keys)
     return origin
@@ -113,20 +132,21 @@ def _from_environment(variable: str, text: str, kind: Any) -> Any:
     try:
         if text.startswith(("[", "{")):
             return msgspec.json.decode(text)
-        # Not strict: "1" and "true" become the number or boolean that the key asks for. Back to
-        # builtins, because `convert` checks all the values of a section at once.
-        return msgspec.to_builtins(msgspec.convert(text, kind, strict=False))
+        # Not strict: "1" and "true" become the number or boolean that the key asks for.
+        value = msgspec.convert(text, kind, strict=False)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         message = str(error)
-        hint = _ARRAY_HINT if "`array`" in message else f"correct or unset {variable}"
-        raise ConfigError(
-            f"{_ENVIRONMENT}{variable}: {_lower_first(message)}", hint=hint
-        ) from error
+        hint = f"correct or unset {variable}"
+        # msgspec's word for a list or a tuple that got a text.
+        if "`array`" in message:
+            hint = _ARRAY_HINT
+        sentence = f"{_ENVIRONMENT}{variable}: {_lower_first(message)}"
+        raise ConfigError(sentence, hint=hint) from error
+    # Back to builtins, because `convert` checks all the values of a section at once.
+    return msgspec.to_builtins(value)
 
 
-def _readable(
-    error: msgspec.ValidationError, into: type[msgspec.Struct], where: Callable[..., str]
-) -> ConfigError:
+def _readable(error: msgspec.ValidationError, into: StructType, where: PlaceOf) -> ConfigError:
     """A ConfigError with the place, the sentence and the nearest key for msgspec's message."""
     # msgspec keeps the place in its text alone: "... - at `$.services[0].port`".
     message, _, path = str(error).partition(" - at `$")
@@ -134,13 +154,17 @@ def _readable(
     unknown = re.search(r"unknown field `([^`]+)`", message)
     if unknown:
         name = unknown[1]
+        # The path leads to the table that holds the key; its line is that of the key itself.
+        place = where((*keys, name))
         hint = did_you_mean(name, _fields_at(into, keys))
-        return ConfigError(f"{where((*keys, name))}: unknown key `{name}`", hint=hint)
+        return ConfigError(f"{place}: unknown key `{name}`", hint=hint)
     shown = ".".join(map(str, keys)) or "this table"
     if "[...]" in path:  # a value of a mapping, whose key msgspec does not name
         shown += " (one of its values)"
+    place = where(keys)
+    sentence = _lower_first(message)
     return ConfigError(
-        f"{where(keys)}: {shown}: {_lower_first(message)}",
+        f"{place}: {shown}: {sentence}",
         hint="`ci-doctor config show` shows every key with a value of its type",
     )
 
@@ -149,30 +173,40 @@ def _keys_of(path: str) -> Keys:
     """The keys in `.services[0].port`."""
     keys: list[str | int] = []
     for name, index in re.findall(r"\.([\w-]+)|\[(\d+)\]", path):
-        keys.append(name or int(index))
+        # One of the two is empty; an index as a number, as `toml_lines` counts.
+        key = name or int(index)
+        keys.append(key)
     return tuple(keys)
 
 
-def _fields_at(into: type[msgspec.Struct], keys: Keys) -> list[str]:
+def _fields_at(into: StructType, keys: Keys) -> list[str]:
     """The field names of the struct that `keys` lead to; an index stays in the same struct."""
     for key in keys:
         if isinstance(key, str):
             into = _struct_at(into, key) or into
-    return [field.encode_name for field in msgspec.structs.fields(into)]
+    # Encoded names: those are the keys that a file has, with dashes if the struct renames.
+    fields = msgspec.structs.fields(into)
+    return [field.encode_name for field in fields]
 
 
-def _struct_at(into: type[msgspec.Struct], name: str) -> type[msgspec.Struct] | None:
+def _struct_at(into: StructType, name: str) -> StructType | None:
     """The struct in a field's type: `Arm` of `Arm`, `Arm | None`, `list[Arm]`; None without one."""
     declared = _types_of(into).get(name)
-    for kind in (declared, *getattr(declared, "__args__", ())):
+    # `Arm | None` and `list[Arm]` keep their parts in the same attribute.
+    parts = getattr(declared, "__args__", ())
+    for kind in (declared, *parts):
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return kind
     return None
 
 
-def _types_of(into: type[msgspec.Struct]) -> dict[str, Any]:
-    return {field.name: field.type for field in msgspec.structs.fields(into)}
+def _types_of(into: StructType) -> dict[str, Any]:
+    """The declared types of a struct's fields, by name and in its order."""
+    fields = msgspec.structs.fields(into)
+    return {field.name: field.type for field in fields}
 
 
 def _lower_first(message: str) -> str:
-    return message[:1].lower() + message[1:]
+    """A sentence of msgspec as the end of one of ours."""
+    first = message[:1].lower()
+    return first + message[1:]

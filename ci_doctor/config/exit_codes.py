@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The `[exit-codes]` section: a repository's own numbers for the verdicts, as far as they can serve."""
-
-from collections.abc import Mapping
+"""Pure. The `[exit-codes]` section: a repository's own exit codes for the verdicts."""
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ci_doctor.config.decoding import DEFAULT, decode_section
+from ci_doctor.config.decoding import DEFAULT, Environ, Origins, decode_section
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.exit_code import ExitCode
@@ -29,30 +27,36 @@ class ExitCodes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     void: int = EXIT_CODES[Verdict.VOID].value
 
 
-def read_exit_codes(
-    config: Config, environ: Mapping[str, str]
-) -> tuple[dict[str, int], dict[str, str]]:
-    """The codes by verdict, and where each came from. Raises ConfigError for one that cannot serve."""
+def read_exit_codes(config: Config, environ: Environ) -> tuple[dict[str, int], Origins]:
+    """The codes by verdict, and the origin of each.
+
+    Raises ConfigError for a code that no verdict can have, and for one that a failure shares with
+    a verdict which a pipeline does not fail for.
+    """
     settings, origins = decode_section(config, "exit-codes", ExitCodes, environ=environ, flags={})
-    codes = {name: int(code) for name, code in asdict(settings).items()}
+    codes: dict[str, int] = asdict(settings)
     for name, code in codes.items():
-        if origins[name] != DEFAULT and not _can_serve(code):
+        origin = origins[name]
+        if origin != DEFAULT and not _can_serve(code):
             raise ConfigError(
-                f"{origins[name]}: {name} = {code} cannot be an exit code of a verdict",
+                f"{origin}: {name} = {code} cannot be an exit code of a verdict",
                 hint="use 1 to 124 or 255, but not 2 (usage) or 70 (a bug); "
                 "125 to 254 belong to the agent and the shell",
             )
     for name, fate in _NOT_FAILURES:
+        code = codes[name]
         for failure in _FAILURES:
-            if codes[name] == codes[failure]:
-                raise _shared(name, failure, fate, codes[name], origins)
+            if code == codes[failure]:
+                raise _shared(name, failure, fate, code, origins)
     return codes, origins
 
 
-def _shared(
-    name: str, failure: str, fate: str, code: int, origins: Mapping[str, str]
-) -> ConfigError:
-    place = origins[name] if origins[name] != DEFAULT else origins[failure]
+def _shared(name: str, failure: str, fate: str, code: int, origins: Origins) -> ConfigError:
+    """The error for one code of two verdicts which a pipeline must tell apart."""
+    # One of the two is not a default, for our own codes differ.
+    place = origins[name]
+    if place == DEFAULT:
+        place = origins[failure]
     return ConfigError(
         f"{place}: {name} and {failure} share the code {code}",
         hint=f"a pipeline distinguishes them by their codes: {name} {fate}, {failure} never does",
@@ -60,4 +64,10 @@ def _shared(
 
 
 def _can_serve(code: int) -> bool:
-    return (1 <= code <= 124 or code == 255) and code not in {ExitCode.USAGE, ExitCode.BUG}
+    """Whether a verdict may have this code: no other meaning is known to the agent or a shell."""
+    if code in {ExitCode.USAGE, ExitCode.BUG}:
+        return False
+    # What a command may end with by itself; 255 is what `exit -1` becomes.
+    if code == 255:
+        return True
+    return 1 <= code <= 124

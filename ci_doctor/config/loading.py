@@ -7,7 +7,6 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ci_doctor.config.toml_lines import line_of
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.suggestion import did_you_mean
 
+_PROJECT_PREFIX = ("tool", "ci-doctor")
 SECTIONS = ("correctness", "exit-codes", "restart-check", "services", "setup-env")
 # `[tool.ci-doctor]`, `[tool.ci-doctor.setup-env]`, and their spellings.
 _OUR_TABLE = re.compile(
@@ -24,25 +24,32 @@ _OUR_TABLE = re.compile(
 )
 
 
+Tables = dict[str, Any]  # as the parser gives them
+Names = tuple[str, ...]
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """A loaded file: its tables, its text (for line numbers), and the keys above our tables."""
 
     path: Path | None
-    tables: dict[str, Any]
+    tables: Tables
     text: str = ""
-    prefix: tuple[str, ...] = ()
+    prefix: Names = ()
 
     @property
     def directory(self) -> Path:
         """The directory that relative paths in the file start from."""
-        return self.path.parent if self.path else Path.cwd()
+        if self.path is None:
+            return Path.cwd()
+        return self.path.parent
 
     def where(self, *keys: str | int) -> str:
         """Return `file:line` of a key, or the file alone if the key is not written in it."""
         if self.path is None:
             return "configuration"
         name = os.path.relpath(self.path)
-        line = line_of(self.text, (*self.prefix, *keys))
+        whole = (*self.prefix, *keys)
+        line = line_of(self.text, whole)
         if line is None:
             return name
         return f"{name}:{line}"
@@ -62,7 +69,10 @@ def load_config(explicit: Path | None, cwd: Path) -> Config:
     except tomllib.TOMLDecodeError as error:
         # The parser has no attribute for the line before Python 3.14; its message names it.
         line = re.search(r"at line (\d+)", str(error))
-        where = f"{path}:{line[1]}" if line else str(path)
+        where = str(path)
+        # Without a number if the file ends too early: "at end of document".
+        if line is not None:
+            where = f"{path}:{line[1]}"
         raise ConfigError(f"{where}: not valid TOML: {error}", hint="mend that line") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
@@ -80,6 +90,7 @@ def find_config(cwd: Path) -> Path | None:
         own = directory / "ci-doctor.toml"
         if own.is_file():
             return own
+        # By a pattern, because a pyproject.toml of somebody else may not even be valid TOML.
         project = directory / "pyproject.toml"
         if project.is_file() and _OUR_TABLE.search(project.read_bytes()):
             return project
@@ -88,28 +99,35 @@ def find_config(cwd: Path) -> Path | None:
     return None
 
 
-def _our_tables(path: Path, document: dict[str, Any], text: str) -> Config:
+def _our_tables(path: Path, document: Tables, text: str) -> Config:
     """The sections of a parsed file. Raises ConfigError for one that no room reads."""
-    prefix = ("tool", "ci-doctor") if path.name == "pyproject.toml" else ()
+    prefix: Names = ()
+    if path.name == "pyproject.toml":
+        prefix = _PROJECT_PREFIX
+    # Made first with the whole document: an error about it names a line, too.
     config = Config(path=path, tables=document, text=text, prefix=prefix)
     tables = document
     for depth, key in enumerate(prefix, start=1):
-        tables = _table(tables, key, config, prefix[:depth])
+        leading = prefix[:depth]
+        tables = _table(tables, key, config, leading)
     for name in tables:
+        # Every section, whatever the command: a mistyped one would be ignored in silence.
         if name not in SECTIONS:
             where = config.where(name)
             hint = did_you_mean(name, SECTIONS)
             raise ConfigError(f"{where}: unknown section `{name}`", hint=hint)
-        _table(tables, name, config, (*prefix, name))
-    return Config(path=path, tables=tables, text=text, prefix=prefix)
+        keys = (*prefix, name)
+        _table(tables, name, config, keys)
+    return msgspec.structs.replace(config, tables=tables)
 
 
-def _table(
-    tables: Mapping[str, Any], name: str, config: Config, keys: tuple[str, ...]
-) -> dict[str, Any]:
+def _table(tables: Tables, name: str, config: Config, keys: Names) -> Tables:
     """`tables[name]`, at `keys` of the whole file. Raises ConfigError if it is no table."""
     table: Any = tables.get(name, {})
     if not isinstance(table, dict):
-        where = config.where(*keys[len(config.prefix) :])
-        raise ConfigError(f"{where}: `{name}` must be a table", hint=f"write [{'.'.join(keys)}]")
+        # `where` puts the prefix before the keys itself.
+        own_keys = keys[len(config.prefix) :]
+        where = config.where(*own_keys)
+        header = ".".join(keys)
+        raise ConfigError(f"{where}: `{name}` must be a table", hint=f"write [{header}]")
     return table

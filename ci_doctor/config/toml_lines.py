@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-Keys = tuple[str | int, ...]  # a table's key, or the index in an array
+Key = str | int  # of a table, or the index in an array
+Keys = tuple[Key, ...]
+Lines = dict[Keys, int]
 # What a statement of several lines can end with.
 _CLOSING = ("]", "}", '"""', "'''")
 
@@ -19,16 +21,18 @@ def line_of(text: str, keys: Keys) -> int | None:
     """
     lines = _lines(text)
     for end in range(len(keys), 0, -1):
-        line = lines.get(keys[:end])
+        leading = keys[:end]
+        line = lines.get(leading)
         if line is not None:
             return line
     return None
 
 
+# Every value of a file asks for its line, and all of them with the same text.
 @lru_cache(maxsize=4)
-def _lines(text: str) -> dict[Keys, int]:
+def _lines(text: str) -> Lines:
     """The line of every key. A statement is the shortest run of lines that parses on its own."""
-    lines: dict[Keys, int] = {}
+    lines: Lines = {}
     arrays: dict[Keys, int] = {}
     table: Keys = ()
     start = 1
@@ -38,28 +42,34 @@ def _lines(text: str) -> dict[Keys, int]:
         document = _parsed(statement, line)
         if document is None:
             continue
-        if document and statement.lstrip().startswith("["):
+        # An empty line and a comment parse too, to a document that sets nothing.
+        is_header = statement.lstrip().startswith("[")
+        if document and is_header:
             table = _opened(document, arrays)
             _add(lines, table, start)
         else:
             for below in _paths(document):
-                _add(lines, (*table, *below), start)
+                keys = (*table, *below)
+                _add(lines, keys, start)
         start = number + 1
         statement = ""
     return lines
 
 
-def _add(lines: dict[Keys, int], keys: Keys, line: int) -> None:
+def _add(lines: Lines, keys: Keys, line: int) -> None:
     """Note the line of `keys` and of every table above them that has none yet."""
     for end in range(1, len(keys) + 1):
-        lines.setdefault(keys[:end], line)
+        # TOML sets a key once, but may come back to the table that holds it: the first line stays.
+        leading = keys[:end]
+        lines.setdefault(leading, line)
 
 
 def _parsed(statement: str, last_line: str) -> dict[str, Any] | None:
     """The document that `statement` is; None if it goes on."""
     is_one_line = statement == f"{last_line}\n"
     # To parse a long array again at each of its lines would take quadratic time.
-    if not is_one_line and not any(end in last_line for end in _CLOSING):
+    may_end = any(closing in last_line for closing in _CLOSING)
+    if not is_one_line and not may_end:
         return None
     try:
         return tomllib.loads(statement)
@@ -71,19 +81,23 @@ def _opened(header: Any, arrays: dict[Keys, int]) -> Keys:
     """The table that a parsed header opens; `arrays` counts the tables of each array so far."""
     path: Keys = ()
     while header:
+        # A header alone parses to one key a level: {"a": {"b": {}}}.
         ((key, header),) = header.items()
         path = (*path, key)
         if isinstance(header, list):
-            arrays[path] = arrays.get(path, 0) + 1
+            count = arrays.get(path, 0)
+            arrays[path] = count + 1
             header = header[0]
+        # `[services.env]` after `[[services]]` belongs to the last table of the array.
         if path in arrays:
-            path = (*path, arrays[path] - 1)
+            last = arrays[path] - 1
+            path = (*path, last)
     return path
 
 
 def _paths(value: Any) -> Iterator[Keys]:
     """Every key below `value`, the outer ones first."""
-    items: Iterable[tuple[str | int, Any]] = ()
+    items: Iterable[tuple[Key, Any]] = ()
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, list):

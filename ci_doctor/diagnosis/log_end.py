@@ -34,16 +34,24 @@ def read_root_lines(path: Path, fatal: str | None = None) -> Excerpt:
         tail = _read_tail(path)
     except OSError:
         return Excerpt()
-    content = _whole_lines(tail) if tail.start else tail.content
-    excerpt = root_lines(content.replace(b"\0", b"").decode(errors="replace"), fatal)
+    content = tail.content
+    if tail.start:
+        content = _whole_lines(content)
+    # A freed part reads as NULs (fallocate(2)), which nobody wrote.
+    text = content.replace(b"\0", b"").decode(errors="replace")
+    excerpt = root_lines(text, fatal)
+    return _numbered(excerpt, tail.lines_before)
+
+
+def _numbered(excerpt: Excerpt, lines_before: int | None) -> Excerpt:
+    """`excerpt` with the line numbers of the whole file."""
     if excerpt.line is None or excerpt.end_line is None:
         return excerpt
-    before = tail.lines_before
-    return structs.replace(
-        excerpt,
-        line=excerpt.line + before if before is not None else None,
-        end_line=excerpt.end_line + before if before is not None else None,
-    )
+    if lines_before is None:
+        return structs.replace(excerpt, line=None, end_line=None)
+    line = excerpt.line + lines_before
+    end_line = excerpt.end_line + lines_before
+    return structs.replace(excerpt, line=line, end_line=end_line)
 
 
 def _read_tail(path: Path) -> _Tail:
@@ -52,8 +60,9 @@ def _read_tail(path: Path) -> _Tail:
         size = file.seek(0, os.SEEK_END)
         start = max(0, size - _TAIL_BYTES)
         # Counting reads everything before the tail, and a freed part has lost its lines.
-        counted = start <= _COUNTED_BYTES and not has_freed_part
-        before = _count_lines(file, start) if counted else None
+        before = None
+        if start <= _COUNTED_BYTES and not has_freed_part:
+            before = _count_lines(file, start)
         file.seek(start)
         content = file.read(_TAIL_BYTES)
     if has_freed_part:
@@ -61,11 +70,14 @@ def _read_tail(path: Path) -> _Tail:
     return _Tail(content=content, start=start, lines_before=before)
 
 
-def _whole_lines(tail: _Tail) -> bytes:
-    """The content without its first line, of which only the end was read."""
-    _, newline, rest = tail.content.partition(b"\n")
-    # An empty line in its place keeps the count. A file of one line keeps its very end.
-    return newline + rest if newline else tail.content[-_END_BYTES:]
+def _whole_lines(content: bytes) -> bytes:
+    """`content` without its first line, of which only the end was read."""
+    _, newline, rest = content.partition(b"\n")
+    # A file of one line, such as a progress bar, keeps its very end.
+    if not newline:
+        return content[-_END_BYTES:]
+    # An empty line in its place keeps the count.
+    return newline + rest
 
 
 def _after_freed_part(start: int, content: bytes) -> tuple[int, bytes]:
@@ -73,7 +85,8 @@ def _after_freed_part(start: int, content: bytes) -> tuple[int, bytes]:
     _, freed, rest = content.rpartition(b"\0" * BLOCK_BYTES)
     if not freed:
         return start, rest
-    return start + len(content) - len(rest), rest
+    end = start + len(content)
+    return end - len(rest), rest
 
 
 def _count_lines(file: RawIOBase, size: int) -> int:
@@ -81,7 +94,9 @@ def _count_lines(file: RawIOBase, size: int) -> int:
     count = 0
     file.seek(0)
     while size > 0:
-        chunk = file.read(min(_CHUNK_BYTES, size))
+        wanted = min(_CHUNK_BYTES, size)
+        chunk = file.read(wanted)
+        # The log may be cut off while it is read.
         if not chunk:
             break
         count += chunk.count(b"\n")

@@ -76,7 +76,15 @@ def cause_in(line: str) -> OutsideCause | None:
     for cause in _OUTSIDE:
         if cause.pattern.search(line) is None:
             continue
-        number = _PORT.search(line) if cause.about_port else None
-        port = int(number[1]) if number is not None else None
+        port = None
+        if cause.about_port:
+            port = _port_in(line)
         return OutsideCause(reason=cause.reason, about_port=cause.about_port, port=port)
     return None
+
+
+def _port_in(line: str) -> int | None:
+    number = _PORT.search(line)
+    if number is None:
+        return None
+    return int(number[1])

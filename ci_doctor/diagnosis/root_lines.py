@@ -54,12 +54,16 @@ def root_lines(text: str, fatal: str | None = None) -> Excerpt:
         kept = _last_lines(lines)
     else:
         first = max(chosen.start, chosen.exception - _FRAME_LINES)
-        kept = _not_empty(lines, first, chosen.exception + _LINES_AFTER)
+        last = chosen.exception + _LINES_AFTER
+        kept = _not_empty(lines, first, last)
     if not kept:
         return Excerpt()
-    root = _root(lines, kept, chosen or _last_within(candidates, kept), fatal)
+    # Frames without a header choose no lines, but their exception may be among those chosen.
+    traceback = chosen or _last_within(candidates, kept)
+    root = _root(lines, kept, traceback, fatal)
+    shown = [lines[index] for index in kept]
     return Excerpt(
-        lines=tuple(lines[index] for index in kept),
+        lines=tuple(shown),
         line=kept[0] + 1,
         end_line=kept[-1] + 1,
         root=kept.index(root),
@@ -68,11 +72,14 @@ def root_lines(text: str, fatal: str | None = None) -> Excerpt:
 
 def marked(excerpt: Sequence[str], root: int | None, most: int) -> list[str]:
     """At most `most` lines of `excerpt`, `> ` before the one at `root`, two spaces before others."""
+    # The last lines, unless the root stands before them: then it is in the middle.
     first = max(0, len(excerpt) - most)
     if root is not None:
-        first = min(first, max(0, root - most // 2))
+        centred = max(0, root - most // 2)
+        first = min(first, centred)
+    end = min(len(excerpt), first + most)
     shown = []
-    for index in range(first, min(len(excerpt), first + most)):
+    for index in range(first, end):
         mark = "> " if index == root else "  "
         shown.append(mark + excerpt[index])
     return shown
@@ -80,8 +87,9 @@ def marked(excerpt: Sequence[str], root: int | None, most: int) -> list[str]:
 
 def _printable(line: str) -> str:
     # A progress bar overwrites its own line: what was on screen last is what counts.
-    shown = line.rstrip("\r").rpartition("\r")[2]
-    return _ESCAPES.sub("", shown)[:_LONGEST_LINE].rstrip()
+    _, _, shown = line.rstrip("\r").rpartition("\r")
+    plain = _ESCAPES.sub("", shown)
+    return plain[:_LONGEST_LINE].rstrip()
 
 
 def _most_telling(candidates: Sequence[Traceback]) -> Traceback | None:
@@ -91,7 +99,9 @@ def _most_telling(candidates: Sequence[Traceback]) -> Traceback | None:
     for traceback in reversed(whole):
         if not traceback.is_pointer:
             return traceback
-    return whole[-1] if whole else None
+    if not whole:
+        return None
+    return whole[-1]
 
 
 def _last_within(candidates: Sequence[Traceback], kept: Sequence[int]) -> Traceback | None:
@@ -102,7 +112,8 @@ def _last_within(candidates: Sequence[Traceback], kept: Sequence[int]) -> Traceb
 
 
 def _last_lines(lines: Sequence[str]) -> list[int]:
-    return _not_empty(lines, 0, len(lines) - 1)[-_LAST_LINES:]
+    kept = _not_empty(lines, 0, len(lines) - 1)
+    return kept[-_LAST_LINES:]
 
 
 def _not_empty(lines: Sequence[str], first: int, last: int) -> list[int]:

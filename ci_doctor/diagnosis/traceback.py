@@ -34,7 +34,8 @@ class _Begun(Struct, frozen=True, kw_only=True):
     @property
     def earliest_exception(self) -> int:
         # A header is followed by a frame at least; a frame without its code may be the last one.
-        return self.start + 2 if self.has_header else self.start + 1
+        frame = self.start + 1 if self.has_header else self.start
+        return frame + 1
 
 
 def tracebacks(lines: Sequence[str]) -> list[Traceback]:
@@ -63,8 +64,10 @@ def tracebacks(lines: Sequence[str]) -> list[Traceback]:
 
 def _begin_anew(begun: dict[int, _Begun], column: int, index: int) -> None:
     """A header cuts off what has begun at its column or before it: those lines hold it too."""
-    for other in [each for each in begun if each <= column]:
-        del begun[other]
+    # Of a list, since a dict must not change while it is read.
+    for other in list(begun):
+        if other <= column:
+            del begun[other]
     begun[column] = _Begun(start=index, has_header=True)
 
 

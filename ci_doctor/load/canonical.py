@@ -64,6 +64,7 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
         raise NotAnAnswerError(f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise NotAnAnswerError(f"a JSON {type(value).__name__} instead of an object")
+
     if value.get("error"):
         report = json.dumps(value["error"])
         raise NotAnAnswerError(f"an error in a 200 response: {report[:200]}")
@@ -85,8 +86,9 @@ def _choices(value: dict[str, Any]) -> list[dict[str, Any]]:
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         raise NotAnAnswerError("no `choices` in the answer")
-    if not all(isinstance(choice, dict) for choice in choices):
-        raise NotAnAnswerError("no `choices` in the answer")
+    for choice in choices:
+        if not isinstance(choice, dict):
+            raise NotAnAnswerError("no `choices` in the answer")
     return choices
 
 
@@ -98,20 +100,24 @@ def _divided(value: dict[str, Any], choices: Sequence[dict[str, Any]]) -> Canoni
         output["completion_tokens"] = usage["completion_tokens"]
     if value.get("prompt_logprobs") is not None:
         output["prompt_logprobs"] = as_float32(value["prompt_logprobs"])
-    whole = digest(output)
+    whole_digest = digest(output)
+    words_digest = whole_digest
     words = _words(output)
+    # Most answers hold no log-probabilities, and hashing is most of the work here.
+    if words != output:
+        words_digest = digest(words)
     return Canonical(
         output=output,
-        digest=whole,
-        # Most answers hold no log-probabilities, and hashing is most of the work here.
-        words_digest=whole if words == output else digest(words),
+        digest=whole_digest,
+        words_digest=words_digest,
         meta=_meta(value, usage),
         prompt_facts=_prompt_facts(value, usage, choices),
-        empty=all(is_empty(choice) for choice in compared),
+        empty=all(map(is_empty, compared)),
     )
 
 
 def _meta(value: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+    """What differs from call to call by design, kept beside the answer."""
     meta = {key: value[key] for key in META_KEYS if key in value}
     if usage:
         meta["usage"] = usage
@@ -121,7 +127,8 @@ def _meta(value: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
 def _words(output: dict[str, Any]) -> dict[str, Any]:
     """`output` without log-probabilities."""
     words = _without_numbers(output)
-    words["choices"] = [_without_numbers(choice) for choice in output["choices"]]
+    choices = output["choices"]
+    words["choices"] = [_without_numbers(choice) for choice in choices]
     return words
 
 
@@ -138,6 +145,7 @@ def _usage(value: object) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise NotAnAnswerError("`usage` is not an object")
+    # null stands for a count that the server does not give.
     usage = {key: count for key, count in value.items() if count is not None}
     for key in _COUNTS:
         count = usage.get(key, 0)
@@ -161,7 +169,7 @@ def _prompt_facts(
     if "prompt_tokens" in usage:
         facts["prompt_tokens"] = usage["prompt_tokens"]
     ids = [part.get("prompt_token_ids") for part in (value, *choices)]
-    if any(each is not None for each in ids):
+    if ids.count(None) < len(ids):
         facts["prompt_token_ids"] = ids
     return facts
 
@@ -181,13 +189,15 @@ def encode(output: Any) -> bytes:
 
 def digest(output: Any) -> str:
     """SHA-256 of `encode(output)`, in hex."""
-    return hashlib.sha256(encode(output)).hexdigest()
+    encoded = encode(output)
+    return hashlib.sha256(encoded).hexdigest()
 
 
 def text_of(output: dict[str, Any]) -> str:
     """The text of an output for people, all choices in order."""
     parts: list[str] = []
-    for choice in output.get("choices", []):
+    choices = output.get("choices", [])
+    for choice in choices:
         parts += _readable_parts(choice)
     return "\n".join(parts)
 

@@ -6,6 +6,7 @@ reference. Streamed and whole answers must come out the same: what one form writ
 the other omits is omitted.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from ci_doctor.load.logprobs import as_float32, comparable
@@ -21,6 +22,8 @@ CHOICE_KEYS = (
     "prompt_logprobs",
 )
 MESSAGE_KEYS = ("role", "content", "reasoning_content", "reasoning", "refusal", "audio")
+# A role alone is not content.
+_CONTENT_KEYS = (*MESSAGE_KEYS[1:], "tool_calls")
 # The finish reasons of vLLM and SGLang for a request that the engine gave up (FinishReason in
 # vllm/v1/engine/__init__.py).
 BROKEN_OFF = ("abort", "error")
@@ -41,10 +44,8 @@ def index_of(part: dict[str, Any]) -> int:
 
 def compared_choice(choice: dict[str, Any]) -> dict[str, Any]:
     """The parts of a choice that are compared. Raises NotAnAnswerError if it is not complete."""
-    part: dict[str, Any] = {}
-    for key in CHOICE_KEYS:
-        if choice.get(key) not in (None, []):
-            part[key] = choice[key]
+    part = _filled(choice, CHOICE_KEYS, (None, []))
+    # 0 without an index, so that an answer with it is the same as one without.
     part["index"] = index_of(choice)
     numbers = comparable(part.pop("logprobs", None))
     if numbers is not None:
@@ -62,13 +63,22 @@ def compared_choice(choice: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
+def _filled(value: dict[str, Any], keys: Sequence[str], omitted: Sequence[Any]) -> dict[str, Any]:
+    """The values of `keys`, without those that the other form of an answer omits."""
+    part: dict[str, Any] = {}
+    for key in keys:
+        each = value.get(key)
+        if each not in omitted:
+            part[key] = each
+    return part
+
+
 def is_empty(choice: dict[str, Any]) -> bool:
     """Whether a compared choice holds no text, reasoning, tool call or token."""
     if choice.get("text") or choice.get("token_ids"):
         return False
     message = choice.get("message", {})
-    # A role alone is not content.
-    return not any(message.get(key) for key in (*MESSAGE_KEYS[1:], "tool_calls"))
+    return not any(map(message.get, _CONTENT_KEYS))
 
 
 def _message(message: Any) -> dict[str, Any]:
@@ -76,9 +86,7 @@ def _message(message: Any) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise NotAnAnswerError("a choice's `message` is not an object")
     part: dict[str, Any] = {"role": "assistant"}
-    for key in MESSAGE_KEYS:
-        if message.get(key) not in (None, ""):
-            part[key] = message[key]
+    part |= _filled(message, MESSAGE_KEYS, (None, ""))
     calls = _calls(message)
     if calls:
         part["tool_calls"] = [_tool_call(call) for call in calls]
@@ -99,11 +107,17 @@ def _calls(message: dict[str, Any]) -> list[Any]:
 
 def _tool_call(call: Any) -> dict[str, Any]:
     """Name and raw arguments; the call's id is random."""
-    function = call.get("function", call) if isinstance(call, dict) else None
+    function = call
+    # The legacy `function_call` is the function itself.
+    if isinstance(call, dict):
+        function = call.get("function", call)
     if not isinstance(function, dict):
         raise NotAnAnswerError("a tool call is not an object")
     part = {}
     for key in ("name", "arguments"):
         value = function.get(key)
-        part[key] = None if value == "" else value
+        # "" and an absent key are the same in a stream, so they are here.
+        if value == "":
+            value = None
+        part[key] = value
     return part

@@ -33,10 +33,13 @@ def open_client(base_url: str) -> httpx.AsyncClient:
     How many requests it sends at a time, and for how long, the caller decides.
     """
     _skip_searches_for_sniffio()
-    is_plain = base_url.startswith("http://")
+    # With None httpx uses its own, which can do TLS.
+    transport = None
+    if base_url.startswith("http://"):
+        transport = FreshConnections()
     return httpx.AsyncClient(
         base_url=base_url,
-        transport=FreshConnections() if is_plain else None,
+        transport=transport,
         headers={"connection": "close"},
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         trust_env=False,
@@ -50,7 +53,9 @@ def _skip_searches_for_sniffio() -> None:
     None in sys.modules makes an import fail at once (Python's language reference, 5.3.1), as it
     would anyway.
     """
-    if "sniffio" not in sys.modules and importlib.util.find_spec("sniffio") is None:
+    if "sniffio" in sys.modules:
+        return
+    if importlib.util.find_spec("sniffio") is None:
         sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
@@ -78,6 +83,7 @@ class FreshConnections(httpx.AsyncBaseTransport):
             content=request.stream,
             extensions=request.extensions,
         )
+        # Not httpcore's pool, which looks through all of its connections for each request.
         connection = httpcore.AsyncHTTPConnection(origin=url.origin, network_backend=self._backend)
         try:
             response = await connection.handle_async_request(plain)
@@ -109,5 +115,6 @@ class _Body(httpx.AsyncByteStream):
 def _translated(error: Exception) -> httpx.TransportError:
     for raised, name in _ERRORS.items():
         if isinstance(error, raised):
-            return name(str(error))
+            message = str(error)
+            return name(message)
     raise AssertionError(f"no error of a connection: {error!r}")

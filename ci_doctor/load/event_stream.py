@@ -25,7 +25,8 @@ class StreamEvent(Struct, frozen=True, kw_only=True):
 
 def is_event_stream(content_type: str) -> bool:
     """Whether a Content-Type header names an event stream, whatever its parameters."""
-    return content_type.partition(";")[0].strip().lower() == CONTENT_TYPE
+    media_type, _, _ = content_type.partition(";")
+    return media_type.strip().lower() == CONTENT_TYPE
 
 
 def events(body: bytes) -> Iterator[StreamEvent]:
@@ -36,6 +37,7 @@ def events(body: bytes) -> Iterator[StreamEvent]:
     not UTF-8; lone surrogates pass, as in the JSON reader.
     """
     text = body.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
+    # What follows the last line end is a line that was not sent to its end.
     *lines, _unfinished = _LINE_END.split(text)
     name = ""
     data: list[str] = []

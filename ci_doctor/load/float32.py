@@ -22,7 +22,10 @@ def nearest(values: Collection[float]) -> list[float]:
         return rounded
     result = []
     for near, exact in zip(rounded, values, strict=True):
-        result.append(near if math.isfinite(near) else float(exact))
+        if math.isfinite(near):
+            result.append(near)
+        else:
+            result.append(float(exact))
     return result
 
 
@@ -40,8 +43,10 @@ def ulp_distance(a: float, b: float) -> int:
 
 
 def _place(value: float) -> int:
+    # By array first: struct refuses what is beyond the range, array makes infinity of it.
     near = array("f", (value,))[0]
-    bits = int(_BITS.unpack(_FLOAT.pack(near))[0])
+    packed = _FLOAT.pack(near)
+    bits = int(_BITS.unpack(packed)[0])
     if bits >= 0:
         return bits
     return -(bits & 0x7FFFFFFF)

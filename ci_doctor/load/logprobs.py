@@ -45,7 +45,7 @@ def as_float32(value: Any) -> Any:
 
 def _of_list(values: list[Any]) -> list[Any]:
     # Most lists are of floats alone, and one call for all of them is fast.
-    if values and all(type(each) is float for each in values):
+    if set(map(type, values)) == {float}:
         return list(nearest(values))
     return [as_float32(each) for each in values]
 
@@ -70,20 +70,32 @@ def _alternatives(value: Any) -> Any:
 
     Its keys are tokens, and one may be called "rank" or "bytes".
     """
-    if isinstance(value, Mapping) and all(_is_number(each) for each in value.values()):
-        return dict(zip(value, _rounded(list(value.values())), strict=True))
-    return as_float32(value)
+    if not isinstance(value, Mapping):
+        return as_float32(value)
+    numbers = list(value.values())
+    if not all(map(_is_number, numbers)):
+        return as_float32(value)
+    rounded = _rounded(numbers)
+    return dict(zip(value, rounded, strict=True))
 
 
 def _numbers(value: Any) -> Any:
     """A log-probability, or a list of them with gaps; integers are numbers here."""
     if isinstance(value, list):
-        numbers = [each for each in value if _is_number(each)]
-        rounded = iter(_rounded(numbers))
-        return [next(rounded) if _is_number(each) else each for each in value]
+        return _with_gaps(value)
     if _is_number(value):
         return _rounded([value])[0]
     return value
+
+
+def _with_gaps(values: list[Any]) -> list[Any]:
+    """Each number rounded, anything else in its place; the first token has None for a number."""
+    places = [place for place, value in enumerate(values) if _is_number(value)]
+    rounded = _rounded([values[place] for place in places])
+    result = list(values)
+    for place, number in zip(places, rounded, strict=True):
+        result[place] = number
+    return result
 
 
 def _is_number(value: Any) -> bool:

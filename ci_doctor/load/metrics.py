@@ -41,12 +41,15 @@ def parse_metrics(text: str) -> dict[str, float]:
         if line.startswith("#"):
             continue
         name, rest = _name_and_rest(line)
+        # A time may follow the value; an empty line has neither.
+        words = rest.split()
         try:
-            value = float(rest.split()[0])
+            value = float(words[0])
         except (ValueError, IndexError):
             continue
         if name:
-            totals[name] = totals.get(name, 0.0) + value
+            total = totals.get(name, 0.0)
+            totals[name] = total + value
     return totals
 
 
@@ -55,6 +58,7 @@ def _name_and_rest(line: str) -> tuple[str, str]:
     if "{" in line:
         name, _, rest = line.partition("{")
         # The last brace: a label's value may hold one.
-        return name.strip(), rest.rpartition("}")[2]
+        _, _, rest = rest.rpartition("}")
+        return name.strip(), rest
     name, _, rest = line.partition(" ")
     return name.strip(), rest

@@ -47,9 +47,11 @@ class Request(Struct, frozen=True, kw_only=True):
 
 def _count_prompts(prompt: Any) -> int:
     """A list holds prompts, unless it is one prompt as token ids."""
-    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
-        return len(prompt)
-    return 1
+    if not isinstance(prompt, list) or not prompt:
+        return 1
+    if isinstance(prompt[0], int):
+        return 1
+    return len(prompt)
 
 
 def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
@@ -65,7 +67,8 @@ def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
         ) from error
     requests = []
     # Not splitlines(): JSON strings may hold U+2028 and the like as they are.
-    for number, line in enumerate(text.split("\n"), start=1):
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             requests.append(_parse(line, number, path))
     if not requests:
@@ -83,7 +86,8 @@ def _parse(line: str, number: int, path: Path) -> Request:
     value = _object(line, where)
     for key in value:
         if key not in KEYS:
-            raise ConfigError(f"{where}: unknown key `{key}`", hint=did_you_mean(key, KEYS))
+            hint = did_you_mean(key, KEYS)
+            raise ConfigError(f"{where}: unknown key `{key}`", hint=hint)
     return Request(
         id=_identity(value.get("id"), where),
         path=_url_path(value.get("path", DEFAULT_PATH), where),
@@ -137,10 +141,10 @@ def _object(line: str, where: str) -> dict[str, Any]:
 def _check_unique(requests: Sequence[Request], path: Path) -> None:
     first: dict[str, int] = {}
     for request in requests:
-        if request.id in first:
+        line = first.get(request.id)
+        if line is not None:
             raise ConfigError(
-                f"{path}:{request.line}: id `{request.id}` "
-                f"is already used in line {first[request.id]}",
+                f"{path}:{request.line}: id `{request.id}` is already used in line {line}",
                 hint="answers are matched by id; give each request its own",
             )
         first[request.id] = request.line
@@ -152,8 +156,9 @@ def _selected(requests: Sequence[Request], only: Sequence[str], path: Path) -> t
     ids = [request.id for request in requests]
     for identity in only:
         if identity not in ids:
-            raise UsageError(
-                f"{path}: no request has the id `{identity}`",
-                hint=did_you_mean(identity, ids[:50]),
-            )
-    return tuple(request for request in requests if request.id in only)
+            # The first ids only: to compare a word with thousands would take long.
+            hint = did_you_mean(identity, ids[:50])
+            raise UsageError(f"{path}: no request has the id `{identity}`", hint=hint)
+    # In the order of the file, which the order of `only` does not change.
+    chosen = [request for request in requests if request.id in only]
+    return tuple(chosen)

@@ -22,7 +22,8 @@ def wait_before_retry(
     no wait is shorter than FIRST_S. Without it, or if it cannot be read, waits double from FIRST_S
     to LONGEST_S.
     """
-    is_later = status == 429 or (status == 503 and retry_after is not None)
+    has_time = retry_after is not None
+    is_later = status == 429 or (status == 503 and has_time)
     if not is_later:
         return None
     requested_s = None
@@ -32,14 +33,18 @@ def wait_before_retry(
         return max(requested_s, FIRST_S)
     # No random part, which a client of many servers needs: a run must repeat itself.
     doublings = min(tries - 1, 10)
-    return float(min(LONGEST_S, FIRST_S * 2**doublings))
+    wait_s = FIRST_S * 2.0**doublings
+    return min(LONGEST_S, wait_s)
 
 
 def _seconds(text: str, now: datetime) -> float | None:
     """The seconds in a Retry-After; None if it cannot be read."""
+    # isdigit() alone takes digits of other scripts, and a superscript two.
     if text.isascii() and text.isdigit():
         # Ten digits are centuries, and thousands of them would take long to convert.
-        return float(text) if len(text) < 10 else math.inf
+        if len(text) >= 10:
+            return math.inf
+        return float(text)
     try:
         date = parsedate_to_datetime(text)
     except ValueError:

@@ -36,6 +36,7 @@ LARGEST_ANSWER = 64 * 1024 * 1024
 _LARGE = 2 * 1024 * 1024
 _LARGE_AT_ONCE = 2
 _SHOWN_OF_A_BODY = 300
+_NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # of this process, of the machine
 
 
 class Sender(Struct, frozen=True, kw_only=True):
@@ -88,11 +89,14 @@ async def send_all(
 
     async def one_after_another() -> None:
         for request in remaining:
-            keep(await ask(client, sender, request, large))
+            reply = await ask(client, sender, request, large)
+            keep(reply)
 
     try:
         async with sender.client() as client, asyncio.TaskGroup() as group:
-            for _ in range(min(sender.concurrency, len(requests))):
+            # They share the iterator: the next request goes to whoever is free first.
+            workers = min(sender.concurrency, len(requests))
+            for _ in range(workers):
                 group.create_task(one_after_another())
     except ExceptionGroup as errors:
         # Unwrapped: the error boundary must be able to tell a full disk from a bug of ours.
@@ -138,10 +142,12 @@ async def ask(
 
 def _canonical(request: Request, response: httpx.Response, body: bytes) -> Canonical:
     """The answer in a response. Raises NotAnAnswerError if there is none."""
-    if response.status_code != 200:
+    status = response.status_code
+    if status != 200:
         shown = body[:_SHOWN_OF_A_BODY].decode("utf-8", "replace")
-        raise NotAnAnswerError(f"HTTP {response.status_code}: {shown}")
-    if is_event_stream(response.headers.get("content-type", "")):
+        raise NotAnAnswerError(f"HTTP {status}: {shown}")
+    content_type = response.headers.get("content-type", "")
+    if is_event_stream(content_type):
         return canonicalise_stream(body, request.choices)
     return canonicalise(body, request.choices)
 
@@ -158,7 +164,9 @@ class _Exchange:
 
     def succeeded(self, answer: Canonical) -> Reply:
         if self._tries > 1:
-            answer = structs.replace(answer, meta={**answer.meta, "tries": self._tries})
+            # Beside the answer, and not compared: how busy a server was is no difference.
+            meta = {**answer.meta, "tries": self._tries}
+            answer = structs.replace(answer, meta=meta)
         return self._reply(answer=answer)
 
     def failed(self, error: str, *, hung: bool = False) -> Reply:
@@ -224,7 +232,7 @@ def _url(base: httpx.URL, path: str) -> httpx.URL:
 def _is_out_of_descriptors(error: BaseException | None) -> bool:
     """Whether that is the cause of an error: httpx wraps it in its own."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+        if isinstance(error, OSError) and error.errno in _NO_DESCRIPTORS:
             return True
         error = error.__cause__ or error.__context__
     return False

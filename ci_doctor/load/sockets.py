@@ -31,11 +31,13 @@ class SocketBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Raises httpcore.ConnectError if no address of the host accepts."""
         try:
-            return _SocketStream(await _connect_any(await _addresses(host, port)))
+            addresses = await _addresses(host, port)
+            connection = await _connect_any(addresses)
         except OSError as error:
             # The OSError stays as its cause: it distinguishes a lack of file descriptors of our
             # own from a server that does not answer.
             raise httpcore.ConnectError(str(error)) from error
+        return _SocketStream(connection)
 
 
 class _SocketStream(httpcore.AsyncNetworkStream):
@@ -89,7 +91,10 @@ async def _addresses(host: str, port: int) -> list[tuple[int, Any]]:
         return [(family, (host, port))]
     loop = asyncio.get_running_loop()
     resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(family, address) for family, _, _, _, address in resolved]
+    addresses: list[tuple[int, Any]] = []
+    for family, _, _, _, address in resolved:
+        addresses.append((family, address))
+    return addresses
 
 
 async def _connect_any(addresses: list[tuple[int, Any]]) -> socket.socket:
@@ -107,6 +112,7 @@ async def _connect(family: int, address: Any) -> socket.socket:
     connection = socket.socket(family, socket.SOCK_STREAM)
     try:
         connection.setblocking(False)
+        # Or the last packet of a request may wait for the server's ACK (Nagle's algorithm).
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = connection.connect_ex(address)
         if code == errno.EINPROGRESS and _is_writable(connection):

@@ -12,7 +12,7 @@ last `data: [DONE]`. What still differs from the same answer in one piece:
 - Audio cannot be put together again and is refused.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ci_doctor.load.canonical import Canonical, canonicalise_value, parse_object
@@ -78,7 +78,9 @@ def _keep(whole: dict[str, Any], chunk: dict[str, Any]) -> None:
     for key, value in chunk.items():
         if value is None or key == "choices":
             continue
-        if key == "usage" or key not in whole:
+        is_first = key not in whole
+        # vLLM's `continuous_usage_stats` sends a running count with every chunk.
+        if is_first or key == "usage":
             whole[key] = value
 
 
@@ -93,38 +95,52 @@ def _count_tokens(choices: Iterable[dict[str, Any]]) -> int | None:
     return count
 
 
+Part = dict[str, Any]  # of a chunk or of an answer, as JSON gives it
+Pieces = dict[str, list[str]]  # of texts, by the key that they belong to
+
+
 class _Choice:
     """One choice as it grows. Text is kept in pieces: joining at each chunk is quadratic."""
 
     def __init__(self, index: int) -> None:
-        self._last: dict[str, Any] = {"index": index}
-        self._lists: dict[str, list[Any]] = {}
-        self._logprobs: dict[str, Any] = {}
+        self._last: Part = {"index": index}
+        self._lists: Part = {}
+        self._logprobs: Part = {}
         self._text: list[str] = []
         self._has_text = False
         self._message: _Message | None = None
 
-    def add(self, part: dict[str, Any]) -> None:
-        if "delta" in part:
-            if self._message is None:
-                self._message = _Message()
-            self._message.add(_object(part["delta"], "delta"))
-        elif "text" in part:
-            self._has_text = True
-            self._text.append(_text(part["text"], "text"))
-        else:
-            raise NotAnAnswerError("a choice of a chunk holds neither `text` nor `delta`")
-        for key, value in _object(part.get("logprobs"), "logprobs").items():
+    def add(self, part: Part) -> None:
+        self._add_words(part)
+        logprobs = _object(part.get("logprobs"), "logprobs")
+        for key, value in logprobs.items():
             _extend(self._logprobs, key, value)
-        _extend(self._lists, "token_ids", part.get("token_ids"))
+        ids = part.get("token_ids")
+        _extend(self._lists, "token_ids", ids)
+        # Of anything else, such as the finish reason, the last value is the answer's.
         for key, value in part.items():
             if value is not None and key not in _FOLDED_APART:
                 self._last[key] = value
 
-    def value(self) -> dict[str, Any]:
+    def _add_words(self, part: Part) -> None:
+        """Add what the model wrote: a chat sends `delta`, a completion `text`."""
+        if "delta" in part:
+            delta = _object(part["delta"], "delta")
+            if self._message is None:
+                self._message = _Message()
+            self._message.add(delta)
+        elif "text" in part:
+            text = _text(part["text"], "text")
+            self._has_text = True
+            self._text.append(text)
+        else:
+            raise NotAnAnswerError("a choice of a chunk holds neither `text` nor `delta`")
+
+    def value(self) -> Part:
         if self._has_text and self._message is not None:
             raise NotAnAnswerError("a choice is streamed as `text` and as `delta`")
-        choice = {**self._last, **self._lists, "logprobs": self._logprobs or None}
+        choice = self._last | self._lists
+        choice["logprobs"] = self._logprobs or None
         if self._message is None:
             choice["text"] = "".join(self._text)
         else:
@@ -137,62 +153,79 @@ class _Message:
 
     def __init__(self) -> None:
         self._role: Any = None
-        self._texts: dict[str, list[str]] = {}
-        self._calls: dict[int, dict[str, list[str]]] = {}
-        self._function: dict[str, list[str]] = {}
+        self._texts: Pieces = {}
+        self._calls: dict[int, Pieces] = {}
+        self._function: Pieces = {}
 
-    def add(self, delta: dict[str, Any]) -> None:
+    def add(self, delta: Part) -> None:
         if delta.get("audio") is not None:
             raise NotAnAnswerError("audio in a stream cannot be compared")
         # Some servers send the role with every chunk, most with the first alone.
         self._role = self._role or delta.get("role")
         _append(self._texts, delta, _TEXT_KEYS)
-        _append(self._function, _object(delta.get("function_call"), "function_call"), _CALL_KEYS)
-        for call in _objects(delta.get("tool_calls"), "tool_calls"):
+        legacy = _object(delta.get("function_call"), "function_call")
+        _append(self._function, legacy, _CALL_KEYS)
+        calls = _objects(delta.get("tool_calls"), "tool_calls")
+        for call in calls:
             # Parallel calls arrive interleaved; without an index their pieces cannot be told apart.
             if "index" not in call:
                 raise NotAnAnswerError("a streamed tool call has no `index`")
             function = _object(call.get("function"), "function")
-            pieces = self._calls.setdefault(index_of(call), {})
+            index = index_of(call)
+            pieces = self._calls.setdefault(index, {})
             _append(pieces, function, _CALL_KEYS)
 
-    def value(self) -> dict[str, Any]:
-        message: dict[str, Any] = dict(_joined(self._texts))
+    def value(self) -> Part:
+        message: Part = {}
+        message.update(_joined(self._texts))
         if self._role:
             message["role"] = self._role
         if self._calls:
-            in_order = sorted(self._calls.items())
-            message["tool_calls"] = [{"function": _joined(pieces)} for _, pieces in in_order]
+            message["tool_calls"] = self._functions()
         if self._function:
             message["function_call"] = _joined(self._function)
         return message
 
+    def _functions(self) -> list[Part]:
+        """The tool calls by their index, in which form an answer in one piece has them."""
+        functions = []
+        for index in sorted(self._calls):
+            function = _joined(self._calls[index])
+            functions.append({"function": function})
+        return functions
 
-def _append(pieces: dict[str, list[str]], part: dict[str, Any], keys: Iterable[str]) -> None:
+
+def _append(pieces: Pieces, part: Part, keys: Iterable[str]) -> None:
+    """Add the next piece of each text that `part` has."""
     for key in keys:
-        if part.get(key) is not None:
-            pieces.setdefault(key, []).append(_text(part[key], key))
+        value = part.get(key)
+        if value is not None:
+            text = _text(value, key)
+            pieces.setdefault(key, []).append(text)
 
 
-def _joined(pieces: Mapping[str, list[str]]) -> dict[str, str]:
+def _joined(pieces: Pieces) -> dict[str, str]:
     return {key: "".join(parts) for key, parts in pieces.items()}
 
 
-def _extend(lists: dict[str, Any], key: str, value: Any) -> None:
+def _extend(lists: Part, key: str, value: Any) -> None:
     """Add to what `lists` holds under `key`: a list grows, anything else is replaced."""
     if value is None:
         return
+    is_list = isinstance(value, list)
     before = lists.get(key)
-    if before is not None and isinstance(before, list) != isinstance(value, list):
+    if before is not None and isinstance(before, list) != is_list:
         raise NotAnAnswerError(f"`{key}` is a list in one chunk and none in another")
-    if isinstance(value, list):
-        lists[key] = before or []
-        lists[key].extend(value)
+    if is_list:
+        # In place: a new list for each chunk would take quadratic time.
+        grown = lists.setdefault(key, [])
+        grown.extend(value)
     else:
         lists[key] = value
 
 
-def _object(value: Any, name: str) -> dict[str, Any]:
+def _object(value: Any, name: str) -> Part:
+    """`value` as an object of a chunk; null stands for an absent one."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -200,15 +233,21 @@ def _object(value: Any, name: str) -> dict[str, Any]:
     return value
 
 
-def _objects(value: Any, name: str) -> list[dict[str, Any]]:
+def _objects(value: Any, name: str) -> list[Part]:
+    """`value` as a list of objects; null stands for an empty one."""
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise NotAnAnswerError(f"a chunk's `{name}` are not a list of objects")
+    message = f"a chunk's `{name}` are not a list of objects"
+    if not isinstance(value, list):
+        raise NotAnAnswerError(message)
+    for each in value:
+        if not isinstance(each, dict):
+            raise NotAnAnswerError(message)
     return value
 
 
 def _text(value: Any, name: str) -> str:
+    """`value` as a text; null stands for an empty one."""
     if value is None:
         return ""
     if not isinstance(value, str):

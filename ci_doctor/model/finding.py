@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What was found: a rule, one sentence, the evidence, and a remedy that can be pasted."""
+"""Pure. A finding: its rule, one sentence, the evidence, and a remedy that can be pasted."""
 
 from enum import StrEnum
 

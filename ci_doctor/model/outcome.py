@@ -26,7 +26,8 @@ class CaseOutcome(StrEnum):
 class Case(Struct, frozen=True, kw_only=True):
     """One checked thing (a request, a pin, a shim), for readers that count test cases.
 
-    Those are JUnit's readers and Buildkite Test Engine. `group` and `name` together identify it from run to run. `detail` may be long.
+    Those are JUnit's readers and Buildkite Test Engine. `group` and `name` together identify it
+    from run to run. `detail` may be long.
     """
 
     group: str
@@ -89,9 +90,10 @@ class Failure(Struct, frozen=True, kw_only=True):
 def concluded(verdict: Verdict | None, findings: tuple[Finding, ...]) -> Verdict | None:
     """`verdict`, or `failed` if it would pass beside a finding of severity error."""
     # A gate must never fail open.
-    passes = verdict in {Verdict.PASS, Verdict.FLAKY}
-    has_error = any(finding.severity is Severity.ERROR for finding in findings)
-    if passes and has_error:
+    if verdict not in {Verdict.PASS, Verdict.FLAKY}:
+        return verdict
+    severities = {finding.severity for finding in findings}
+    if Severity.ERROR in severities:
         return Verdict.FAILED
     return verdict
 

@@ -59,10 +59,14 @@ def share(value: float | None) -> Cell:
 
 def row(label: str, *values: Cell | Scalar) -> Row:
     """A row; plain values become cells without a unit."""
-    cells = (value if isinstance(value, Cell) else Cell(value=value) for value in values)
+    cells = []
+    for value in values:
+        cell = value if isinstance(value, Cell) else Cell(value=value)
+        cells.append(cell)
     return Row(label=label, cells=tuple(cells))
 
 
 def text_table(title: str, lines: tuple[str, ...]) -> Table:
     """A table of lines of text."""
-    return Table(title=title, rows=tuple(Row(label=line) for line in lines))
+    rows = [Row(label=line) for line in lines]
+    return Table(title=title, rows=tuple(rows))

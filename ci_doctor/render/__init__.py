@@ -49,9 +49,13 @@ RENDERERS = (
 
 def renderer(name: str) -> Renderer:
     """The renderer called `name`. Raises KeyError."""
-    return {each.name: each for each in RENDERERS}[name]
+    for each in RENDERERS:
+        if each.name == name:
+            return each
+    raise KeyError(name)
 
 
 def report_files() -> tuple[str, ...]:
     """The names of all files that renderers write into a report's directory."""
-    return tuple(each.file for each in RENDERERS if each.file is not None)
+    names = [each.file for each in RENDERERS if each.file is not None]
+    return tuple(names)

@@ -14,6 +14,7 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9_+=,-][A-Za-z0-9_+=,./-]*")
 _MOST_MS = 0.0995
 _MOST_S = 59.95
 _MOST_KB = 999_500
+_MOST_MB = 999_950_000
 _LEAST_MS = 0.0005
 _MOST_WHOLE = 1e15  # a double holds no whole numbers one by one far above this
 
@@ -30,7 +31,8 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min"
 
 
 def size(count: int) -> str:
@@ -39,7 +41,7 @@ def size(count: int) -> str:
         return f"{count} B"
     if count < _MOST_KB:
         return f"{count / 1000:.0f} kB"
-    if count < 999_950_000:
+    if count < _MOST_MB:
         return f"{count / 1_000_000:.1f} MB"
     return f"{count / 1_000_000_000:.1f} GB"
 
@@ -58,7 +60,9 @@ def number(value: float | None) -> str:
     """A plain number: a whole one in full, another with six digits; `–` for an unknown one."""
     if value is None:
         return UNKNOWN
-    if isinstance(value, int) or (value.is_integer() and abs(value) < _MOST_WHOLE):
+    if isinstance(value, int):
+        return str(int(value))
+    if value.is_integer() and abs(value) < _MOST_WHOLE:
         return str(int(value))
     return f"{value:.6g}"
 
@@ -68,6 +72,7 @@ def figure(cell: Cell) -> str:
     match cell.value:
         case None:
             return UNKNOWN
+        # Before the numbers: a bool is an int.
         case bool():
             return "yes" if cell.value else "no"
         case str():
@@ -92,7 +97,9 @@ def _with_unit(value: float, unit: Unit | None) -> str:
 
 def amount(count: int, noun: str) -> str:
     """`1 finding`, `12 findings`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count} {noun}s"
 
 
 def place(evidence: Evidence) -> str | None:
@@ -101,9 +108,11 @@ def place(evidence: Evidence) -> str | None:
         return None
     if evidence.line is None:
         return evidence.file
-    if evidence.end_line is None or evidence.end_line <= evidence.line:
-        return f"{evidence.file}:{evidence.line}"
-    return f"{evidence.file}:{evidence.line}-{evidence.end_line}"
+    first = f"{evidence.file}:{evidence.line}"
+    end = evidence.end_line
+    if end is None or end <= evidence.line:
+        return first
+    return f"{first}-{end}"
 
 
 def is_plain_path(path: str) -> bool:

@@ -19,7 +19,8 @@ def from_first(raw: dict[str, Any]) -> dict[str, Any]:
     if isinstance(sections, list):
         report["tables"] = [_table(section) for section in sections]
     # A `pass` beside an error had the headline FAILED and exit code 1: that is `failed` today.
-    if raw.get("verdict") in {"pass", "flaky"} and _has_error(raw.get("findings")):
+    findings = raw.get("findings")
+    if raw.get("verdict") in {"pass", "flaky"} and _has_error(findings):
         report["verdict"] = "failed"
     # A dry run was an error with exit code 0: nothing was judged.
     if raw.get("verdict") is None and raw.get("exit_code") == 0:
@@ -28,9 +29,12 @@ def from_first(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(section: Any) -> Any:
-    if not isinstance(section, dict) or not isinstance(section.get("lines"), list):
+    if not isinstance(section, dict):
         return section
-    rows = [{"label": line} for line in section["lines"]]
+    lines = section.get("lines")
+    if not isinstance(lines, list):
+        return section
+    rows = [{"label": line} for line in lines]
     return {"title": section.get("title"), "rows": rows}
 
 

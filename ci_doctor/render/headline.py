@@ -51,7 +51,9 @@ def headline(report: Report) -> Headline | None:
 def tone(report: Report) -> Tone:
     """How urgent `report` is."""
     head = headline(report)
-    return Tone.INFO if head is None else head.tone
+    if head is None:
+        return Tone.INFO
+    return head.tone
 
 
 def symbol(severity: Severity) -> str:
@@ -69,11 +71,16 @@ def symbol(severity: Severity) -> str:
 
 def errors(report: Report) -> tuple[Finding, ...]:
     """The findings of severity error, in the report's order."""
-    return tuple(finding for finding in report.findings if finding.severity is Severity.ERROR)
+    worst = [finding for finding in report.findings if finding.severity is Severity.ERROR]
+    return tuple(worst)
 
 
 def worst_first(report: Report) -> list[Finding]:
     """All findings: errors, warnings, notes, and in the report's order among equals."""
     # The enum is declared from the worst on.
     order = list(Severity)
-    return sorted(report.findings, key=lambda finding: order.index(finding.severity))
+
+    def rank(finding: Finding) -> int:
+        return order.index(finding.severity)
+
+    return sorted(report.findings, key=rank)

@@ -50,31 +50,45 @@ def render(report: Report) -> str:
     report = cleaned(report)
     results = [_case(case) for case in report.cases]
     results += _findings(report)
+    # One place is the verdict's.
     kept = _kept(results, MOST_RESULTS - 1)
-    notes = []
-    if report.verdict is Verdict.FLAKY and not report.exit_code:
-        notes.append(f"flaky: {report.summary}")
-    missing = len(results) - len(kept)
-    if missing:
-        notes.append(f"left out {amount(missing, 'result')} of {len(results)}; see report.json")
-    verdict = _verdict(report, "\n".join(notes))
+    note = "\n".join(_notes(report, len(results), len(kept)))
+    verdict = _verdict(report, note)
     root = ET.Element("testsuites")
     root.append(_suite(report, [verdict, *kept]))
     # For people who open the file; readers do not need it.
     ET.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    document = ET.tostring(root, encoding="unicode")
+    # ElementTree writes no declaration of its own to a str; without one, readers have to guess.
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{document}\n'
+
+
+def _notes(report: Report, results: int, kept: int) -> Iterator[str]:
+    # A test case that passed has no message: here is the only place left for it.
+    if report.verdict is Verdict.FLAKY and not report.exit_code:
+        yield f"flaky: {report.summary}"
+    missing = results - kept
+    if missing:
+        yield f"left out {amount(missing, 'result')} of {results}; see report.json"
 
 
 def _verdict(report: Report, note: str) -> _Result:
     head = headline(report)
-    word = "NOTHING JUDGED" if head is None else head.word
-    sentence = report.summary if report.error is None else report.error.message
+    word = "NOTHING JUDGED"
+    if head is not None:
+        word = head.word
+    sentence = report.summary
+    if report.error is not None:
+        sentence = report.error.message
     # Readers add up the times of the test cases: the sum is the command's own time.
-    measured = sum(case.duration_s or 0.0 for case in report.cases)
+    measured = 0.0
+    for case in report.cases:
+        measured += case.duration_s or 0.0
     return _Result(
         classname=_classname(report),
         name="verdict",
         outcome=_outcome(report),
+        # Cases that ran beside each other add up to more than the command took.
         duration_s=max(0.0, report.duration_s - measured),
         message=f"{word}: {sentence}",
         kind=word.lower(),
@@ -152,10 +166,12 @@ def _finding(finding: Finding, classname: str, name: str) -> _Result:
     line = None
     paragraphs = [finding.summary]
     for evidence in finding.evidence:
+        # A test case has one place: the first is the one that the finding is about.
         if evidence.file and file is None:
             file = evidence.file
             line = evidence.line
-        paragraphs.append("\n".join(filter(None, [place(evidence), evidence.excerpt])))
+        parts = filter(None, [place(evidence), evidence.excerpt])
+        paragraphs.append("\n".join(parts))
     if finding.remedy:
         paragraphs.append(f"try: {finding.remedy}")
     return _Result(
@@ -176,15 +192,17 @@ def _classname(report: Report) -> str:
 
 
 def _kept(results: list[_Result], most: int) -> list[_Result]:
-    """At most `most` of `results`, in their order; failures are kept first, then the earlier ones."""
-    room = most
-    kept = set()
-    for is_failure in (True, False):
-        for index, result in enumerate(results):
-            if room and (result.outcome in _FAILURES) is is_failure:
-                kept.add(index)
-                room -= 1
-    return [result for index, result in enumerate(results) if index in kept]
+    """At most `most` of `results`, in their order; failures are kept first, then earlier ones."""
+    failures = []
+    others = []
+    for index, result in enumerate(results):
+        if result.outcome in _FAILURES:
+            failures.append(index)
+        else:
+            others.append(index)
+    kept = [*failures, *others][:most]
+    kept.sort()
+    return [results[index] for index in kept]
 
 
 def _suite(report: Report, results: list[_Result]) -> ET.Element:
@@ -218,8 +236,9 @@ def _testcase(result: _Result) -> ET.Element:
     # A test case without a child has passed.
     tag = _tag(result.outcome)
     if tag:
-        about = {"message": one_line(result.message), "type": one_line(result.kind)}
-        child = ET.SubElement(element, tag, about)
+        message = one_line(result.message)
+        kind = one_line(result.kind)
+        child = ET.SubElement(element, tag, {"message": message, "type": kind})
         child.text = _shortened(result.detail or result.message)
     if result.note:
         ET.SubElement(element, "system-out").text = result.note
@@ -241,7 +260,8 @@ def _tag(outcome: CaseOutcome) -> str | None:
 
 
 def _shortened(text: str) -> str:
-    if len(text) <= _DETAIL_CHARACTERS:
+    missing = len(text) - _DETAIL_CHARACTERS
+    if missing <= 0:
         return text
-    missing = amount(len(text) - _DETAIL_CHARACTERS, "character")
-    return f"{text[:_DETAIL_CHARACTERS]}\n… {missing} more in report.json"
+    beginning = text[:_DETAIL_CHARACTERS]
+    return f"{beginning}\n… {amount(missing, 'character')} more in report.json"

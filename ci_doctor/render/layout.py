@@ -20,7 +20,9 @@ def wrap(
     line stays whole, unless `breakable`.
     """
     # What remains of a broken word stands on lines that begin with `rest`.
-    limit = width - cell_len(rest) if breakable else None
+    limit = None
+    if breakable:
+        limit = width - cell_len(rest)
     lines: list[str] = []
     for paragraph in text.split("\n"):
         line = rest if lines else first
@@ -28,11 +30,12 @@ def wrap(
         end = 0
         for start, word in _words(paragraph, limit):
             gap = paragraph[end:start]
-            if has_words and cell_len(line + gap + word) > width:
+            longer = line + gap + word
+            # The first word stays even if it is too wide: a break before it would gain nothing.
+            if has_words and cell_len(longer) > width:
                 lines.append(line.rstrip())
-                line = rest
-                gap = ""
-            line += gap + word
+                longer = rest + word
+            line = longer
             has_words = True
             end = start + len(word)
         lines.append(line.rstrip())
@@ -58,13 +61,15 @@ def _count_fitting(word: str, limit: int) -> int:
     for position, character in enumerate(word):
         cells += cell_len(character)
         if cells > limit:
+            # One at least, even if a wide character exceeds the limit: or a break would not end.
             return max(position, 1)
     return len(word)
 
 
 def pad(text: str, width: int) -> str:
     """`text` with spaces after it, up to `width` cells."""
-    return text + " " * (width - cell_len(text))
+    missing = width - cell_len(text)
+    return text + " " * missing
 
 
 def widest(texts: list[str]) -> int:
@@ -76,4 +81,6 @@ def clip(text: str, width: int) -> str:
     """`text` cut to `width` cells, the last an ellipsis if something is missing."""
     if cell_len(text) <= width:
         return text
-    return text[: _count_fitting(text, width - 1)] + "…"
+    # One cell is kept for the ellipsis.
+    count = _count_fitting(text, width - 1)
+    return text[:count] + "…"

@@ -25,6 +25,7 @@ _BLOCK_CHARACTERS = 4000  # of one excerpt or remedy; the whole is in report.jso
 _HEAD_BYTES = 4000
 _LINE_BYTES = 1000
 _CELL_BYTES = 300
+_ATTEMPTS_HEADER = "\n| | attempt | time | outcome | log |\n|---|---|--:|---|---|\n"
 _LINKS = 10  # an annotation has no more of them: https://buildkite.com/docs/platform/limits
 
 
@@ -76,48 +77,78 @@ def _head(report: Report, limit: int) -> str:
     command = fitted(report.command, limit, code)
     if head is None:
         return f"{command} {fitted(report.summary, limit)}"
-    ending = f", exit code {report.exit_code}" if report.exit_code else ""
-    lines = [f"**{head.symbol} {head.word}** {command} {duration(report.duration_s)}{ending}"]
+    verdict = f"**{head.symbol} {head.word}**"
+    time = duration(report.duration_s)
+    line = f"{verdict} {command} {time}"
+    if report.exit_code:
+        line += f", exit code {report.exit_code}"
+    return "\n\n".join([line, *_sentences(report, limit)])
+
+
+def _sentences(report: Report, limit: int) -> Iterator[str]:
+    """The summary, or instead of it the error with its hint."""
     error = report.error
-    lines.append(fitted(report.summary if error is None else error.message, limit))
-    if error is not None and error.hint:
-        lines.append(f"**Hint:** {fitted(error.hint, limit)}")
-    return "\n\n".join(lines)
+    if error is None:
+        yield fitted(report.summary, limit)
+        return
+    yield fitted(error.message, limit)
+    if error.hint:
+        hint = fitted(error.hint, limit)
+        yield f"**Hint:** {hint}"
 
 
 def _pieces(report: Report, artifacts: str | None) -> Iterator[PagePiece]:
-    if report.error and report.error.detail:
-        yield _detail(report.error.detail)
+    """All that may stand below the head; `page` chooses what fits, and puts it in order."""
+    error = report.error
+    if error and error.detail:
+        yield _detail(error.detail)
     yield from _tables(report)
     for number, finding in enumerate(worst_first(report)):
         yield from _finding(number, finding)
     yield from _attempts(report.attempts)
     yield from _attachments(report.attachments, artifacts)
     if report.reproduce:
-        text = f"\n**Reproduce**\n\n{fenced(report.reproduce.strip(), 'sh')}"
-        yield PagePiece((_Part.REPRODUCE,), _Rank.REPRODUCE, text, noun="command to reproduce it")
+        yield _reproduce(report.reproduce)
+
+
+def _reproduce(command: str) -> PagePiece:
+    # Never shortened as a block is: half a command is one that nobody may run.
+    block = fenced(command.strip(), "sh")
+    text = f"\n**Reproduce**\n\n{block}"
+    return PagePiece((_Part.REPRODUCE,), _Rank.REPRODUCE, text, noun="command to reproduce it")
 
 
 def _detail(detail: str) -> PagePiece:
-    text = f"\n<details>\n<summary>Detail</summary>\n\n{_block(detail)}\n\n</details>"
-    return PagePiece((_Part.DETAIL,), _Rank.EVIDENCE, text, weight=len(detail.encode()))
+    block = _block(detail)
+    text = f"\n<details>\n<summary>Detail</summary>\n\n{block}\n\n</details>"
+    # First to be read, but of the rank of evidence: it may be longer than all the rest.
+    weight = len(detail.encode())
+    return PagePiece((_Part.DETAIL,), _Rank.EVIDENCE, text, weight=weight)
 
 
 def _tables(report: Report) -> Iterator[PagePiece]:
     for number, table in enumerate(report.tables):
         for index, row in enumerate(table.rows):
-            heading = "" if index else _table_heading(table)
-            text = heading + _table_row(table, row)
-            yield PagePiece((_Part.TABLE, number, index), _Rank.TABLE, text, noun="line")
+            text = _table_row(table, row)
+            # A part of the first row: a heading alone would be a table without a line.
+            if index == 0:
+                text = _table_heading(table) + text
+            where = (_Part.TABLE, number, index)
+            yield PagePiece(where, _Rank.TABLE, text, noun="line")
 
 
 def _table_heading(table: Table) -> str:
+    """The title, and the names of the columns if there are any."""
+    # Without a title, `****` would be shown as it stands.
     title = fitted(table.title, _CELL_BYTES) or "…"
     heading = f"\n**{title}**\n\n"
     if not table.columns:
         return heading
-    names = _table_line(["", *(fitted(name, _CELL_BYTES) for name in table.columns)])
-    return f"{heading}{names}\n|---|{'--:|' * len(table.columns)}\n"
+    names = [fitted(name, _CELL_BYTES) for name in table.columns]
+    # GFM needs this line below the names; it aligns all columns but the labels' at the right.
+    delimiters = "|---|" + "--:|" * len(table.columns)
+    header = _table_line(["", *names])
+    return f"{heading}{header}\n{delimiters}\n"
 
 
 def _table_row(table: Table, row: Row) -> str:
@@ -128,35 +159,54 @@ def _table_row(table: Table, row: Row) -> str:
         missing = [""] * (len(table.columns) - len(figures))
         return _table_line([label, *figures, *missing])
     values = ", ".join(figures)
-    if not values:
-        return f"- {label}"
-    return f"- {label}: {values}" if label else f"- {values}"
+    if label and values:
+        return f"- {label}: {values}"
+    return f"- {label or values}"
 
 
 def _table_line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    joined = " | ".join(cells)
+    return f"| {joined} |"
 
 
 def _finding(number: int, finding: Finding) -> Iterator[PagePiece]:
+    """A finding, and each of its evidence as a piece that may be left out by itself."""
     where = (_Part.FINDING, number)
-    mark = symbol(finding.severity)
     if not finding.evidence and finding.remedy is None:
-        sentence = fitted(finding.summary, _LINE_BYTES)
-        text = f"\n{mark} {sentence} {fitted(finding.rule, _CELL_BYTES, code)}"
+        text = _line(finding)
         yield PagePiece(where, _Rank.FINDING, text, noun="finding")
         return
     # The worst error is open: a reader must not click to learn why the build is red.
-    opened = " open" if number == 0 and finding.severity is Severity.ERROR else ""
-    sentence = fitted(finding.summary, _LINE_BYTES, summary)
-    rule = fitted(finding.rule, _CELL_BYTES, _escaped_html)
-    text = f"\n<details{opened}>\n<summary>{mark} {sentence} <code>{rule}</code></summary>"
-    tail = f"{_remedy(finding.remedy)}\n</details>"
+    is_open = number == 0 and finding.severity is Severity.ERROR
+    text = _opening(finding, is_open=is_open)
+    remedy = _remedy(finding.remedy)
+    tail = f"{remedy}\n</details>"
     yield PagePiece(where, _Rank.FINDING, text, tail, noun="finding")
     for row, evidence in enumerate(finding.evidence):
+        below = (*where, row)
         lines = _evidence(evidence)
+        excerpt = evidence.excerpt or ""
         # At least one byte: a place without an excerpt is missed too.
-        weight = len((evidence.excerpt or "").encode()) or 1
-        yield PagePiece((*where, row), _Rank.EVIDENCE, lines, weight=weight)
+        weight = len(excerpt.encode()) or 1
+        yield PagePiece(below, _Rank.EVIDENCE, lines, weight=weight)
+
+
+def _line(finding: Finding) -> str:
+    """A finding with nothing to open, as a paragraph."""
+    mark = symbol(finding.severity)
+    sentence = fitted(finding.summary, _LINE_BYTES)
+    rule = fitted(finding.rule, _CELL_BYTES, code)
+    return f"\n{mark} {sentence} {rule}"
+
+
+def _opening(finding: Finding, *, is_open: bool) -> str:
+    """The beginning of a <details> block, up to its evidence."""
+    tag = "<details open>" if is_open else "<details>"
+    mark = symbol(finding.severity)
+    # In the line of an HTML block no Markdown is read: code is written as a tag.
+    sentence = fitted(finding.summary, _LINE_BYTES, summary)
+    rule = fitted(finding.rule, _CELL_BYTES, _escaped_html)
+    return f"\n{tag}\n<summary>{mark} {sentence} <code>{rule}</code></summary>"
 
 
 def _escaped_html(text: str) -> str:
@@ -164,14 +214,18 @@ def _escaped_html(text: str) -> str:
 
 
 def _remedy(remedy: str | None) -> str:
+    """A sentence as a paragraph, a command as a block to copy; empty for none."""
     if remedy is None:
         return ""
     if is_sentence(remedy):
-        return f"\n**Try:** {fitted(remedy, _BLOCK_CHARACTERS)}\n"
-    return f"\n**Try:**\n\n{_block(remedy, 'sh')}\n"
+        sentence = fitted(remedy, _BLOCK_CHARACTERS)
+        return f"\n**Try:** {sentence}\n"
+    block = _block(remedy, "sh")
+    return f"\n**Try:**\n\n{block}\n"
 
 
 def _evidence(evidence: Evidence) -> str:
+    """Where it is, and the lines there."""
     blocks = []
     where = place(evidence)
     if where:
@@ -186,36 +240,42 @@ def _block(text: str, language: str = "text") -> str:
     """A fenced block of the beginning of `text`."""
     text = text.strip("\n")
     shown = text[:_BLOCK_CHARACTERS]
-    if shown != text:
-        missing = size(len(text.encode()) - len(shown.encode()))
-        shown += f"\n… {missing} more in report.json"
+    missing = len(text.encode()) - len(shown.encode())
+    if missing:
+        shown += f"\n… {size(missing)} more in report.json"
     return fenced(shown, language)
 
 
 def _attempts(attempts: tuple[Attempt, ...]) -> Iterator[PagePiece]:
-    header = "\n| | attempt | time | outcome | log |\n|---|---|--:|---|---|\n"
+    """A line of a table for each attempt; the header belongs to the first."""
     for row, attempt in enumerate(attempts):
-        cells = [
-            "✓" if attempt.ok else "✗",
-            fitted(attempt.name, _CELL_BYTES),
-            duration(attempt.duration_s),
-            fitted(attempt.outcome, _CELL_BYTES),
-            fitted(attempt.log or "", _CELL_BYTES, code),
-        ]
-        text = _table_line(cells)
+        mark = "✓" if attempt.ok else "✗"
+        name = fitted(attempt.name, _CELL_BYTES)
+        time = duration(attempt.duration_s)
+        outcome = fitted(attempt.outcome, _CELL_BYTES)
+        log = fitted(attempt.log or "", _CELL_BYTES, code)
+        text = _table_line([mark, name, time, outcome, log])
         if row == 0:
-            text = header + text
-        yield PagePiece((_Part.ATTEMPT, row), _Rank.ATTEMPT, text, noun="attempt")
+            text = _ATTEMPTS_HEADER + text
+        where = (_Part.ATTEMPT, row)
+        yield PagePiece(where, _Rank.ATTEMPT, text, noun="attempt")
 
 
 def _attachments(attachments: tuple[Attachment, ...], artifacts: str | None) -> Iterator[PagePiece]:
+    """An item of a list for each file; the first ones are links."""
     for row, attachment in enumerate(attachments):
         title = fitted(attachment.title, _CELL_BYTES)
-        link = _address(attachment.path, artifacts) if row < _LINKS else None
-        shown = f'<a href="{link}">{title}</a>' if link else title
-        heading = "" if row else "\n**Attachments**\n\n"
-        text = f"{heading}- {shown} {fitted(attachment.path, _CELL_BYTES, code)}"
-        yield PagePiece((_Part.ATTACHMENT, row), _Rank.ATTACHMENT, text, noun="attachment")
+        link = _address(attachment.path, artifacts)
+        if link and row < _LINKS:
+            title = f'<a href="{link}">{title}</a>'
+        # The path as well: the title alone is not the name in the Artifacts tab.
+        path = fitted(attachment.path, _CELL_BYTES, code)
+        text = f"- {title} {path}"
+        # A part of the first item: a heading alone would announce nothing.
+        if row == 0:
+            text = f"\n**Attachments**\n\n{text}"
+        where = (_Part.ATTACHMENT, row)
+        yield PagePiece(where, _Rank.ATTACHMENT, text, noun="attachment")
 
 
 def _address(path: str, artifacts: str | None) -> str | None:

@@ -25,15 +25,18 @@ def inline(text: str) -> str:
     parts: list[str] = []
     end = 0
     for match in _CODE.finditer(line):
-        parts.append(_escaped(line[end : match.start()]))
+        before = line[end : match.start()]
+        parts.append(_escaped(before))
         parts.append(code(match.group(1)))
         end = match.end()
-    parts.append(_escaped(line[end:]))
+    rest = line[end:]
+    parts.append(_escaped(rest))
+    # Last, because the escapes before it may already have taken the line's first character.
     return _OPENING.sub(r"\1\\\2", "".join(parts))
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(lambda match: "\\" + match.group(), text)
+    return _SPECIAL.sub(r"\\\g<0>", text)
 
 
 def code(text: str) -> str:
@@ -55,12 +58,20 @@ def code(text: str) -> str:
 
 def _entities(text: str) -> str:
     """HTML text in which no Markdown is left either."""
-    return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", html.escape(text))
+    # HTML first: `#` and `&` of the entities that are put in here must not be escaped again.
+    escaped = html.escape(text)
+    return _MARKDOWN.sub(_entity, escaped)
+
+
+def _entity(match: re.Match[str]) -> str:
+    number = ord(match.group())
+    return f"&#{number};"
 
 
 def summary(text: str) -> str:
     """`text` as the content of an HTML block's line; what it has in backticks becomes code."""
-    return _CODE.sub(r"<code>\1</code>", html.escape(one_line(text)))
+    escaped = html.escape(one_line(text))
+    return _CODE.sub(r"<code>\1</code>", escaped)
 
 
 def fenced(text: str, language: str = "text") -> str:
@@ -70,7 +81,8 @@ def fenced(text: str, language: str = "text") -> str:
 
 
 def _longest_run(text: str) -> int:
-    return max(map(len, re.findall("`+", text)), default=0)
+    runs = re.findall("`+", text)
+    return max(map(len, runs), default=0)
 
 
 def fitted(text: str, limit: int, escape: Callable[[str], str] = inline) -> str:
@@ -78,6 +90,7 @@ def fitted(text: str, limit: int, escape: Callable[[str], str] = inline) -> str:
 
     If it is longer, the longest beginning that fits is taken, with an ellipsis.
     """
+    # No escape makes a text shorter: what is beyond the limit in characters cannot fit in bytes.
     text = one_line(text)[: limit + 1]
     whole = escape(text)
     if len(whole.encode()) <= limit:
@@ -86,8 +99,10 @@ def fitted(text: str, limit: int, escape: Callable[[str], str] = inline) -> str:
     low = 0
     high = len(text)
     while low < high:
+        # Rounded up, or `low = middle` would not end a range of two.
         middle = (low + high + 1) // 2
-        if len(_beginning(text, middle, escape).encode()) <= limit:
+        beginning = _beginning(text, middle, escape)
+        if len(beginning.encode()) <= limit:
             low = middle
         else:
             high = middle - 1

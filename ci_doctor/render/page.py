@@ -30,8 +30,10 @@ class PagePiece(NamedTuple):
 
     def size(self) -> int:
         """Bytes on the page, line ends included."""
-        tail = len(self.tail.encode()) + 1 if self.tail else 0
-        return len(self.text.encode()) + 1 + tail
+        count = len(self.text.encode()) + 1
+        if self.tail:
+            count += len(self.tail.encode()) + 1
+        return count
 
 
 def page(head: str, pieces: Iterable[PagePiece], max_bytes: int) -> str:
@@ -41,13 +43,17 @@ def page(head: str, pieces: Iterable[PagePiece], max_bytes: int) -> str:
     counts them. `head` and that line (at most 220 bytes) are there always. Ends with a newline.
     """
     ranked = sorted(pieces, key=attrgetter("rank"))
+    # sorted() is stable: within a rank the pieces keep their order.
     room = max_bytes - len(head.encode()) - 1
     kept = _fitting(ranked, room)
     if len(kept) < len(ranked):
         # Only now is the note needed, and takes its room.
         kept = _fitting(ranked, room - _NOTE_BYTES)
+    parts = [head, *_in_reading_order(kept)]
     missing = ranked[len(kept) :]
-    return "\n".join([head, *_in_reading_order(kept), *_note(missing)]) + "\n"
+    if missing:
+        parts.append(_note(missing))
+    return "\n".join(parts) + "\n"
 
 
 def _fitting(ranked: list[PagePiece], room: int) -> list[PagePiece]:
@@ -64,16 +70,23 @@ def _in_reading_order(pieces: list[PagePiece]) -> list[str]:
     for piece in pieces:
         placed.append((piece.place, piece.text))
         if piece.tail:
-            placed.append(((*piece.place, _LAST), piece.tail))
-    return [text for _, text in sorted(placed)]
+            end = (*piece.place, _LAST)
+            placed.append((end, piece.tail))
+    placed.sort()
+    return [text for _, text in placed]
 
 
-def _note(missing: list[PagePiece]) -> list[str]:
-    if not missing:
-        return []
-    counts = Counter(piece.noun for piece in missing if piece.noun)
+def _note(missing: list[PagePiece]) -> str:
+    """A line that counts what a reader misses, by its nouns in the order of the ranks."""
+    counts: Counter[str] = Counter()
+    weight = 0
+    for piece in missing:
+        weight += piece.weight
+        # A piece of evidence has no noun: it counts by its bytes.
+        if piece.noun:
+            counts[piece.noun] += 1
     phrases = [amount(count, noun) for noun, count in counts.items()]
-    weight = sum(piece.weight for piece in missing)
     if weight:
         phrases.append(f"{size(weight)} of evidence")
-    return [f"\n*Left out: {', '.join(phrases)}; see report.json*"]
+    listed = ", ".join(phrases)
+    return f"\n*Left out: {listed}; see report.json*"

@@ -49,29 +49,42 @@ def _encodable_text(text: str) -> str:
 
 def printable(text: str) -> str:
     r"""`text` with nothing in it that acts: only printable characters and `\n`."""
+    # Most texts are, and the test is one pass without a copy.
     if text.isprintable():
         return text
+    # Escapes go first: once ESC itself is replaced, the rest of a sequence would stay as text.
     text = _ESCAPES.sub("", text)
     text = _LINE_ENDS.sub("\n", text).expandtabs(4)
     return _CONTROLS.sub(_REPLACEMENT, text)
 
 
 def one_line(text: str) -> str:
-    """`text` (printable) for a place that holds one line."""
+    """`text` (printable) for a place that holds one line; each line end becomes a space."""
     return re.sub(r" *\n\s*", " ", text.strip())
 
 
 def _change(value: Any, change: Callable[[str], str]) -> Any:
     """A tree of structs, mappings and lists, with `change` applied to each string in it."""
     match value:
+        # A StrEnum is one of our own words, and a changed one would no longer be its member.
         case str() if not isinstance(value, Enum):
             return change(value)
         case Struct():
-            fields = {name: _change(field, change) for name, field in asdict(value).items()}
+            fields = _change_mapping(asdict(value), change)
             return replace(value, **fields)
         case dict():
-            return {_change(key, change): _change(field, change) for key, field in value.items()}
+            return _change_mapping(value, change)
         case tuple() | list():
-            return type(value)([_change(item, change) for item in value])
+            items = [_change(item, change) for item in value]
+            return type(value)(items)
         case _:
             return value
+
+
+def _change_mapping(mapping: dict[Any, Any], change: Callable[[str], str]) -> dict[Any, Any]:
+    changed = {}
+    for key, value in mapping.items():
+        # Keys too: those of `facts` are names from a log or a requests file.
+        name = _change(key, change)
+        changed[name] = _change(value, change)
+    return changed

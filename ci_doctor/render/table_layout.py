@@ -9,6 +9,7 @@ from ci_doctor.render.layout import pad, widest, wrap
 
 _GAP = "  "
 _INDENT = "  "
+_BELOW = "    "  # of text that goes on below its own beginning
 # A last column narrower than this is no column to read in: its text begins on a line of its own.
 _NARROWEST = 24
 
@@ -20,15 +21,21 @@ def table_lines(table: Table, width: int) -> list[str]:
     right. Text of the last column is broken between words and goes on below itself. A row without
     cells is a paragraph.
     """
-    grid = [_TableLine(row) for row in table.rows]
+    rows = list(table.rows)
     if table.columns:
-        names = tuple(Cell(value=name) for name in table.columns)
-        grid.insert(0, _TableLine(Row(label="", cells=names)))
+        rows.insert(0, _names(table))
+    grid = [_TableLine(row) for row in rows]
     columns = _column_widths(grid)
     lines: list[str] = []
     for line in grid:
         lines += _laid_out(line, columns, width)
     return lines
+
+
+def _names(table: Table) -> Row:
+    """The names of the columns as a row; labels have no name above them."""
+    cells = [Cell(value=name) for name in table.columns]
+    return Row(label="", cells=tuple(cells))
 
 
 class _TableLine:
@@ -43,41 +50,56 @@ class _TableLine:
 
 
 def _is_number(cell: Cell) -> bool:
-    return isinstance(cell.value, int | float) and not isinstance(cell.value, bool)
+    # bool is a subclass of int, and is shown as a word.
+    if isinstance(cell.value, bool):
+        return False
+    return isinstance(cell.value, int | float)
 
 
 def _column_widths(lines: Sequence[_TableLine]) -> list[int]:
     """The cells that each column takes. The last text of a row needs no room to its right."""
     widths: list[int] = []
     for line in lines:
-        if len(line.texts) == 1:
+        last = len(line.texts) - 1
+        # A paragraph has no columns: it would widen the first one to its own length.
+        if last == 0:
             continue
         for index, text in enumerate(line.texts):
             if index == len(widths):
                 widths.append(0)
-            is_last = index == len(line.texts) - 1
-            if not is_last or line.is_number[index]:
-                widths[index] = max(widths[index], widest([text]))
+            if index == last and not line.is_number[index]:
+                continue
+            cells = widest([text])
+            widths[index] = max(widths[index], cells)
     return widths
 
 
 def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]:
+    """One row as lines of text: its last text is wrapped beside the others, or below them."""
     *before, last = line.texts
     if not before:
-        return wrap(last, width, first=_INDENT, rest=_INDENT * 2)
+        return wrap(last, width, first=_INDENT, rest=_BELOW)
     start = _INDENT
-    for index, text in enumerate(before):
-        start += _placed(text, columns[index], right=line.is_number[index]) + _GAP
+    for text, cells, is_number in zip(before, columns, line.is_number, strict=False):
+        placed = _placed(text, cells, right=is_number)
+        start += placed + _GAP
     # A number of the last column stands at its right, as those above and below it.
     if line.is_number[-1]:
-        last = _placed(last, columns[len(before)], right=True)
+        cells = columns[len(before)]
+        last = _placed(last, cells, right=True)
     column = widest([start])
-    if width - column < _NARROWEST and column + widest([last]) > width:
-        return [start.rstrip(), *wrap(last, width, first=_INDENT * 2, rest=_INDENT * 2)]
+    is_narrow = width - column < _NARROWEST
+    is_wider = column + widest([last]) > width
+    # A short text stays beside its label even there: it needs no second line.
+    if is_narrow and is_wider:
+        below = wrap(last, width, first=_BELOW, rest=_BELOW)
+        return [start.rstrip(), *below]
     return wrap(last, width, first=start, rest=" " * column)
 
 
 def _placed(text: str, width: int, *, right: bool) -> str:
     if right:
-        return " " * (width - widest([text])) + text
+        # Not rjust(), which counts characters: a wide one takes two cells.
+        gap = " " * (width - widest([text]))
+        return gap + text
     return pad(text, width)

@@ -8,7 +8,7 @@ from ci_doctor.model.outcome import Attachment, Attempt, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table
 from ci_doctor.render.figures import duration, is_sentence, place
-from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
+from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import clip, pad, widest, wrap
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
@@ -21,6 +21,8 @@ _EVIDENCE_SHOWN = 4
 _EXCERPT_LINES = 10
 _EXCERPT_CELLS = 400  # of one line: four to six rows of a terminal
 _ATTEMPTS_SHOWN = 20
+_PASSED = ("✓", "green")
+_NOT_PASSED = ("✗", "red")
 
 
 def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
@@ -31,7 +33,11 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
     leaves out how it was done.
     """
     terminal = StyledTerminal(width, colour=colour)
-    blocks = ["\n".join(block) for block in _blocks(cleaned(report), terminal)]
+    blocks = []
+    # Cleaned once and first: an escape sequence in a log must neither act nor count as cells.
+    for lines in _blocks(cleaned(report), terminal):
+        block = "\n".join(lines)
+        blocks.append(block)
     return "\n\n".join(blocks) + "\n"
 
 
@@ -42,7 +48,8 @@ def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
         yield _table(table, terminal)
     for finding in worst_first(report):
         yield _finding(finding, terminal)
-    if report.findings or tone(report) not in {Tone.SUCCESS, Tone.INFO}:
+    is_calm = tone(report) in {Tone.SUCCESS, Tone.INFO}
+    if report.findings or not is_calm:
         yield from _circumstances(report, terminal)
     if report.exit_code:
         yield [terminal.dim(f"exit code {report.exit_code}")]
@@ -59,72 +66,118 @@ def _circumstances(report: Report, terminal: StyledTerminal) -> Iterator[list[st
 
 
 def _head(report: Report, terminal: StyledTerminal) -> list[str]:
+    """The verdict, and below it what happened; the summary alone if nothing was judged."""
     head = headline(report)
     if head is None:
         return wrap(report.summary, terminal.width)
-    mark = terminal.paint(f"{head.symbol} {head.word}", _TONES[head.tone])
-    about = f"{one_line(report.command)}  {duration(report.duration_s)}"
-    lines = [f"{mark}  {terminal.dim(about)}"]
-    error = report.error
-    if error is not None:
-        lines += _error(error, terminal)
-    # An error's own sentence is often the summary too: it is shown once.
-    if error is None or report.summary != error.message:
+    verdict = _verdict(head, report, terminal)
+    lines = [verdict]
+    if report.error is None:
         lines += terminal.indented(report.summary)
-    if error is not None and error.detail:
-        detail = error.detail.rstrip().split("\n")
-        lines += ["", *_below(detail, "  ")]
+    else:
+        lines += _error(report.error, report.summary, terminal)
     return lines
 
 
-def _error(error: Failure, terminal: StyledTerminal) -> list[str]:
+def _verdict(head: Headline, report: Report, terminal: StyledTerminal) -> str:
+    """`✗ REGRESSION  correctness run  3 min 12 s`."""
+    verdict = f"{head.symbol} {head.word}"
+    mark = terminal.paint(verdict, _TONES[head.tone])
+    command = one_line(report.command)
+    time = duration(report.duration_s)
+    about = terminal.dim(f"{command}  {time}")
+    return f"{mark}  {about}"
+
+
+def _error(error: Failure, summary: str, terminal: StyledTerminal) -> list[str]:
+    """The error with its hint, the report's `summary`, and the error's detail as it is."""
     lines = terminal.indented(error.message)
     if error.hint:
         lines += _sentence("hint:", error.hint, terminal)
+    # An error's own sentence is often the summary too: it is shown once.
+    if summary != error.message:
+        lines += terminal.indented(summary)
+    if error.detail:
+        detail = error.detail.rstrip().split("\n")
+        lines.append("")
+        lines += _below(detail, "  ")
     return lines
 
 
 def _table(table: Table, terminal: StyledTerminal) -> list[str]:
-    title = terminal.bold(one_line(table.title))
-    return [title, *table_lines(table, terminal.width)]
+    """The title and the rows; without colours only the indent of the rows sets them apart."""
+    name = one_line(table.title)
+    title = terminal.bold(name)
+    rows = table_lines(table, terminal.width)
+    return [title, *rows]
 
 
 def _finding(finding: Finding, terminal: StyledTerminal) -> list[str]:
+    """What is wrong, by which rule, where it shows, and what to do about it.
+
+    Of the evidence only the first pieces: all of it is in report.json.
+    """
     style = _SEVERITIES[finding.severity]
-    mark = terminal.paint(symbol(finding.severity), f"bold {style}")
-    sentence, *more = terminal.indented(finding.summary)
-    lines = [f"{mark} {terminal.bold(sentence[2:])}"]
-    lines += ["  " + terminal.bold(line[2:]) for line in more]
+    lines = _sentence_of(finding, style, terminal)
     severity = terminal.paint(finding.severity, style)
-    rule = terminal.dim(f" · {one_line(finding.rule)}")
-    lines.append(f"  {severity}{rule}")
+    rule = one_line(finding.rule)
+    meaning = terminal.dim(f" · {rule}")
+    lines.append(f"  {severity}{meaning}")
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
         lines += _evidence(evidence, terminal)
     missing = len(finding.evidence) - _EVIDENCE_SHOWN
     if missing > 0:
-        lines.append(terminal.dim(f"  … and {missing} more places"))
+        note = f"  … and {missing} more places"
+        lines.append(terminal.dim(note))
     if finding.remedy:
         lines += _remedy(finding.remedy, terminal)
     return lines
 
 
+def _sentence_of(finding: Finding, style: str, terminal: StyledTerminal) -> list[str]:
+    """The mark and the summary of `finding`; only the mark has the colour of its severity."""
+    sign = symbol(finding.severity)
+    mark = terminal.paint(sign, f"bold {style}")
+    # Wrapped with the indent, so that the mark takes the place of its two spaces.
+    first, *more = terminal.indented(finding.summary)
+    sentence = terminal.bold(first[2:])
+    lines = [f"{mark} {sentence}"]
+    for line in more:
+        words = terminal.bold(line[2:])
+        lines.append(f"  {words}")
+    return lines
+
+
 def _evidence(evidence: Evidence, terminal: StyledTerminal) -> list[str]:
+    """Where it is, as far as it is in a file, and the lines there."""
     lines = []
     where = place(evidence)
     if where:
-        lines.append("  " + terminal.path(where))
-    if evidence.excerpt is None:
-        return lines
-    bar = f"  {terminal.dim('│')} "
-    excerpt = evidence.excerpt.strip("\n").split("\n")
+        path = terminal.path(where)
+        lines.append(f"  {path}")
+    if evidence.excerpt is not None:
+        excerpt = evidence.excerpt.strip("\n").split("\n")
+        lines += _excerpt(excerpt, terminal)
+    return lines
+
+
+def _excerpt(excerpt: list[str], terminal: StyledTerminal) -> list[str]:
+    """The first lines of `excerpt` behind a bar, and how many are missing."""
+    mark = terminal.dim("│")
+    bar = f"  {mark} "
+    lines = []
     for line in excerpt[:_EXCERPT_LINES]:
         shown = clip(line, _EXCERPT_CELLS)
         # Breakable: a log's line may be one word, and nobody copies it.
         rows = wrap(shown, terminal.width, first="    ", rest="      ", breakable=True)
-        lines += [(bar + row[4:]).rstrip() for row in rows]
+        for row in rows:
+            # The bar has four cells, as the indent that the row was wrapped with.
+            beside = bar + row[4:]
+            lines.append(beside.rstrip())
     missing = len(excerpt) - _EXCERPT_LINES
     if missing > 0:
-        lines.append(bar + terminal.dim(f"… {missing} more lines"))
+        note = terminal.dim(f"… {missing} more lines")
+        lines.append(bar + note)
     return lines
 
 
@@ -133,66 +186,96 @@ def _remedy(remedy: str, terminal: StyledTerminal) -> list[str]:
     if is_sentence(remedy):
         return _sentence("try:", remedy, terminal)
     lines = remedy.strip("\n").split("\n")
-    label = "  " + terminal.bold("try:")
-    if len(lines) == 1 and widest(lines) + len("  try:") < terminal.width:
+    word = terminal.bold("try:")
+    label = f"  {word}"
+    cells = len("  try: ") + widest(lines)
+
+    if len(lines) == 1 and cells <= terminal.width:
         return [f"{label} {lines[0]}"]
-    return [label, *_below(lines, "    ")]
+    below = _below(lines, "    ")
+    return [label, *below]
 
 
 def _sentence(label: str, text: str, terminal: StyledTerminal) -> list[str]:
     """`text` after `label`, wrapped beside it."""
     start = f"  {label} "
-    line, *more = wrap(text, terminal.width, first=start, rest=" " * len(start))
-    painted = "  " + terminal.bold(label)
-    return [painted + line[len(start) - 1 :], *more]
+    column = " " * len(start)
+    line, *more = wrap(text, terminal.width, first=start, rest=column)
+    # Wrapped with the plain label, painted after it: an escape sequence takes no cells.
+    beside = line[len(start) - 1 :]
+    painted = terminal.bold(label)
+    return [f"  {painted}{beside}", *more]
 
 
 def _below(lines: list[str], indent: str) -> list[str]:
-    return [(indent + line).rstrip() for line in lines]
+    """`lines` below their label; an empty one gets no spaces at its end."""
+    indented = []
+    for line in lines:
+        whole = indent + line
+        indented.append(whole.rstrip())
+    return indented
 
 
 def _attempts(attempts: tuple[Attempt, ...], terminal: StyledTerminal) -> list[str]:
+    """The attempts in columns, the earliest first, and how many are not shown."""
     shown = attempts[:_ATTEMPTS_SHOWN]
-    names = [one_line(attempt.name) for attempt in shown]
-    times = [duration(attempt.duration_s) for attempt in shown]
+    names = []
+    times = []
+    for attempt in shown:
+        names.append(one_line(attempt.name))
+        times.append(duration(attempt.duration_s))
     name_cells = widest(names)
     time_cells = widest(times)
     lines = [terminal.bold("Attempts")]
     for attempt, name, time in zip(shown, names, times, strict=True):
-        head = f"{pad(name, name_cells)}  {time.rjust(time_cells)}  "
+        padded = pad(name, name_cells)
+        # A duration is ASCII: a character of it is a cell.
+        right = time.rjust(time_cells)
+        head = f"{padded}  {right}  "
         lines += _attempt(attempt, head, terminal)
     missing = len(attempts) - len(shown)
     if missing:
-        lines.append(terminal.dim(f"  … and {missing} more in report.json"))
+        note = f"  … and {missing} more in report.json"
+        lines.append(terminal.dim(note))
     return lines
 
 
 def _attempt(attempt: Attempt, head: str, terminal: StyledTerminal) -> list[str]:
-    mark = "✓" if attempt.ok else "✗"
-    style = "green" if attempt.ok else "red"
+    """One attempt, its outcome wrapped beside `head`; the log only of one that did not pass."""
+    mark, style = _PASSED if attempt.ok else _NOT_PASSED
     outcome = one_line(attempt.outcome)
-    column = " " * (4 + widest([head]))
-    first, *more = wrap(outcome, terminal.width, first=f"  {mark} {head}", rest=column)
-    lines = [f"  {terminal.paint(mark, style)}{first[3:]}", *more]
+    start = f"  {mark} {head}"
+    column = " " * widest([start])
+    first, *more = wrap(outcome, terminal.width, first=start, rest=column)
+    painted = terminal.paint(mark, style)
+    after_mark = first[3:]
+    lines = [f"  {painted}{after_mark}", *more]
     if attempt.log and not attempt.ok:
-        lines.append(column + terminal.path(attempt.log))
+        log = terminal.path(attempt.log)
+        lines.append(column + log)
     return lines
 
 
 def _attachments(attachments: tuple[Attachment, ...], terminal: StyledTerminal) -> list[str]:
+    """The files and their titles in two columns."""
     paths = [one_line(attachment.path) for attachment in attachments]
-    column = widest(paths)
+    column = widest(paths) + 2
     lines = [terminal.bold("Attachments")]
     for path, attachment in zip(paths, attachments, strict=True):
-        gap = " " * (column - widest([path]) + 2)
-        lines.append(f"  {terminal.path(path)}{gap}{one_line(attachment.title)}")
+        cells = widest([path])
+        gap = " " * (column - cells)
+        title = one_line(attachment.title)
+        painted = terminal.path(path)
+        lines.append(f"  {painted}{gap}{title}")
     return lines
 
 
 def _reproduce(reproduce: str, terminal: StyledTerminal) -> list[str]:
+    """The command beside its label, or below it at the left if it does not fit."""
     # Always a command, backticks (a shell's own) included.
     lines = reproduce.strip("\n").split("\n")
     label = terminal.bold("reproduce:")
-    if len(lines) == 1 and widest(lines) + len("reproduce: ") <= terminal.width:
+    cells = len("reproduce: ") + widest(lines)
+    if len(lines) == 1 and cells <= terminal.width:
         return [f"{label} {lines[0]}"]
     return [label, *lines]

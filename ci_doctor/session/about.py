@@ -11,12 +11,8 @@ from ci_doctor.system.repository import head
 
 def read_about(environ: Mapping[str, str], directory: Path) -> About:
     """The build, the job, the commit of `directory` and the GPUs. What is unknown is left out."""
-    commit, branch = environ.get("BUILDKITE_COMMIT", ""), environ.get("BUILDKITE_BRANCH", "")
-    # The variable holds "HEAD" if a build was made without a commit of its own.
-    if commit in {"", "HEAD"}:
-        checkout = head(directory)
-        commit = checkout.commit if checkout else ""
-        branch = branch or (checkout.branch if checkout else None) or ""
+    commit, branch = _commit_and_branch(environ, directory)
+
     return About(
         pipeline=environ.get("BUILDKITE_PIPELINE_SLUG") or None,
         build=_number(environ, "BUILDKITE_BUILD_NUMBER"),
@@ -25,14 +21,33 @@ def read_about(environ: Mapping[str, str], directory: Path) -> About:
         step=environ.get("BUILDKITE_STEP_KEY") or None,
         parallel_index=_number(environ, "BUILDKITE_PARALLEL_JOB"),
         attempt=_number(environ, "BUILDKITE_RETRY_COUNT"),
-        commit=commit or None,
-        branch=branch or None,
+        commit=commit,
+        branch=branch,
         agent=environ.get("BUILDKITE_AGENT_NAME") or None,
         queue=environ.get("BUILDKITE_AGENT_META_DATA_QUEUE") or None,
         gpus=gpu_names(),
     )
 
 
+def _commit_and_branch(
+    environ: Mapping[str, str], directory: Path
+) -> tuple[str | None, str | None]:
+    commit = environ.get("BUILDKITE_COMMIT", "")
+    branch = environ.get("BUILDKITE_BRANCH", "")
+    # The variable holds "HEAD" if a build was made without a commit of its own.
+    if commit in {"", "HEAD"}:
+        checkout = head(directory)
+        if checkout is None:
+            return None, branch or None
+        commit = checkout.commit
+        # The build's branch comes first: the agent checks out a commit, on no branch.
+        branch = branch or checkout.branch or ""
+    return commit or None, branch or None
+
+
 def _number(environ: Mapping[str, str], name: str) -> int | None:
     value = environ.get(name, "")
-    return int(value) if value.isascii() and value.isdigit() else None
+    # isdigit() alone takes characters that int() refuses, such as a superscript two.
+    if value.isascii() and value.isdigit():
+        return int(value)
+    return None

@@ -15,22 +15,29 @@ def write(report: Report, directory: Path) -> None:
     """Write the file of each renderer that has something to show. Raises UsageError, InfraError."""
     for renderer in RENDERERS:
         if renderer.file is not None and renderer.is_for(report):
-            write_atomically(directory / renderer.file, renderer.render(report).encode())
+            text = renderer.render(report)
+            write_atomically(directory / renderer.file, text.encode())
 
 
 def text_for(report: Report, stream: TextIO) -> str:
     """The report as text, in the width and the colours of `stream`."""
     from ci_doctor.render import text
 
-    terminal = stream.isatty()
-    colour = terminal and not os.environ.get("NO_COLOR")
-    width = min(shutil.get_terminal_size((80, 24)).columns, 120) if terminal else 80
+    # A file and a pipe have no width.
+    if not stream.isatty():
+        return text.render(report, width=80, colour=False)
+    terminal = shutil.get_terminal_size((80, 24))
+    # Longer lines are hard to read, however wide the terminal is.
+    width = min(terminal.columns, 120)
+    # https://no-color.org: set to anything but the empty string.
+    colour = not os.environ.get("NO_COLOR")
     return text.render(report, width=width, colour=colour)
 
 
 def write_data(stream: TextIO, text: str) -> None:
     """What programs read, as UTF-8 whatever the encoding of `stream`."""
     binary = getattr(stream, "buffer", None)
+    # What was written as text comes first: it lies in a buffer above the binary one.
     stream.flush()
     if binary is None:  # a stream in memory
         stream.write(text)

@@ -14,8 +14,8 @@ from ci_doctor.model.verdict import EXIT_CODES, Verdict
 class ExitPolicy(Struct, frozen=True, kw_only=True):
     """What a repository and a command line make of verdicts.
 
-    `codes` are the repository's own by verdict; a missing one is ci-doctor's. `let_through` are verdicts that end
-    with 0.
+    `codes` are the repository's own by verdict; a missing one is ci-doctor's. `let_through` are
+    verdicts that end with 0.
     """
 
     codes: Mapping[str, int] = {}
@@ -26,8 +26,8 @@ class ExitPolicy(Struct, frozen=True, kw_only=True):
 def exit_code(outcome: Outcome, policy: ExitPolicy) -> int:
     """The exit code of a command that ends with `outcome`.
 
-    The status of a command that the user gave comes first. Then the verdict decides, and without one the error.
-    Nothing judged and no error is 0.
+    The status of a command that the user gave comes first. Then the verdict decides, and without
+    one the error. Nothing judged and no error is 0.
     """
     if outcome.command_status is not None:
         return outcome.command_status
@@ -40,15 +40,18 @@ def exit_code(outcome: Outcome, policy: ExitPolicy) -> int:
 
 def _of_verdict(verdict: Verdict, policy: ExitPolicy) -> int:
     passes = verdict is Verdict.PASS or verdict in policy.let_through
-    if passes or (verdict is Verdict.FLAKY and not policy.fail_on_flaky):
+    is_tolerated = verdict is Verdict.FLAKY and not policy.fail_on_flaky
+    if passes or is_tolerated:
         return int(ExitCode.PASS)
-    return policy.codes.get(verdict.value, int(EXIT_CODES[verdict]))
+    default = int(EXIT_CODES[verdict])
+    return policy.codes.get(verdict.value, default)
 
 
 def _of_error(kind: ErrorKind | None) -> ExitCode:
     match kind:
         case ErrorKind.USAGE:
             return ExitCode.USAGE
+        # An error of no kind is one that nobody foresaw.
         case ErrorKind.BUG | None:
             return ExitCode.BUG
         case ErrorKind.PREPARATION:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the working directory: from an exception to an outcome, which says what happened and what to do."""
+"""Reads the working directory: makes an outcome of an exception, with what happened and a hint."""
 
 import errno
 import os
@@ -39,11 +39,15 @@ def _ours(error: CiDoctorError) -> Outcome:
     verdict: Verdict | None
     match error:
         case PreparationError():
-            kind, verdict = ErrorKind.PREPARATION, Verdict.FAILED
+            kind = ErrorKind.PREPARATION
+            verdict = Verdict.FAILED
         case InfraError():
-            kind, verdict = ErrorKind.INFRA, Verdict.INFRA
+            kind = ErrorKind.INFRA
+            verdict = Verdict.INFRA
         case _:
-            kind, verdict = ErrorKind.USAGE, None
+            # What was typed was wrong: nothing has been judged.
+            kind = ErrorKind.USAGE
+            verdict = None
     failure = Failure(message=error.message, hint=error.hint, kind=kind)
     return Outcome(verdict=verdict, summary=error.message, error=failure, findings=error.findings)
 
@@ -60,6 +64,7 @@ def _of_the_system(error: OSError, argv: Sequence[str]) -> Outcome:
         message = f"cannot use {os.fsdecode(error.filename)}: {error.strerror}"
         hint = "name another, or run as a user who may use it"
         return _ended(Failure(message=message, hint=hint, kind=ErrorKind.USAGE))
+    # Any call that uses a path may fail for this reason, with an error that does not name it.
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -72,13 +77,14 @@ def _infra(message: str, hint: str) -> Outcome:
 
 
 def _bug(error: BaseException, argv: Sequence[str]) -> Failure:
+    python = platform.python_version()
+    versions = f"ci-doctor {tool_version()}, Python {python}, {platform.platform()}"
+    command = shlex.join(["ci-doctor", *argv])
     trace = "".join(traceback.format_exception(error))
-    detail = (
-        f"ci-doctor {tool_version()}, Python {platform.python_version()}, {platform.platform()}\n"
-        f"command: {shlex.join(['ci-doctor', *argv])}\n\n{trace}"
-    )
+    detail = f"{versions}\ncommand: {command}\n\n{trace}"
+    kind = type(error).__name__
     return Failure(
-        message=f"a bug in ci-doctor: {type(error).__name__}: {error}",
+        message=f"a bug in ci-doctor: {kind}: {error}",
         hint="this says nothing about your change; please report it with the text below",
         detail=detail,
         kind=ErrorKind.BUG,

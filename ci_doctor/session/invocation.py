@@ -22,7 +22,10 @@ class Invocation(NamedTuple):
     @property
     def own_argv(self) -> tuple[str, ...]:
         """Our part of the command line: what stands before `--`."""
-        return self.argv[: self.argv.index("--")] if "--" in self.argv else self.argv
+        if "--" not in self.argv:
+            return self.argv
+        end = self.argv.index("--")
+        return self.argv[:end]
 
     @property
     def command(self) -> str:

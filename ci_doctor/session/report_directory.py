@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on directories: which one a command writes its report to, held so that no other run deletes its evidence."""
+"""Acts on directories: holds the report directory of a command, so that no other run clears it."""
 
 import errno
 import fcntl
@@ -19,7 +19,8 @@ _NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP
 class ReportDirectory:
     """A directory that this run alone writes reports to, until `release`.
 
-    The lock is the kernel's (flock(2)) on the directory itself: no file of ours stays, and a killed run leaves none held.
+    The lock is the kernel's (flock(2)) on the directory itself: no file of ours stays, and a killed
+    run leaves none held.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -32,15 +33,20 @@ class ReportDirectory:
 
         Raises UsageError if it cannot be made or written.
         """
-        # A file of no content tells more about what may be written than any look at modes and owners.
+        # A file without content shows more of what may be written than modes and owners do.
         probe = path / ".ci-doctor"
         write_atomically(probe, b"")
         _remove(probe)
         descriptor = _locked(path)
-        return None if descriptor is None else cls(path, descriptor)
+        if descriptor is None:
+            return None
+        return cls(path, descriptor)
 
     def clear(self) -> None:
-        """Remove what an earlier run reported here, so that it does not outlive this one. Raises UsageError."""
+        """Remove what an earlier run reported here, so that it does not outlive this one.
+
+        Raises UsageError.
+        """
         for name in report_files():
             _remove(self.path / name)
 
@@ -52,12 +58,15 @@ class ReportDirectory:
 
 
 def hold_below(root: Path, command: str) -> ReportDirectory:
-    """`root/command`, or the first of `root/command-2`, `-3` … without a report and not held by another run.
+    """`root/command`, or the first of `root/command-2`, `-3` … that is free.
 
-    A job may run a command twice, at the same time too. Raises UsageError as `hold`.
+    Free is a directory without a report that no other run holds. A job may run a command twice, at
+    the same time too. Raises UsageError as `hold`.
     """
-    number, path = 1, root / command
+    number = 1
+    path = root / command
     while True:
+        # A report stays even if its run is over: the job's artifacts are collected at its end.
         if not (path / REPORT_FILE).exists():
             directory = ReportDirectory.hold(path)
             if directory is not None:
@@ -78,7 +87,11 @@ def hold_named(path: Path) -> ReportDirectory:
 
 
 def _locked(path: Path) -> int | None:
-    """A file descriptor that holds the lock; -1 if the file system has no locks; None if another holds it."""
+    """A file descriptor that holds the lock; -1 if the file system has none.
+
+    None if another run holds it.
+    """
+    # A directory can be opened to read only. With O_CLOEXEC no child process keeps the lock.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -92,6 +105,7 @@ def _locked(path: Path) -> int | None:
         return None
     except OSError as error:
         os.close(descriptor)
+        # Without locks a report is still better than none.
         if error.errno in _NO_LOCKS:
             return -1
         raise

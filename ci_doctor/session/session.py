@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and streams: one run of the command line, from its words to its report and exit code."""
+"""Acts on files and streams: one run of the command line, up to its report and exit code."""
 
 import os
 import shlex
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Session:
     """The life of one command.
 
-    A command claims its report directory before it starts anything, calls a room, and hands the room's outcome to
-    `finish`. What goes wrong before that ends at `fail`. Heavy modules load only when they are needed: the error
-    boundary makes a session for `--version` too.
+    A command claims its report directory before it starts anything, calls a room, and hands the
+    room's outcome to `finish`. What goes wrong before that ends at `fail`. Heavy modules load only
+    when they are needed: the error boundary makes a session for `--version` too.
     """
 
     def __init__(self, invocation: Invocation) -> None:
@@ -40,9 +40,10 @@ class Session:
     def claim(self, default: Path | None = None, *, clear: bool = True) -> Path | None:
         """Hold the report directory, and remove the reports of an earlier run.
 
-        It is the one of `--report-dir`, else a folder below `$CI_DOCTOR_REPORT_DIR`, else `default`; None if there is
-        none of these. `clear=False` leaves what lies there: a run that goes on with another needs it. Raises
-        UsageError if the directory cannot be written, or if another run is writing to it.
+        It is the one of `--report-dir`, else a folder below `$CI_DOCTOR_REPORT_DIR`, else
+        `default`; None if there is none of these. `clear=False` leaves what lies there: a run that
+        goes on with another needs it. Raises UsageError if the directory cannot be written, or if
+        another run is writing to it.
         """
         from ci_doctor.session import report_directory as directories
 
@@ -61,7 +62,9 @@ class Session:
     @property
     def directory(self) -> Path | None:
         """The report directory that this run holds."""
-        return None if self._held is None else self._held.path
+        if self._held is None:
+            return None
+        return self._held.path
 
     def hide(self, *environments: Mapping[str, str]) -> None:
         """Take the secrets of these environments, too, out of everything that others see."""
@@ -81,15 +84,17 @@ class Session:
     ) -> int:
         """Write and print the report of `outcome`, and return its exit code.
 
-        The text goes to stderr, or `on_stdout` if it is what the command was called for; with `--json` the JSON goes
-        to stdout instead. `text` is printed in place of the rendered report, by a command that knows more of its
-        layout; secrets are taken out of it, too. The verdict stands even if it cannot be shown: a full disk turns a 0 into 75, and no other
-        code. Raises BrokenPipeError if the reader of stdout is gone.
+        The text goes to stderr, or `on_stdout` if it is what the command was called for; with
+        `--json` the JSON goes to stdout instead. `text` is printed in place of the rendered report,
+        by a command that knows more of its layout; secrets are taken out of it, too. The verdict
+        stands even if it cannot be shown: a full disk turns a 0 into 75, and no other code. Raises
+        BrokenPipeError if the reader of stdout is gone.
         """
         from ci_doctor.model.exit_code import ExitCode
         from ci_doctor.system.processes.interruption import signals_ignored
 
         with signals_ignored():  # the report is short work, and must be whole
+            # Before it is written anywhere: a secret may stand in a log line or a command.
             report = self.redactor.report(self._report(outcome))
             code = report.exit_code
             if not self._written(report):
@@ -112,7 +117,8 @@ class Session:
         from ci_doctor.session.exit_policy import ExitPolicy, exit_code
         from ci_doctor.session.failure import outcome_of
 
-        return exit_code(outcome_of(error, self.invocation.argv), self.policy or ExitPolicy())
+        outcome = outcome_of(error, self.invocation.argv)
+        return exit_code(outcome, self.policy or ExitPolicy())
 
     def _hold_if_possible(self) -> None:
         """The error may have come before the claim, or be that very claim's."""
@@ -133,19 +139,23 @@ class Session:
         from ci_doctor.session.exit_policy import ExitPolicy, exit_code
         from ci_doctor.version import tool_version
 
-        outcome = replace(outcome, verdict=concluded(outcome.verdict, outcome.findings))
+        # Here, once for all rooms: no report passes with an error among its findings.
+        verdict = concluded(outcome.verdict, outcome.findings)
+        outcome = replace(outcome, verdict=verdict)
+        duration_s = clock.now() - self.invocation.started
+        command_line = shlex.join(["ci-doctor", *self.invocation.argv])
         return Report(
             tool_version=tool_version(),
             command=self.invocation.command,
             argv=self.invocation.argv,
             started_at=self.invocation.started_at,
-            duration_s=round(clock.now() - self.invocation.started, 3),
+            duration_s=round(duration_s, 3),
             about=read_about(os.environ, _working_directory()),
             verdict=outcome.verdict,
             error=outcome.error,
             exit_code=exit_code(outcome, self.policy or ExitPolicy()),
             summary=outcome.summary,
-            reproduce=outcome.reproduce or shlex.join(["ci-doctor", *self.invocation.argv]),
+            reproduce=outcome.reproduce or command_line,
             findings=outcome.findings,
             tables=outcome.tables,
             facts=to_builtins(outcome.facts),
@@ -171,25 +181,32 @@ class Session:
         return True
 
     def _printed(self, report: "Report", *, on_stdout: bool, text: str | None) -> bool:
-        from ci_doctor.render import json
-        from ci_doctor.session.delivery import text_for, write_data
-
-        stream = sys.stdout if on_stdout or self.as_json else sys.stderr
+        """Whether the report could be printed."""
+        stream = sys.stderr
+        if on_stdout or self.as_json:
+            stream = sys.stdout
         if stream is None:  # closed by whoever started us
             return True
         try:
-            if self.as_json:
-                write_data(stream, json.render(report))
-            elif text is not None:
-                _write(stream, self.redactor.without_values(text))
-            else:
-                _write(stream, text_for(report, stream))
+            self._print(report, stream, text)
         except BrokenPipeError:
             if stream is sys.stdout:
                 raise  # the error boundary knows what a reader that has left means
         except OSError:
             return False
         return True
+
+    def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
+        from ci_doctor.render import json
+        from ci_doctor.session.delivery import text_for, write_data
+
+        if self.as_json:
+            write_data(stream, json.render(report))
+        elif text is not None:
+            # The report is redacted already, this text is not.
+            _write(stream, self.redactor.without_values(text))
+        else:
+            _write(stream, text_for(report, stream))
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -207,6 +224,7 @@ def _say(text: str) -> None:
 
 
 def _working_directory() -> Path:
+    # It may have been deleted under us, and the report must come all the same.
     try:
         return Path.cwd()
     except FileNotFoundError:

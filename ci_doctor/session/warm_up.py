@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a thread: loads what a report needs while the work goes on, so that its end is reported without delay."""
+"""Acts on a thread: loads what a report needs while the work goes on, so that it comes at once."""
 
 import contextlib
 import threading
@@ -17,6 +17,7 @@ class WarmUp:
     def begin(self) -> None:
         """Start to load; further calls do nothing."""
         if self._thread is None:
+            # A daemon: a command that is interrupted does not wait for imports.
             self._thread = threading.Thread(target=self._run, name="ci-doctor-warm-up", daemon=True)
             with contextlib.suppress(RuntimeError):  # no more threads on this machine
                 self._thread.start()

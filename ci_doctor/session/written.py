@@ -18,16 +18,20 @@ def read_reports(
     """
     from ci_doctor.render import json
 
-    reports = []
+    reports: list[tuple[Path, Report]] = []
     for path in _files(directories):
         try:
-            reports.append((path.parent, json.parse(path.read_text(encoding="utf-8"))))
+            text = path.read_text(encoding="utf-8")
+            report = json.parse(text)
         except (UsageError, OSError, UnicodeDecodeError) as error:
             if broken is None:
                 raise UsageError(
                     f"{path}: {error}", hint="name the --report-dir of a command that ended"
                 ) from error
             broken.append(f"ci-doctor: {path} is not published: {error}")
+        else:
+            reports.append((path.parent, report))
+    # RFC 3339 in UTC: the order of the texts is that of the times.
     return sorted(reports, key=lambda each: each[1].started_at)
 
 
@@ -39,13 +43,17 @@ def _files(directories: Sequence[Path]) -> list[Path]:
 
 
 def publish_all(reports: Sequence[tuple[Path, Report]], *, annotate: bool) -> list[str]:
-    """Publish on Buildkite; a line for each thing that did not work. Never raises for the agent's failures."""
+    """Publish on Buildkite, and return a line for each thing that did not work.
+
+    Never raises for the agent's failures.
+    """
     from ci_doctor.buildkite.agent import Agent
     from ci_doctor.buildkite.job import JobEnvironment
     from ci_doctor.buildkite.publish import publish
     from ci_doctor.render import markdown
 
-    job, agent = JobEnvironment.from_environ(os.environ), Agent.find(os.environ)
+    job = JobEnvironment.from_environ(os.environ)
+    agent = Agent.find(os.environ)
     if job is None or agent is None:
         return [
             "ci-doctor: not a Buildkite job, or no buildkite-agent on PATH: nothing is published"

@@ -37,10 +37,7 @@ def run_experiment(
         raise UsageError(
             "--resume names the report directory already", hint="leave --report-dir out"
         )
-    is_new = resume is None and not dry_run
-    # Before anything else: no report of an earlier run may outlive this one, however it ends.
-    claimed = session.claim(DEFAULT_DIRECTORY) if is_new else None
-    directory = Path(resume) if resume is not None else claimed or DEFAULT_DIRECTORY
+    directory = _directory(session, resume, dry_run=dry_run)
     loaded = load_config(config_path, Path.cwd())
     settings = read_settings(loaded, os.environ, flags, parse_arm_variables(variables))
     codes, _ = read_exit_codes(loaded, os.environ)
@@ -62,6 +59,16 @@ def run_experiment(
     with Teller(ExperimentSource(), prepared.redactor) as tell:
         outcome = run_prepared(prepared, tell)
     return session.finish(outcome, on_stdout=True)
+
+
+def _directory(session: Session, resume: str | None, *, dry_run: bool) -> Path:
+    """The report directory of the run; that of a new run is claimed."""
+    if resume is not None:
+        return Path(resume)
+    if dry_run:
+        return DEFAULT_DIRECTORY
+    # Before anything else: no report of an earlier run may outlive this one, however it ends.
+    return session.claim(DEFAULT_DIRECTORY) or DEFAULT_DIRECTORY
 
 
 def _claim_resumed(session: Session, prepared: PreparedExperiment, directory: Path) -> None:

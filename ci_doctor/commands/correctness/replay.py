@@ -50,18 +50,15 @@ def replay(session: Session, run_directory: str, request: str, starts: str | Non
     run = Path(run_directory)
     _refuse_overwriting(session, run)
     width = _width()
-    shown = marked_replay(
-        ReplayRequest(run=run, request=request, starts=_names(starts), width=width)
-    )
+    wanted = ReplayRequest(run=run, request=request, starts=_names(starts), width=width)
+    shown = marked_replay(wanted)
+
     session.claim()
     if shown.unreadable:
-        message = (
-            f"warning: {shown.unreadable} lines of the samples cannot be read, and are left out"
-        )
-        click.echo(message, err=True)
-    return session.finish(
-        shown.outcome, on_stdout=True, text="\n".join(_lines(shown, width)) + "\n"
-    )
+        lines = f"{shown.unreadable} lines of the samples"
+        click.echo(f"warning: {lines} cannot be read, and are left out", err=True)
+    text = "\n".join(_lines(shown, width))
+    return session.finish(shown.outcome, on_stdout=True, text=f"{text}\n")
 
 
 def _refuse_overwriting(session: Session, run: Path) -> None:
@@ -77,8 +74,9 @@ def _refuse_overwriting(session: Session, run: Path) -> None:
 def _names(starts: str | None) -> tuple[str, ...]:
     if starts is None:
         return ()
-    names = tuple(name.strip() for name in starts.split(",")) if starts else ()
-    if not 1 <= len(names) <= 2:
+    names = tuple(map(str.strip, starts.split(",")))
+    # An empty text splits into one empty name.
+    if not starts or not 1 <= len(names) <= 2:
         raise UsageError(
             f"--starts {starts}: two starts can be compared", hint="such as --starts A1,B1"
         )
@@ -86,7 +84,10 @@ def _names(starts: str | None) -> tuple[str, ...]:
 
 
 def _width() -> int:
-    return min(shutil.get_terminal_size((80, 24)).columns, 120) if sys.stdout.isatty() else 80
+    if not sys.stdout.isatty():
+        return 80
+    terminal = shutil.get_terminal_size((80, 24))
+    return min(terminal.columns, 120)
 
 
 def _lines(shown: "Replay", width: int) -> Iterator[str]:
@@ -102,7 +103,10 @@ def _lines(shown: "Replay", width: int) -> Iterator[str]:
 
 
 def _painted(line: "Line") -> str:
-    return ("  " + "".join(_styled(piece.text, piece.mark) for piece in line)).rstrip()
+    painted = "  "
+    for piece in line:
+        painted += _styled(piece.text, piece.mark)
+    return painted.rstrip()
 
 
 def _styled(text: str, mark: str) -> str:

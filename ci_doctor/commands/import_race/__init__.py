@@ -72,11 +72,13 @@ def import_race(
     """
     session: Session = context.obj
     invocation = session.invocation
-    if words != invocation.argv[len(invocation.own_argv) + 1 :]:
+    after_dashes = invocation.argv[len(invocation.own_argv) + 1 :]
+    if words != after_dashes:
         if words[0] == "probe":
             return _probe(context, words[1:])
         # Without the dashes it is not clear to which command an option such as `--json` belongs.
-        line = shlex.join(["ci-doctor", *invocation.argv[: -len(words)], "--", *words])
+        before = invocation.argv[: -len(words)]
+        line = shlex.join(["ci-doctor", *before, "--", *words])
         raise UsageError("`--` is missing before the command", hint=f"write: {line}")
     # Before anything else: no report of an earlier attempt may outlive this one, however it ends.
     session.claim()
@@ -93,10 +95,14 @@ def import_race(
     session.policy = ExitPolicy(codes=codes)
     if reason := problem(words[0], os.environ, Path.cwd()):
         return session.finish(not_run(*reason))
+    timeout_s = None
+    if timeout is not None:
+        timeout_s = seconds_above_zero(timeout, "--timeout")
     request = RaceRequest(
         command=words,
+        # With --json our own stdout holds nothing but the report.
         output=2 if session.as_json else 1,
-        timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
+        timeout_s=timeout_s,
         confirming=confirm,
         candidates=candidates,
     )

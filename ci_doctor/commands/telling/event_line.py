@@ -17,21 +17,30 @@ _VERBS = {
 
 def event_line(event: ServiceEvent) -> str:
     """Return one line: the service, what happened, after how long, and how it ended."""
-    parts = [event.service or "", _VERBS[event.kind]]
-    if event.name:
-        parts.append(f"{event.name} (pid {event.pid})")
-    elif event.kind is EventKind.STARTED:
-        parts.append(f"(pid {event.pid}, {event.log})")
+    parts = [event.service, _VERBS[event.kind], _process(event)]
     if event.duration_s is not None:
-        parts.append(f"after {duration(event.duration_s)}")
+        time = duration(event.duration_s)
+        parts.append(f"after {time}")
     if event.kind is EventKind.READY and event.url:
         parts.append(f"at {event.url}")
     parts.append(ending(event))
     return " ".join(filter(None, parts))
 
 
+def _process(event: ServiceEvent) -> str | None:
+    """Return the process that the event is about, if a reader needs it."""
+    if event.name:
+        return f"{event.name} (pid {event.pid})"
+    if event.kind is EventKind.STARTED:
+        return f"(pid {event.pid}, {event.log})"
+    return None
+
+
 def ending(event: ServiceEvent) -> str:
-    """Return how a process ended: by which signal, or with which exit code; empty if it did not or nobody knows."""
+    """Return how a process ended: by which signal, or with which exit code.
+
+    Empty if it did not end, or if nobody knows.
+    """
     if event.signal:
         return f"by {event.signal}"
     if event.exit_code is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ExperimentSource:
-    """The source for an experiment: its notes, the services of each start, and how many answers there are."""
+    """The source for an experiment: its notes, the services of each start, the count of answers."""
 
     remains = False
 
@@ -25,7 +25,8 @@ class ExperimentSource:
         if event.note:
             yield Line(event.note)
         elif event.event is not None:
-            yield Line(f"{event.start}  {event_line(event.event)}")
+            text = event_line(event.event)
+            yield Line(f"{event.start}  {text}")
         else:
             self._status = f"{event.start}  {event.answers}/{event.requests} answers"
             kind = LineKind.STATUS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What a source of progress gives to the teller: lines that stay, and spans of those that are live."""
+"""Pure. What a source of progress gives to the teller: lines that stay, and spans of live ones."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -13,8 +13,8 @@ EventT_contra = TypeVar("EventT_contra", contravariant=True)
 class LineKind(StrEnum):
     """Where a line is shown.
 
-    `KEPT`: everywhere. `LOG`: in plain lines only, because a terminal shows the same thing live. `STATUS`: how things
-    stand now; live on a terminal, and once in a while in plain lines.
+    `KEPT`: everywhere. `LOG`: in plain lines only, because a terminal shows the same thing live.
+    `STATUS`: how things stand now; live on a terminal, and once in a while in plain lines.
     """
 
     KEPT = "kept"
@@ -30,7 +30,10 @@ class Line(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True):
-    """A piece of a live line. `colour` is an SGR parameter of ECMA-48 ("32" is green), empty for none."""
+    """A piece of a live line.
+
+    `colour` is an SGR parameter of ECMA-48 ("32" is green), empty for none.
+    """
 
     text: str
     colour: str = ""

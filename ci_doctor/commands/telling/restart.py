@@ -12,7 +12,7 @@ _WIDEST = max(map(len, Phase))
 
 
 class RestartSource:
-    """The source for a restart check: what happened to the service, or how far a phase has come, behind the phase."""
+    """The source for a restart check: events of the service and steps, each behind its phase."""
 
     remains = False
 

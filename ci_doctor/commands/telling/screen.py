@@ -11,7 +11,10 @@ from ci_doctor.commands.telling.line import Span
 
 
 class Screen:
-    """The one owner of stderr while something is live. `is_live` if it can redraw, `has_colour` if it may colour."""
+    """The one owner of stderr while something is live.
+
+    `is_live` if it can redraw, `has_colour` if it may colour.
+    """
 
     def __init__(self) -> None:
         self.is_live = _is_watched()
@@ -36,12 +39,17 @@ class Screen:
         except (OSError, ValueError, AttributeError):
             columns, rows = shutil.get_terminal_size((80, 24))
         # A pseudo-terminal that nobody has given a size has none: 0 x 0.
-        self.columns, self._rows = columns or 80, rows or 24
+        self.columns = columns or 80
+        self._rows = rows or 24
 
     def put(self, kept: Sequence[str], live: Sequence[str]) -> None:
-        """Write `kept` above what is live, and `live` in its place. Nothing is written if nothing changes."""
-        # A line as wide as the terminal, or as many lines as it has, would scroll the others out of reach.
+        """Write `kept` above what is live, and `live` in its place.
+
+        Nothing is written if nothing changes.
+        """
+        # As many lines as the terminal has would scroll the first out of the cursor's reach.
         fitting = list(live[: self._rows - 1])
+        # A terminal that was resized has broken the lines anew: they are drawn again.
         is_same = fitting == self._drawn and self.columns == self._drawn_columns
         if is_same and not kept:
             return
@@ -63,8 +71,10 @@ class Screen:
         from ci_doctor.render.layout import clip
 
         line = "".join(span.text for span in spans)
-        # Clipped as a whole and coloured afterwards: an escape sequence has no width, and must not be cut.
-        rest = clip(line.rstrip(), self.columns - 1)
+        # Narrower by one cell: a terminal wraps after its last one, and the line would be two.
+        width = self.columns - 1
+        # Clipped first and coloured then: an escape sequence has no width, and must not be cut.
+        rest = clip(line.rstrip(), width)
         painted = ""
         for span in spans:
             end = len(span.text)
@@ -80,7 +90,7 @@ class Screen:
 
 
 def write(text: str) -> None:
-    """Write to stderr. Progress is no evidence: if nobody can read it any more, the work goes on."""
+    """Write to stderr; if nobody can read progress any more, the work goes on."""
     stream = sys.stderr
     if stream is None:  # closed by the parent
         return
@@ -98,9 +108,15 @@ def _is_watched() -> bool:
     except ValueError:
         return False
     # An agent gives its jobs a terminal too, and sets CI: its log shows each frame for ever.
-    return not os.environ.get("CI") and os.environ.get("TERM", "dumb") != "dumb"
+    if os.environ.get("CI"):
+        return False
+    # "dumb" knows no cursor movement (terminfo); without TERM nothing is known.
+    return os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _above(count: int) -> str:
     """Return what wipes the `count` lines above the cursor (ECMA-48 CPL and ED)."""
-    return f"\x1b[{count}F\x1b[J" if count else ""
+    # A parameter of 0 means 1 to a terminal.
+    if not count:
+        return ""
+    return f"\x1b[{count}F\x1b[J"

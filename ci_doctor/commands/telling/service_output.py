@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the logs of services while they are written, and shows every line behind its service's name."""
+"""Reads the logs of services while they are written: every line behind its service's name."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,9 +23,10 @@ class ServiceOutput:
     def __init__(self, names: Sequence[str], tell: Teller[Any]) -> None:
         self._labels: dict[str, Span] = {}
         widest = max(map(len, names))
-        for position, name in enumerate(names):
-            colour = _COLOURS[position % len(_COLOURS)]
-            self._labels[name] = Span(f"{name.ljust(widest)} | ", colour)
+        # More services than colours share them in turn.
+        for name, colour in zip(names, itertools.cycle(_COLOURS), strict=False):
+            padded = name.ljust(widest)
+            self._labels[name] = Span(f"{padded} | ", colour)
         self._tell = tell
         self._watches: list[LogWatch] = []
 
@@ -44,13 +46,16 @@ class ServiceOutput:
         """Follow the log of a service that has started."""
         if event.kind is not EventKind.STARTED or event.log is None or event.service is None:
             return
-        label, log = self._labels[event.service], event.log
+        label = self._labels[event.service]
+        log = event.log
 
         def show(lines: list[str]) -> None:
-            self._tell.output(label, "\n".join(lines))
+            text = "\n".join(lines)
+            self._tell.output(label, text)
 
         def skip(count: int) -> None:
             note = f"({size(count)} came too fast to be shown; they are in {log})"
             self._tell.output(label, note)
 
-        self._watches.append(LogWatch(Path(log), show, on_skipped=skip))
+        watch = LogWatch(Path(log), show, on_skipped=skip)
+        self._watches.append(watch)

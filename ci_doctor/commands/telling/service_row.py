@@ -31,7 +31,8 @@ class ServiceRow:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._state, self._colour = "waiting", "2"
+        self._state = "waiting"
+        self._colour = "2"
         self._started_at: float | None = None
         self._duration_s: float | None = None
         self._pid = ""
@@ -57,8 +58,12 @@ class ServiceRow:
     def spans(self, now: float, widest: int) -> tuple[Span, ...]:
         """Return the line at `now` (monotonic seconds); the name takes `widest` cells."""
         name = pad(clip(self.name, widest), widest)
+        # "starting" and "stopping" are the longest of the words.
         gap = " " * (len(_STARTING) - len(self._state))
-        rest = f"{gap}  {self._time(now):>10}  {self._pid:<11}  {self._last()}"
+        time = f"{self._time(now):>10}"
+        pid = f"{self._pid:<11}"
+
+        rest = f"{gap}  {time}  {pid}  {self._last()}"
         return Span(f"{name}  "), Span(self._state, self._colour), Span(rest)
 
     def _last(self) -> str:
@@ -77,14 +82,19 @@ class ServiceRow:
 
 
 def _last_line(log: Path) -> str:
-    """The last line of a log with something in it; empty if there is none or the log cannot be read."""
+    """The last line of a log with something in it.
+
+    Empty if there is none or the log cannot be read.
+    """
     try:
         with log.open("rb") as file:
-            start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+            size = file.seek(0, os.SEEK_END)
+            start = max(0, size - _TAIL_BYTES)
             file.seek(start)
-            text = file.read(_TAIL_BYTES).decode(errors="replace")
+            content = file.read(_TAIL_BYTES)
     except OSError:
         return ""
+    text = content.decode(errors="replace")
     if start > 0:
         # The cut may go through a secret, and half a secret is not recognised.
         text = _CUT_WORD.sub("", text)

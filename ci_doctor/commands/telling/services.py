@@ -13,7 +13,10 @@ _NARROWEST_NAME = 8
 
 
 class ServiceSource:
-    """The source for the events of a group whose services are `names`. Plain lines count seconds from now."""
+    """The source for the events of a group whose services are `names`.
+
+    Plain lines count seconds from now.
+    """
 
     remains = True
 
@@ -23,13 +26,18 @@ class ServiceSource:
 
     def take(self, event: ServiceEvent) -> Iterator[Line]:
         """A terminal shows the event in its service's line."""
-        if event.service in self._rows:
-            self._rows[event.service].take(event)
+        row = self._rows.get(event.service or "")
+
+        if row is not None:
+            row.take(event)
         seconds = event.at - self._began
-        yield Line(f"{seconds:7.1f} s  {event_line(event)}", LineKind.LOG)
+        text = event_line(event)
+        yield Line(f"{seconds:7.1f} s  {text}", LineKind.LOG)
 
     def live(self, now: float, columns: int) -> Sequence[Sequence[Span]]:
         """One line for each service."""
         longest = max(map(len, self._rows), default=0)
-        widest = min(longest, max(_NARROWEST_NAME, columns // 3))
+        # A long name must leave room for what happens to its service.
+        room = max(_NARROWEST_NAME, columns // 3)
+        widest = min(longest, room)
         return [row.spans(now, widest) for row in self._rows.values()]

@@ -16,24 +16,28 @@ from ci_doctor.system.secrets.redaction import Redactor
 
 EventT = TypeVar("EventT")
 
-# Seconds. A person sees no more than some frames a second; a server answers a thousand times in one.
+# Seconds. A person sees some frames a second; a server answers a thousand times in one.
 _REDRAW_S = 0.1
 _TICK_S = 0.25
-# Seconds, for plain lines. Work that ends soon needs no word, and a log is kept: each status line stays in it.
+# Seconds, for plain lines. Work that ends soon needs no word, and a log keeps each status line.
 _QUIET_S = 2.0
 _EVERY_S = 5.0
 _LINE_END = re.compile(r" *\n\s*")
 
 
 class Teller(Generic[EventT]):
-    """Call it with each event of its source, inside `with`: a report may follow once the block is left.
+    """Call it with each event of its source, inside `with`; a report may follow after the block.
 
-    It needs no event loop. In one, live lines go on counting seconds between events. All that it shows is one harmless
-    line without secrets. A stderr that is closed, full or not read any more stops nothing.
+    It needs no event loop. In one, live lines go on counting seconds between events. All that it
+    shows is one harmless line without secrets. A stderr that is closed, full or not read any more
+    stops nothing.
     """
 
     def __init__(self, source: ProgressSource[EventT], redactor: Redactor | None = None) -> None:
-        """`redactor` knows the secrets of the command; without it those of our own environment are taken out."""
+        """`redactor` knows the secrets of the command.
+
+        Without it those of our own environment are taken out.
+        """
         self._source = source
         self._redactor = redactor or Redactor.from_environment(os.environ)
         self._screen = Screen()
@@ -61,7 +65,8 @@ class Teller(Generic[EventT]):
 
     def __call__(self, event: EventT) -> None:
         """Show `event`."""
-        lines = [line.text for line in self._source.take(event) if self._stays(line)]
+        kept = filter(self._stays, self._source.take(event))
+        lines = [line.text for line in kept]
         if lines:
             self.say(*lines)
         else:
@@ -69,7 +74,9 @@ class Teller(Generic[EventT]):
 
     def say(self, *lines: str) -> None:
         """Show sentences of our own; they stay. A terminal breaks them between words, a log never."""
-        self._status_due = max(self._status_due, clock.now() + _QUIET_S)
+        # A status right after a sentence adds nothing to it.
+        quiet_until = clock.now() + _QUIET_S
+        self._status_due = max(self._status_due, quiet_until)
         rows: list[str] = []
         for line in lines:
             rows += self._rows(line)
@@ -80,14 +87,21 @@ class Teller(Generic[EventT]):
         self.say(f"warning: {text}")
 
     def output(self, label: Span, text: str) -> None:
-        """Show lines of `text` that a program wrote, each behind `label`; they stay, and are never broken."""
+        """Show lines of `text` that a program wrote, each behind `label`.
+
+        They stay, and are never broken.
+        """
         before = self._screen.tint(label.text, label.colour)
-        # Only values, as in the kept log: our names for secrets are words like any other to a program.
+        # Only values, as in the kept log: our names for secrets are plain words to a program.
         safe = _safe(text, self._redactor.without_values)
-        self._keep([before + line for line in safe.split("\n")])
+        lines = safe.split("\n")
+        self._keep([before + line for line in lines])
 
     def freeze(self) -> None:
-        """Let the live lines stand as they are: the terminal is another program's now, and events get plain lines."""
+        """Let the live lines stand as they are; from now on events get plain lines.
+
+        The terminal is another program's now.
+        """
         if self._screen.is_drawn:
             self._draw([])
             self._has_kept = True
@@ -121,7 +135,8 @@ class Teller(Generic[EventT]):
         return wrap(text, self._screen.columns, rest="  ")
 
     def _one_safe_line(self, text: str) -> str:
-        return _LINE_END.sub(" ", _safe(text, self._redactor.text))
+        safe = _safe(text, self._redactor.text)
+        return _LINE_END.sub(" ", safe)
 
     def _keep(self, lines: Sequence[str]) -> None:
         self._has_kept = True
@@ -132,7 +147,8 @@ class Teller(Generic[EventT]):
         if not self._screen.is_live:
             return
         ticking = self._start_to_tick()
-        if not ticking or clock.now() - self._last_draw >= _REDRAW_S:
+        elapsed_s = clock.now() - self._last_draw
+        if not ticking or elapsed_s >= _REDRAW_S:
             self._draw([])
 
     def _start_to_tick(self) -> bool:
@@ -158,12 +174,12 @@ class Teller(Generic[EventT]):
             self._screen.measure()
             now = clock.now()
             self._last_draw = now
-            rows = self._source.live(now, self._screen.columns - 1)
-            live = [self._painted(row) for row in rows]
+            width = self._screen.columns - 1
+            live = [self._painted(row) for row in self._source.live(now, width)]
         self._screen.put(kept, live)
 
     def _painted(self, row: Sequence[Span]) -> str:
-        # Secrets first: the part of one that is left of the terminal's edge would not be recognised.
+        # Secrets first: half a secret, cut off at the terminal's edge, would not be recognised.
         safe = []
         for span in row:
             text = self._one_safe_line(span.text)
@@ -175,5 +191,7 @@ def _safe(text: str, hide: Callable[[str], str]) -> str:
     """Return `text` without secrets and with nothing in it that acts on a terminal."""
     hidden = hide(text)
     safe = printable(hidden)
+    if safe == hidden:
+        return hidden
     # An escape sequence in the middle of a secret hid it from the first look.
-    return hidden if safe == hidden else hide(safe)
+    return hide(safe)

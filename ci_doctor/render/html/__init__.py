@@ -36,19 +36,23 @@ def render(report: Report) -> str:
     the page's own, by their hash. What `facts` holds for a picture is drawn, and left out if it is
     missing or of another form.
     """
-    shown: Report = replace(cleaned(report), facts={})
+    # Without the facts, which are most of a large report and reach the page by `drawn` alone.
+    shown = cleaned(replace(report, facts={}))
     environment = _environment()
+    # Rendered apart from the page: the policy holds the hash of the very text in it.
     style = environment.get_template("style.css.j2").render()
     script = environment.get_template("script.js.j2").render()
-    page = environment.get_template("page.html.j2").render(
+    urgency = tone(report)
+    template = environment.get_template("page.html.j2")
+    page = template.render(
         report=shown,
         head=headline(report),
-        tone=tone(report).value,
+        tone=urgency.value,
         findings=worst_first(shown),
         style=_trusted(style),
         script=_trusted(script),
         policy=_policy(style, script),
-        icon=_icon(tone(report)),
+        icon=_icon(urgency),
         # From the facts as they are: their control characters are to be shown, not removed.
         drawn=drawn(report.facts),
     )
@@ -57,12 +61,14 @@ def render(report: Report) -> str:
 
 @cache
 def _environment() -> "Environment":
+    # Loaded for a page only: most commands write none, and jinja2 is a good part of their start.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         # Read from the package, so that a wheel in a zip file works too.
         loader=PackageLoader("ci_doctor.render.html", "templates"),
         autoescape=True,
+        # A misspelt name in a template must fail a test, and not leave a gap in the page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -118,23 +124,35 @@ def _trusted(text: str) -> Any:
 
 def _policy(style: str, script: str) -> str:
     """Nothing may be loaded, and only what has our hash runs: https://www.w3.org/TR/CSP3/."""
-    return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+    directives = (
+        "default-src 'none'",
+        f"style-src '{_hash(style)}'",
+        f"script-src '{_hash(script)}'",
+        "img-src data:",  # the icon
+        # default-src covers neither of these two.
+        "base-uri 'none'",
+        "form-action 'none'",
     )
+    return "; ".join(directives)
 
 
 def _hash(text: str) -> str:
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+    """The hash-source of CSP for `text`, which is all between the tags."""
+    digest = sha256(text.encode()).digest()
+    encoded = b64encode(digest).decode()
+    return f"sha256-{encoded}"
 
 
 def _icon(tone: Tone) -> str:
     """A disc in the verdict's colour, as an address that loads nothing."""
-    circle = f'<circle cx="8" cy="8" r="7" fill="{_ICON_COLOURS[tone]}"/>'
+    colour = _ICON_COLOURS[tone]
+    circle = f'<circle cx="8" cy="8" r="7" fill="{colour}"/>'
     disc = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">{circle}</svg>'
     return f"data:image/svg+xml,{quote(disc)}"
 
 
 def _address(path: str) -> str | None:
     """`path` as a link to a file beside the page; None for any other, or if it needs escapes."""
-    return path if figures.is_plain_path(path) else None
+    if not figures.is_plain_path(path):
+        return None
+    return path

@@ -5,7 +5,7 @@ Mappings are read in the order of their keys, or in one of ours: report.json doe
 of facts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -27,6 +27,7 @@ from ci_doctor.render.html.texts import value
 _MOST_PAIRS = 10
 _MOST_OF_A_COMMIT = 60
 Counts = dict[str, int]
+Facts = Mapping[str, Any]
 
 
 class PageShare(Struct, frozen=True):
@@ -45,11 +46,15 @@ class PageDifference(Struct, frozen=True):
     values: tuple[tuple[str, tuple[str, ...]], ...]
 
 
+Pairs = tuple[tuple[str, str], ...]  # a name and a text to show
+Texts = tuple[str, ...]
+
+
 class PageParts(Struct, frozen=True, kw_only=True):
     """The parts of the page that come from facts; empty or None if the page leaves one out."""
 
-    figures: tuple[tuple[str, str], ...]
-    commits: tuple[tuple[str, str], ...]
+    figures: Pairs
+    commits: Pairs
     test: DecisionTest | None
     tested: bool
     risk: str | None
@@ -57,27 +62,30 @@ class PageParts(Struct, frozen=True, kw_only=True):
     rare_bug: float | None
     matrix: matrix.MatrixView | None
     within: tuple[tuple[str, int], ...]
-    clusters: tuple[tuple[str, ...], ...]
+    clusters: tuple[Texts, ...]
     histogram: Histogram | None
     shares: tuple[PageShare, ...]
     pairs: tuple[PagePair, ...]
     identity: IdentityFacts | None
     differences: tuple[PageDifference, ...]
-    suspects: tuple[str, ...]
+    suspects: Texts
 
     @property
     def decision(self) -> bool:
         """True if there is anything to show about the decision."""
-        return self.tested or bool(self.risk or self.settle) or self.rare_bug is not None
+        if self.tested or self.risk or self.settle:
+            return True
+        return self.rare_bug is not None
 
 
-def drawn(facts: Mapping[str, Any]) -> PageParts:
+def drawn(facts: Facts) -> PageParts:
     """What there is to draw of `facts`."""
+    # Each part by itself: one of an unknown form must not take the page away.
     test = part(facts, "test", DecisionTest)
     view = _matrix(facts, test)
-    divergence = part(facts, "divergence", DivergencePositions)
     identity = part(facts, "identity", IdentityFacts)
-    # Each part by itself: one of an unknown form must not take the page away.
+    within = part(facts, "within", Counts) or {}
+    reasons = part(facts, "differences_by", Counts) or {}
     return PageParts(
         figures=tuple(_figures(facts, view, test)),
         commits=tuple(_commits(facts, identity)),
@@ -87,85 +95,119 @@ def drawn(facts: Mapping[str, Any]) -> PageParts:
         settle=part(facts, "settle", str),
         rare_bug=_rare_bug(facts),
         matrix=view,
-        within=tuple(sorted((part(facts, "within", Counts) or {}).items())),
-        clusters=part(facts, "clusters", tuple[tuple[str, ...], ...]) or (),
-        histogram=histogram(divergence) if divergence else None,
-        shares=tuple(_shares(part(facts, "differences_by", Counts) or {})),
+        within=tuple(sorted(within.items())),
+        clusters=part(facts, "clusters", tuple[Texts, ...]) or (),
+        histogram=_histogram(facts),
+        shares=tuple(_shares(reasons)),
         pairs=tuple(_pairs(facts)),
         identity=identity,
         differences=tuple(_differences(identity)),
-        suspects=part(facts, "suspects", tuple[str, ...]) or (),
+        suspects=part(facts, "suspects", Texts) or (),
     )
 
 
-def _matrix(facts: Mapping[str, Any], test: DecisionTest | None) -> matrix.MatrixView | None:
+def _matrix(facts: Facts, test: DecisionTest | None) -> matrix.MatrixView | None:
     picture = part(facts, "matrix", AnswerMatrix)
     if picture is None:
         return None
-    return matrix.view(picture, test.disputed if test else ())
+    disputed: Sequence[str] = ()
+    if test is not None:
+        disputed = test.disputed
+    return matrix.view(picture, disputed)
 
 
-def _rare_bug(facts: Mapping[str, Any]) -> float | None:
+def _histogram(facts: Facts) -> Histogram | None:
+    divergence = part(facts, "divergence", DivergencePositions)
+    if divergence is None:
+        return None
+    return histogram(divergence)
+
+
+def _rare_bug(facts: Facts) -> float | None:
     """The bound of a rare bug; None if the sentence on the risk names that very bound."""
     bound = part(facts, "rare_bug_bound", float)
+    if bound is None:
+        return None
     risk = part(facts, "risk", str) or ""
-    if bound is None or f"{bound:.0%}" in risk:
+    # The same format as the sentence's, or the bound would stand on the page twice.
+    if f"{bound:.0%}" in risk:
         return None
     return bound
 
 
 def _figures(
-    facts: Mapping[str, Any], view: matrix.MatrixView | None, test: DecisionTest | None
+    facts: Facts, view: matrix.MatrixView | None, test: DecisionTest | None
 ) -> Iterator[tuple[str, str]]:
     """The few figures that stand large above everything else."""
     if view is None:
         return
-    requests = part(facts, "requests", int) or view.total + view.left_out
+
+    requests = part(facts, "requests", int)
+    if not requests:
+        requests = view.total + view.left_out
+    candidates = len(view.columns) - view.baseline
     yield "requests", f"{requests:,}"
     yield "differing", f"{view.differing:,}"
     if test:
-        yield "disputed", f"{len(test.disputed):,}"
+        count = len(test.disputed)
+        yield "disputed", f"{count:,}"
     yield "baseline starts", str(view.baseline)
-    yield "candidate starts", str(len(view.columns) - view.baseline)
+    yield "candidate starts", str(candidates)
     if test:
         yield "p", probability(test.p)
 
 
-def _commits(facts: Mapping[str, Any], identity: IdentityFacts | None) -> Iterator[tuple[str, str]]:
+def _commits(facts: Facts, identity: IdentityFacts | None) -> Iterator[tuple[str, str]]:
     """Every fact whose name says that it is a commit; those of the report before the identity's."""
-    named = {**(identity.facts if identity else {}), **facts}
+    named: dict[str, Any] = {}
+    if identity is not None:
+        named.update(identity.facts)
+    named.update(facts)
     for name in sorted(named):
         fact = named[name]
-        if "commit" in name.lower() and isinstance(fact, str):
-            yield name.replace("_", " "), fact[:_MOST_OF_A_COMMIT]
+        is_commit = "commit" in name.lower()
+        if is_commit and isinstance(fact, str):
+            title = name.replace("_", " ")
+            yield title, fact[:_MOST_OF_A_COMMIT]
 
 
-def _shares(reasons: Mapping[str, int]) -> Iterator[PageShare]:
-    counts = {name: count for name, count in reasons.items() if count > 0}
-    total = sum(counts.values())
+def _shares(reasons: Counts) -> Iterator[PageShare]:
+    """The reasons that were counted, each with its share of all."""
+    # Only what was counted: without any difference the total would be a divisor of 0.
+    total = sum(count for count in reasons.values() if count > 0)
     # Known reasons in our order, then unknown ones by name.
-    names = dict.fromkeys((*MEANINGS, *sorted(counts)))
+    names = dict.fromkeys((*MEANINGS, *sorted(reasons)))
     for name in names:
-        if name in counts:
-            share = round(100 * counts[name] / total, 2)
-            yield PageShare(name, counts[name], share, MEANINGS.get(name, ""))
+        count = reasons.get(name, 0)
+        if count > 0:
+            share = round(100 * count / total, 2)
+            meaning = MEANINGS.get(name, "")
+            yield PageShare(name, count, share, meaning)
 
 
-def _pairs(facts: Mapping[str, Any]) -> Iterator[PagePair]:
+def _pairs(facts: Facts) -> Iterator[PagePair]:
+    """The first pairs of answers, as many as a reader looks through."""
     aligned = part(facts, "aligned", tuple[AlignedAnswers, ...]) or ()
     for each in aligned[:_MOST_PAIRS]:
         yield pair(each)
 
 
 def _differences(identity: IdentityFacts | None) -> Iterator[PageDifference]:
-    if identity is not None:
-        for each in identity.differences:
-            yield _difference(each)
+    """What differs between starts that should be alike; nothing without an identity."""
+    if identity is None:
+        return
+    for each in identity.differences:
+        yield _difference(each)
 
 
 def _difference(difference: FactDifference) -> PageDifference:
+    """One fact by its values: the starts that agree stand together."""
     starts: dict[str, list[str]] = {}
     for start in sorted(difference.values):
-        starts.setdefault(value(difference.values[start]), []).append(start)
-    values = tuple((text, tuple(names)) for text, names in starts.items())
-    return PageDifference(difference.fact, values)
+        # By the text on the page: two values with the same text are one to its reader.
+        text = value(difference.values[start])
+        starts.setdefault(text, []).append(start)
+    values = []
+    for text, names in starts.items():
+        values.append((text, tuple(names)))
+    return PageDifference(difference.fact, tuple(values))

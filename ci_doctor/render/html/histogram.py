@@ -60,6 +60,8 @@ def histogram(divergence: DivergencePositions) -> Histogram | None:
     counts = _counts(positions, first, width)
     bins = len(counts)
     middle = statistics.median(positions)
+    # The bar of a single unit spans [n, n + 1): the mark stands at its middle.
+    median_at = _percent(middle - first + 0.5, bins * width)
     return Histogram(
         unit=divergence.unit,
         count=len(positions),
@@ -69,11 +71,13 @@ def histogram(divergence: DivergencePositions) -> Histogram | None:
         least=number(positions[0]),
         median=number(middle),
         most=number(positions[-1]),
-        median_at=min(100.0, _percent(middle - first + 0.5, bins * width)),
+        # Never beyond the picture: of huge positions the subtraction is rounded.
+        median_at=min(100.0, median_at),
     )
 
 
 def _is_position(position: float | None) -> TypeGuard[float]:
+    # NaN fails the comparison, too.
     return position is not None and 0 <= position < math.inf
 
 
@@ -89,7 +93,8 @@ def _bins(positions: Sequence[float]) -> tuple[int, int]:
         for step in _STEPS:
             width = step * magnitude
             first = int(least // width) * width
-            if (most - first) // width + 1 <= _MOST_BINS:
+            bins = (most - first) // width + 1
+            if bins <= _MOST_BINS:
                 return first, width
         magnitude *= 10
 
@@ -98,8 +103,9 @@ def _counts(positions: Sequence[float], first: int, width: int) -> list[int]:
     last = int((positions[-1] - first) // width)
     counts = [0] * (last + 1)
     for position in positions:
+        index = int((position - first) // width)
         # Never beyond the last: of huge positions the subtraction is rounded.
-        counts[min(last, int((position - first) // width))] += 1
+        counts[min(last, index)] += 1
     return counts
 
 
@@ -110,9 +116,10 @@ def _bars(counts: Sequence[int], first: int, width: int) -> Iterator[Bar]:
         if not count:
             continue
         begin = first + index * width
+        end = begin + width - 1
         yield Bar(
             begin,
-            begin + width - 1,
+            end,
             count,
             x=_percent(index, bins),
             width=_percent(1, bins),
@@ -126,11 +133,15 @@ def _across(first: int, width: int, bins: int) -> tuple[Tick, ...]:
     If a bin is one unit wide, below its middle.
     """
     every = math.ceil(bins / 6)
-    shift = 0.5 if width == 1 else 0.0
-    return tuple(
-        Tick(_percent(index + shift, bins), str(first + index * width))
-        for index in range(0, bins, every)
-    )
+    shift = 0.0
+    if width == 1:
+        shift = 0.5
+    ticks = []
+    for index in range(0, bins, every):
+        begin = first + index * width
+        at = _percent(index + shift, bins)
+        ticks.append(Tick(at, str(begin)))
+    return tuple(ticks)
 
 
 def _up(tallest: int) -> tuple[Tick, ...]:
@@ -138,7 +149,12 @@ def _up(tallest: int) -> tuple[Tick, ...]:
     marks = [0, tallest]
     if tallest >= 4 and tallest % 2 == 0:
         marks.insert(1, tallest // 2)
-    return tuple(Tick(100 - _percent(count, tallest), str(count)) for count in marks)
+    ticks = []
+    for count in marks:
+        # From the top, as CSS measures.
+        at = 100 - _percent(count, tallest)
+        ticks.append(Tick(at, str(count)))
+    return tuple(ticks)
 
 
 def _percent(part: float, whole: float) -> float:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The matrix of starts against requests: its rows in their order, and the strips above."""
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
+from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -87,7 +89,10 @@ class MatrixView(Struct, frozen=True):
     @property
     def kinds(self) -> str:
         """`3 disputed, 52 flaky, 945 the same in every start`."""
-        counts = [f"{len(group.rows)} {group.title.lower()}" for group in self.groups]
+        counts = []
+        for group in self.groups:
+            title = group.title.lower()
+            counts.append(f"{len(group.rows)} {title}")
         if self.equal:
             counts.append(f"{len(self.equal)} the same in every start")
         return ", ".join(counts)
@@ -101,7 +106,8 @@ class MatrixView(Struct, frozen=True):
     def label(self) -> str:
         """The picture in a sentence, for those who do not see it."""
         starts = amount(len(self.columns), "start")
-        return f"{starts} against {amount(self.total, 'request')}: {self.kinds}"
+        requests = amount(self.total, "request")
+        return f"{starts} against {requests}: {self.kinds}"
 
 
 def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> MatrixView | None:
@@ -114,20 +120,16 @@ def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> MatrixView | N
     order = _column_order(matrix.starts)
     if not order or not matrix.requests:
         return None
-    equal: list[str] = []
-    differing: list[_MatrixRequest] = []
-    marked = frozenset(disputed)
-    for row in matrix.requests:
-        if _is_equal_everywhere(row, len(order)):
-            equal.append(row.id)
-        else:
-            differing.append(_MatrixRequest(row, order, is_disputed=row.id in marked))
-    differing.sort(key=attrgetter("rank", "kind", "pattern"))
-    drawn = differing[: MOST_CELLS // len(order)]
-    columns = tuple(matrix.starts[index] for index in order)
+    equal, differing = _divided(matrix.requests, order, frozenset(disputed))
+    # A row is shown with all of its cells or not at all.
+    most_rows = MOST_CELLS // len(order)
+    drawn = differing[:most_rows]
+    columns = [matrix.starts[index] for index in order]
+    arms = [start.arm for start in columns]
     return MatrixView(
-        columns=columns,
-        baseline=sum(start.arm != "candidate" for start in columns),
+        columns=tuple(columns),
+        # Whatever is no candidate is compared as the baseline.
+        baseline=len(arms) - arms.count("candidate"),
         groups=tuple(_groups(drawn)),
         equal=tuple(equal),
         strips=tuple(_strips(columns, drawn, len(equal))),
@@ -138,65 +140,100 @@ def view(matrix: AnswerMatrix, disputed: Collection[str] = ()) -> MatrixView | N
     )
 
 
+def _divided(
+    requests: Sequence[RequestRow], order: Sequence[int], disputed: Collection[str]
+) -> tuple[list[str], list["_MatrixRequest"]]:
+    """The ids of the requests that every start answered alike, and the others as they are read."""
+    equal: list[str] = []
+    differing: list[_MatrixRequest] = []
+    for row in requests:
+        if _is_equal_everywhere(row, len(order)):
+            equal.append(row.id)
+        else:
+            is_disputed = row.id in disputed
+            differing.append(_MatrixRequest(row, order, is_disputed=is_disputed))
+    differing.sort(key=attrgetter("rank", "kind", "pattern"))
+    return equal, differing
+
+
 class _MatrixRequest:
     """A request that is drawn in a row of its own, with what it is sorted by."""
 
     def __init__(self, row: RequestRow, order: Sequence[int], *, is_disputed: bool) -> None:
         self.id = row.id
-        self.kind = "disputed" if is_disputed else row.kind
+        self.kind = row.kind
+        if is_disputed:
+            self.kind = "disputed"
         self.rank = _rank(self.kind)
         self.pattern: list[int] = []
         self.cells: list[MatrixCell] = []
         for index in order:
             answer = _answer(row, index)
-            self.pattern.append(-1 if answer is None else answer)
             self.cells.append(_cell(answer))
+            # Sorted before every answer, as None cannot be compared with a number.
+            place = -1 if answer is None else answer
+            self.pattern.append(place)
 
 
 def _rank(kind: str) -> int:
     names = list(_KINDS)
     # A kind unknown to this version may be the one that matters: it is read first.
-    return names.index(kind) if kind in names else 0
+    if kind not in names:
+        return 0
+    return names.index(kind)
 
 
 def _column_order(starts: Sequence[StartColumn]) -> list[int]:
     """Indices: the baseline's before the candidate's, archived ones first."""
 
     def rank(index: int) -> tuple[bool, bool]:
+        # False is sorted before True.
         start = starts[index]
-        return start.arm == "candidate", not start.archived
+        is_candidate = start.arm == "candidate"
+        return is_candidate, not start.archived
 
     return sorted(range(len(starts)), key=rank)
 
 
 def _is_equal_everywhere(row: RequestRow, starts: int) -> bool:
-    return row.kind == _EQUAL and len(row.classes) == starts and set(row.classes) == {0}
+    # The kind alone says it for the starts that count only; another may lack an answer.
+    if row.kind != _EQUAL or len(row.classes) != starts:
+        return False
+    return set(row.classes) == {0}
 
 
 def _answer(row: RequestRow, index: int) -> int | None:
     """A start that has no entry gave no answer."""
-    return row.classes[index] if index < len(row.classes) else None
+    if index >= len(row.classes):
+        return None
+    return row.classes[index]
 
 
 def _groups(requests: Iterable[_MatrixRequest]) -> list[MatrixGroup]:
+    """The requests by kind, in the order in which they come."""
     by_kind: dict[str, list[MatrixRow]] = {}
     for request in requests:
-        by_kind.setdefault(request.kind, []).append(MatrixRow(request.id, tuple(request.cells)))
+        row = MatrixRow(request.id, tuple(request.cells))
+        by_kind.setdefault(request.kind, []).append(row)
     groups = []
     for kind, rows in by_kind.items():
-        title, note = _KINDS.get(kind, (kind.capitalize(), ""))
+        # A later version may know more kinds than this one.
+        unknown = (kind.capitalize(), "")
+        title, note = _KINDS.get(kind, unknown)
         groups.append(MatrixGroup(kind, title, note, tuple(rows)))
     return groups
 
 
 def _cell(answer: int | None) -> MatrixCell:
+    """The cell of an answer: people count from 1, and a dash stands for none."""
     if answer is None or answer < 0:
         return MatrixCell("none", UNKNOWN)
     colour = answer
     if answer >= COLOURS:
         # Never 0 again: that is the colour of the answer given first.
         colour = (answer - 1) % (COLOURS - 1) + 1
-    return MatrixCell(f"c{colour}", str(answer + 1))
+    number = answer + 1
+    return MatrixCell(f"c{colour}", str(number))
 
 
 def _legend(requests: Iterable[RequestRow]) -> tuple[MatrixCell, ...]:
@@ -204,16 +241,23 @@ def _legend(requests: Iterable[RequestRow]) -> tuple[MatrixCell, ...]:
     answers: set[int | None] = set()
     for row in requests:
         answers.update(row.classes)
-    numbers = sorted(answer for answer in answers if answer is not None and answer >= 0)
+    has_gaps = None in answers
+    numbers = sorted(filter(_is_number, answers))
+    # The answers after these repeat the colours.
     cells = [_cell(number) for number in numbers[:COLOURS]]
-    if None in answers:
+    if has_gaps:
         cells.append(_cell(None))
     return tuple(cells)
+
+
+def _is_number(answer: int | None) -> TypeGuard[int]:
+    return answer is not None and answer >= 0
 
 
 def _strips(
     columns: Sequence[StartColumn], requests: Sequence[_MatrixRequest], equal: int
 ) -> Iterator[MatrixStrip]:
+    """A strip for each start: its answers to all requests on one line."""
     for column, start in enumerate(columns):
         styles = [request.cells[column].style for request in requests]
         yield _strip(start.name, styles, equal)
@@ -221,14 +265,20 @@ def _strips(
 
 def _strip(name: str, styles: Sequence[str], equal: int) -> MatrixStrip:
     """Neighbours of one colour become one rectangle: a page of a thousand requests stays small."""
-    styles = [*styles, *["c0"] * equal]
-    paths: dict[str, list[str]] = {}
+    # The equal requests are not drawn as rows, but they have their place in the strip.
+    equal_styles = ["c0"] * equal
+    all_styles = [*styles, *equal_styles]
+    rectangles: dict[str, list[str]] = {}
     begin = 0
-    for end in range(1, len(styles) + 1):
-        if end == len(styles) or styles[end] != styles[begin]:
-            width = end - begin
-            rectangle = f"M{begin} 0h{width}v10h{-width}z"
-            paths.setdefault(styles[begin], []).append(rectangle)
-            begin = end
-    in_order = sorted(paths.items())
-    return MatrixStrip(name, tuple((style, "".join(parts)) for style, parts in in_order))
+    for style, run in itertools.groupby(all_styles):
+        neighbours = list(run)
+        width = len(neighbours)
+        rectangle = f"M{begin} 0h{width}v10h{-width}z"
+        rectangles.setdefault(style, []).append(rectangle)
+        begin += width
+    paths = []
+    # Sorted, so that the same report gives the same bytes.
+    for style, parts in sorted(rectangles.items()):
+        path = "".join(parts)
+        paths.append((style, path))
+    return MatrixStrip(name, tuple(paths))

@@ -77,15 +77,15 @@ def pair(about: AlignedAnswers) -> PagePair:
     left_segments, right_segments = differing(left, right)
     before = clipped_before(about.before, _BEFORE)
     left_name, right_name = _names(about.starts)
+    left_side = _side(left_name, left_segments, len(about.left) - len(left))
+    right_side = _side(right_name, right_segments, len(about.right) - len(right))
+    positions = [_position(each) for each in about.logprobs[:_POSITIONS]]
     return PagePair(
         about=about,
         before=tuple(runs(before, loose_spaces(before))),
-        sides=(
-            _side(left_name, left_segments, len(about.left) - len(left)),
-            _side(right_name, right_segments, len(about.right) - len(right)),
-        ),
+        sides=(left_side, right_side),
         code_points=_code_points(left_segments, right_segments),
-        logprobs=tuple(_position(each) for each in about.logprobs[:_POSITIONS]),
+        logprobs=tuple(positions),
         meaning=MEANINGS.get(about.hardness, ""),
     )
 
@@ -111,7 +111,9 @@ def _choices(choices: Sequence[TokenNumber]) -> tuple[PageChoice, ...]:
     for token, value in choices[:_CHOICES]:
         text = clipped(token, _TOKEN)
         # Every space of a token is marked: " the" and "the" are two tokens.
-        shown.append(PageChoice(tuple(runs(text, range(len(text)))), value))
+        everywhere = range(len(text))
+        marked = tuple(runs(text, everywhere))
+        shown.append(PageChoice(marked, value))
     return tuple(shown)
 
 
@@ -132,4 +134,6 @@ def _first_differing(side: Sequence[Segment]) -> str:
 
 
 def _listed(text: str) -> str:
-    return clipped(" ".join(map(code_point, text[:_CODE_POINTS])), 200)
+
+    points = map(code_point, text[:_CODE_POINTS])
+    return " ".join(points)

@@ -24,8 +24,9 @@ def prose(sentence: str) -> Iterator[Words]:
     """`sentence` in pieces: what stands in backticks is code."""
     # split() with a group returns what is between the matches and the groups in turn.
     for number, text in enumerate(_QUOTED.split(sentence)):
+        is_code = number % 2 == 1
         if text:
-            yield Words(text, code=number % 2 == 1)
+            yield Words(text, code=is_code)
 
 
 def clipped(text: str, most: int) -> str:
@@ -49,8 +50,11 @@ def closed(sentence: str) -> str:
     text = sentence.strip()
     if not text:
         return text
-    stop = "" if text[-1] in ".!?" else "."
-    return f"{text[0].upper()}{text[1:]}{stop}"
+    # Not capitalize(), which makes the rest of the sentence small: names keep their letters.
+    capital = text[0].upper() + text[1:]
+    if capital[-1] in ".!?":
+        return capital
+    return f"{capital}."
 
 
 def day(instant: str) -> str:

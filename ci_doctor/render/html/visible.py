@@ -35,7 +35,8 @@ class Segment(Struct, frozen=True):
 
 def loose_spaces(text: str) -> frozenset[int]:
     """The positions of spaces that are easily overlooked: at the ends of a line, and in groups."""
-    return frozenset(match.start() for match in _LOOSE_SPACES.finditer(text))
+    positions = map(re.Match.start, _LOOSE_SPACES.finditer(text))
+    return frozenset(positions)
 
 
 def runs(text: str, spaces: Container[int]) -> Iterator[VisibleRun]:
@@ -73,14 +74,18 @@ def _mark(character: str, *, shown: bool) -> VisibleRun | None:
 
 def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, tuple[VisibleRun, ...]]]:
     """Each segment of one side, and whether it differs: then all of its spaces are marked."""
-    loose = loose_spaces("".join(segment.text for segment in side))
+    # Of the whole side: a space at the end of a segment is not at the end of a line.
+    whole = "".join(segment.text for segment in side)
+    loose = loose_spaces(whole)
     begin = 0
     for segment in side:
         length = len(segment.text)
         spaces: Container[int] = range(length)
         if not segment.differs:
+            # Positions in the side become positions in the segment.
             spaces = {position - begin for position in loose}
-        yield segment.differs, tuple(runs(segment.text, spaces))
+        marked = runs(segment.text, spaces)
+        yield segment.differs, tuple(marked)
         begin += length
 
 
@@ -103,18 +108,23 @@ def differing(left: str, right: str) -> tuple[list[Segment], list[Segment]]:
     matcher = SequenceMatcher(None, left_words, right_words, autojunk=False)
     for operation, start, end, other_start, other_end in matcher.get_opcodes():
         differs = operation != "equal"
+        # An insertion has nothing on the left, a deletion nothing on the right.
         if start < end:
-            left_side.append(Segment("".join(left_words[start:end]), differs))
+            text = "".join(left_words[start:end])
+            left_side.append(Segment(text, differs))
         if other_start < other_end:
-            right_side.append(Segment("".join(right_words[other_start:other_end]), differs))
+            text = "".join(right_words[other_start:other_end])
+            right_side.append(Segment(text, differs))
     return left_side, right_side
 
 
 def _words(text: str) -> list[str]:
     words: list[str] = []
     for match in _WORDS.finditer(text):
+        # The rest stays as one word, so that no text is lost.
         if len(words) == _WORDS_COMPARED:
-            return [*words, text[match.start() :]]
+            rest = text[match.start() :]
+            return [*words, rest]
         words.append(match.group())
     return words
 
@@ -123,4 +133,7 @@ def look_alike(left: str, right: str) -> bool:
     """True for two texts that differ and that a reader would take for the same."""
     if left == right:
         return False
-    return unicodedata.normalize("NFKC", left) == unicodedata.normalize("NFKC", right)
+    # NFKC folds what looks alike by design: full-width forms, ligatures, composed letters.
+    left_form = unicodedata.normalize("NFKC", left)
+    right_form = unicodedata.normalize("NFKC", right)
+    return left_form == right_form
