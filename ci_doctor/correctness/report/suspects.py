@@ -164,7 +164,7 @@ def _caches(comparison: _Comparison) -> Iterator[str]:
     warm = []
     for result in comparison.results:
         name = result.start.name
-        # None: the caches of this start were not looked at, so it is neither.
+        # None: nothing is known of its caches, so it is neither cold nor warm.
         if result.cached is None:
             continue
         if result.cached:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the starts of both arms answered, request by request. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm
 
@@ -68,6 +69,15 @@ class DifferenceKind(StrEnum):
 def of_arm(starts: Iterable[ArmStart], arm: Arm) -> list[ArmStart]:
     """The starts of one arm."""
     return [start for start in starts if start.arm is arm]
+
+
+def restricted(starts: Iterable[ArmStart], requests: Collection[str]) -> list[ArmStart]:
+    """The starts with their answers to these requests alone."""
+    copies = []
+    for start in starts:
+        answers = {request: start.answers.get(request) for request in requests}
+        copies.append(replace(start, answers=answers))
+    return copies
 
 
 def outcomes(starts: Iterable[ArmStart], request: str) -> set[Answer]:
