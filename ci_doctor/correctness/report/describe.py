@@ -70,8 +70,13 @@ def _outcome(result: StartResult) -> str:
         return f"cut short, {answered}"
     if result.failure is not None:
         message = result.failure.message
-        return f"{message}; {answered}" if start.answered else message
-    return f"{answered}; not compared" if result.warm_up else answered
+        # "answered 0/12" would only repeat that the service failed.
+        if not start.answered:
+            return message
+        return f"{message}; {answered}"
+    if result.warm_up:
+        return f"{answered}; not compared"
+    return answered
 
 
 def attachments(experiment: Experiment, samples: Path, directory: Path) -> tuple[Attachment, ...]:
