@@ -98,27 +98,32 @@ class StartAttempt:
 
     def result(self, *, warm_up: bool = False) -> StartResult:
         """What came of it, with no process left: an orderly stop that was cut off ends here."""
-        stopped = self._group.kill_now() if self._group else self._stopped
+        stopped = self._stopped
+        if self._group:
+            stopped = self._group.kill_now()
         killed = stopped.killed if stopped else ()
         failure = self.failure
         is_outside = failure is not None and failure.kind is FailureKind.OUTSIDE
         # A service that ran left a log, and the log is its own word. One that never started has the
         # machine's.
         is_claimed = is_outside and failure is not None and failure.log is not None
+        tally = self.tally
+        start = tally.start(failed=failure is not None, outside=is_outside, claimed=is_claimed)
+        # Before the files are counted: a large cache would lengthen the start.
+        duration_s = clock.now() - self.began
+        now_cached = count_files(*self.tools.cache_places)
         return StartResult(
-            start=self.tally.start(
-                failed=failure is not None, outside=is_outside, claimed=is_claimed
-            ),
+            start=start,
             failure=failure,
-            duration_s=clock.now() - self.began,
+            duration_s=duration_s,
             logs=tuple(self.logs),
-            digests=self.tally.digests,
-            errors=self.tally.errors,
+            digests=tally.digests,
+            errors=tally.errors,
             killed=tuple(f"{process.name} ({process.pid})" for process in killed),
             not_released=self._stopped.not_released if self._stopped else (),
-            throttled=len(self.tally.throttled),
+            throttled=len(tally.throttled),
             facts=self.facts,
-            cached=added(self._cached, count_files(*self.tools.cache_places)),
+            cached=added(self._cached, now_cached),
             cut_short=not self.whole,
             warm_up=warm_up,
         )
@@ -193,15 +198,17 @@ class StartAttempt:
 
     async def _send_passes(self, sender: Sender) -> tuple[str, ...]:
         """Send all requests in every pass; returns a sentence for each missing reset."""
-        not_reset: tuple[str, ...] = ()
+        requests = self.plan.requests
+        arm = self.tally.arm.value
+        start = self.tally.number
+        not_reset: list[str] = []
         for number in range(1, self.plan.passes + 1):
+            # Before the first pass there is nothing that the server could remember.
             if number > 1 and self._arm.reset:
-                not_reset += await _reset(sender, self._arm.reset)
-            sample = functools.partial(
-                Sample, arm=self.tally.arm.value, start=self.tally.number, pass_=number
-            )
-            await collect(sender, self.plan.requests, sample, self._keep)
-        return not_reset
+                not_reset.extend(await _reset(sender, self._arm.reset))
+            sample = functools.partial(Sample, arm=arm, start=start, pass_=number)
+            await collect(sender, requests, sample, self._keep)
+        return tuple(not_reset)
 
     def _loaded(self, group: RunningGroup) -> Mapping[str, str]:
         pids: set[int] = set()

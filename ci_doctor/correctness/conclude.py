@@ -175,15 +175,21 @@ def _identity(prepared: PreparedExperiment, observed: IdentityFacts) -> Identity
 
 def _different_arms(decision: Decision, identity: IdentityFacts) -> Iterator[Finding]:
     """What the arms do not have in common, if their answers differ."""
-    if not identity.arms or decision.verdict not in _MAY_BE_THE_ARMS:
+    arms = identity.arms
+    if not arms or decision.verdict not in _MAY_BE_THE_ARMS:
         return
     lines = []
-    for fact, (left, right) in identity.arms.items():
-        lines.append(f"{fact}: {left or 'absent'} -> {right or 'absent'}")
-    names = list(identity.arms)
-    more = " and more" if len(names) > _MOST_FACTS else ""
-    yield rules.DIFFERENT_ARMS.finding(
-        f"the arms differ in {', '.join(names[:_MOST_FACTS])}{more}",
+    for fact, (left, right) in arms.items():
+        baseline = left or "absent"
+        candidate = right or "absent"
+        lines.append(f"{fact}: {baseline} -> {candidate}")
+    names = list(arms)
+    words = ", ".join(names[:_MOST_FACTS])
+    if len(names) > _MOST_FACTS:
+        words = f"{words} and more"
+    rule = rules.DIFFERENT_ARMS
+    yield rule.finding(
+        f"the arms differ in {words}",
         evidence=(Evidence(excerpt="\n".join(lines)),),
-        remedy=rules.DIFFERENT_ARMS.remedy,
+        remedy=rule.remedy,
     )

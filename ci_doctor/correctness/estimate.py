@@ -40,7 +40,11 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     def fitting(self, arms: Sequence[Arm], left_s: float) -> int:
         """How many of these starts, from the first on, end within `left_s` seconds."""
-        return sum(self.total(arms[:count]) <= left_s for count in range(1, len(arms) + 1))
+        for count in range(1, len(arms) + 1):
+            # `total` sums without rounding errors: exactly the budget still fits.
+            if self.total(arms[:count]) > left_s:
+                return count - 1
+        return len(arms)
 
     def __str__(self) -> str:
         """`83.0 s`, or `40.0 s (baseline) and 83.0 s (candidate)` if they differ."""
@@ -88,10 +92,13 @@ def corrected(prior: Estimate, durations: Sequence[tuple[Arm, float]]) -> Estima
 
 
 def _from(durations: Sequence[tuple[Arm, float]], source: EstimateSource, basis: str) -> Estimate:
-    of_all = [seconds for _, seconds in durations]
+    of_all = []
+    of_arm: dict[Arm, list[float]] = {arm: [] for arm in Arm}
+    for arm, seconds in durations:
+        of_all.append(seconds)
+        of_arm[arm].append(seconds)
     medians = {}
-    for arm in Arm:
-        own = [seconds for each, seconds in durations if each is arm]
+    for arm, own in of_arm.items():
         # The arms differ by what they load, but less than a start differs from a guess.
         medians[arm] = statistics.median(own or of_all)
     return Estimate(start_s=medians, source=source, basis=basis)

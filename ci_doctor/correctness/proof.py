@@ -45,10 +45,15 @@ class ProofCheck:
         return tuple(sentences)
 
     async def _metrics(self) -> dict[str, Metrics]:
-        services = {service for proof, service in self._proof if proof.metric is not None}
+        """The counters of each service that a condition on a counter names."""
+        names: set[str] = set()
+        for proof, name in self._proof:
+            if proof.metric is not None:
+                names.add(name)
         metrics: dict[str, Metrics] = {}
-        for name in sorted(services):
-            metrics[name] = await read_metrics(self._group.services[name].base_url)
+        for name in sorted(names):
+            service = self._group.services[name]
+            metrics[name] = await read_metrics(service.base_url)
         return metrics
 
 

@@ -4,7 +4,6 @@
 outcome = run(ExperimentRequest(settings=settings), directory=Path("report"))
 """
 
-import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from ci_doctor.correctness.preparation import PreparedExperiment, prepare
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import text_table
 from ci_doctor.system.processes.interruption import signals_ignored
@@ -87,17 +87,25 @@ def run_prepared(prepared: PreparedExperiment, on_progress: OnProgress = lambda 
     for note in prepared.notes:
         on_progress(ExperimentProgress(note=note))
     experiment = _experiment(prepared, finished, on_progress)
-    is_over = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
-    # A cancelled job gets a second signal soon; the outcome is short work and must be whole.
-    with contextlib.nullcontext() if is_over else signals_ignored():
+    if experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}:
         decision = judge(prepared, experiment)
-        archive_notes: tuple[str, ...] = ()
-        if prepared.archive and is_over:
-            samples = prepared.plan.directory / SAMPLES
-            archive_notes = keep_baseline(
-                prepared.archive, experiment, decision.verdict, samples, prepared.plan.environment
-            )
+        archive_notes = _archived(prepared, experiment, decision)
         return conclude(prepared, experiment, decision, archive_notes)
+    # A cancelled job gets a second signal soon; the outcome is short work and must be whole.
+    with signals_ignored():
+        decision = judge(prepared, experiment)
+        return conclude(prepared, experiment, decision)
+
+
+def _archived(
+    prepared: PreparedExperiment, experiment: Experiment, decision: Decision
+) -> tuple[str, ...]:
+    """Archive the baseline starts of an experiment that came to its end. Returns notes on it."""
+    if prepared.archive is None:
+        return ()
+    plan = prepared.plan
+    samples = plan.directory / SAMPLES
+    return keep_baseline(prepared.archive, experiment, decision.verdict, samples, plan.environment)
 
 
 def _begun(prepared: PreparedExperiment) -> Resumed:

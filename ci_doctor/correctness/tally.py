@@ -67,20 +67,24 @@ class Tally:
     def add(self, sample: Sample) -> None:
         """One more sample."""
         self.count += 1
+        request = sample.id
+        number = sample.pass_
         if sample.meta.get("tries", 1) > 1:
-            self.throttled.add(sample.id)
+            self.throttled.add(request)
         if sample.error is not None or sample.digest is None:
             # The first error: later ones are often its consequences.
-            self.errors.setdefault(sample.id, sample.error or "no answer")
+            error = sample.error or "no answer"
+            self.errors.setdefault(request, error)
             return
-        digests = self.digests.setdefault(sample.id, {})
-        digests[sample.pass_] = sample.digest
-        words = self._words.setdefault(sample.id, {})
+        digests = self.digests.setdefault(request, {})
+        digests[number] = sample.digest
+        words = self._words.setdefault(request, {})
         # A sample of an earlier version has no digest of its words.
-        words[sample.pass_] = sample.words_digest or sample.digest
-        add_prompt_facts(self._prompts.setdefault(sample.id, {}), sample.prompt_facts)
+        words[number] = sample.words_digest or sample.digest
+        prompt = self._prompts.setdefault(request, {})
+        add_prompt_facts(prompt, sample.prompt_facts)
         if sample.empty:
-            self._empty.add(sample.id)
+            self._empty.add(request)
 
     def start(self, *, failed: bool, outside: bool, claimed: bool = False) -> ArmStart:
         """The answers of this start."""

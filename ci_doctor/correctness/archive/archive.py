@@ -144,6 +144,7 @@ class Archive:
         return [file for file in reversed(files) if file.age_days() <= self.days]
 
     def _near(self, identity: Identity, skipped: list[str]) -> tuple[NearMiss, ...]:
+        """The nearest of the other identities, at most NEAREST."""
         misses = list(self._misses(identity, skipped))
         # Of two that are equally near the newer one: its machine is more likely to be around still.
         misses.sort(key=lambda miss: (len(miss.differences), miss.age_s))
@@ -152,32 +153,40 @@ class Archive:
     def _misses(self, identity: Identity, skipped: list[str]) -> Iterator[NearMiss]:
         """Every other identity of the archive with usable starts."""
         own = self._place(identity)
-        for place in sorted(self.directory.glob("identity-*"))[:_MOST_DIRECTORIES]:
-            files = self._listed(place, skipped) if place.name != own.name else []
+        places = sorted(self.directory.glob("identity-*"))
+        for place in places[:_MOST_DIRECTORIES]:
+            if place.name == own.name:
+                continue
+            files = self._listed(place, skipped)
             if not files:
                 continue
             other = described(place)
+            # A description under a wrong name was copied or edited: it describes other starts.
             if other is None or place != self._place(other):
                 skipped.append(f"{place}: its identity.json is not that of its name")
                 continue
+            newest = files[0]
             yield NearMiss(
                 differences=differences(other, identity),
                 starts=len(files),
-                recorded_at=files[0].recorded_at,
-                age_s=files[0].age_days() * _DAY_S,
+                recorded_at=newest.recorded_at,
+                age_s=newest.age_days() * _DAY_S,
             )
 
 
 def unfit(result: StartResult) -> str | None:
     """Why a start is no baseline for others; None if it is one. Pure."""
     start = result.start
+    requests = len(start.answers)
     if start.arm is not Arm.BASELINE or start.archived:
         return f"{start.name} is no baseline start of this run"
     if not _ended_by_itself(result):
         return f"{start.name} did not come to its end"
-    if start.proof_missing or result.errors or start.answered < max(1, len(start.answers)):
+    # Of no requests at all a start answers all, and proves nothing.
+    is_incomplete = start.answered < max(1, requests)
+    if start.proof_missing or result.errors or is_incomplete:
         return f"{start.name} did not answer everything"
-    if start.empty == len(start.answers):
+    if start.empty == requests:
         return f"{start.name} gave empty answers only"
     return None
 
@@ -185,7 +194,9 @@ def unfit(result: StartResult) -> str | None:
 def _ended_by_itself(result: StartResult) -> bool:
     """Whether nothing failed in a start, and neither budget nor signal cut it short."""
     start = result.start
-    return result.counts and result.failure is None and not (start.failed or start.outside)
+    if start.failed or start.outside:
+        return False
+    return result.counts and result.failure is None
 
 
 def _read(path: Path, number: int, identity: Identity, skipped: list[str]) -> ArchivedStart | None:
@@ -208,8 +219,9 @@ def _read(path: Path, number: int, identity: Identity, skipped: list[str]) -> Ar
 
 def _answers(start: ArchivedStart, requests: Collection[str], passes: int) -> bool:
     """Whether the start answered exactly these requests, in this number of passes."""
-    by_pass = start.digests.values()
-    return set(start.answers) == set(requests) and {len(each) for each in by_pass} == {passes}
+    if start.answers.keys() != set(requests):
+        return False
+    return all(len(by_pass) == passes for by_pass in start.digests.values())
 
 
 def _move(temporary: Path, path: Path) -> None:

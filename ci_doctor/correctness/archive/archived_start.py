@@ -98,21 +98,25 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
 
 def header_of(identity: Identity, result: StartResult, when: str, build: str) -> ArchiveHeader:
     """The header for a start; its places, size and checksum are those of an empty file."""
+    start = result.start
+    # Copies: a header holds plain dictionaries, which msgspec encodes.
+    digests = {request: dict(by_pass) for request, by_pass in result.digests.items()}
+    prompts = {request: dict(facts) for request, facts in start.prompts.items()}
     return ArchiveHeader(
         format=FORMAT,
         identity=identity,
         recorded_at=when,
         build=build,
-        passes=max(len(each) for each in result.digests.values()),
-        digests={request: dict(each) for request, each in result.digests.items()},
-        prompts={request: dict(each) for request, each in result.start.prompts.items()},
-        empty=result.start.empty,
+        passes=max(map(len, digests.values())),
+        digests=digests,
+        prompts=prompts,
+        empty=start.empty,
         duration_s=result.duration_s,
         facts=dict(result.facts),
         places={},
         bytes=0,
         crc=0,
-        words=dict(result.start.words),
+        words=dict(start.words),
     )
 
 

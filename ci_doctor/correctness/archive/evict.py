@@ -32,13 +32,17 @@ class ArchivedFile(Struct, frozen=True, kw_only=True, order=True):
 
     def age_days(self) -> float:
         """Days since it was made; 0 if another machine's clock is ahead of ours."""
-        return max(0.0, (_now() - datetime.fromisoformat(self.recorded_at).timestamp()) / 86400)
+        made = datetime.fromisoformat(self.recorded_at).timestamp()
+        age_s = _now() - made
+        return max(0.0, age_s / 86400)
 
 
 def stamp(recorded_at: str) -> str:
     """An RFC 3339 time as part of a file's name, to the millisecond. Raises ValueError."""
+    # In UTC, so that the names of files from all machines sort by time.
     when = datetime.fromisoformat(recorded_at).astimezone(UTC)
-    return f"{when:%Y%m%dT%H%M%S}{when.microsecond // 1000:03}Z"
+    milliseconds = when.microsecond // 1000
+    return f"{when:%Y%m%dT%H%M%S}{milliseconds:03}Z"
 
 
 def archived_files(place: Path) -> list[ArchivedFile]:
@@ -46,7 +50,9 @@ def archived_files(place: Path) -> list[ArchivedFile]:
     files = []
     for path in place.iterdir():
         match = _START.fullmatch(path.name)
-        recorded_at = _time(match[1]) if match else None
+        if match is None:
+            continue
+        recorded_at = _time(match[1])
         if recorded_at is None:
             continue
         with contextlib.suppress(OSError):  # evicted meanwhile
@@ -83,12 +89,16 @@ def _remove_starts(
     files: list[ArchivedFile], other_bytes: int, *, days: float, limit: int
 ) -> list[Path]:
     """Remove files, oldest first; a directory goes with its last start."""
-    total = other_bytes + sum(file.size for file in files)
-    left = Counter(file.path.parent for file in files)
+    total = other_bytes
+    left: Counter[Path] = Counter()
+    for file in files:
+        total += file.size
+        left[file.path.parent] += 1
     removed = []
     for file in files:
         if total <= limit and file.age_days() <= days:
             continue
+        # A file that cannot be removed is left, and its bytes still count.
         with contextlib.suppress(OSError):
             file.path.unlink(missing_ok=True)
             removed.append(file.path)
@@ -138,16 +148,20 @@ def _close(place: Path) -> int:
 
 
 def _restore(description: Path, content: bytes) -> None:
+    """Write the description of an identity again, unless somebody else did."""
+    place = description.parent
     with contextlib.suppress(OSError):
-        if content and description.parent.is_dir() and not description.exists():
+        if content and place.is_dir() and not description.exists():
             description.write_bytes(content)
 
 
 def _remove_torn(directory: Path) -> None:
     """Remove temporary files of writers that were killed long ago."""
+    latest = _now() - _TORN_S
     with contextlib.suppress(OSError):
         for path in list(directory.iterdir()):
-            if _TORN.fullmatch(path.name) and _now() - path.lstat().st_mtime > _TORN_S:
+            # `lstat`: the age of a link itself, and not that of the file it leads to.
+            if _TORN.fullmatch(path.name) and path.lstat().st_mtime < latest:
                 path.unlink(missing_ok=True)
 
 
@@ -161,8 +175,11 @@ def _size(path: Path) -> int:
 def _time(text: str) -> str | None:
     """`20261121T075012345Z` as RFC 3339; None if it is no time."""
     date = f"{text[:4]}-{text[4:6]}-{text[6:8]}"
-    moment = f"{date}T{text[9:11]}:{text[11:13]}:{text[13:15]}.{text[15:18]}Z"
+    clock_time = f"{text[9:11]}:{text[11:13]}:{text[13:15]}"
+    milliseconds = text[15:18]
+    moment = f"{date}T{clock_time}.{milliseconds}Z"
     try:
+        # Digits in the right places may still be the 31st of February.
         datetime.fromisoformat(moment)
     except ValueError:
         return None

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from ci_doctor.load.requests import Request
 
-# The form in which answers become comparable. Another form makes other digests of the same answers, so a change of
-# it needs another name here; a test holds the name and the digests of fixed answers together. The first form is named
-# by what earlier versions of ci-doctor called it (a digest of their sources), so that their archives stay usable.
+# The form in which answers become comparable. Another form makes other digests of the same answers,
+# so a change of it needs another name here. A test holds the name and the digests of fixed answers
+# together. The first form is named by what earlier versions of ci-doctor called it (a digest of
+# their sources), so that their archives stay usable.
 COMPARISON_FORM = "0bc095900a7b"
 
 

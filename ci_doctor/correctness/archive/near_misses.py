@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ci_doctor.identity.identity import ABSENT, Difference
+from ci_doctor.render.figures import amount
 
 _MOST_DIFFERENCES = 5
 _WIDTH = 60
@@ -47,18 +48,27 @@ def explain_near_miss(near: Sequence[NearMiss]) -> tuple[str, ...]:
     lines = []
     rank = "closest"
     for miss in near:
-        count = "1 start" if miss.starts == 1 else f"{miss.starts} starts"
-        baseline = f"{rank} archived baseline ({count}, {_age(miss.age_s)} old)"
-        lines.append(f"{baseline} differs in: {_listed(miss.differences)}")
+        starts = amount(miss.starts, "start")
+        age = _age(miss.age_s)
+        facts = _listed(miss.differences)
+        lines.append(f"{rank} archived baseline ({starts}, {age} old) differs in: {facts}")
         rank = "another"
     return tuple(lines)
 
 
 def _listed(differences: Sequence[Difference]) -> str:
-    ordered = sorted(differences, key=lambda each: (_rank(each.fact), each.fact))
-    shown = "; ".join(_in_words(each) for each in ordered[:_MOST_DIFFERENCES])
-    more = len(ordered) - _MOST_DIFFERENCES
-    return f"{shown}; and {more} more" if more > 0 else shown
+    ordered = sorted(differences, key=_order)
+    words = [_in_words(each) for each in ordered]
+    shown = "; ".join(words[:_MOST_DIFFERENCES])
+    more = len(words) - _MOST_DIFFERENCES
+    if more > 0:
+        return f"{shown}; and {more} more"
+    return shown
+
+
+def _order(difference: Difference) -> tuple[int, str]:
+    fact = difference.fact
+    return _rank(fact), fact
 
 
 def _rank(fact: str) -> int:
@@ -75,33 +85,42 @@ def _plain(fact: str) -> str:
 
 
 def _in_words(each: Difference) -> str:
-    if _plain(each.fact) == "argv" and each.left and each.right:
-        return _changed_arguments(each.fact, each.left.split(), each.right.split())
-    return f"{each.fact} {_short(each.left or ABSENT)} -> {_short(each.right or ABSENT)}"
+    fact = each.fact
+    left = each.left or ABSENT
+    right = each.right or ABSENT
+    if _plain(fact) == "argv" and each.left and each.right:
+        return _changed_arguments(fact, left.split(), right.split())
+    return f"{fact} {_short(left)} -> {_short(right)}"
 
 
 def _changed_arguments(fact: str, left: Sequence[str], right: Sequence[str]) -> str:
     """`argv now without `--a` and with `--b``: two whole command lines are too long to read."""
     # By word and not by position: one more option would shift all that follow it.
-    removed = " ".join(word for word in left if word not in right)
-    added = " ".join(word for word in right if word not in left)
+    removed = [word for word in left if word not in right]
+    added = [word for word in right if word not in left]
     parts = []
     if removed:
-        parts.append(f"without `{_short(removed)}`")
+        words = _short(" ".join(removed))
+        parts.append(f"without `{words}`")
     if added:
-        parts.append(f"with `{_short(added)}`")
-    return f"{fact} now {' and '.join(parts)}" if parts else f"the order of {fact}"
+        words = _short(" ".join(added))
+        parts.append(f"with `{words}`")
+    # The same words: nothing but their order can differ.
+    if not parts:
+        return f"the order of {fact}"
+    return f"{fact} now {' and '.join(parts)}"
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+    if len(text) <= _WIDTH:
+        return text
+    beginning = text[: _WIDTH - 1]
+    return f"{beginning}…"
 
 
 def _age(seconds: float) -> str:
     for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
         count = int(seconds // size)
-        if count == 1:
-            return f"1 {name}"
-        if count > 1:
-            return f"{count} {name}s"
+        if count > 0:
+            return amount(count, name)
     return "less than a minute"

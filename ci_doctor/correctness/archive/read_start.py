@@ -33,14 +33,16 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
     with path.open("rb") as file:
         line, rest = _first_member(file)
         header = _header(line)
-        size, crc = len(rest), zlib.crc32(rest)
+        # What was read behind the first member already belongs to the second.
+        size = len(rest)
+        crc = zlib.crc32(rest)
         while chunk := file.read(CHUNK):
             size += len(chunk)
             crc = zlib.crc32(chunk, crc)
     # The checksum is of the packed bytes: nothing of the second member is unpacked here.
     if size < header.bytes:
         raise NotAnArchiveError("its samples are cut short")
-    if (size, crc) != (header.bytes, header.crc):
+    if size != header.bytes or crc != header.crc:
         raise NotAnArchiveError("its samples were changed")
     _check_digests(header)
     # `of` sorts and cleans: a file may hold anything.
@@ -63,15 +65,15 @@ def _header(line: bytes) -> ArchiveHeader:
 def _check_digests(header: ArchiveHeader) -> None:
     """Every request must have a digest in every pass. Raises NotAnArchiveError."""
     passes = set(range(1, header.passes + 1))
-    if not header.digests:
-        raise NotAnArchiveError("it does not hold an answer to every request in every pass")
     digests = set(header.places)
+    is_complete = bool(header.digests)
     for by_pass in header.digests.values():
-        if set(by_pass) != passes:
-            raise NotAnArchiveError("it does not hold an answer to every request in every pass")
+        is_complete = is_complete and by_pass.keys() == passes
         digests.update(by_pass.values())
+    if not is_complete:
+        raise NotAnArchiveError("it does not hold an answer to every request in every pass")
     # They become keys and parts of messages: nothing else may come from a file of others.
-    if not all(_DIGEST.fullmatch(digest) for digest in digests):
+    if not all(map(_DIGEST.fullmatch, digests)):
         raise NotAnArchiveError("what names its answers is no digest")
 
 

@@ -44,19 +44,23 @@ class RunArchive(Struct, frozen=True, kw_only=True):
 
     def results(self, outputs: Outputs) -> tuple[StartResult, ...]:
         """The archived starts as starts of an experiment; their answers are added to `outputs`."""
+        results = []
         for start in self.matches.starts:
             for digest, place in start.places.items():
                 outputs.note(digest, start.path, place)
-        return tuple(start.result() for start in self.matches.starts)
+            results.append(start.result())
+        return tuple(results)
 
     def notes(self) -> Iterator[str]:
         """What a person should know before the first start."""
-        if self.matches.starts:
-            newest = self.matches.starts[0]
-            count = figures.amount(len(self.matches.starts), "archived baseline start")
-            yield f"{count} found under the same identity; the newest is of {newest.build}"
-            if self.matches.unknown:
-                yield f"assumed to match, since nobody knows: {', '.join(self.matches.unknown)}"
+        starts = self.matches.starts
+        unknown = self.matches.unknown
+        if starts:
+            count = figures.amount(len(starts), "archived baseline start")
+            yield f"{count} found under the same identity; the newest is of {starts[0].build}"
+            if unknown:
+                facts = ", ".join(unknown)
+                yield f"assumed to match, since nobody knows: {facts}"
         elif self.matches.near:
             yield from explain_near_miss(self.matches.near)
         else:
@@ -65,12 +69,15 @@ class RunArchive(Struct, frozen=True, kw_only=True):
     def findings(self) -> Iterator[Finding]:
         """A warning if files of the archive are unusable."""
         skipped = self.matches.skipped
-        if skipped:
-            yield rules.ARCHIVE_UNREADABLE.finding(
-                f"{len(skipped)} archived baseline starts could not be used",
-                evidence=(Evidence(excerpt="\n".join(skipped[:_MOST_FILES])),),
-                remedy=rules.ARCHIVE_UNREADABLE.remedy,
-            )
+        if not skipped:
+            return
+        rule = rules.ARCHIVE_UNREADABLE
+        excerpt = "\n".join(skipped[:_MOST_FILES])
+        yield rule.finding(
+            f"{len(skipped)} archived baseline starts could not be used",
+            evidence=(Evidence(excerpt=excerpt),),
+            remedy=rule.remedy,
+        )
 
 
 def identity_of(
@@ -120,11 +127,15 @@ def keep_baseline(
     """
     allowed, reason = _may_write(run_archive.write, environ)
     if not allowed:
-        return (f"nothing was archived: {reason}",) if reason else ()
+        # Without a reason somebody chose that nothing is written, and knows it.
+        if not reason:
+            return ()
+        return (f"nothing was archived: {reason}",)
     fit = [result for result in experiment.results if unfit(result) is None]
     if verdict not in _VERDICTS_ON_ANSWERS or not fit:
         return ()
-    return (_kept(run_archive, fit, samples, build_of(environ)),)
+    build = build_of(environ)
+    return (_kept(run_archive, fit, samples, build),)
 
 
 def _kept(run_archive: RunArchive, fit: Sequence[StartResult], samples: Path, build: str) -> str:

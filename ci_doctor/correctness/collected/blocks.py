@@ -30,7 +30,9 @@ def _part(part: str) -> str:
     if part in _WORDS or not part.isalnum():
         return re.escape(part)
     # Counters grow by a digit; a random part keeps its length.
-    return "[0-9]+" if part.isdigit() else f"[A-Za-z0-9]{{{len(part)}}}"
+    if part.isdigit():
+        return "[0-9]+"
+    return f"[A-Za-z0-9]{{{len(part)}}}"
 
 
 def blocks(lines: Iterable[bytes]) -> Iterator[tuple[str, int, int]]:
@@ -65,8 +67,10 @@ def _beginning(line: bytes) -> re.Pattern[bytes]:
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     identity = text.removesuffix(":")
     if identity == text or not _FIRST.fullmatch(identity):
+        # Cut: the first line may be a whole answer of a file in another format.
         raise AmbiguousError(f"the first line is not `id:` but {text[:60]!r}")
-    return re.compile(b"(" + shape(identity).encode() + rb"):\r?\n?")
+    pattern = shape(identity).encode()
+    return re.compile(b"(" + pattern + rb"):\r?\n?")
 
 
 def _fresh(identity: bytes, ids: set[bytes]) -> bytes:

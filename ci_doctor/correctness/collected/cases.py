@@ -20,7 +20,11 @@ def cases(collected: Collected, decision: Decision) -> tuple[Case, ...]:
     ordered = sorted(
         collected.survey.requests, key=lambda name: kinds.get(name) is DifferenceKind.EQUAL
     )
-    return tuple(_case(name, decision, errors.get(name)) for name in ordered[:MOST_CASES])
+    shown = []
+    for request in ordered[:MOST_CASES]:
+        case = _case(request, decision, errors.get(request))
+        shown.append(case)
+    return tuple(shown)
 
 
 def _case(request: str, decision: Decision, reason: str | None) -> Case:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts over collected samples: requests by kind, starts that answered alike. Pure."""
 
-from msgspec.structs import replace
-
 from ci_doctor.correctness.collected.settle import Collected
-from ci_doctor.correctness.verdict.compare import DifferenceKind, clusters
+from ci_doctor.correctness.verdict.compare import DifferenceKind, clusters, restricted
 from ci_doctor.correctness.verdict.decision import Decision
 
 
@@ -25,10 +23,7 @@ def cluster_names(collected: Collected) -> tuple[tuple[str, ...], ...]:
     odd = collected.survey.odd
     starts = [start for start in collected.starts if collected.answered(start)]
     if not odd:
-        return (tuple(start.name for start in starts),)
+        names = [start.name for start in starts]
+        return (tuple(names),)
     # The other requests are the same everywhere, so they tell no two starts apart.
-    restricted = []
-    for start in starts:
-        answers = {request: start.answers.get(request) for request in odd}
-        restricted.append(replace(start, answers=answers))
-    return clusters(restricted)
+    return clusters(restricted(starts, odd))

@@ -12,7 +12,7 @@ from ci_doctor.correctness.collected.sources import SourcePosition
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, of_arm, outcomes
 from ci_doctor.correctness.verdict.decision import Decision
 
 # What tells most comes first.
@@ -58,15 +58,19 @@ def collected_differences(
 
 
 def _differing(collected: Collected, decision: Decision) -> list[tuple[str, DifferenceKind]]:
-    by_kind: dict[DifferenceKind, list[tuple[str, DifferenceKind]]] = {kind: [] for kind in TELLING}
+    """The differing requests, the most telling kind first; within a kind, as in the files."""
+    by_kind: dict[DifferenceKind, list[str]] = {}
     for request in collected.survey.odd:
         kind = decision.kinds.get(request)
-        if kind in by_kind:
-            by_kind[kind].append((request, kind))
-    requests = []
-    for of_kind in by_kind.values():
-        requests.extend(of_kind)
-    return requests
+        if kind is not None:
+            of_kind = by_kind.setdefault(kind, [])
+            of_kind.append(request)
+    differing = []
+    for kind in TELLING:
+        for request in by_kind.get(kind, []):
+            pair = (request, kind)
+            differing.append(pair)
+    return differing
 
 
 def _order(difference: CollectedDifference) -> tuple[int, int]:
@@ -80,12 +84,14 @@ def _difference(
     """The difference of two starts: baseline and candidate, unless only the baseline differs."""
     baseline = of_arm(collected.starts, Arm.BASELINE)
     candidate = of_arm(collected.starts, Arm.CANDIDATE)
-    pairs = (
-        combinations(baseline, 2) if kind is DifferenceKind.FLAKY else product(baseline, candidate)
-    )
-    of_baseline = {start.answers.get(request) for start in baseline}
-    pair = _most_telling(request, pairs, of_baseline)
-    return _of_pair(collected, request, kind, *pair) if pair else None
+    pairs: Iterable[tuple[ArmStart, ArmStart]] = product(baseline, candidate)
+    if kind is DifferenceKind.FLAKY:
+        pairs = combinations(baseline, 2)
+    pair = _most_telling(request, pairs, outcomes(baseline, request))
+    if pair is None:
+        return None
+    first, second = pair
+    return _of_pair(collected, request, kind, first, second)
 
 
 def _most_telling(
@@ -108,6 +114,7 @@ def _of_pair(
 ) -> CollectedDifference:
     left = right = None
     number = 0
+    # The first pass that differs: the outcome of a start is a digest over all of its passes.
     for number in range(1, collected.survey.passes + 1):
         left = collected.output(first.name, request, number)
         right = collected.output(second.name, request, number)
@@ -118,8 +125,10 @@ def _of_pair(
     else:
         divergence = first_divergence(left, right)
     silent = None
-    if _choices(left) != _choices(right):
-        silent = first.name if _choices(left) < _choices(right) else second.name
+    if _choices(left) < _choices(right):
+        silent = first.name
+    elif _choices(left) > _choices(right):
+        silent = second.name
     return CollectedDifference(
         request=request,
         kind=kind,
@@ -132,26 +141,43 @@ def _of_pair(
 
 
 def _choices(output: Mapping[str, Any] | None) -> int:
-    return -1 if output is None else len(output["choices"])
+    # An answer without a choice is still more than no answer.
+    if output is None:
+        return -1
+    return len(output["choices"])
 
 
 def difference_lines(difference: CollectedDifference) -> Iterator[str]:
     """Where two answers diverge, in three lines."""
     first = difference.first
     second = difference.second
+    at = difference.divergence
     request = f"request {difference.request}"
     pair = f"{first} against {second}"
-    at = difference.divergence
     if at.hardness is Hardness.MISSING:
-        yield f"{request}, {pair}: {difference.silent or first} has no answer, or fewer choices"
+        silent = difference.silent or first
+        yield f"{request}, {pair}: {silent} has no answer, or fewer choices"
         return
-    field = "" if at.field in {"text", "content"} else f", {at.field}"
-    position = "" if at.position is None else f", {at.unit} {at.position}"
-    hard = "" if at.hardness is Hardness.UNKNOWN else f" ({at.hardness})"
-    yield f"{request}{field}{position}, {pair}{hard}"
+    where = _where(at)
+    if at.hardness is not Hardness.UNKNOWN:
+        pair = f"{pair} ({at.hardness})"
+    yield f"{request}{where}, {pair}"
+    # Next to the difference: the end of what both share, and the beginning of what follows.
     before = _printable(at.before[-WIDEST:])
-    yield f"{first:>4}  …{before}[{_printable(at.left[:WIDEST])}]"
-    yield f"{second:>4}  …{before}[{_printable(at.right[:WIDEST])}]"
+    left = _printable(at.left[:WIDEST])
+    right = _printable(at.right[:WIDEST])
+    yield f"{first:>4}  …{before}[{left}]"
+    yield f"{second:>4}  …{before}[{right}]"
+
+
+def _where(at: Divergence) -> str:
+    words = ""
+    # The answer's own text needs no name.
+    if at.field not in {"text", "content"}:
+        words = f", {at.field}"
+    if at.position is None:
+        return words
+    return f"{words}, {at.unit} {at.position}"
 
 
 def _printable(text: str) -> str:

@@ -128,29 +128,37 @@ def _is_empty(output: dict[str, Any]) -> bool:
 def _response(value: dict[str, Any], content: bytes) -> Entry:
     identity = _identity(value)
     if value.get("object") == "error":
-        error = f"an error: {value.get('message')}"
+        message = value.get("message")
+        error = f"an error: {message}"
         return Entry(id=identity, error=error[:_MOST_ERROR])
-    return _canonical_entry(identity, canonicalise(content))
+    answer = canonicalise(content)
+    return _canonical_entry(identity, answer)
 
 
 def _batch(value: dict[str, Any], _content: bytes) -> Entry:
     """A line of OpenAI's batch output (API reference, "The request output object")."""
-    identity = value.get("custom_id")
-    name = identity if isinstance(identity, str) else None
+    name = None
+    custom_id = value.get("custom_id")
+    if isinstance(custom_id, str):
+        name = custom_id
     response = value.get("response")
     if value.get("error") or not isinstance(response, dict):
         return _failed(name, value)
-    if response.get("status_code", 200) != 200:
-        return Entry(id=name, error=f"HTTP {response['status_code']}")
+    status = response.get("status_code", 200)
+    if status != 200:
+        return Entry(id=name, error=f"HTTP {status}")
     body = json.dumps(response.get("body")).encode()
     try:
-        return _canonical_entry(name, canonicalise(body))
+        answer = canonicalise(body)
     except NotAnAnswerError as error:
+        # Caught here, because only a batch line names its request outside the answer.
         return Entry(id=name, error=str(error))
+    return _canonical_entry(name, answer)
 
 
 def _failed(identity: str | None, value: dict[str, Any]) -> Entry:
-    error = f"an error: {json.dumps(value.get('error'))}"
+    details = json.dumps(value.get("error"))
+    error = f"an error: {details}"
     return Entry(id=identity, error=error[:_MOST_ERROR])
 
 
@@ -181,7 +189,10 @@ def _row(value: dict[str, Any], _content: bytes) -> Entry:
 def _texts(value: Any) -> list[str]:
     """The strings of a string or of nested lists (lm-eval's `resps`); none if one is no string."""
     leaves = list(_leaves(value))
-    return leaves if all(isinstance(leaf, str) for leaf in leaves) else []
+    # Half of an answer must not pass for all of it.
+    if not all(isinstance(leaf, str) for leaf in leaves):
+        return []
+    return leaves
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 """The figures of collected samples for programs, and for the page that draws them. Pure."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from ci_doctor.correctness.collected.counts import cluster_names, kind_counts
 from ci_doctor.correctness.collected.differences import (
@@ -34,7 +35,6 @@ def facts(
 ) -> CompareFacts:
     """The figures of both sides and of the decision."""
     survey = collected.survey
-    starts = collected.starts
     kinds = kind_counts(collected, decision)
     differing = sum(kinds[kind] for kind in TELLING)
     return CompareFacts(
@@ -42,8 +42,8 @@ def facts(
         aligned_by=survey.aligned,
         passes=survey.passes,
         files=_files(collected),
-        starts={str(arm): len(of_arm(starts, arm)) for arm in Arm},
-        answered={start.name: collected.answered(start) for start in starts},
+        starts=_starts(collected),
+        answered=_answered(collected),
         kinds={str(kind): number for kind, number in kinds.items()},
         clusters=cluster_names(collected),
         matrix=_matrix(collected, decision),
@@ -51,12 +51,28 @@ def facts(
         divergence=_divergence(differences),
         differences_by=_by_hardness(differences),
         examined=ExaminedRequests(differing=differing, read=min(EXAMINED, differing)),
-        aligned=tuple(_aligned(each) for each in differences[:SHOWN]),
+        aligned=tuple(map(_aligned, differences[:SHOWN])),
         test=decision_test(decision.test),
         risk=decision.risk,
         settle=decision.settle,
         errors=_errors(collected),
     )
+
+
+def _starts(collected: Collected) -> dict[str, int]:
+    """How many starts each side has."""
+    counts = {}
+    for arm in Arm:
+        counts[str(arm)] = len(of_arm(collected.starts, arm))
+    return counts
+
+
+def _answered(collected: Collected) -> dict[str, int]:
+    """How many requests each start answered."""
+    counts = {}
+    for start in collected.starts:
+        counts[start.name] = collected.answered(start)
+    return counts
 
 
 def _files(collected: Collected) -> dict[str, SampleFile]:
@@ -71,14 +87,18 @@ def _matrix(collected: Collected, decision: Decision) -> AnswerMatrix:
     """Who answered what, for at most MOST_ROWS of the requests that are not the same everywhere."""
     total = len(collected.survey.requests)
     rows = []
-    for request in list(collected.survey.odd)[:MOST_ROWS]:
+    for request in islice(collected.survey.odd, MOST_ROWS):
         kind = decision.kinds.get(request, DifferenceKind.UNANSWERED)
-        rows.append(request_row(request, kind, collected.starts))
+        row = request_row(request, kind, collected.starts)
+        rows.append(row)
     columns = []
     for start in collected.starts:
         answered = collected.answered(start)
         column = StartColumn(
-            name=start.name, arm=str(start.arm), ok=answered == total, answered=answered
+            name=start.name,
+            arm=str(start.arm),
+            ok=answered == total,
+            answered=answered,
         )
         columns.append(column)
     return AnswerMatrix(starts=tuple(columns), requests=tuple(rows), left_out=total - len(rows))
@@ -88,13 +108,16 @@ def _divergence(differences: Sequence[CollectedDifference]) -> DivergencePositio
     by_unit: dict[str, list[int]] = {}
     for difference in differences:
         at = difference.divergence
-        if at.position is not None:
-            by_unit.setdefault(str(at.unit), []).append(at.position)
+        if at.position is None:
+            continue
+        positions = by_unit.setdefault(str(at.unit), [])
+        positions.append(at.position)
     if not by_unit:
         return None
     # Positions of two units have no common axis: those of the more frequent unit are drawn.
     unit = max(by_unit, key=lambda each: len(by_unit[each]))
-    return divergence_facts(unit, sorted(by_unit[unit]))
+    positions = sorted(by_unit[unit])
+    return divergence_facts(unit, positions)
 
 
 def _by_hardness(differences: Sequence[CollectedDifference]) -> dict[str, int]:

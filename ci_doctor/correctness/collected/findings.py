@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The findings of collected samples, each with its evidence and what to do next. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.collected.counts import kind_counts
@@ -42,12 +42,15 @@ def findings(
     collected: Collected, decision: Decision, differences: Sequence[CollectedDifference]
 ) -> Iterator[Finding]:
     """The verdict's own finding first, then what was not answered."""
-    if decision.verdict is not Verdict.PASS:
-        rule = rules.OF_VERDICT[decision.verdict]
+    verdict = decision.verdict
+    if verdict is not Verdict.PASS:
+        rule = rules.OF_VERDICT[verdict]
+        message = _which(collected, decision) or decision.reason
+        shown = differences[:SHOWN]
         yield rule.finding(
-            _which(collected, decision) or decision.reason,
-            evidence=tuple(_evidence(each) for each in differences[:SHOWN]),
-            remedy=_NEXT.get(decision.verdict, rule.remedy),
+            message,
+            evidence=tuple(map(_evidence, shown)),
+            remedy=_NEXT.get(verdict, rule.remedy),
         )
     yield from _unanswered(collected)
     yield from _empty(collected)
@@ -66,11 +69,14 @@ def _which(collected: Collected, decision: Decision) -> str | None:
 
 
 def _few(collected: Collected, decision: Decision, kind: DifferenceKind) -> str:
+    """The first requests of a kind, in the order of the files, and how many more there are."""
     odd = collected.survey.odd
     names = [request for request in odd if decision.kinds.get(request) is kind]
     shown = ", ".join(names[:SHOWN])
     more = len(names) - SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    if more > 0:
+        return f"{shown} and {more} more"
+    return shown
 
 
 def _evidence(difference: CollectedDifference) -> Evidence:
@@ -78,29 +84,36 @@ def _evidence(difference: CollectedDifference) -> Evidence:
     place = difference.place
     if place is None:
         return Evidence(file=None, excerpt=excerpt)
+    source = place.source
+    line: int | None = place.line
     # LMCache's format has blocks of several lines: their number is no line.
-    line = None if place.source.form is SampleFormat.LMCACHE else place.line
-    return Evidence(file=str(place.source.path), line=line, excerpt=excerpt)
+    if source.form is SampleFormat.LMCACHE:
+        line = None
+    return Evidence(file=str(source.path), line=line, excerpt=excerpt)
 
 
 def _unanswered(collected: Collected) -> Iterator[Finding]:
     files = {start.name: str(start.source.path) for start in collected.survey.starts}
     total = len(collected.survey.requests)
     for name, errors in collected.errors.items():
-        evidence = []
-        for request, text in distinct_errors(errors, SHOWN):
-            excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
-            evidence.append(Evidence(file=files[name], excerpt=excerpt))
-        yield rules.UNANSWERED.finding(
-            f"{len(errors)} of {total} requests have no answer in {name}",
-            evidence=tuple(evidence),
-        )
+        evidence = _error_evidence(files[name], errors)
+        message = f"{len(errors)} of {total} requests have no answer in {name}"
+        yield rules.UNANSWERED.finding(message, evidence=evidence)
+
+
+def _error_evidence(file: str, errors: Mapping[str, str]) -> tuple[Evidence, ...]:
+    evidence = []
+    for request, text in distinct_errors(errors, SHOWN):
+        # A server may answer with a page of HTML, and a file may hold it in any length.
+        excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
+        evidence.append(Evidence(file=file, excerpt=excerpt))
+    return tuple(evidence)
 
 
 def _empty(collected: Collected) -> Iterator[Finding]:
+    """One finding about the first start with empty answers: the others would say the same."""
     for start in collected.starts:
         if start.empty:
-            yield rules.EMPTY_ANSWERS.finding(
-                f"{start.empty} answers of {start.name} hold no text", remedy="see the files"
-            )
+            message = f"{start.empty} answers of {start.name} hold no text"
+            yield rules.EMPTY_ANSWERS.finding(message, remedy="see the files")
             return

@@ -15,7 +15,7 @@ from ci_doctor.correctness.collected.sources import Source, content, records
 from ci_doctor.correctness.collected.survey import Survey
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.canary import canary
-from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
+from ci_doctor.correctness.verdict.compare import of_arm, restricted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import baseline_starts
@@ -48,7 +48,8 @@ def judge(collected: Collected, rules: Rules) -> Decision:
         )
         return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
     if decision.verdict is Verdict.INCONCLUSIVE and not decision.settle:
-        return replace(decision, settle=_settle(collected, rules))
+        settle = _settle(collected, rules)
+        return replace(decision, settle=settle)
     return decision
 
 
@@ -59,39 +60,36 @@ def _decide(collected: Collected, rules: Rules) -> Decision:
         return decide(starts, requests, rules, complete=True)
     # All requests have the same answer everywhere, so one stands for all: a hundred thousand of
     # them need not be decided one by one.
-    decision = decide(_restricted(starts, requests[:1]), requests[:1], rules, complete=True)
-    reason = decision.reason
-    if decision.verdict is Verdict.PASS:
-        baseline = len(of_arm(starts, Arm.BASELINE))
-        candidate = len(of_arm(starts, Arm.CANDIDATE))
-        reason = (
-            f"all {len(requests)} answers are the same, byte for byte, "
-            f"in {baseline} baseline and {candidate} candidate starts"
-        )
-    kinds = dict.fromkeys(requests, decision.kinds[requests[0]])
-    return replace(decision, reason=reason, kinds=kinds)
-
-
-def _restricted(starts: tuple[ArmStart, ...], requests: list[str]) -> list[ArmStart]:
-    """The starts with their answers to these requests alone."""
-    restricted = []
-    for start in starts:
-        answers = {request: start.answers.get(request) for request in requests}
-        restricted.append(replace(start, answers=answers))
-    return restricted
+    first = requests[:1]
+    decision = decide(restricted(starts, first), first, rules, complete=True)
+    kinds = dict.fromkeys(requests, decision.kinds[first[0]])
+    decision = replace(decision, kinds=kinds)
+    if decision.verdict is not Verdict.PASS:
+        return decision
+    baseline = len(of_arm(starts, Arm.BASELINE))
+    candidate = len(of_arm(starts, Arm.CANDIDATE))
+    # The reason of the decision counts one answer only.
+    reason = (
+        f"all {len(requests)} answers are the same, byte for byte, "
+        f"in {baseline} baseline and {candidate} candidate starts"
+    )
+    return replace(decision, reason=reason)
 
 
 def _settle(collected: Collected, rules: Rules) -> str:
     """How many more starts make a decision possible, even if the environment differs by itself."""
     baseline = len(of_arm(collected.starts, Arm.BASELINE))
     candidate = len(of_arm(collected.starts, Arm.CANDIDATE))
+    # With one or two candidate starts the baseline would need 39 or 8: more starts in all.
     wanted = max(candidate, _LEAST_CANDIDATES)
     needed = max(baseline, baseline_starts(wanted, rules.alpha))
-    if needed == baseline and wanted == candidate:
+    more_baseline = needed - baseline
+    more_candidate = wanted - candidate
+    if not more_baseline and not more_candidate:
         return "collect more starts of both sides, or make the baseline steadier"
     return (
         f"a decision takes {needed} baseline and {wanted} candidate starts: "
-        f"collect {needed - baseline} and {wanted - candidate} more, "
+        f"collect {more_baseline} and {more_candidate} more, "
         "and name a directory with a file for each start"
     )
 
@@ -104,30 +102,35 @@ def can_see(collected: Collected, rules: Rules) -> bool:
     answer = _an_answer(collected)
     if answer is None:
         return True
-    first = collected.survey.requests[:_CANARY_REQUESTS]
-    requests = [answer.request, *(each for each in first if each != answer.request)]
-    starts = _restricted(collected.starts, requests)
-    flipped = of_arm(starts, Arm.CANDIDATE)[0]
-    output = answer.entry.output or {}
     if not _bytes_show_it(answer):
         return False
-    return canary(starts, requests, rules, flipped, answer.request, output)
+    changed = answer.request
+    first = collected.survey.requests[:_CANARY_REQUESTS]
+    others = [request for request in first if request != changed]
+    requests = [changed, *others]
+    starts = restricted(collected.starts, requests)
+    flipped = of_arm(starts, Arm.CANDIDATE)[0]
+    output = answer.entry.output or {}
+    return canary(starts, requests, rules, flipped, changed, output)
 
 
 def _an_answer(collected: Collected) -> _Answer | None:
-    """The first answer of the first candidate start."""
+    """The first answer of the first candidate start; None if it has none."""
     survey = collected.survey
     arms = [start.arm for start in survey.starts]
     index = arms.index(Arm.CANDIDATE)
     answers = collected.starts[index].answers
     for request, columns in survey.odd.items():
         if answers.get(request) is not None:
+            # An answered request has exactly one record in each pass.
             first_pass = columns[index][1]
             position = first_pass[0]
             return _read_answer(request, position.source.form, content(position))
     # Nothing differs, so no position was kept.
-    for answer in _answers(survey, survey.starts[index].source):
-        if answer.entry.output is not None and answers.get(answer.request) is not None:
+    source = survey.starts[index].source
+    for answer in _answers(survey, source):
+        is_read = answer.entry.output is not None
+        if is_read and answers.get(answer.request) is not None:
             return answer
     return None
 
@@ -137,42 +140,56 @@ def _answers(survey: Survey, source: Source) -> Iterator[_Answer]:
     for number, (identity, _, line) in enumerate(records(source), start=1):
         answer = _read_answer(f"line {number}", source.form, line)
         if survey.aligned == "id":
-            answer = replace(answer, request=str(identity or answer.entry.id))
+            # LMCache's format has the id before the block, and not in it.
+            name = identity or answer.entry.id
+            answer = replace(answer, request=str(name))
         yield answer
 
 
 def _read_answer(request: str, form: SampleFormat, line: bytes) -> _Answer:
-    return _Answer(request=request, form=form, line=line, entry=read(form, line))
+    entry = read(form, line)
+    return _Answer(request=request, form=form, line=line, entry=entry)
 
 
 def _bytes_show_it(answer: _Answer) -> bool:
     """Whether the comparisons of bytes and of digests notice one changed character of the text."""
-    word = _WORD.search(text_of(answer.entry.output or {}))
-    if word is None:
+    text = text_of(answer.entry.output or {})
+    match = _WORD.search(text)
+    if match is None:
         return True
-    form = answer.form
-    line_head = head(form, answer.line)
+    word = match[0].encode()
+    line_head = head(answer.form, answer.line)
     begin = line_head.at if line_head else 0
-    at = answer.line.find(word[0].encode(), begin)
+    at = answer.line.find(word, begin)
     # The word may stand elsewhere first, as in a key. So every occurrence is tried until the answer
     # changes.
     while at >= 0:
         changed = _flipped(answer.line, at)
-        if read(form, changed).digest not in {answer.entry.digest, None}:
+        digest = read(answer.form, changed).digest
+        # None: the line with the changed byte holds no answer, which is no proof of a comparison.
+        if digest not in {answer.entry.digest, None}:
             return line_head is None or _fast_way_shows_it(answer, changed, begin)
-        at = answer.line.find(word[0].encode(), at + 1)
+        at = answer.line.find(word, at + 1)
     # Every occurrence was changed, and the digest stayed the same.
     return False
 
 
 def _flipped(line: bytes, at: int) -> bytes:
-    character = b"1" if line[at : at + 1] == b"0" else b"0"
-    return line[:at] + character + line[at + 1 :]
+    """A line with one letter or digit changed to a digit: still valid JSON in any string."""
+    before = line[:at]
+    after = line[at + 1 :]
+    character = b"0"
+    if line.startswith(character, at):
+        character = b"1"
+    return before + character + after
 
 
 def _fast_way_shows_it(answer: _Answer, changed: bytes, at: int) -> bool:
+    """Whether both fast comparisons notice the change: of two lines, and of their tokens."""
     form = answer.form
-    if alike(form, answer.line, at, changed, at):
+    line = answer.line
+    if alike(form, line, at, changed, at):
         return False
-    mark = token(form, answer.line, at)
+    mark = token(form, line, at)
+    # Without a token the slow way compares this line, and that one was just proved.
     return mark is None or mark != token(form, changed, at)

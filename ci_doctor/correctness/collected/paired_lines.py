@@ -116,9 +116,12 @@ def _paired(
     unique = set(names)
     if len(unique) < len(names):
         return None
+    # Random ids have nothing in common. One common id names a request, and the order proves little.
     by_line = left.form.has_random_ids and unique.isdisjoint(others)
-    if names != others and not (by_line and len(set(others)) == len(others)):
-        return None
+    if names != others:
+        all_unique = len(set(others)) == len(others)
+        if not by_line or not all_unique:
+            return None
     # A line that is the same on both sides and holds no answer proves nothing, so it is odd, too.
     odd = sorted(comparison.differing | unreadable)
     pairs = zip(_positions(left, odd), _positions(right, odd), strict=True)

@@ -91,13 +91,14 @@ class LineHead(NamedTuple):
 
 def head(form: SampleFormat, line: bytes) -> LineHead | None:
     """The head of a line; None if the line does not begin as expected."""
+    pattern = HEADS.get(form)
+    match = pattern and pattern.match(line)
+    if not match:
+        return None
     if form is SampleFormat.RESPONSES:
-        match = _RESPONSE_HEAD.match(line)
-        return LineHead((b"", b""), b"1", match[1], match.end()) if match else None
-    if form is SampleFormat.OURS:
-        match = _OURS_HEAD.match(line)
-        return LineHead((match[1], match[2]), match[3], match[4], match.end()) if match else None
-    return None
+        # Such a file is one start, and each of its lines is of the first pass.
+        return LineHead((b"", b""), b"1", match[1], match.end())
+    return LineHead((match[1], match[2]), match[3], match[4], match.end())
 
 
 def body_end(form: SampleFormat, line: bytes, at: int) -> int | None:

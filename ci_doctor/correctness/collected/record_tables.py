@@ -48,7 +48,7 @@ def align(chosen: Sequence[ChosenStart]) -> AlignedRecords:
     for request in requests:
         columns = [table.get(request, {}) for table in tables]
         if not _same(columns, passes):
-            odd[request] = [_positions(column) for column in columns]
+            odd[request] = list(map(_positions, columns))
     return AlignedRecords(requests=list(requests), odd=odd, passes=passes, by_line=by_line)
 
 
@@ -67,13 +67,17 @@ def _passes(chosen: Sequence[ChosenStart]) -> int:
 
 def _by_line(chosen: Sequence[ChosenStart]) -> bool:
     """Whether lines are compared instead of ids. Raises NoEvidenceError if neither can be."""
-    ids = [_ids(file_start) for _, file_start in chosen]
-    lengths = {len(file_start.records) for _, file_start in chosen}
+    ids = []
+    lengths = set()
+    for _, file_start in chosen:
+        ids.append(_ids(file_start))
+        lengths.add(len(file_start.records))
     as_many = len(lengths) == 1
     if not any(ids):
         if as_many:
             return True
         raise NoEvidenceError("the answers have no ids, and the files do not hold as many of them")
+    # One common id is enough to align by id: the requests of one side alone are then unanswered.
     if _have_common_ids(chosen, ids):
         return False
     if as_many and _are_random(chosen, ids):
@@ -82,17 +86,19 @@ def _by_line(chosen: Sequence[ChosenStart]) -> bool:
 
 
 def _have_common_ids(chosen: Sequence[ChosenStart], ids: Sequence[_Ids]) -> bool:
+    """Whether any baseline start has an id in common with any candidate start."""
     baseline: _Ids = set()
     candidate: _Ids = set()
     for (start, _), of_start in zip(chosen, ids, strict=True):
-        of_arm = baseline if start.arm is Arm.BASELINE else candidate
-        of_arm.update(of_start)
+        if start.arm is Arm.BASELINE:
+            baseline.update(of_start)
+        else:
+            candidate.update(of_start)
     return not baseline.isdisjoint(candidate)
 
 
 def _ids(file_start: FileStart) -> _Ids:
-    ids = {record.id for record in file_start.records}
-    return {each for each in ids if each is not None}
+    return {record.id for record in file_start.records if record.id is not None}
 
 
 def _are_random(chosen: Sequence[ChosenStart], ids: Sequence[_Ids]) -> bool:
@@ -112,9 +118,14 @@ def _table(records: Iterable[SurveyRecord], *, by_line: bool) -> _Table:
     """Every record by request and pass."""
     table: _Table = {}
     for number, record in enumerate(records, start=1):
-        name = f"line {number}" if by_line else record.id or f"line {record.position.line}"
+        name = f"line {number}"
+        if not by_line:
+            # An unreadable line has no id: its place in the file stands for it.
+            name = record.id or f"line {record.position.line}"
+        passes = table.setdefault(name, {})
         # A duplicate id keeps both records: neither is known to be its answer.
-        table.setdefault(name, {}).setdefault(record.pass_, []).append(record)
+        of_pass = passes.setdefault(record.pass_, [])
+        of_pass.append(record)
     return table
 
 
@@ -136,4 +147,7 @@ def _same(columns: Sequence[_Records], passes: int) -> bool:
 def _tokens(columns: Iterable[_Records]) -> Iterator[bytes | None]:
     for column in columns:
         for records in column.values():
-            yield records[0].token if len(records) == 1 else None
+            if len(records) == 1:
+                yield records[0].token
+            else:
+                yield None

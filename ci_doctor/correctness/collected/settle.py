@@ -45,13 +45,19 @@ class Collected(Struct, frozen=True, kw_only=True):
         if columns is None:
             return None
         names = [each.name for each in self.survey.starts]
-        positions = columns[names.index(start)].get(pass_, [])
-        return positions[0] if len(positions) == 1 else None
+        column = columns[names.index(start)]
+        positions = column.get(pass_, [])
+        # Of two records with one id, neither is known to be the answer.
+        if len(positions) != 1:
+            return None
+        return positions[0]
 
     def output(self, start: str, request: str, pass_: int) -> dict[str, Any] | None:
         """An answer that was read again."""
         position = self.place(start, request, pass_)
-        return entry(position).output if position else None
+        if position is None:
+            return None
+        return entry(position).output
 
 
 class _Settling:
@@ -70,12 +76,15 @@ class _Settling:
         """The answers to one request over the passes."""
         digests: list[str] = []
         for number in range(1, self._passes + 1):
-            answer = _answer(columns.get(number, []))
+            positions = columns.get(number, [])
+            answer = _answer(positions)
             if answer.digest is None:
-                self.errors.setdefault(request, answer.error or "no answer")
+                error = answer.error or "no answer"
+                self.errors.setdefault(request, error)
                 continue
             digests.append(answer.digest)
-            add_prompt_facts(self._prompts.setdefault(request, {}), answer.prompt_facts)
+            prompt = self._prompts.setdefault(request, {})
+            add_prompt_facts(prompt, answer.prompt_facts)
             # An empty answer is reported once, and not once for each pass.
             self._empty += answer.empty and number == 1
         self.within += len(set(digests)) > 1
@@ -84,11 +93,14 @@ class _Settling:
     def _outcome(self, digests: list[str]) -> Answer:
         if len(digests) < self._passes:
             return None
-        return digests[0] if self._passes == 1 else digest(digests)
+        # As in a run of our own (`tally.outcome`): the digest of a single pass stands for itself.
+        if self._passes == 1:
+            return digests[0]
+        return digest(digests)
 
     def start(self) -> ArmStart:
         """As the decision needs it."""
-        prompts = {request: asked for request, asked in self._prompts.items() if asked}
+        prompts = {request: facts for request, facts in self._prompts.items() if facts}
         return ArmStart(
             arm=self._start.arm,
             number=self._start.number,
@@ -99,9 +111,11 @@ class _Settling:
 
 
 def _answer(positions: list[SourcePosition]) -> Entry:
-    if len(positions) == 1:
-        return entry(positions[0])
-    return Entry(error=TWICE if positions else "no answer")
+    if not positions:
+        return Entry(error="no answer")
+    if len(positions) > 1:
+        return Entry(error=TWICE)
+    return entry(positions[0])
 
 
 def settle(survey: Survey) -> Collected:

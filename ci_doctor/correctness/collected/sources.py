@@ -68,6 +68,7 @@ def _in_directory(directory: Path) -> list[Path]:
     # Beside our samples there are other .jsonl files: events, starts.
     if own.is_file():
         return [own]
+    # Sorted: the order of the files numbers the starts, and the file system has none.
     candidates = sorted(directory.iterdir())
     files = [path for path in candidates if path.suffix in _SUFFIXES and path.is_file()]
     if not files:
@@ -83,7 +84,11 @@ def sources(arm: Arm, path: str, form: SampleFormat | None) -> list[Source]:
 
     Raises UsageError, NoEvidenceError.
     """
-    return [Source(arm=arm, path=file, form=form or _form(file)) for file in find(path)]
+    files = []
+    for file in find(path):
+        source = Source(arm=arm, path=file, form=form or _form(file))
+        files.append(source)
+    return files
 
 
 def _form(path: Path) -> SampleFormat:
@@ -137,8 +142,9 @@ def records(source: Source) -> Iterator[tuple[str | None, SourcePosition, bytes]
 
 
 def _block_records(source: Source) -> Iterator[tuple[str | None, SourcePosition, bytes]]:
+    numbered = enumerate(blocks(lines(source.path)), start=1)
     try:
-        for number, (identity, offset, length) in enumerate(blocks(lines(source.path)), start=1):
+        for number, (identity, offset, length) in numbered:
             position = SourcePosition(source=source, offset=offset, length=length, line=number)
             yield identity, position, content(position)
     except AmbiguousError as error:
@@ -172,16 +178,25 @@ def entry(position: SourcePosition) -> Entry:
 
 def check(baseline: Sequence[Source], candidate: Sequence[Source]) -> None:
     """Raises UsageError if the two sides cannot be compared: other formats, or the same files."""
-    forms = {source.form for source in (*baseline, *candidate)}
-    if len(forms) > 1 and not all(form.is_api for form in forms):
-        words = " and ".join(sorted(form.words for form in forms))
-        raise UsageError(
-            f"{words} do not compare: they do not hold the same of an answer",
-            hint="give --format NAME",
-        )
+    _check_formats([*baseline, *candidate])
     for one, other in product(baseline, candidate):
         # Our own samples may hold both arms in one file.
-        if one.form is not SampleFormat.OURS and one.path.samefile(other.path):
+        if one.form is SampleFormat.OURS:
+            continue
+        # The system is asked, and not the names: a link is the same file, too.
+        if one.path.samefile(other.path):
             raise UsageError(
                 f"both sides name {one.path}", hint="a file is always the same as itself"
             )
+
+
+def _check_formats(all_sources: Sequence[Source]) -> None:
+    forms = {source.form for source in all_sources}
+    if len(forms) == 1 or all(form.is_api for form in forms):
+        return
+    names = sorted(form.words for form in forms)
+    words = " and ".join(names)
+    raise UsageError(
+        f"{words} do not compare: they do not hold the same of an answer",
+        hint="give --format NAME",
+    )

@@ -53,9 +53,12 @@ def read_starts(source: Source) -> list[FileStart]:
     answer_tokens: set[bytes] = set()
     for identity, position, content in records(source):
         key, record = _record(identity, position, content, answer_tokens)
-        if key not in starts:
-            starts[key] = FileStart(source=source, arm=key[0] if key else None)
-        starts[key].records.append(record)
+        start = starts.get(key)
+        if start is None:
+            arm = key[0] if key else None
+            start = FileStart(source=source, arm=arm)
+            starts[key] = start
+        start.records.append(record)
     if None in starts and len(starts) > 1:
         # An unreadable line belongs to some start of the file: to the first, rather than to none,
         # or the answer that it held would not be missed.
@@ -77,12 +80,13 @@ def _record(
     if line_head is not None:
         mark = _answer_token(form, content, line_head, answer_tokens)
         if mark is not None:
-            record = SurveyRecord(
-                line_head.id.decode("ascii"), int(line_head.pass_), mark, position
-            )
+            name = line_head.id.decode("ascii")
+            record = SurveyRecord(name, int(line_head.pass_), mark, position)
             return _key(form, line_head), record
     entry = read(form, content)
-    return entry.group, SurveyRecord(identity or entry.id, entry.pass_, _digest(entry), position)
+    name_or_none = identity or entry.id
+    record = SurveyRecord(name_or_none, entry.pass_, _digest(entry), position)
+    return entry.group, record
 
 
 def _answer_token(

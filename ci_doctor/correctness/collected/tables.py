@@ -24,11 +24,20 @@ def _rows(collected: Collected, decision: Decision) -> Iterator[Row]:
     for note in collected.survey.notes:
         yield row("note", note)
     yield row("starts", _starts(collected))
-    groups = ["{" + " ".join(names) + "}" for names in cluster_names(collected)]
+    groups = _groups(collected)
     if groups:
-        yield row("clusters", "  ".join(groups))
+        yield row("clusters", groups)
     yield row("requests", _kinds(collected, decision))
     yield from _certainty(collected, decision)
+
+
+def _groups(collected: Collected) -> str:
+    """`{A1 A2}  {B1}`: the starts that answered everything alike."""
+    words = []
+    for group in cluster_names(collected):
+        names = " ".join(group)
+        words.append(f"{{{names}}}")
+    return "  ".join(words)
 
 
 def _certainty(collected: Collected, decision: Decision) -> Iterator[Row]:
@@ -57,13 +66,17 @@ def _alignment(collected: Collected) -> str:
 
 
 def _files(collected: Collected, arm: Arm) -> str:
+    """The first file of a side, how many others there are, their format and their starts."""
     starts = [start for start in collected.survey.starts if start.arm is arm]
-    source = starts[0].source
     files = {start.source.path for start in starts}
+    source = starts[0].source
+    words = str(source.path)
+    # Our own samples hold several starts in one file.
     others = len(files) - 1
-    more = f" and {others} more" if others else ""
+    if others:
+        words = f"{words} and {others} more"
     count = amount(len(starts), "start")
-    return f"{source.path}{more}: {source.form.words}, {count}"
+    return f"{words}: {source.form.words}, {count}"
 
 
 def _starts(collected: Collected) -> str:
@@ -73,15 +86,16 @@ def _starts(collected: Collected) -> str:
     for arm in Arm:
         names = [start.name for start in of_arm(starts, arm)]
         arms.append(" ".join(names))
-    shares = set()
-    counts = []
-    for start in starts:
-        share = f"{collected.answered(start)}/{total}"
-        shares.add(share)
-        counts.append(f"{start.name} {share}")
     words = " | ".join(arms)
-    if len(shares) == 1:
-        return f"{words}   answered {shares.pop()} each"
+    shares = {}
+    for start in starts:
+        answered = collected.answered(start)
+        shares[start.name] = f"{answered}/{total}"
+    distinct = set(shares.values())
+    if len(distinct) == 1:
+        share = distinct.pop()
+        return f"{words}   answered {share} each"
+    counts = [f"{name} {share}" for name, share in shares.items()]
     return f"{words}   {', '.join(counts)}"
 
 
@@ -91,4 +105,5 @@ def _kinds(collected: Collected, decision: Decision) -> str:
         if count:
             word = f"{count} {kind}"
             words.append(word)
+    # Two files without any request: the verdict says why.
     return ", ".join(words) or "none"

@@ -89,6 +89,7 @@ def _unlink_ours(path: Path) -> None:
 
 def _logs(directory: Path) -> Iterator[Path]:
     for log in sorted(directory.glob("logs/*/*.log")):
+        name = f"{log.parent.name}/{log.name}"
         # A link could lead to a directory of somebody else.
-        if _LOG.fullmatch(f"{log.parent.name}/{log.name}") and not log.parent.is_symlink():
+        if _LOG.fullmatch(name) and not log.parent.is_symlink():
             yield log

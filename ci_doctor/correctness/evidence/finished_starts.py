@@ -97,20 +97,23 @@ def read_starts(directory: Path) -> list[StartRecord]:
     A torn line, or one that is no record, is left out. Without a file there are none. Raises
     UsageError if the file cannot be read.
     """
+    path = directory / STARTS
     try:
-        lines = (directory / STARTS).read_bytes().splitlines(keepends=True)
+        lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise UsageError(
-            f"cannot read {directory / STARTS}: {error.strerror}", hint="leave --resume out"
+            f"cannot read {path}: {error.strerror}", hint="leave --resume out"
         ) from error
     records = []
     for line in lines:
+        # A line without its newline was cut off by a kill, even if it happens to be JSON.
+        if not line.endswith(b"\n"):
+            continue
         with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
-            # A line without its newline was cut off by a kill, even if it happens to be JSON.
-            if line.endswith(b"\n"):
-                records.append(msgspec.convert(current(json.loads(line), START), StartRecord))
+            value = current(json.loads(line), START)
+            records.append(msgspec.convert(value, StartRecord))
     return records
 
 
@@ -126,11 +129,19 @@ def earlier_durations(directory: Path, identity: RunIdentity) -> tuple[tuple[Arm
         records = read_starts(directory)
     except UsageError:
         return ()
-    return tuple((record.arm, record.duration_s) for record in records if not record.failed)
+    durations = []
+    for record in records:
+        # A start that failed ended early, or waited for a deadline: its duration predicts nothing.
+        if not record.failed:
+            duration = (record.arm, record.duration_s)
+            durations.append(duration)
+    return tuple(durations)
 
 
 def _load(identity: RunIdentity) -> tuple[Setting, ...]:
-    return tuple(identity.settings.get(name) for name in ("passes", "concurrency", "caches"))
+    """The settings on which the duration of a start depends."""
+    settings = identity.settings
+    return settings.get("passes"), settings.get("concurrency"), settings.get("caches")
 
 
 def _line(record: StartRecord) -> bytes:

@@ -47,8 +47,10 @@ class Outputs(Mapping[str, dict[str, Any]]):
         except (ValueError, TypeError):
             raise KeyError(digest) from None
         path = self._paths[self._files[row]]
+        offset = self._offsets[row]
+        length = self._lengths[row]
         try:
-            sample = read_line(_read(path, self._offsets[row], self._lengths[row]))
+            sample = read_line(_read(path, offset, length))
         except (OSError, EOFError, zlib.error, ValueError) as error:
             raise _unreadable(path, digest, str(error)) from error
         # Somebody may have rewritten the file under us.

@@ -28,12 +28,13 @@ class RecordedStart:
 
     def add(self, sample: Sample) -> None:
         """One more of its samples."""
+        key = (sample.id, sample.pass_)
         answer = f"the answer to {sample.id} in pass {sample.pass_}"
-        if (sample.id, sample.pass_) not in self._open:
+        if key not in self._open:
             self._invalid = f"{answer} stands twice, or was never requested"
         elif not is_valid(sample):
             self._invalid = f"{answer} is not what it was"
-        self._open.discard((sample.id, sample.pass_))
+        self._open.discard(key)
         self.tally.add(sample)
 
     @property
@@ -44,15 +45,17 @@ class RecordedStart:
 
     def distrust(self) -> str | None:
         """Why the start must be made again; None if it can be kept."""
-        if self.record.outside and not self._claimed:
+        record = self.record
+        if record.outside and not self._claimed:
             return "it failed for a reason outside the change"
         if self._invalid:
             return self._invalid
         # A start that failed has no answers to the rest.
-        is_incomplete = bool(self._open) and not self.record.failed
+        is_incomplete = bool(self._open) and not record.failed
+        count = self.tally.count
         # The record counts what was written: fewer lines mean that the disk lost some.
-        if self.tally.count != self.record.samples or is_incomplete:
-            return f"only {self.tally.count} of its answers are in {SAMPLES}"
+        if count != record.samples or is_incomplete:
+            return f"only {count} of its answers are in {SAMPLES}"
         return None
 
     def result(self, directory: Path) -> StartResult:

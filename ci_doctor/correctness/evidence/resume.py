@@ -94,17 +94,26 @@ def _resume(directory: Path, ids: Sequence[str], passes: int) -> Resumed:
         for place, line in read_lines(path):
             evidence.add(place, line)
     kept, again = evidence.trusted()
-    names = {start.record.name for start in kept}
+    records = [start.record for start in kept]
+    names = {record.name for record in records}
     # The starts first: a kill in between leaves samples without a start, which go the next time.
-    write_starts(directory, [start.record for start in kept])
+    write_starts(directory, records)
     lines = _keep_only(path, evidence.lines, names)
     clear_unfinished(directory, names)
+    return Resumed(
+        results=tuple(start.result(directory) for start in kept),
+        outputs=_outputs(path, lines),
+        again=again,
+    )
+
+
+def _outputs(path: Path, lines: Sequence[tuple[str | None, SamplePosition]]) -> Outputs:
     outputs = Outputs()
     for digest, place in lines:
+        # The line of a request that failed has no output.
         if digest is not None:
             outputs.note(digest, path, place)
-    results = tuple(start.result(directory) for start in kept)
-    return Resumed(results=results, outputs=outputs, again=again)
+    return outputs
 
 
 class _RecordedRun:
@@ -136,7 +145,8 @@ class _RecordedRun:
 
     def trusted(self) -> tuple[list[RecordedStart], tuple[str, ...]]:
         """The starts that can be kept, and one sentence for each of the others."""
-        kept, again = [], []
+        kept: list[RecordedStart] = []
+        again: list[str] = []
         for start in self.starts.values():
             reason = start.distrust()
             if reason is None:
@@ -154,6 +164,7 @@ def _keep_only(
     Returns the digest of each line left, and its new place.
     """
     kept = [line for line in lines if line is not None and line.start in names]
+    # Nothing to leave out: gigabytes of samples need not be copied.
     if len(kept) == len(lines):
         return [(line.digest, line.place) for line in kept]
     places = []
@@ -161,16 +172,22 @@ def _keep_only(
     partial = path.with_name(PARTIAL)
     with path.open("rb") as source, partial.open("wb") as target:
         for line in kept:
+            length = line.place.length
             source.seek(line.place.offset)
-            _copy(source, target, line.place.length)
-            place = SamplePosition(offset=end, length=line.place.length)
+            _copy(source, target, length)
+            place = SamplePosition(offset=end, length=length)
             places.append((line.digest, place))
-            end += place.length
+            end += length
     partial.replace(path)
     return places
 
 
 def _copy(source: BinaryIO, target: BinaryIO, count: int) -> None:
-    while count and (chunk := source.read(min(count, _CHUNK_BYTES))):
+    """Copy `count` bytes piece by piece: the memory for an answer does not grow with it."""
+    left = count
+    while left > 0:
+        chunk = source.read(min(left, _CHUNK_BYTES))
+        if not chunk:
+            return
         target.write(chunk)
-        count -= len(chunk)
+        left -= len(chunk)

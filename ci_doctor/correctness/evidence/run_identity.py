@@ -77,26 +77,37 @@ def identify(
 
 def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield f"the services of the {arm}", _hash(plan.names)
-    yield f"the proof of the {arm}", _hash(msgspec.to_builtins(plan.proof))
+    proof = msgspec.to_builtins(plan.proof)
+    yield f"the proof of the {arm}", _hash(proof)
     yield f"the reset of the {arm}", _hash(plan.reset)
+    inherited = _inherited(environment)
     for name in start_order(plan.specs, plan.names):
         spec = plan.specs[name]
+        whose = f"the {arm}'s {name}"
         # An arm that is one command has a service of its own name.
-        whose = f"the {arm}" if name == arm.value else f"the {arm}'s {name}"
+        if name == arm.value:
+            whose = f"the {arm}"
         yield f"the command of {whose}", _hash(spec.words())
         yield f"the directory of {whose}", _hash(spec.cwd)
-        variables = {**_inherited(environment), **spec.env}
+        variables = {**inherited, **spec.env}
         for variable, value in sorted(variables.items()):
             yield f"the variable {variable} of {whose}", _hash(value)
 
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
     """The inherited variables that are known to change answers; all others may differ."""
-    return {row.name: environment[row.name] for row in TABLE if row.name in environment}
+    inherited = {}
+    for row in TABLE:
+        value = environment.get(row.name)
+        if value is not None:
+            inherited[row.name] = value
+    return inherited
 
 
 def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode("ascii")).hexdigest()[:_HASH_DIGITS]
+    content = json.dumps(value).encode("ascii")
+    digits = hashlib.sha256(content).hexdigest()
+    return digits[:_HASH_DIGITS]
 
 
 def differences(before: RunIdentity, now: RunIdentity) -> tuple[str, ...]:
@@ -107,11 +118,13 @@ def differences(before: RunIdentity, now: RunIdentity) -> tuple[str, ...]:
 def _differences(before: RunIdentity, now: RunIdentity) -> Iterator[str]:
     if before.requests != now.requests:
         yield "the requests changed"
+    # The hashes themselves are not shown: a few digits tell a person nothing.
     for what in {**before.hashes, **now.hashes}:
         if before.hashes.get(what) != now.hashes.get(what):
             yield f"{what} changed"
     for name in {**before.settings, **now.settings}:
-        old, new = before.settings.get(name), now.settings.get(name)
+        old = before.settings.get(name)
+        new = now.settings.get(name)
         if old != new:
             yield f"{name} {_in_words(old)} -> {_in_words(new)}"
 
@@ -119,7 +132,10 @@ def _differences(before: RunIdentity, now: RunIdentity) -> Iterator[str]:
 def _in_words(value: Setting) -> str:
     if value is None:
         return "unset"
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    # As JSON: `true` and not `True`, as the person wrote it in the configuration.
+    return json.dumps(value)
 
 
 def write_run(directory: Path, identity: RunIdentity) -> None:

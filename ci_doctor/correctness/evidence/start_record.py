@@ -42,19 +42,21 @@ class StartRecord(Struct, frozen=True, kw_only=True):
 
 def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord:
     """The record of a start with `samples` samples, for the report directory `directory`."""
+    start = result.start
     failure = result.failure
     if failure is not None and failure.log is not None:
-        failure = structs.replace(failure, log=_relative(Path(failure.log), directory))
+        log = relative(Path(failure.log), directory)
+        failure = structs.replace(failure, log=log)
     return StartRecord(
-        arm=result.start.arm,
-        number=result.start.number,
+        arm=start.arm,
+        number=start.number,
         samples=samples,
-        failed=result.start.failed,
-        outside=result.start.outside,
+        failed=start.failed,
+        outside=start.outside,
         failure=failure,
         duration_s=result.duration_s,
-        logs=tuple(_relative(log, directory) for log in result.logs),
-        proof_missing=result.start.proof_missing,
+        logs=tuple(relative(log, directory) for log in result.logs),
+        proof_missing=start.proof_missing,
         killed=result.killed,
         not_released=result.not_released,
         facts=dict(result.facts),
@@ -62,5 +64,9 @@ def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord
     )
 
 
-def _relative(path: Path, directory: Path) -> str:
-    return str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path)
+def relative(path: Path, directory: Path) -> str:
+    """A path inside the report directory relative to it; any other path as it is."""
+    # A report directory may be moved, or downloaded as an artifact: its own logs stay findable.
+    if path.is_relative_to(directory):
+        return str(path.relative_to(directory))
+    return str(path)

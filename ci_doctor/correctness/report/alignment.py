@@ -48,15 +48,19 @@ def rows_around(
     rows = []
     for index in range(first, last + 1):
         row = _row(index, step(one, index), step(other, index))
+        # Past the end of both answers there is nothing to show.
         if row.left or row.right:
             rows.append(row)
-    return tuple(rows) if any(row.has_numbers for row in rows) else ()
+    if not any(row.has_numbers for row in rows):
+        return ()
+    return tuple(rows)
 
 
 def _row(at: int, left: Step | None, right: Step | None) -> AlignedRow:
-    ulp = None
-    if left is not None and right is not None and left.name == right.name:
-        ulp = ulp_between(left, right)
+    # Numbers of two different tokens measure different things: their distance says nothing.
+    if left is None or right is None or left.name != right.name:
+        return AlignedRow(at=at, left=left, right=right)
+    ulp = ulp_between(left, right)
     return AlignedRow(at=at, left=left, right=right, ulp=ulp)
 
 
@@ -72,7 +76,8 @@ def ranked(token: Step | None, most: int) -> tuple[Alternative, ...]:
         return ()
     ranking = []
     if token.logprob is not None:
-        ranking.append(Alternative(token=token.token, logprob=token.logprob, bytes=token.bytes))
+        own = Alternative(token=token.token, logprob=token.logprob, bytes=token.bytes)
+        ranking.append(own)
     # The server lists the generated token among the alternatives, too.
     ranking.extend(each for each in token.top if each.name != token.name)
     return tuple(ranking[:most])
@@ -83,11 +88,15 @@ def place(at: Divergence) -> str:
     if at.position is None:
         return at.field
     position = f"{at.unit} {at.position}"
+    # The field of two reasons to stop is a path: `choices[0].finish_reason`.
     if at.hardness is Hardness.LENGTH and at.field.startswith("choices["):
         _, _, key = at.field.rpartition(".")
         return f"{position}, the end ({key})"
     part = f"{position} of {at.field}"
-    return f"{part} of choice {at.choice}" if at.choice else part
+    # Nearly every request has one choice: its number would only be in the way.
+    if at.choice == 0:
+        return part
+    return f"{part} of choice {at.choice}"
 
 
 def manner(at: Divergence) -> str:
@@ -95,11 +104,15 @@ def manner(at: Divergence) -> str:
     if at.hardness is Hardness.UNKNOWN:
         return ""
     words = str(at.hardness)
-    gap = "" if at.gap is None else f"{at.gap:.2g} nat apart"
     if at.hardness is Hardness.NUMBERS:
         words = "the same words, other numbers"
-        gap = gap and f"at most {gap}"
-    return f"{words}, {gap}" if gap else words
+    if at.gap is None:
+        return words
+    gap = f"{at.gap:.2g} nat apart"
+    # There the gap is the widest of several alternatives, and not that of two tokens.
+    if at.hardness is Hardness.NUMBERS:
+        gap = f"at most {gap}"
+    return f"{words}, {gap}"
 
 
 def visible(text: str, *, spaces: bool = False) -> str:
@@ -112,8 +125,8 @@ def visible(text: str, *, spaces: bool = False) -> str:
 
 
 def _visible(character: str, *, spaces: bool) -> str:
-    if character == " ":
-        return "·" if spaces else " "
+    if character == " " and spaces:
+        return "·"
     if character in _SIGNS:
         return _SIGNS[character]
     if character.isprintable():
@@ -137,8 +150,10 @@ def sides(
 
     The white space of the differing part is made visible.
     """
-    shared = visible(at.before[-before:] if before else "")
-    if len(at.before) >= before:
+    # `[-0:]` would be the whole text.
+    beginning = len(at.before) - before
+    shared = visible(at.before[max(0, beginning) :])
+    if beginning >= 0:
         shared = f"…{shared}"
     left = visible(at.left[:after], spaces=True)
     right = visible(at.right[:after], spaces=True)
@@ -153,6 +168,8 @@ def sides(
 
 def side_lines(pair: tuple[AnswerSide, AnswerSide]) -> Iterator[str]:
     """Both sides below each other, the difference in brackets."""
-    width = max(len(side.name) for side in pair)
+    left, right = pair
+    width = max(len(left.name), len(right.name))
     for side in pair:
-        yield f"  {side.name:>{width}}  {side.before}[{side.own}]"
+        name = f"{side.name:>{width}}"
+        yield f"  {name}  {side.before}[{side.own}]"

@@ -30,7 +30,10 @@ def groups_by_arm(groups: Groups) -> dict[str, set[int]]:
     indexes: dict[str, set[int]] = {}
     for index, group in enumerate(groups):
         for name in group:
-            indexes.setdefault(name[0].upper(), set()).add(index)
+            # `a1` is an archived start of arm A.
+            letter = name[0].upper()
+            of_arm = indexes.setdefault(letter, set())
+            of_arm.add(index)
     return indexes
 
 
@@ -66,13 +69,20 @@ def fact_differences(results: Sequence[StartResult]) -> dict[str, dict[str, str]
         facts.update(result.facts)
     differing = {}
     for fact in sorted(facts):
-        values = {}
-        for result in with_facts:
-            name = result.start.name
-            values[name] = result.facts.get(fact, NOT_THERE)
-        if len(set(values.values())) > 1:
+        values = _values(with_facts, fact)
+        distinct = set(values.values())
+        if len(distinct) > 1:
             differing[fact] = values
     return differing
+
+
+def _values(results: Sequence[StartResult], fact: str) -> dict[str, str]:
+    """The value of a fact by start."""
+    values = {}
+    for result in results:
+        name = result.start.name
+        values[name] = result.facts.get(fact, NOT_THERE)
+    return values
 
 
 def lines_up(groups: Groups, values: Mapping[str, str]) -> bool:

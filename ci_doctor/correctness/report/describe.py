@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ci_doctor.correctness.evidence.start_record import relative
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
@@ -53,7 +54,7 @@ def _attempt(result: StartResult, directory: Path) -> Attempt:
         outcome=_outcome(result),
         ok=complete and result.failure is None and not result.cut_short,
         duration_s=round(result.duration_s, 2),
-        log=_relative(result.logs[-1], directory) if result.logs else None,
+        log=relative(result.logs[-1], directory) if result.logs else None,
         facts={
             "answered": start.answered,
             "asked": len(start.answers),
@@ -69,15 +70,20 @@ def _outcome(result: StartResult) -> str:
         return f"cut short, {answered}"
     if result.failure is not None:
         message = result.failure.message
-        return f"{message}; {answered}" if start.answered else message
-    return f"{answered}; not compared" if result.warm_up else answered
+        # "answered 0/12" would only repeat that the service failed.
+        if not start.answered:
+            return message
+        return f"{message}; {answered}"
+    if result.warm_up:
+        return f"{answered}; not compared"
+    return answered
 
 
 def attachments(experiment: Experiment, samples: Path, directory: Path) -> tuple[Attachment, ...]:
     """The samples, and the logs of what failed; every other log is named by its attempt."""
     files = [
         Attachment(
-            path=_relative(samples, directory),
+            path=relative(samples, directory),
             title="samples",
             media_type="application/jsonl",
         )
@@ -87,10 +93,6 @@ def attachments(experiment: Experiment, samples: Path, directory: Path) -> tuple
             continue
         of = "the warm-up" if result.warm_up else result.start.name
         for log in result.logs:
-            path = _relative(log, directory)
+            path = relative(log, directory)
             files.append(Attachment(path=path, title=f"log of {of}"))
     return tuple(files)
-
-
-def _relative(path: Path, directory: Path) -> str:
-    return str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path)

@@ -49,13 +49,10 @@ class AnswerDifference(Struct, frozen=True, kw_only=True):
 def counted_results(experiment: Experiment) -> list[StartResult]:
     """The starts that are evidence, those of today before archived ones."""
     names = {start.name for start in counted(experiment.starts)}
-    today: list[StartResult] = []
-    archived: list[StartResult] = []
-    for result in experiment.compared:
-        if result.start.name in names:
-            of = archived if result.start.archived else today
-            of.append(result)
-    return today + archived
+    results = [result for result in experiment.compared if result.start.name in names]
+    # The sort is stable: today's and the archived starts keep the order in which they were made.
+    results.sort(key=lambda result: result.start.archived)
+    return results
 
 
 def differences(
@@ -75,14 +72,15 @@ def differences(
         pairs = telling_pairs(kind, _digests(results, request))
         if not pairs:
             continue
-        pair, divergence = pairs[0], _unread()
         from_archive = any(each.archived for each in pairs)
         archived += from_archive
-        if not from_archive or archived <= _ARCHIVED_LOOKUPS:
+        if from_archive and archived > _ARCHIVED_LOOKUPS:
+            pair = pairs[0]
+            divergence = _unread()
+        else:
             pair, divergence = _latest(experiment.outputs, pairs)
-        differing.append(
-            AnswerDifference(request=request, kind=kind, pair=pair, divergence=divergence)
-        )
+        difference = AnswerDifference(request=request, kind=kind, pair=pair, divergence=divergence)
+        differing.append(difference)
     return tuple(sorted(differing, key=_order))
 
 
@@ -111,17 +109,25 @@ def _latest(outputs: _Outputs, pairs: Sequence[AnswerPair]) -> tuple[AnswerPair,
 
     The baseline answer nearest to the candidate's shows best what is the candidate's own.
     """
-    right = _look_up(outputs, pairs[0].right)
-    latest = pairs[0], _diverge(_look_up(outputs, pairs[0].left), right, pairs[0])
+    latest = pairs[0]
+    # Looked up once for all pairs: an archived output costs a decompression.
+    right = _look_up(outputs, latest.right)
+    left = _look_up(outputs, latest.left)
+    last = _diverge(left, right, latest)
     for pair in pairs[1:]:
-        divergence = _diverge(_look_up(outputs, pair.left), right, pair)
-        if _position(divergence) > _position(latest[1]):
-            latest = pair, divergence
-    return latest
+        left = _look_up(outputs, pair.left)
+        divergence = _diverge(left, right, pair)
+        if _position(divergence) > _position(last):
+            latest = pair
+            last = divergence
+    return latest, last
 
 
 def _position(divergence: Divergence) -> int:
-    return -1 if divergence.position is None else divergence.position
+    # A divergence without a position was not read, or is of another field: any other says more.
+    if divergence.position is None:
+        return -1
+    return divergence.position
 
 
 def _diverge(
@@ -162,8 +168,9 @@ def divergence_lines(difference: AnswerDifference) -> Iterator[str]:
     """Where two answers diverge, in three lines."""
     at = difference.divergence
     pair = difference.pair
-    words = [place(at)]
-    if how := manner(at):
-        words.append(how)
-    yield f"request {difference.request}: {pair.first} against {pair.second}, {', '.join(words)}"
+    where = place(at)
+    how = manner(at)
+    if how:
+        where = f"{where}, {how}"
+    yield f"request {difference.request}: {pair.first} against {pair.second}, {where}"
     yield from side_lines(sides(at, pair.first, pair.second))

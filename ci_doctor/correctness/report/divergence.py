@@ -23,7 +23,7 @@ from ci_doctor.correctness.report.excerpts import (
 from ci_doctor.correctness.report.fields import differ, first_field
 from ci_doctor.correctness.report.hardness import Hardness, compare_steps
 from ci_doctor.correctness.report.numbers import number_difference, ulp_before
-from ci_doctor.correctness.report.tokens import Choice, common, step, token_lists
+from ci_doctor.correctness.report.tokens import Choice, Step, common, step, token_lists
 from ci_doctor.load.canonical import text_of
 
 # `matched_stop` is SGLang's, `stop_reason` vLLM's, `finish_reason` everybody's.
@@ -68,15 +68,15 @@ def first_divergence(
     The first choice that differs counts: its tokens, then its text, then why it stopped, then its
     log-probabilities.
     """
-    choices = zip_longest(_choices(left), _choices(right))
-    for index, (one, other) in enumerate(choices):
+    pairs = zip_longest(_choices(left), _choices(right))
+    for index, (one, other) in enumerate(pairs):
         if one is None or other is None:
             return Divergence(field=f"choices[{index}]", hardness=Hardness.MISSING, choice=index)
-        divergence = _in_choice(one, other, index, width)
-        if divergence is not None:
-            return divergence
+        if differ(one, other):
+            return _in_choice(one, other, index, width)
     ours = left.get("completion_tokens")
     theirs = right.get("completion_tokens")
+    # All choices are the same, and the server counts otherwise: tokens that it does not report.
     if differ(ours, theirs):
         return Divergence(
             field="completion_tokens",
@@ -84,7 +84,8 @@ def first_divergence(
             left=as_json(ours),
             right=as_json(theirs),
         )
-    return _at_field(*first_field(left, right), width)
+    path, one_value, other_value = first_field(left, right)
+    return _at_field(path, one_value, other_value, width)
 
 
 def no_answer(
@@ -118,28 +119,34 @@ def _choices(output: Mapping[str, Any]) -> list[Choice]:
     return [choice for choice in choices if isinstance(choice, dict)]
 
 
-def _in_choice(left: Choice, right: Choice, index: int, width: int) -> Divergence | None:
-    """The first difference of two choices, or None if they are the same."""
-    if not differ(left, right):
-        return None
+def _in_choice(left: Choice, right: Choice, index: int, width: int) -> Divergence:
+    """The first difference of two choices that differ."""
+    count = None
     tokens = token_lists(left, right)
-    if tokens is not None and tokens[0] != tokens[1]:
-        return _at_token(left, right, common(*tokens), index, width)
+    if tokens is not None:
+        ours, theirs = tokens
+        if ours != theirs:
+            at = common(ours, theirs)
+            return _at_token(left, right, at, index, width)
+        count = len(ours)
     if parts_of(left) != parts_of(right):
         return _at_character(left, right, index, width)
-    count = None if tokens is None else len(tokens[0])
     divergence = _at_stop(left, right, count, index, width)
-    if divergence is None:
-        divergence = _at_number(left, right, index, width)
-    if divergence is None:
-        divergence = _at_field(*first_field(left, right, f"choices[{index}]"), width, index)
-    return divergence
+    if divergence is not None:
+        return divergence
+    divergence = _at_number(left, right, index, width)
+    if divergence is not None:
+        return divergence
+    # What remains is no text, no token, no reason to stop and no number that can be named.
+    path, one, other = first_field(left, right, f"choices[{index}]")
+    return _at_field(path, one, other, width, index)
 
 
 def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> Divergence:
     one = step(left, at)
     other = step(right, at)
     gap = None
+    # One side has no token here: its answer is the beginning of the other.
     hardness = Hardness.LENGTH
     if one is not None and other is not None:
         hardness, gap = compare_steps(one, other)
@@ -147,11 +154,7 @@ def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> D
     if not excerpt.left and not excerpt.right:
         # Tokens differ and the text does not: the same words, cut in another way. The tokens are
         # then all there is to show.
-        excerpt = TextExcerpt(
-            before=excerpt.before,
-            left=one.token if one else "",
-            right=other.token if other else "",
-        )
+        excerpt = TextExcerpt(before=excerpt.before, left=_text(one), right=_text(other))
     return Divergence(
         field=differing_part(left, right),
         hardness=hardness,
@@ -166,18 +169,26 @@ def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> D
     )
 
 
+def _text(token: Step | None) -> str:
+    if token is None:
+        return ""
+    return token.token
+
+
 def _at_character(left: Choice, right: Choice, index: int, width: int) -> Divergence:
     name = differing_part(left, right)
     one = parts_of(left).get(name, "")
     other = parts_of(right).get(name, "")
     excerpt = around(one, other, width)
+    hardness = Hardness.UNKNOWN
     # The whole texts decide: a part that ends early is no shorter answer if another part follows.
     whole = whole_text(left)
     rest = whole_text(right)
-    shorter = whole.startswith(rest) or rest.startswith(whole)
+    if whole.startswith(rest) or rest.startswith(whole):
+        hardness = Hardness.LENGTH
     return Divergence(
         field=name,
-        hardness=Hardness.LENGTH if shorter else Hardness.UNKNOWN,
+        hardness=hardness,
         position=common(one, other),
         choice=index,
         before=excerpt.before,
@@ -191,6 +202,11 @@ def _at_stop(
 ) -> Divergence | None:
     """The same words and another reason to stop; `tokens` is their number, None if not reported."""
     text = whole_text(left)
+    unit = PositionUnit.CHARACTER
+    end = len(text)
+    if tokens is not None:
+        unit = PositionUnit.TOKEN
+        end = tokens
     for key in _STOPS:
         one = left.get(key)
         other = right.get(key)
@@ -199,8 +215,8 @@ def _at_stop(
         return Divergence(
             field=f"choices[{index}].{key}",
             hardness=Hardness.LENGTH,
-            unit=PositionUnit.CHARACTER if tokens is None else PositionUnit.TOKEN,
-            position=len(text) if tokens is None else tokens,
+            unit=unit,
+            position=end,
             choice=index,
             before=encodable(text[-width:]),
             left=f"{key} {as_json(one)}",

@@ -2,6 +2,7 @@
 """What a person reads of a choice, part by part, and the text around a difference. Pure."""
 
 import json
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,10 +22,12 @@ class TextExcerpt(Struct, frozen=True, kw_only=True):
 def around(left: str, right: str, width: int) -> TextExcerpt:
     """The first difference of two texts, with `width` characters before and after."""
     at = common(left, right)
+    begin = max(0, at - width)
+    end = at + width
     return TextExcerpt(
-        before=encodable(left[max(0, at - width) : at]),
-        left=encodable(left[at : at + width]),
-        right=encodable(right[at : at + width]),
+        before=encodable(left[begin:at]),
+        left=encodable(left[at:end]),
+        right=encodable(right[at:end]),
     )
 
 
@@ -45,14 +48,25 @@ def parts_of(choice: Choice) -> dict[str, str]:
     if isinstance(message, dict):
         for name in _MESSAGE_PARTS:
             values[name] = message.get(name)
-        calls = message.get("tool_calls")
-        for index, call in enumerate(calls if isinstance(calls, list) else []):
-            values[f"tool_calls[{index}].name"] = call.get("name")
-            values[f"tool_calls[{index}].arguments"] = call.get("arguments")
+        values.update(_call_parts(message.get("tool_calls")))
     parts = {}
     for name, value in values.items():
-        if value is not None:
-            parts[name] = value if isinstance(value, str) else as_json(value)
+        if isinstance(value, str):
+            parts[name] = value
+        elif value is not None:
+            parts[name] = as_json(value)
+    return parts
+
+
+def _call_parts(calls: object) -> dict[str, Any]:
+    """The name and the arguments of each tool call."""
+    parts: dict[str, Any] = {}
+    if not isinstance(calls, list):
+        return parts
+    for index, call in enumerate(calls):
+        path = f"tool_calls[{index}]"
+        parts[f"{path}.name"] = call.get("name")
+        parts[f"{path}.arguments"] = call.get("arguments")
     return parts
 
 
@@ -70,4 +84,6 @@ def differing_part(left: Choice, right: Choice) -> str:
         if one.get(name) != other.get(name):
             return name
     # Equal texts and other tokens: the same words, cut into tokens in another way.
-    return names[0] if names else "token_ids"
+    if names:
+        return names[0]
+    return "token_ids"

@@ -36,20 +36,23 @@ def _below(path: str, left: Any, right: Any) -> _Position | None:
 
 
 def _first_key(path: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> _Position | None:
-    for key in sorted({*left, *right}):
+    """The first key, in alphabetical order, whose values differ; an absent one counts as null."""
+    keys = {*left, *right}
+    for key in sorted(keys):
         one = left.get(key)
         other = right.get(key)
-        if differ(one, other):
-            below = f"{path}.{key}" if path else key
-            return below, one, other
+        if not differ(one, other):
+            continue
+        below = key
+        if path:
+            below = f"{path}.{key}"
+        return below, one, other
     return None
 
 
 def _first_item(path: str, left: list[Any], right: list[Any]) -> _Position:
-    shorter = min(len(left), len(right))
-    for index in range(shorter):
-        one = left[index]
-        other = right[index]
+    pairs = zip(left, right, strict=False)
+    for index, (one, other) in enumerate(pairs):
         if differ(one, other):
             return f"{path}[{index}]", one, other
     # One list is the beginning of the other. The numbers end the descent.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the outputs of three pairs, and makes the figures of an experiment for programs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from statistics import median_low
 
@@ -26,6 +26,7 @@ from ci_doctor.correctness.verdict.compare import (
     DifferenceKind,
     answering,
     counted,
+    failures,
     of_arm,
 )
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
@@ -55,22 +56,19 @@ def facts(
     A caller that knows more replaces `identity` and sets what is None here.
     """
     starts = experiment.starts
-    aligned = []
-    for difference in differences[:_ALIGNED]:
-        rows = logprob_rows(experiment.outputs, difference)
-        aligned.append(_aligned(difference, rows))
     unit, positions = positions_of(differences)
+    groups = groups_of(experiment)
     return CorrectnessFacts(
         requests=len(decision.kinds),
-        starts={str(arm): len(of_arm(starts, arm)) for arm in Arm},
-        kinds={str(kind): decision.count(kind) for kind in DifferenceKind},
-        clusters=tuple(tuple(names) for names in groups_of(experiment)),
+        starts=_starts(starts),
+        kinds=_kinds(decision),
+        clusters=tuple(tuple(names) for names in groups),
         differing=_differing(starts),
         matrix=_matrix(starts, decision),
         within=within(experiment),
         divergence=divergence_facts(str(unit), positions),
         differences_by=_by_hardness(differences),
-        aligned=tuple(aligned),
+        aligned=tuple(_shown(experiment, differences)),
         test=decision_test(decision.test),
         risk=decision.risk,
         settle=decision.settle,
@@ -79,6 +77,31 @@ def facts(
         identity=_identity(experiment),
         ending=str(experiment.ending),
     )
+
+
+def _starts(starts: Sequence[ArmStart]) -> dict[str, int]:
+    """How many starts each arm has, archived ones included."""
+    counts = {}
+    for arm in Arm:
+        counts[str(arm)] = len(of_arm(starts, arm))
+    return counts
+
+
+def _kinds(decision: Decision) -> dict[str, int]:
+    """How many requests are of each kind; a kind that no request has counts 0."""
+    counts = {}
+    for kind in DifferenceKind:
+        counts[str(kind)] = decision.count(kind)
+    return counts
+
+
+def _shown(
+    experiment: Experiment, differences: Sequence[AnswerDifference]
+) -> Iterator[AlignedAnswers]:
+    """The hardest differences side by side: each costs the reading of two outputs."""
+    for difference in differences[:_ALIGNED]:
+        rows = logprob_rows(experiment.outputs, difference)
+        yield _aligned(difference, rows)
 
 
 def _differing(starts: Sequence[ArmStart]) -> dict[str, int]:
@@ -101,7 +124,10 @@ def _matrix(starts: Sequence[ArmStart], decision: Decision) -> AnswerMatrix:
             answered=start.answered,
         )
         columns.append(column)
-    rows = [request_row(request, kind, starts) for request, kind in decision.kinds.items()]
+    rows = []
+    for request, kind in decision.kinds.items():
+        row = request_row(request, kind, starts)
+        rows.append(row)
     return AnswerMatrix(starts=tuple(columns), requests=tuple(rows))
 
 
@@ -118,8 +144,10 @@ def answer_classes(answers: Sequence[str | None]) -> tuple[int | None, ...]:
     for answer in answers:
         if answer is None:
             classes.append(None)
-        else:
-            classes.append(numbers.setdefault(answer, len(numbers)))
+            continue
+        # A new answer gets the next number; one that was there before keeps its own.
+        number = numbers.setdefault(answer, len(numbers))
+        classes.append(number)
     return tuple(classes)
 
 
@@ -138,14 +166,17 @@ def divergence_facts(unit: str, positions: Sequence[int]) -> DivergencePositions
 
 def decision_test(test: PermutationTest | None) -> DecisionTest | None:
     """The exact test of a decision, as facts."""
-    return DecisionTest(**asdict(test)) if test else None
+    if test is None:
+        return None
+    return DecisionTest(**asdict(test))
 
 
 def _by_hardness(differences: Sequence[AnswerDifference]) -> dict[str, int]:
     # Softest first: the page draws the bars in this order.
     counts = dict.fromkeys(map(str, reversed(Hardness)), 0)
     for difference in differences:
-        counts[str(difference.divergence.hardness)] += 1
+        hardness = str(difference.divergence.hardness)
+        counts[hardness] += 1
     return counts
 
 
@@ -175,22 +206,32 @@ def logprob_facts(rows: Sequence[AlignedRow]) -> tuple[LogProbRow, ...]:
     """Log-probabilities by position, a side's own token first."""
     facts_by_row = []
     for row in rows:
-        left = _alternatives(row.left)
-        right = _alternatives(row.right)
-        facts_by_row.append(LogProbRow(at=row.at, left=left, right=right, ulp=row.ulp))
+        fact = LogProbRow(
+            at=row.at,
+            left=_alternatives(row.left),
+            right=_alternatives(row.right),
+            ulp=row.ulp,
+        )
+        facts_by_row.append(fact)
     return tuple(facts_by_row)
 
 
 def _alternatives(token: Step | None) -> tuple[TokenNumber, ...]:
-    ranking = ranked(token, _ALTERNATIVES)
-    return tuple((each.token, each.logprob) for each in ranking)
+    numbers = []
+    for each in ranked(token, _ALTERNATIVES):
+        pair = (each.token, each.logprob)
+        numbers.append(pair)
+    return tuple(numbers)
 
 
 def _bound(experiment: Experiment, decision: Decision) -> float | None:
     """The rate of a bug that could hide behind the clean candidate starts; None unless green."""
+    if decision.verdict not in {Verdict.PASS, Verdict.FLAKY}:
+        return None
     candidate = of_arm(counted(experiment.starts), Arm.CANDIDATE)
-    clean = sum(not start.failed for start in candidate)
-    if decision.verdict not in {Verdict.PASS, Verdict.FLAKY} or not clean:
+    clean = len(candidate) - failures(candidate)
+    # Not one clean start bounds nothing: the formula would divide by zero.
+    if not clean:
         return None
     return rare_bug_bound(clean, experiment.rules.alpha)
 
@@ -198,10 +239,12 @@ def _bound(experiment: Experiment, decision: Decision) -> float | None:
 def _identity(experiment: Experiment) -> IdentityFacts:
     """The facts of the starts, split into what is the same in all of them and what is not."""
     results = [result for result in counted_results(experiment) if result.facts]
-    first: Mapping[str, str] = results[0].facts if results else {}
-    same: dict[str, str | None] = dict(first)
+    same: dict[str, str | None] = {}
+    if results:
+        same.update(results[0].facts)
     differences = []
     for fact, values in fact_differences(results).items():
         same.pop(fact, None)
-        differences.append(FactDifference(fact=fact, values=dict(values)))
+        difference = FactDifference(fact=fact, values=dict(values))
+        differences.append(difference)
     return IdentityFacts(facts=same, differences=tuple(differences))

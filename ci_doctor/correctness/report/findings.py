@@ -16,7 +16,7 @@ from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.start_findings import start_findings, start_notes
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
-from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
@@ -47,7 +47,8 @@ class Context(Struct, frozen=True, kw_only=True):
 def replay_command(difference: AnswerDifference, context: Context) -> str:
     """The command line that shows one difference again."""
     pair = difference.pair
-    words = ["ci-doctor", "correctness", "replay", "--run", context.run]
+    words = ["ci-doctor", "correctness", "replay"]
+    words += ["--run", context.run]
     words += ["--request", difference.request]
     # Archived starts are not in the run's own samples.
     if not pair.archived:
@@ -64,30 +65,39 @@ def findings(
     """The verdict's own finding, then failures, then notes; `differences` are hardest first."""
     if decision.verdict is not Verdict.PASS:
         yield _verdict_finding(decision, differences, context)
-    lines = {request.id: request.line for request in context.requests}
+    lines = _lines(context)
     yield from start_findings(experiment, decision, context.requests_file, lines)
     if experiment.ending is ExperimentEnding.BUDGET:
-        yield rules.BUDGET_SPENT.finding(
-            "the budget ended before every start was made", remedy=rules.BUDGET_SPENT.remedy
-        )
+        rule = rules.BUDGET_SPENT
+        yield rule.finding("the budget ended before every start was made", remedy=rule.remedy)
     yield from start_notes(experiment)
+
+
+def _lines(context: Context) -> dict[str, int | None]:
+    """The line of each request in the requests file; None if the file has no lines."""
+    return {request.id: request.line for request in context.requests}
 
 
 def _verdict_finding(
     decision: Decision, differences: Sequence[AnswerDifference], context: Context
 ) -> Finding:
     shown = _shown(decision, differences)
-    lines = {request.id: request.line for request in context.requests}
+    message = decision.reason
+    if shown:
+        message = _which(decision, differences)
+    lines = _lines(context)
     evidence = []
     for difference in shown:
-        line = lines.get(difference.request)
         excerpt = "\n".join(divergence_lines(difference))
-        evidence.append(Evidence(file=context.requests_file, line=line, excerpt=excerpt))
-    return rules.OF_VERDICT[decision.verdict].finding(
-        _which(decision, differences) if shown else decision.reason,
-        evidence=tuple(evidence),
-        remedy=_remedy(decision, shown, context),
-    )
+        item = Evidence(
+            file=context.requests_file,
+            line=lines.get(difference.request),
+            excerpt=excerpt,
+        )
+        evidence.append(item)
+    rule = rules.OF_VERDICT[decision.verdict]
+    remedy = _remedy(decision, shown, context)
+    return rule.finding(message, evidence=tuple(evidence), remedy=remedy)
 
 
 def _shown(
@@ -99,16 +109,22 @@ def _shown(
     # A candidate that answered nothing at all has no difference to show: its end is the reason.
     if all(each.divergence.hardness is Hardness.MISSING for each in differences):
         return ()
-    disputed = set(decision.test.disputed) if decision.test else set()
+    disputed: set[str] = set()
+    if decision.test:
+        disputed.update(decision.test.disputed)
     # The sort is stable: among the disputed requests the hardest stay first.
-    return sorted(differences, key=lambda each: each.request not in disputed)[:_SHOWN]
+    ordered = sorted(differences, key=lambda each: each.request not in disputed)
+    return ordered[:_SHOWN]
 
 
 def _remedy(decision: Decision, shown: Sequence[AnswerDifference], context: Context) -> str | None:
     """The next step: a command for a difference to look at, else an advice."""
-    if decision.verdict is Verdict.REGRESSION:
-        return replay_command(shown[0], context) if shown else f"{context.one_request} ID"
-    return decision.settle or rules.OF_VERDICT[decision.verdict].remedy
+    if decision.verdict is not Verdict.REGRESSION:
+        return decision.settle or rules.OF_VERDICT[decision.verdict].remedy
+    if shown:
+        return replay_command(shown[0], context)
+    # The candidate failed, so no recorded answer can be shown: one request has to be sent anew.
+    return f"{context.one_request} ID"
 
 
 def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
@@ -116,13 +132,18 @@ def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
     if decision.verdict is Verdict.NONDETERMINISTIC:
         return decision.reason
     if decision.test:
-        disputed = decision.test.disputed
-        shown = [each.request for each in differences if each.request in disputed]
-        names = _few(shown or disputed)
+        names = _few(_disputed(decision.test, differences))
         return f"{names}: no candidate start gives an answer of the baseline"
     kind = _most_telling(differences)
-    names = _few([each.request for each in differences if each.kind is kind])
-    return f"{names}: {explain(kind)}"
+    of_kind = [each.request for each in differences if each.kind is kind]
+    return f"{_few(of_kind)}: {explain(kind)}"
+
+
+def _disputed(test: PermutationTest, differences: Sequence[AnswerDifference]) -> Sequence[str]:
+    """The disputed requests: the hardest first, if a difference can be shown for any of them."""
+    requests = [difference.request for difference in differences]
+    shown = [request for request in requests if request in test.disputed]
+    return shown or test.disputed
 
 
 def _most_telling(differences: Sequence[AnswerDifference]) -> DifferenceKind:
@@ -131,5 +152,8 @@ def _most_telling(differences: Sequence[AnswerDifference]) -> DifferenceKind:
 
 
 def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}"
+    shown = ", ".join(names[:_SHOWN])
+    more = len(names) - _SHOWN
+    if more > 0:
+        return f"{shown} and {more} more"
+    return shown

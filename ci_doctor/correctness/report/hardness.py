@@ -71,12 +71,17 @@ def _gap(step: Step, other: object) -> _Gap | None:
     own = step.logprob
     if own is None:
         own = alternatives.get(step.name)
-    if own is None or not alternatives.keys() - {step.name}:
+    others = alternatives.keys() - {step.name}
+    if own is None or not others:
         return None
     if other in alternatives:
-        return _Gap(abs(own - alternatives[other]), outside=False)
+        distance = abs(own - alternatives[other])
+        return _Gap(distance, outside=False)
     # An unlisted token is at most as probable as the least probable listed one.
-    return _Gap(max(0.0, own - min(alternatives.values())), outside=True)
+    least = min(alternatives.values())
+    # A generated token below all listed ones (sampling) would give a negative distance.
+    distance = max(0.0, own - least)
+    return _Gap(distance, outside=True)
 
 
 def ulp_between(left: Step, right: Step) -> int | None:

@@ -49,9 +49,11 @@ def number_difference(left: Choice, right: Choice) -> NumberDifference | None:
 
 
 def _first_differing(left: Choice, right: Choice) -> int | None:
-    entries = chat_entries(left), chat_entries(right)
-    if all(entries):
-        return common(*entries)
+    """The first position whose entries differ, in a chat's form or a completion's; None if none."""
+    ours = chat_entries(left)
+    theirs = chat_entries(right)
+    if ours and theirs:
+        return common(ours, theirs)
     one = left.get("logprobs")
     other = right.get("logprobs")
     if not isinstance(one, dict) or not isinstance(other, dict):
@@ -59,29 +61,40 @@ def _first_differing(left: Choice, right: Choice) -> int | None:
     # A completion keeps two parallel lists: either may be the first to differ.
     positions = []
     for key in ("token_logprobs", "top_logprobs"):
-        ours = one.get(key)
-        theirs = other.get(key)
-        if isinstance(ours, list) and isinstance(theirs, list) and ours != theirs:
-            positions.append(common(ours, theirs))
+        at = _list_difference(one.get(key), other.get(key))
+        if at is not None:
+            positions.append(at)
     return min(positions, default=None)
+
+
+def _list_difference(left: object, right: object) -> int | None:
+    if not isinstance(left, list) or not isinstance(right, list):
+        return None
+    if left == right:
+        return None
+    return common(left, right)
 
 
 def _gaps(one: Step, other: Step) -> list[float]:
     """The differences in nat of the token itself, and of each alternative that both sides list."""
     gaps = []
     if one.logprob is not None and other.logprob is not None:
-        gaps.append(abs(one.logprob - other.logprob))
+        gap = abs(one.logprob - other.logprob)
+        gaps.append(gap)
     theirs = {each.name: each.logprob for each in other.top}
     for each in one.top:
-        if each.name in theirs:
-            gap = abs(each.logprob - theirs[each.name])
+        logprob = theirs.get(each.name)
+        # What only one side lists has no number on the other: how far it moved is unknown.
+        if logprob is not None:
+            gap = abs(each.logprob - logprob)
             gaps.append(gap)
     return gaps
 
 
 def _text_before(choice: Choice, at: int) -> str:
+    begin = max(0, at - _SHOWN_BEFORE)
     tokens = []
-    for index in range(max(0, at - _SHOWN_BEFORE), at):
+    for index in range(begin, at):
         before = step(choice, index)
         if before is not None:
             tokens.append(before.token)
@@ -93,8 +106,9 @@ def ulp_before(left: Choice, right: Choice, at: int) -> int | None:
 
     In units in the last place of float32; None if none is reported there.
     """
+    begin = max(0, at - _BEFORE)
     distances = []
-    for index in range(max(0, at - _BEFORE), at):
+    for index in range(begin, at):
         one = step(left, index)
         other = step(right, index)
         if one is None or other is None:

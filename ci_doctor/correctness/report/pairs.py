@@ -86,9 +86,11 @@ def _differing(starts: _Starts) -> list[AnswerPair]:
 def _one_missing(starts: _Starts) -> tuple[AnswerPair, ...]:
     """The first pair of which only one start answered; empty if there is none."""
     for first, second in starts:
-        for number in sorted({*first.digests, *second.digests}):
-            if (number in first.digests) != (number in second.digests):
-                return (_pair(first, second, number),)
+        # The passes that exactly one of the two answered.
+        lone = first.digests.keys() ^ second.digests.keys()
+        if lone:
+            pair = _pair(first, second, min(lone))
+            return (pair,)
     return ()
 
 

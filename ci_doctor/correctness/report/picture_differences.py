@@ -40,7 +40,9 @@ def _varying(inside: Mapping[str, int]) -> str:
             varying.append(word)
     shown = ", ".join(varying[:_NAMED])
     more = len(varying) - _NAMED
-    return f"{shown} and {more} more starts" if more > 0 else shown
+    if more > 0:
+        return f"{shown} and {more} more starts"
+    return shown
 
 
 def _hardness_counts(differences: Sequence[AnswerDifference]) -> str:
@@ -57,9 +59,13 @@ def _hardness_counts(differences: Sequence[AnswerDifference]) -> str:
 
 
 def _spread(positions: Sequence[int]) -> str:
-    if positions[0] == positions[-1]:
-        return str(positions[0])
-    return f"{positions[0]} to {positions[-1]}, median {median_low(positions)}"
+    first = positions[0]
+    last = positions[-1]
+    if first == last:
+        return str(first)
+    # `median_low`: a position that some answer has, and not the middle between two.
+    median = median_low(positions)
+    return f"{first} to {last}, median {median}"
 
 
 def _drift(differences: Sequence[AnswerDifference]) -> str:
@@ -88,8 +94,10 @@ def positions_of(differences: Sequence[AnswerDifference]) -> tuple[PositionUnit,
         at = difference.divergence
         if at.position is None:
             continue
-        positions = tokens if at.unit is PositionUnit.TOKEN else characters
-        positions.append(at.position)
+        if at.unit is PositionUnit.TOKEN:
+            tokens.append(at.position)
+        else:
+            characters.append(at.position)
     # Positions of two units have no common axis.
     if len(characters) > len(tokens):
         return PositionUnit.CHARACTER, sorted(characters)

@@ -25,28 +25,36 @@ _GROUP_CELLS = 50
 
 def start_rows(experiment: Experiment) -> Iterator[Row]:
     """Which starts there are, whether they answered, and which of them answered alike."""
-    yield row("starts", _starts(experiment.starts))
-    yield row("answered", _answered(experiment.starts))
+    starts = experiment.starts
+    yield row("starts", _starts(starts))
+    yield row("answered", _answered(starts))
     groups = []
     for names in groups_of(experiment):
-        group = "{" + _span(names) + "}"
-        groups.append(group)
+        span = _span(names)
+        groups.append(f"{{{span}}}")
     if groups:
         yield row("clusters", _fitting(groups))
 
 
 def _starts(starts: Sequence[ArmStart]) -> str:
+    words = " | ".join(_arm_words(starts))
+    archived = [start.name for start in starts if start.archived]
+    if not archived:
+        return words
+    words = f"{words}   archived {_span(archived)}"
+    if _set_aside(starts):
+        # Their answers are in no figure below: without the reason they would seem forgotten.
+        words = f"{words}, set aside: today's baseline answers otherwise"
+    return words
+
+
+def _arm_words(starts: Sequence[ArmStart]) -> list[str]:
+    """The names of today's starts, arm by arm."""
     today = [start for start in starts if not start.archived]
-    arms = []
+    words = []
     for arm in Arm:
-        names = _span(_names(of_arm(today, arm)))
-        arms.append(names or "none")
-    words = " | ".join(arms)
-    archived = [start for start in starts if start.archived]
-    if archived:
-        words += f"   archived {_span(_names(archived))}"
-        if _set_aside(starts):
-            words += ", set aside: today's baseline answers otherwise"
+        names = [start.name for start in of_arm(today, arm)]
+        words.append(_span(names) or "none")
     return words
 
 
@@ -56,26 +64,32 @@ def _set_aside(starts: Sequence[ArmStart]) -> bool:
     return len(counted(starts)) < usable
 
 
-def _names(starts: Iterable[ArmStart]) -> list[str]:
-    return [start.name for start in starts]
-
-
 def _answered(starts: Sequence[ArmStart]) -> str:
     total = max(len(start.answers) for start in starts)
     counts = {start.answered for start in starts}
     if len(counts) == 1:
-        return f"{counts.pop()}/{total} each"
+        common = counts.pop()
+        return f"{common}/{total} each"
+    words = _incomplete(starts, total)
+    # If no start answered everything, there are no others.
+    if total in counts:
+        return f"{words}, the others all"
+    return words
+
+
+def _incomplete(starts: Sequence[ArmStart], total: int) -> str:
+    """The starts that answered less than everything, at most _NAMED by name."""
     less = []
     for start in starts:
-        if start.answered < total:
-            share = f"{start.name} {start.answered}/{total}"
+        answered = start.answered
+        if answered < total:
+            share = f"{start.name} {answered}/{total}"
             less.append(share)
     words = ", ".join(less[:_NAMED])
     more = len(less) - _NAMED
     if more > 0:
-        words += f", {more} more starts less"
-    # If no start answered everything, there are no others.
-    return f"{words}, the others all" if total in counts else words
+        return f"{words}, {more} more starts less"
+    return words
 
 
 def _span(names: Sequence[str]) -> str:
@@ -85,8 +99,13 @@ def _span(names: Sequence[str]) -> str:
         return whole
     letter = names[0][0]
     first = int(names[0][1:])
-    row = [f"{letter}{first + index}" for index in range(len(names))]
-    return f"{row[0]}-{row[-1]}" if whole == " ".join(row) else whole
+    last = first + len(names) - 1
+    numbers = range(first, last + 1)
+    row = " ".join(f"{letter}{number}" for number in numbers)
+    # With a gap in the numbers, or with both arms, a span would name starts that are not there.
+    if whole != row:
+        return whole
+    return f"{letter}{first}-{letter}{last}"
 
 
 def _fitting(groups: Sequence[str]) -> str:
@@ -124,12 +143,14 @@ def _differing_counts(starts: Sequence[ArmStart]) -> list[str]:
 
 
 def _spread(arms: str, pairs: Iterable[tuple[ArmStart, ArmStart]]) -> str:
-    counts = {differing(one, other) for one, other in pairs}
+    counts = [differing(one, other) for one, other in pairs]
     if not counts:
         return ""
     least = min(counts)
     most = max(counts)
-    return f"{arms} {least}" if least == most else f"{arms} {least} to {most}"
+    if least == most:
+        return f"{arms} {least}"
+    return f"{arms} {least} to {most}"
 
 
 def differing(one: ArmStart, other: ArmStart) -> int:
@@ -143,17 +164,25 @@ def differing(one: ArmStart, other: ArmStart) -> int:
 def _kind_counts(decision: Decision) -> list[str]:
     words = []
     for word, kinds in (("stable", _STABLE), ("varying", _VARYING)):
-        parts = []
-        for kind in kinds:
-            count = decision.count(kind)
-            if count:
-                part = f"{count} {kind}"
-                parts.append(part)
+        parts = _parts(decision, kinds)
         if parts:
-            words.append(f"{decision.count(*kinds)} {word} ({', '.join(parts)})")
+            total = decision.count(*kinds)
+            words.append(f"{total} {word} ({parts})")
     unanswered = decision.count(DifferenceKind.UNANSWERED)
     if unanswered:
         words.append(f"{unanswered} unanswered")
+    # Disputed requests are a choice of those above: they come last, and add nothing to the total.
     if decision.test:
-        words.append(f"{len(decision.test.disputed)} disputed")
+        disputed = len(decision.test.disputed)
+        words.append(f"{disputed} disputed")
     return words
+
+
+def _parts(decision: Decision, kinds: Sequence[DifferenceKind]) -> str:
+    parts = []
+    for kind in kinds:
+        count = decision.count(kind)
+        if count:
+            part = f"{count} {kind}"
+            parts.append(part)
+    return ", ".join(parts)

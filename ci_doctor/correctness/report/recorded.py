@@ -57,16 +57,22 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
     @property
     def passes(self) -> int:
         """How often a start got it."""
-        return max(number for start in self.starts for number in start.samples)
+        # A killed start may lack the last passes: the start that got furthest counts.
+        return max(max(start.samples) for start in self.starts)
 
     @property
     def kind(self) -> DifferenceKind:
         """How the arms compare on it."""
         starts = []
-        for start in self.starts:
-            answers = {self.request: self._outcome(start)}
-            starts.append(ArmStart(arm=start.arm, number=start.number, answers=answers))
-        return classify([self.request], starts)[self.request]
+        for recorded in self.starts:
+            start = ArmStart(
+                arm=recorded.arm,
+                number=recorded.number,
+                answers={self.request: self._outcome(recorded)},
+            )
+            starts.append(start)
+        kinds = classify([self.request], starts)
+        return kinds[self.request]
 
     def _outcome(self, start: StartSamples) -> str | None:
         digests = start.digests
@@ -141,12 +147,18 @@ def _unknown(path: Path, identity: str, ids: Sequence[str]) -> UsageError:
             f"{path} holds no sample",
             hint="name the report directory of a run that sent requests",
         )
+    message = f"the run in {path.parent} never sent a request `{identity}`"
+    return UsageError(message, hint=_hint(identity, ids))
+
+
+def _hint(identity: str, ids: Sequence[str]) -> str:
     near = nearest(identity, ids[:_MOST_IDS])
     if near is not None:
-        hint = f"did you mean `{near}`?"
-    elif len(ids) <= _MANY_IDS:
-        hint = f"known names: {', '.join(sorted(ids))}"
-    else:
-        shortest = sorted(ids, key=lambda each: (len(each), each))[:5]
-        hint = f"it sent {len(ids)} requests: {', '.join(shortest)} …"
-    return UsageError(f"the run in {path.parent} never sent a request `{identity}`", hint=hint)
+        return f"did you mean `{near}`?"
+    if len(ids) <= _MANY_IDS:
+        names = ", ".join(sorted(ids))
+        return f"known names: {names}"
+    # The shortest are the easiest to type, and five of them fit on a line.
+    shortest = sorted(ids, key=lambda each: (len(each), each))[:5]
+    names = ", ".join(shortest)
+    return f"it sent {len(ids)} requests: {names} …"

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ci_doctor.correctness.report.alignment import rows_around, visible
+from ci_doctor.correctness.report.alignment import AlignedRow, rows_around, visible
 from ci_doctor.correctness.report.figures import logprob_facts
 from ci_doctor.correctness.report.marked_text import AnswerBlock, plain
 from ci_doctor.correctness.report.pairs import AnswerPair
@@ -76,8 +76,12 @@ def _is_same(pair: AnswerPair) -> bool:
 
 def _summary(recorded: RecordedRequest, pair: AnswerPair | None) -> str:
     kind = recorded.kind
-    same = "; these two are the same" if pair is not None and _is_same(pair) else ""
-    return f"request {visible(recorded.request)}: {kind}: {explain(kind)}{same}"
+    # The id is what a person typed, or a file holds: it may act on a terminal.
+    request = visible(recorded.request)
+    words = f"request {request}: {kind}: {explain(kind)}"
+    if pair is not None and _is_same(pair):
+        return f"{words}; these two are the same"
+    return words
 
 
 def _blocks(
@@ -97,25 +101,24 @@ def _blocks(
 
 def _tables(blocks: Sequence[AnswerBlock]) -> Iterator[Table]:
     for block in blocks:
-        yield text_table(block.title, tuple(plain(line) for line in block.lines))
+        lines = tuple(map(plain, block.lines))
+        yield text_table(block.title, lines)
 
 
 def _facts(recorded: RecordedRequest, pair: AnswerPair | None) -> ReplayFacts:
-    digests = {}
-    for start in recorded.starts:
-        samples = start.samples.items()
-        digests[start.name] = {str(number): sample.digest for number, sample in samples}
     facts = ReplayFacts(
         request=recorded.request,
         kind=str(recorded.kind),
-        answers=digests,
+        answers=_digests(recorded),
         unreadable_lines=recorded.unreadable,
     )
     if pair is None or _is_same(pair):
         return facts
     at = divergence_of(recorded, pair, _EXCERPT)
     left, right = outputs_of(recorded, pair)
-    rows = rows_around(left, right, at) if left is not None and right is not None else ()
+    rows: Sequence[AlignedRow] = ()
+    if left is not None and right is not None:
+        rows = rows_around(left, right, at)
     return replace(
         facts,
         starts=(pair.first, pair.second),
@@ -123,3 +126,14 @@ def _facts(recorded: RecordedRequest, pair: AnswerPair | None) -> ReplayFacts:
         divergence=AnswerDivergence(**asdict(at)),
         logprobs=logprob_facts(rows),
     )
+
+
+def _digests(recorded: RecordedRequest) -> dict[str, dict[str, str | None]]:
+    """By start and pass the digest of each answer; None for an error."""
+    digests: dict[str, dict[str, str | None]] = {}
+    for start in recorded.starts:
+        by_pass = digests.setdefault(start.name, {})
+        for number, sample in start.samples.items():
+            # A key of JSON is a string.
+            by_pass[str(number)] = sample.digest
+    return digests

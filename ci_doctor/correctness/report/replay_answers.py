@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answers to one request as lines: each distinct answer with the starts that gave it. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -33,34 +33,47 @@ def answers(recorded: RecordedRequest, width: int) -> AnswerBlock:
     errors: dict[str, list[str]] = {}
     for start in recorded.starts:
         for number, sample in sorted(start.samples.items()):
-            if sample.digest is None or sample.output is None:
-                error = sample.error or "no answer"
+            digest = sample.digest
+            if digest is None or sample.output is None:
                 name = _pass_name(start, number, recorded)
+                error = sample.error or "no answer"
                 errors.setdefault(error, []).append(name)
-            else:
-                answer = given.setdefault(sample.digest, _Given(sample))
-                answer.passes.append((start, number))
-    lines = _answer_lines(list(given.values()), recorded, width)
-    for error, names in errors.items():
-        line = f"✗  {' '.join(names)}  {visible(error)}"
-        lines.append((MarkedText(clip(line, width - 2), Mark.STRONG),))
+                continue
+            answer = given.setdefault(digest, _Given(sample))
+            answer.passes.append((start, number))
+    lines = [
+        *_answer_lines(list(given.values()), recorded, width),
+        *_error_lines(errors, width),
+    ]
     return AnswerBlock("Answers", tuple(lines))
 
 
-def _answer_lines(given: list[_Given], recorded: RecordedRequest, width: int) -> list[Line]:
+def _error_lines(errors: Mapping[str, Sequence[str]], width: int) -> Iterator[Line]:
+    """One line an error, with the starts and passes that it struck."""
+    for error, names in errors.items():
+        starts = " ".join(names)
+        # An error may quote what the server answered: escape sequences and line ends, too.
+        text = visible(error)
+        line = clip(f"✗  {starts}  {text}", width - 2)
+        yield (MarkedText(line, Mark.STRONG),)
+
+
+def _answer_lines(given: list[_Given], recorded: RecordedRequest, width: int) -> Iterator[Line]:
     names = [_names(answer.passes, recorded) for answer in given]
     widest = max(map(len, names), default=0)
+    # An answer of fifty starts must leave room for its text.
     column = min(_WIDEST_NAMES, widest)
-    lines = []
     for index, answer in enumerate(given):
         letter = _LETTERS[index % len(_LETTERS)]
-        name = pad(clip(names[index], column), column)
-        lines.append(_answer(f"{letter}  {name}  ", answer.sample, width))
-    return lines
+        name = clip(names[index], column)
+        head = f"{letter}  {pad(name, column)}  "
+        yield _answer(head, answer.sample, width)
 
 
 def _pass_name(start: StartSamples, number: int, recorded: RecordedRequest) -> str:
-    return f"{start.name}/{number}" if recorded.passes > 1 else start.name
+    if recorded.passes == 1:
+        return start.name
+    return f"{start.name}/{number}"
 
 
 def _names(passes: _Passes, recorded: RecordedRequest) -> str:
@@ -79,8 +92,7 @@ def _names(passes: _Passes, recorded: RecordedRequest) -> str:
 
 def _answer(head: str, sample: Sample, width: int) -> Line:
     output = sample.output or {}
-    about = _about(output)
-    middle = f"{', '.join(about)}  " if about else ""
+    middle = _about(output)
     # Clipped before it is made visible: an answer of megabytes would cost seconds.
     beginning = text_of(output)[: 2 * width]
     text = visible(beginning) or "(no text)"
@@ -92,8 +104,8 @@ def _answer(head: str, sample: Sample, width: int) -> Line:
     )
 
 
-def _about(output: Mapping[str, Any]) -> list[str]:
-    """How many tokens there are, and why the first choice stopped."""
+def _about(output: Mapping[str, Any]) -> str:
+    """How many tokens there are, and why the first choice stopped; with the gap that follows."""
     about = []
     tokens = output.get("completion_tokens")
     if tokens is not None:
@@ -101,4 +113,5 @@ def _about(output: Mapping[str, Any]) -> list[str]:
     reason = choice_of(output, 0).get("finish_reason")
     if reason:
         about.append(str(reason))
-    return about
+    words = ", ".join(about)
+    return words and f"{words}  "

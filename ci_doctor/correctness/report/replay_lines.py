@@ -2,7 +2,7 @@
 """Two answers to one request as lines: the texts, the numbers, and what may explain them. Pure."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -28,12 +28,14 @@ from ci_doctor.render.layout import clip, pad
 _ALTERNATIVES = 5
 _NUMBER_CELLS = 13
 _STOPS = ("finish_reason", "stop_reason", "matched_stop")
+_OF_META = ("tries", "system_fingerprint")
 
 
 def alignment(pair: AnswerPair, at: Divergence, width: int) -> AnswerBlock:
     """Both texts below each other around their divergence, the difference in brackets."""
     names = names_of(pair)
-    label = max(map(len, names))
+    first, second = names
+    label = max(len(first), len(second))
     # The indent, the gap behind the label, the brackets and the sign of a cut take eight cells.
     room = max(10, (width - label - 8) // 2)
     left, right = sides(at, *names, before=room, after=room)
@@ -41,22 +43,24 @@ def alignment(pair: AnswerPair, at: Divergence, width: int) -> AnswerBlock:
     how = manner(at)
     if how:
         where = f"{where}: {how}"
+    title = f"{first} against {second}"
+    # Two passes of one start carry their numbers in the names of the sides.
+    if pair.first != pair.second:
+        title = f"{title}, pass {pair.number}"
     lines = (
         (MarkedText(f"diverge at {where}"),),
         _side(left, Mark.LEFT, label, room),
         _side(right, Mark.RIGHT, label, room),
     )
-    first, second = names
-    title = f"{first} against {second}"
-    if pair.first != pair.second:
-        title += f", pass {pair.number}"
     return AnswerBlock(title, lines)
 
 
 def _side(side: AnswerSide, mark: Mark, label: int, room: int) -> Line:
+    # `room` counted characters of the answer; made visible, one of them may take several cells.
     own = clip(side.own, room)
+    name = f"{side.name:>{label}}  "
     return (
-        MarkedText(f"{side.name:>{label}}  ", Mark.STRONG),
+        MarkedText(name, Mark.STRONG),
         MarkedText(side.before, Mark.DIM),
         MarkedText(f"[{own}]", mark),
     )
@@ -85,29 +89,35 @@ def numbers(
 
 def _number_lines(row: AlignedRow, column: int, *, here: bool) -> Iterator[Line]:
     """The token of each side; at the divergence the best alternatives, too."""
-    left = _column(row.left, column)
-    right = _column(row.right, column)
-    yield _token_line(row, left[0], right[0], column, here=here)
-    if here:
-        for one, other in zip_longest(left[1:], right[1:], fillvalue=""):
-            line = f"         {pad(one, column)}{other}"
-            yield (MarkedText(line, Mark.DIM),)
+    left, *left_more = _column(row.left, column)
+    right, *right_more = _column(row.right, column)
+    yield _token_line(row, left, right, column, here=here)
+    if not here:
+        return
+    for one, other in zip_longest(left_more, right_more, fillvalue=""):
+        cell = pad(one, column)
+        yield (MarkedText(f"         {cell}{other}", Mark.DIM),)
 
 
 def _token_line(row: AlignedRow, left: str, right: str, column: int, *, here: bool) -> Line:
-    sign = ">" if here else " "
-    head = MarkedText(f"{sign} {row.at:>5}  ")
-    one = pad(left, column)
-    other = right.rstrip()
-    ulp = ""
-    if row.ulp is not None:
-        other = pad(right, column)
-        ulp = str(row.ulp)
+    sign = " "
+    left_mark = right_mark = Mark.PLAIN
     if here:
-        tokens = (MarkedText(one, Mark.LEFT), MarkedText(other, Mark.RIGHT))
-    else:
-        tokens = (MarkedText(one), MarkedText(other))
-    return (head, *tokens, MarkedText(ulp))
+        sign = ">"
+        left_mark = Mark.LEFT
+        right_mark = Mark.RIGHT
+    # Without a distance nothing follows the second token: its padding would end the line.
+    ulp = ""
+    other = right.rstrip()
+    if row.ulp is not None:
+        ulp = str(row.ulp)
+        other = pad(right, column)
+    return (
+        MarkedText(f"{sign} {row.at:>5}  "),
+        MarkedText(pad(left, column), left_mark),
+        MarkedText(other, right_mark),
+        MarkedText(ulp),
+    )
 
 
 def _column(token: Step | None, column: int) -> list[str]:
@@ -124,9 +134,11 @@ def _column(token: Step | None, column: int) -> list[str]:
 def _token(token: str, logprob: float | None, column: int) -> str:
     width = column - _NUMBER_CELLS
     text = clip(visible(token, spaces=True), width - 1)
+    cell = pad(text, width)
+    if logprob is None:
+        return cell
     # Six digits: enough to see a difference of one ULP of float32.
-    number = "" if logprob is None else f"{logprob:.6f}"
-    return pad(text, width) + number
+    return f"{cell}{logprob:.6f}"
 
 
 def beside(recorded: RecordedRequest, pair: AnswerPair, width: int) -> AnswerBlock:
@@ -141,32 +153,45 @@ def beside(recorded: RecordedRequest, pair: AnswerPair, width: int) -> AnswerBlo
     for key in ours | theirs:
         one = ours.get(key, "-")
         other = theirs.get(key, "-")
-        sign = " " if one == other else "≠"
-        name = f"{clip(key, 22):<24}"
-        # What a server reports may hold anything, escape sequences too.
-        left_cell = pad(clip(visible(one), column - 2), column)
-        right_cell = clip(visible(other), column - 2)
-        lines.append((MarkedText(f"{sign} {name}{left_cell}{right_cell}"),))
+        line = _detail_line(key, one, other, column)
+        lines.append((MarkedText(line),))
     return AnswerBlock("Beside the answer", tuple(lines))
+
+
+def _detail_line(key: str, one: str, other: str, column: int) -> str:
+    sign = "≠"
+    if one == other:
+        sign = " "
+    name = clip(key, 22)
+    # What a server reports may hold anything, escape sequences too.
+    left = clip(visible(one), column - 2)
+    right = clip(visible(other), column - 2)
+    return f"{sign} {name:<24}{pad(left, column)}{right}"
 
 
 def _details(sample: Sample | None) -> dict[str, str]:
     """HTTP status, why it stopped, the usage, and how often it was tried."""
     if sample is None:
         return {"error": "was never sent"}
-    choice = choice_of(sample.output or {}, 0)
-    usage = sample.meta.get("usage")
-    values: dict[str, Any] = {"status": sample.status, "error": sample.error}
-    values |= _chosen(choice, _STOPS)
-    if isinstance(usage, dict):
-        values |= usage
-    values |= _chosen(sample.meta, ("tries", "system_fingerprint"))
     details = {}
-    for key, value in values.items():
-        if value is not None:
-            details[key] = value if isinstance(value, str) else json.dumps(value)
+    for key, value in _reported(sample).items():
+        if isinstance(value, str):
+            details[key] = value
+        elif value is not None:
+            details[key] = json.dumps(value)
     return details
 
 
-def _chosen(values: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    return {key: values.get(key) for key in keys}
+def _reported(sample: Sample) -> dict[str, Any]:
+    """What stands beside an answer, by name; None for what the server does not report."""
+    values: dict[str, Any] = {"status": sample.status, "error": sample.error}
+    choice = choice_of(sample.output or {}, 0)
+    for key in _STOPS:
+        values[key] = choice.get(key)
+    # A server reports its usage in any form. Only an object has names to show.
+    usage = sample.meta.get("usage")
+    if isinstance(usage, dict):
+        values.update(usage)
+    for key in _OF_META:
+        values[key] = sample.meta.get(key)
+    return values

@@ -77,20 +77,22 @@ def _pair(first: StartSamples, second: StartSamples) -> AnswerPair | None:
 
 def names_of(pair: AnswerPair) -> tuple[str, str]:
     """The names of the two sides: starts, or passes if both are one start."""
-    if pair.first == pair.second:
-        other = pair.other or pair.number
-        return f"{pair.first} pass {pair.number}", f"{pair.second} pass {other}"
-    return pair.first, pair.second
+    if pair.first != pair.second:
+        return pair.first, pair.second
+    other = pair.other or pair.number
+    left = f"{pair.first} pass {pair.number}"
+    right = f"{pair.second} pass {other}"
+    return left, right
 
 
 def samples_of(recorded: RecordedRequest, pair: AnswerPair) -> tuple[Sample | None, Sample | None]:
     """The two samples of a pair; None for a pass that the start did not reach."""
-    by_name = {start.name: start for start in recorded.starts}
-    first = by_name[pair.first].samples
-    second = by_name[pair.second].samples
+    samples = {start.name: start.samples for start in recorded.starts}
     # Without a pass of its own, the second answer is of the same pass as the first.
     other = pair.other or pair.number
-    return first.get(pair.number), second.get(other)
+    left = samples[pair.first].get(pair.number)
+    right = samples[pair.second].get(other)
+    return left, right
 
 
 def outputs_of(
@@ -98,7 +100,13 @@ def outputs_of(
 ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
     """The two answers of a pair; None is no answer."""
     left, right = samples_of(recorded, pair)
-    return (left.output if left else None), (right.output if right else None)
+    return _output(left), _output(right)
+
+
+def _output(sample: Sample | None) -> Mapping[str, Any] | None:
+    if sample is None:
+        return None
+    return sample.output
 
 
 def divergence_of(recorded: RecordedRequest, pair: AnswerPair, width: int) -> Divergence:

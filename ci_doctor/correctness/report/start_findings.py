@@ -15,6 +15,9 @@ from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _SHOWN = 3
 
+# What went wrong in a start: (request, text), sorted. A tuple, so that it can be a key.
+_Errors = tuple[tuple[str, str], ...]
+
 
 class _FailureGroup(Struct, frozen=True):
     """What the failures of one finding have in common."""
@@ -52,16 +55,18 @@ def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
     first: dict[_FailureGroup, ServiceFailure] = {}
     for result in experiment.results:
         failure = result.failure
-        if failure is not None:
-            arm = result.start.arm
-            group = _FailureGroup(arm, failure.service, failure.kind, result.cut_short)
-            names.setdefault(group, []).append(result.start.name)
-            first.setdefault(group, failure)
+        if failure is None:
+            continue
+        start = result.start
+        group = _FailureGroup(start.arm, failure.service, failure.kind, result.cut_short)
+        names.setdefault(group, []).append(start.name)
+        first.setdefault(group, failure)
     for group, failure in first.items():
         starts = ", ".join(names[group])
         if group.cut_short:
-            starts += ", cut short by the budget"
-        yield rules.OF_FAILURE[group.kind].finding(
+            starts = f"{starts}, cut short by the budget"
+        rule = rules.OF_FAILURE[group.kind]
+        yield rule.finding(
             f"{group.arm} ({starts}): {failure.message}",
             evidence=failure.evidence(),
             severity=_blame(group, decision),
@@ -80,34 +85,45 @@ def _unanswered(
     experiment: Experiment, requests_file: str, lines: Mapping[str, int | None]
 ) -> Iterator[Finding]:
     """Requests without an answer; starts with the same errors share a finding."""
-    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    groups: dict[_Errors, list[str]] = {}
     for result in experiment.results:
+        # The budget leaves the rest of a start unanswered: that is no fault of the service.
         if result.errors and not result.cut_short:
             errors = tuple(sorted(result.errors.items()))
-            groups.setdefault(errors, []).append(result.start.name)
+            names = groups.setdefault(errors, [])
+            names.append(result.start.name)
     for errors, names in groups.items():
-        evidence = []
-        for request, text in distinct_errors(dict(errors), _SHOWN):
-            excerpt = f"{request}: {text}"
-            line = lines.get(request)
-            evidence.append(Evidence(file=requests_file, line=line, excerpt=excerpt))
         starts = ", ".join(names)
         yield rules.UNANSWERED.finding(
             f"{len(errors)} of {len(lines)} requests were not answered in {starts}",
-            evidence=tuple(evidence),
+            evidence=_error_evidence(errors, requests_file, lines),
         )
+
+
+def _error_evidence(
+    errors: _Errors, requests_file: str, lines: Mapping[str, int | None]
+) -> tuple[Evidence, ...]:
+    """The first errors that differ, each at the line of its request."""
+    evidence = []
+    for request, text in distinct_errors(dict(errors), _SHOWN):
+        item = Evidence(
+            file=requests_file,
+            line=lines.get(request),
+            excerpt=f"{request}: {text}",
+        )
+        evidence.append(item)
+    return tuple(evidence)
 
 
 def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:
     """At most `most` errors (request, text), no text twice."""
-    texts: set[str] = set()
-    distinct: list[tuple[str, str]] = []
+    first: dict[str, str] = {}
     for request, text in errors.items():
+        if len(first) == most:
+            break
         # A server that is down fails every request in the same words: one of them is enough.
-        if text not in texts and len(distinct) < most:
-            texts.add(text)
-            distinct.append((request, text))
-    return distinct
+        first.setdefault(text, request)
+    return [(request, text) for text, request in first.items()]
 
 
 def _throttled(results: Sequence[StartResult]) -> Iterator[Finding]:
@@ -145,6 +161,8 @@ def _killed(results: Sequence[StartResult]) -> Iterator[Finding]:
         for name in result.killed:
             where = f"{name} in {result.start.name}"
             killed.append(where)
-    if killed:
-        what = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
-        yield rules.KILLED.finding(f"{what}, the first {killed[0]}", remedy=rules.KILLED.remedy)
+    if not killed:
+        return
+    count = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
+    message = f"{count}, the first {killed[0]}"
+    yield rules.KILLED.finding(message, remedy=rules.KILLED.remedy)

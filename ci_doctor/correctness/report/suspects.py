@@ -56,16 +56,19 @@ def _swapped(comparison: _Comparison) -> Iterator[str]:
     if reference is None:
         return
     owner = _owners(reference)
-    swapped: dict[str, tuple[str, str]] = {}
+    swapped: dict[str, str] = {}
     for name, request, digest in _answers(comparison.results):
-        if owner.get(digest, request) != request:
-            swapped.setdefault(request, (name, owner[digest]))
+        other = owner.get(digest, request)
+        if other != request:
+            where = f"{request} in {name} as {other} in {reference.start.name}"
+            swapped.setdefault(request, where)
     if not swapped:
         return
-    request, (start, other) = next(iter(swapped.items()))
-    count = "1 request was" if len(swapped) == 1 else f"{len(swapped)} requests were"
-    where = f"{request} in {start} as {other} in {reference.start.name}"
-    yield f"{count} answered as another is: {where}"
+    first = next(iter(swapped.values()))
+    count = f"{len(swapped)} requests were"
+    if len(swapped) == 1:
+        count = "1 request was"
+    yield f"{count} answered as another is: {first}"
 
 
 def _first_baseline(results: Iterable[StartResult]) -> StartResult | None:
@@ -101,16 +104,22 @@ def _hard_ones(comparison: _Comparison) -> Iterator[str]:
     own: Counter[Hardness] = Counter()
     flaky: Counter[Hardness] = Counter()
     for difference in comparison.differences:
-        counts = flaky if difference.kind is DifferenceKind.FLAKY else own
-        counts[difference.divergence.hardness] += 1
+        hardness = difference.divergence.hardness
+        if difference.kind is DifferenceKind.FLAKY:
+            flaky[hardness] += 1
+        else:
+            own[hardness] += 1
     hard = own[Hardness.HARD]
+    hard_flaky = flaky[Hardness.HARD]
     if not hard or not flaky:
         return
+    own_total = own.total()
+    flaky_total = flaky.total()
     # The shares are compared by cross-multiplication: exact, and no division by zero.
-    if hard * flaky.total() > flaky[Hardness.HARD] * own.total():
+    if hard * flaky_total > hard_flaky * own_total:
         yield (
-            f"{hard} of {own.total()} differences of the candidate's own are hard, "
-            f"against {flaky[Hardness.HARD]} of {flaky.total()} between baseline starts"
+            f"{hard} of {own_total} differences of the candidate's own are hard, "
+            f"against {hard_flaky} of {flaky_total} between baseline starts"
         )
 
 
@@ -139,11 +148,12 @@ def _by_value(values: Mapping[str, str]) -> str:
     """`12.4 in A1, 12.5 in B1 A2`."""
     names: dict[str, list[str]] = {}
     for name, value in values.items():
-        names.setdefault(value, []).append(name)
+        of_value = names.setdefault(value, [])
+        of_value.append(name)
     words = []
-    for value, starts in names.items():
-        where = f"{value} in {' '.join(starts)}"
-        words.append(where)
+    for value, of_value in names.items():
+        starts = " ".join(of_value)
+        words.append(f"{value} in {starts}")
     return ", ".join(words)
 
 
@@ -154,19 +164,21 @@ def _caches(comparison: _Comparison) -> Iterator[str]:
     warm = []
     for result in comparison.results:
         name = result.start.name
+        # None: nothing is known of its caches, so it is neither cold nor warm.
         if result.cached is None:
             continue
-        states[name] = "cold" if result.cached else "warm"
         if result.cached:
-            cold.append(f"{name} added {amount(result.cached, 'file')}")
+            states[name] = "cold"
+            files = amount(result.cached, "file")
+            cold.append(f"{name} added {files}")
         else:
+            states[name] = "warm"
             warm.append(name)
-    if lines_up(comparison.groups, states):
-        added = _shortened(cold, 3, "more")
-        yield (
-            "cold and warm compile caches line up with the clusters: "
-            f"{added}; {' '.join(warm)} none"
-        )
+    if not lines_up(comparison.groups, states):
+        return
+    added = _shortened(cold, 3, "more")
+    others = " ".join(warm)
+    yield f"cold and warm compile caches line up with the clusters: {added}; {others} none"
 
 
 def _passes(comparison: _Comparison) -> Iterator[str]:
@@ -197,7 +209,9 @@ def _shortened(words: Sequence[str], most: int, noun: str) -> str:
     """At most `most` words, and how many more there are."""
     shown = ", ".join(words[:most])
     more = len(words) - most
-    return f"{shown} and {more} {noun}" if more > 0 else shown
+    if more > 0:
+        return f"{shown} and {more} {noun}"
+    return shown
 
 
 def _beginning(comparison: _Comparison) -> Iterator[str]:
@@ -236,7 +250,10 @@ def _rounding(comparison: _Comparison) -> Iterator[str]:
 
 
 def _share(some: int, total: int) -> str:
-    return f"all {total}" if some == total and total > 1 else f"{some} of {total}"
+    # "all 1" would be odd: of a single difference both figures are given.
+    if some == total and total > 1:
+        return f"all {total}"
+    return f"{some} of {total}"
 
 
 _RULES: tuple[Callable[[_Comparison], Iterator[str]], ...] = (

@@ -142,20 +142,22 @@ def _chat_alternative(entry: object) -> Alternative | None:
 
 
 def _legacy_step(choice: Choice, index: int, token: str) -> Step:
-    own = _legacy(choice, "token_logprobs")
-    top = _legacy(choice, "top_logprobs")
-    listed = top[index] if index < len(top) else None
     alternatives = []
+    listed = _item(_legacy(choice, "top_logprobs"), index)
     if isinstance(listed, dict):
         for word, value in listed.items():
             logprob = number(value)
             if logprob is not None:
                 alternatives.append(Alternative(token=word, logprob=logprob))
-    return Step(
-        token=token,
-        logprob=number(own[index]) if index < len(own) else None,
-        top=_best_first(alternatives),
-    )
+    own = _item(_legacy(choice, "token_logprobs"), index)
+    return Step(token=token, logprob=number(own), top=_best_first(alternatives))
+
+
+def _item(values: list[Any], index: int) -> Any:
+    # The parallel lists of a completion need not have one length.
+    if index < len(values):
+        return values[index]
+    return None
 
 
 def _best_first(alternatives: list[Alternative]) -> tuple[Alternative, ...]:

@@ -41,7 +41,8 @@ def canary_detected(experiment: Experiment, requests: Sequence[str]) -> bool:
     result = _first_answered_candidate(experiment)
     if result is None:
         return True
-    request = next(request for request, answer in result.start.answers.items() if answer)
+    start = result.start
+    request = next(request for request, answer in start.answers.items() if answer)
     digests = result.digests[request]
     # Any answer will do: all of them go through the same comparison.
     number, first = next(iter(digests.items()))
@@ -54,7 +55,7 @@ def canary_detected(experiment: Experiment, requests: Sequence[str]) -> bool:
     except (KeyError, InfraError):
         return False
     return canary(
-        experiment.starts, requests, experiment.rules, result.start, request, output, over_passes
+        experiment.starts, requests, experiment.rules, start, request, output, over_passes
     )
 
 
@@ -114,9 +115,18 @@ def _changed(value: Any, mark: str) -> Any:
     if isinstance(value, str):
         return f"{value[:-1]}{mark}"
     if isinstance(value, dict) and value:
-        # A changed `index` or `role` would be a change of form, not of an answer.
-        key = next((key for key in _WAY_TO_TEXT if value.get(key)), next(iter(value)))
+        key = _key_to_text(value)
         return {**value, key: _changed(value[key], mark)}
     if isinstance(value, list) and value:
-        return [_changed(value[0], mark), *value[1:]]
+        first, *rest = value
+        return [_changed(first, mark), *rest]
     return [value, mark]
+
+
+def _key_to_text(value: Mapping[str, Any]) -> str:
+    """The key that leads to the text of an answer; without one, the first key."""
+    for key in _WAY_TO_TEXT:
+        # A changed `index` or `role` would be a change of form, not of an answer.
+        if value.get(key):
+            return key
+    return next(iter(value))

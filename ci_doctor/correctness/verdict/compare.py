@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the starts of both arms answered, request by request. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm
 
@@ -70,6 +71,15 @@ def of_arm(starts: Iterable[ArmStart], arm: Arm) -> list[ArmStart]:
     return [start for start in starts if start.arm is arm]
 
 
+def restricted(starts: Iterable[ArmStart], requests: Collection[str]) -> list[ArmStart]:
+    """The starts with their answers to these requests alone."""
+    copies = []
+    for start in starts:
+        answers = {request: start.answers.get(request) for request in requests}
+        copies.append(replace(start, answers=answers))
+    return copies
+
+
 def outcomes(starts: Iterable[ArmStart], request: str) -> set[Answer]:
     """The different outcomes of a request in these starts, a missing answer (None) included."""
     return {start.answers.get(request) for start in starts}
@@ -82,7 +92,8 @@ def failures(starts: Iterable[ArmStart]) -> int:
 
 def working(starts: Iterable[ArmStart]) -> int:
     """How many of these starts answered, and did not fail."""
-    return sum(1 for start in starts if start.answered and not start.failed)
+    answered = [start for start in starts if start.answered]
+    return len(answered) - failures(answered)
 
 
 def have_answers(starts: Iterable[ArmStart]) -> bool:
@@ -114,28 +125,41 @@ def counted(starts: Iterable[ArmStart]) -> list[ArmStart]:
     (After that choice the test over the remaining starts is not exact; but it removes evidence
     against the candidate as well as evidence for it.)
     """
-    usable = [start for start in starts if not start.outside]
-    fresh = [start for start in usable if not start.archived]
-    archived = [start for start in usable if start.archived]
+    usable = []
+    fresh = []
+    archived = []
+    for start in starts:
+        if start.outside:
+            continue
+        usable.append(start)
+        if start.archived:
+            archived.append(start)
+        else:
+            fresh.append(start)
     if _are_other_machines(archived, fresh):
         return fresh
     return usable
 
 
 def _are_other_machines(archived: Sequence[ArmStart], fresh: Sequence[ArmStart]) -> bool:
-    today = [start for start in of_arm(fresh, Arm.BASELINE) if start.answered]
+    # A candidate may differ for the change itself: only baseline starts speak for the machine.
+    baseline = of_arm(fresh, Arm.BASELINE)
+    today = [start for start in baseline if start.answered]
     if not archived or len(today) < _FEWEST_TODAY:
         return False
-    return any(_never_agree(archived, today, request) for request in today[0].answers)
+    requests = today[0].answers
+    return any(_never_agree(archived, today, request) for request in requests)
 
 
 def _never_agree(archived: Sequence[ArmStart], today: Sequence[ArmStart], request: str) -> bool:
     """Whether archived starts repeat themselves on a request, and share no answer with today's."""
     before = outcomes(archived, request)
     now = outcomes(today, request) - {None}
+    if not now:
+        return False
     # Archived starts that never repeat an answer could not have shared one with today's either.
-    repeat_themselves = len(before) <= len(archived) // 2 + 1
-    return bool(now) and repeat_themselves and now.isdisjoint(before)
+    most = len(archived) // 2 + 1
+    return len(before) <= most and now.isdisjoint(before)
 
 
 def _kind(baseline: set[Answer], candidate: set[Answer]) -> DifferenceKind:
@@ -148,10 +172,14 @@ def _kind(baseline: set[Answer], candidate: set[Answer]) -> DifferenceKind:
     if not answers or not candidate:
         return DifferenceKind.UNANSWERED
     if len(baseline) > 1:
-        return DifferenceKind.FLAKY if candidate <= answers else DifferenceKind.OWN
+        if candidate <= answers:
+            return DifferenceKind.FLAKY
+        return DifferenceKind.OWN
     if candidate <= baseline:
         return DifferenceKind.EQUAL
-    return DifferenceKind.SOMETIMES if candidate & baseline else DifferenceKind.CHANGED
+    if candidate & baseline:
+        return DifferenceKind.SOMETIMES
+    return DifferenceKind.CHANGED
 
 
 def answering(starts: Iterable[ArmStart]) -> list[ArmStart]:

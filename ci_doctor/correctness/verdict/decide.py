@@ -61,28 +61,39 @@ def _claimed(starts: Sequence[ArmStart]) -> int:
     0 if a baseline start's log reports the like. A change that leaks memory or fills the disk
     produces exactly such a log, so the claim alone excuses nothing.
     """
-    if any(start.claimed for start in of_arm(starts, Arm.BASELINE)):
+    baseline = of_arm(starts, Arm.BASELINE)
+    if any(start.claimed for start in baseline):
         return 0
-    return sum(start.claimed for start in of_arm(starts, Arm.CANDIDATE))
+    candidate = of_arm(starts, Arm.CANDIDATE)
+    return sum(start.claimed for start in candidate)
 
 
 def _compare(evidence: VerdictEvidence, kinds: Kinds, rules: Rules) -> Decision:
     number = Counter(kinds.values())
     # First: what nobody answered cannot be equal.
-    if unanswered := number[DifferenceKind.UNANSWERED]:
+    unanswered = number[DifferenceKind.UNANSWERED]
+    if unanswered:
         return _unanswered(evidence, unanswered)
     if number[DifferenceKind.EQUAL] == evidence.total:
         return _all_equal(evidence, rules)
-    if rules.policy is Policy.ANY and (pair := _agreeing_pair(evidence)):
-        return Decision(
-            verdict=Verdict.PASS,
-            reason=f"{pair[0]} and {pair[1]} answered alike; other starts did not, "
-            "which the policy `any` lets pass",
-            risk=any_pair_risk(rules.retries),
-        )
-    if disputed := disputed_requests(evidence, kinds):
+    if rules.policy is Policy.ANY:
+        pair = _agreeing_pair(evidence)
+        if pair is not None:
+            return _lets_pass(pair, rules)
+    disputed = disputed_requests(evidence, kinds)
+    if disputed:
         return disputed_verdict(evidence, disputed, number[DifferenceKind.SOMETIMES], rules)
     return _shared(evidence, kinds, rules)
+
+
+def _lets_pass(pair: tuple[str, str], rules: Rules) -> Decision:
+    baseline, candidate = pair
+    return Decision(
+        verdict=Verdict.PASS,
+        reason=f"{baseline} and {candidate} answered alike; other starts did not, "
+        "which the policy `any` lets pass",
+        risk=any_pair_risk(rules.retries),
+    )
 
 
 def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
@@ -152,8 +163,9 @@ def _shared(evidence: VerdictEvidence, kinds: Kinds, rules: Rules) -> Decision:
 
 def _failed_at_times(evidence: VerdictEvidence, varies: str, rules: Rules) -> Decision:
     """A service failed in some starts, and not in all of an arm."""
-    baseline, candidate = _failed(evidence.baseline), _failed(evidence.candidate)
+    baseline = _failed(evidence.baseline)
     if failures(evidence.candidate):
+        candidate = _failed(evidence.candidate)
         reason = f"{varies}the candidate failed in {candidate}, the baseline in {baseline}"
         return Decision(verdict=Verdict.INCONCLUSIVE, reason=reason)
     who = varies or "the baseline "
@@ -162,7 +174,8 @@ def _failed_at_times(evidence: VerdictEvidence, varies: str, rules: Rules) -> De
 
 
 def _failed(starts: Sequence[ArmStart]) -> str:
-    return f"{failures(starts)} of {len(starts)} starts"
+    failed = failures(starts)
+    return f"{failed} of {len(starts)} starts"
 
 
 def _agreeing_pair(evidence: VerdictEvidence) -> tuple[str, str] | None:

@@ -30,10 +30,11 @@ def disputed_requests(
     mask = _candidate_mask(evidence)
     disputed = []
     for request, kind in kinds.items():
-        is_own = kind is DifferenceKind.OWN
-        if kind is DifferenceKind.CHANGED or (
-            is_own and disputes(_partition(evidence, request), mask)
-        ):
+        is_disputed = kind is DifferenceKind.CHANGED
+        # Some outputs of its own are not enough: the other starts may share one.
+        if kind is DifferenceKind.OWN:
+            is_disputed = disputes(_partition(evidence, request), mask)
+        if is_disputed:
             disputed.append(request)
     return tuple(disputed)
 
@@ -102,11 +103,14 @@ def varying(evidence: VerdictEvidence) -> list[str]:
 
 
 def _test(evidence: VerdictEvidence, disputed: tuple[str, ...], rules: Rules) -> PermutationTest:
-    starts = evidence.starts
-    count = permutation_test(_weighed(evidence), _candidate_mask(evidence), len(starts))
+    starts = len(evidence.starts)
+    candidates = len(evidence.candidate)
+    count = permutation_test(_weighed(evidence), _candidate_mask(evidence), starts)
+    best = 1
     # With arms of equal size each labeling has a mirror image that is as extreme.
-    best = 2 if len(evidence.baseline) == len(evidence.candidate) else 1
-    smallest = best / math.comb(len(starts), len(evidence.candidate))
+    if candidates == len(evidence.baseline):
+        best = 2
+    smallest = best / math.comb(starts, candidates)
     return PermutationTest(
         disputed=disputed,
         p=count.p,
@@ -123,7 +127,8 @@ def _candidate_mask(evidence: VerdictEvidence) -> int:
 
 
 def _partition(evidence: VerdictEvidence, request: str) -> Partition:
-    return partition([start.answers.get(request) for start in evidence.starts])
+    answers = [start.answers.get(request) for start in evidence.starts]
+    return partition(answers)
 
 
 def _weighed(evidence: VerdictEvidence) -> Counter[Partition]:
@@ -150,4 +155,6 @@ def _words(start: ArmStart, request: str) -> Answer:
 
 def _share(value: float) -> str:
     """`5.4%`: one digit more than the level it is compared with."""
-    return f"{value:.2g}" if value < 0.001 else f"{100 * value:.3g}%"
+    if value < 0.001:
+        return f"{value:.2g}"
+    return f"{100 * value:.3g}%"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the candidate's own outputs are no more than baseline starts show on their own. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import mean
 
@@ -19,16 +20,21 @@ def explained_by_noise(evidence: VerdictEvidence) -> bool:
     baseline start. And no such output appears in two candidate starts: noise does not repeat
     itself. A request that the candidate left unanswered is never excused.
     """
-    unanswered = any(None in start.answers.values() for start in evidence.candidate)
-    if len(evidence.baseline) < _FEWEST or unanswered:
+    if len(evidence.baseline) < _FEWEST:
         return False
-    own = [_own_outputs(start, evidence) for start in evidence.candidate]
-    # An output in two candidate starts is counted twice on the left, once on the right.
-    if sum(map(len, own)) != len(set().union(*own)):
-        return False
+    counts = []
+    together: set[tuple[str, Answer]] = set()
+    for start in evidence.candidate:
+        if None in start.answers.values():
+            return False
+        own = _own_outputs(start, evidence)
+        if not together.isdisjoint(own):
+            return False
+        together.update(own)
+        counts.append(len(own))
     # The second noisiest baseline start: the first may have been in a mode of its own.
     usual = sorted(_outputs_of_one(evidence.baseline, evidence.requests))[-2]
-    return mean(map(len, own)) <= _TOLERANCE * usual
+    return mean(counts) <= _TOLERANCE * usual
 
 
 def _own_outputs(start: ArmStart, evidence: VerdictEvidence) -> set[tuple[str, Answer]]:
@@ -49,9 +55,8 @@ def _outputs_of_one(baseline: Sequence[ArmStart], requests: Sequence[str]) -> li
     counts = [0] * len(baseline)
     for request in requests:
         answers = [start.answers.get(request) for start in baseline]
-        if len(set(answers)) == 1 and answers[0] is not None:
-            continue
+        times = Counter(answers)
         for index, answer in enumerate(answers):
-            if answer is None or answers.count(answer) == 1:
+            if answer is None or times[answer] == 1:
                 counts[index] += 1
     return counts

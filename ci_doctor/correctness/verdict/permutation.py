@@ -43,8 +43,13 @@ def partition(outcomes: Sequence[Hashable | None]) -> Partition:
     """The classes of equal outcomes, one a start. None (missing) equals nothing, not even None."""
     classes: dict[Hashable, int] = {}
     for index, outcome in enumerate(outcomes):
-        key = ("missing", index) if outcome is None else outcome
-        classes[key] = classes.get(key, 0) | 1 << index
+        key = outcome
+        if outcome is None:
+            # A key of its own for each start. Outcomes are strings, so none is equal to it.
+            key = ("missing", index)
+        mask = classes.get(key, 0)
+        classes[key] = mask | 1 << index
+    # Sorted: partitions with the same classes are counted as one, in whatever order they appeared.
     return tuple(sorted(classes.values()))
 
 
@@ -66,22 +71,43 @@ def permutation_test(
     """
     size = candidates.bit_count()
     labelings = math.comb(starts, size)
-    # A request on which all starts differ is disputed by every labeling; one on which all agree, by
-    # none. Only the others depend on the labels.
-    varying = {classes: count for classes, count in kinds.items() if 1 < len(classes) < starts}
+    varying = _varying(kinds, starts)
     needed = _disputed(varying, candidates)
+    # Every labeling disputes at least nothing.
     if needed == 0:
         return PermutationCount(extreme=labelings, labelings=labelings)
-    if sum(min(2 ** len(classes), labelings) for classes in varying) > _MOST_UNIONS:
+    if _most_unions(varying, labelings) > _MOST_UNIONS:
         return _estimate(varying, size, starts, needed)
     disputed, patterns = _count(varying, size)
     extreme = sum(count >= needed for count in disputed.values())
     return PermutationCount(extreme=extreme, labelings=labelings, patterns=patterns)
 
 
+def _varying(kinds: Mapping[Partition, int], starts: int) -> dict[Partition, int]:
+    """The partitions that some labelings dispute and others may not.
+
+    A request on which all starts differ is disputed by every labeling; one on which all agree, by
+    none. Only the others depend on the labels.
+    """
+    return {classes: count for classes, count in kinds.items() if 1 < len(classes) < starts}
+
+
+def _most_unions(kinds: Mapping[Partition, int], labelings: int) -> int:
+    """An upper bound of the unions that an exact count enumerates."""
+    total = 0
+    for classes in kinds:
+        # Each class is in a union or not, and no two unions are the same labeling.
+        total += min(2 ** len(classes), labelings)
+    return total
+
+
 def _disputed(kinds: Mapping[Partition, int], candidates: int) -> int:
     """The weight of all requests that this labeling disputes."""
-    return sum(count for classes, count in kinds.items() if disputes(classes, candidates))
+    total = 0
+    for classes, count in kinds.items():
+        if disputes(classes, candidates):
+            total += count
+    return total
 
 
 def _count(kinds: Mapping[Partition, int], size: int) -> tuple[Counter[int], int]:
@@ -104,12 +130,14 @@ def _unions(classes: Partition, size: int) -> Iterator[int]:
             yield 0
         return
     # A class goes to the candidate as a whole, or not at all.
-    first, rest = classes[0], classes[1:]
-    if first.bit_count() <= size:
-        for union in _unions(rest, size - first.bit_count()):
+    first = classes[0]
+    rest = classes[1:]
+    left = size - first.bit_count()
+    if left >= 0:
+        for union in _unions(rest, left):
             yield first | union
     # Otherwise the rest is too small, and the branch would be walked in vain.
-    if sum(each.bit_count() for each in rest) >= size:
+    if sum(map(int.bit_count, rest)) >= size:
         yield from _unions(rest, size)
 
 

@@ -47,17 +47,21 @@ def order(retries: int, alpha: float, archived: int = 0, *, eager: bool = False)
     may be all it takes. An `eager` schedule has two candidate starts after each baseline start, for
     those who want several before a pass: A B B A B B A A A.
     """
+    candidate_first = archived > 0
     baseline = baseline_starts(retries, alpha)
     if archived:
         baseline = max(FEWEST_FRESH, baseline - archived)
     total = retries + baseline
     if eager:
-        places = _eager_places(retries, total, candidate_first=archived > 0)
+        places = _eager_places(retries, total, candidate_first=candidate_first)
     elif retries > FEWEST and 0 <= baseline - retries <= 1:
-        places = _thue_morse_places(retries, candidate_first=archived > 0)
+        places = _thue_morse_places(retries, candidate_first=candidate_first)
     else:
-        places = _spread_places(retries, total, candidate_first=archived > 0)
-    return tuple(Arm.CANDIDATE if place in places else Arm.BASELINE for place in range(total))
+        places = _spread_places(retries, total, candidate_first=candidate_first)
+    arms = [Arm.BASELINE] * total
+    for place in places:
+        arms[place] = Arm.CANDIDATE
+    return tuple(arms)
 
 
 def _eager_places(retries: int, total: int, *, candidate_first: bool) -> set[int]:
@@ -83,8 +87,13 @@ def _thue_morse_places(retries: int, *, candidate_first: bool) -> set[int]:
 
 def _spread_places(retries: int, total: int, *, candidate_first: bool) -> set[int]:
     """A B A A B A B A for three candidate starts: spread evenly."""
-    places = [math.floor((index + 0.5) * total / retries) for index in range(retries)]
-    return {0 if candidate_first else 1, *places[1:]}
+    first = 0 if candidate_first else 1
+    places = {first}
+    # The first place is given; each other one is the middle of one of `retries` equal parts.
+    for index in range(1, retries):
+        middle = (index + 0.5) * total / retries
+        places.add(math.floor(middle))
+    return places
 
 
 def pairs(retries: int) -> tuple[Arm, ...]:
@@ -108,8 +117,9 @@ def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) 
         if decision.verdict in _EARLY:
             return None
     archived = sum(start.archived for start in usable)
+    arms = sequence(rules, archived)
     no_more_baseline = _enough_for_a_failure(usable, rules)
-    return _first_unmade(sequence(rules, archived), made, no_more_baseline=no_more_baseline)
+    return _first_unmade(arms, made, no_more_baseline=no_more_baseline)
 
 
 def _first_unmade(

@@ -2,9 +2,10 @@
 """Whether the evidence can mean anything: what is missing, what is void, a broken arm. Pure."""
 
 import math
+from collections.abc import Sequence
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import failures, have_answers, working
+from ci_doctor.correctness.verdict.compare import ArmStart, failures, have_answers, working
 from ci_doctor.correctness.verdict.decision import VerdictEvidence
 from ci_doctor.model.verdict import Verdict
 
@@ -46,18 +47,28 @@ def void(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
 
 def _different_prompts(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
     """Servers that report different prompts (token counts): their answers cannot be compared."""
+    # Many servers report nothing of a prompt. Then the walk over all requests would be in vain.
     if not any(start.prompts for start in evidence.starts):
         return None
     for request in evidence.requests:
-        first: dict[str, tuple[str, str]] = {}
-        for start in evidence.starts:
-            for fact, value in start.prompts.get(request, {}).items():
-                name, expected = first.setdefault(fact, (start.name, value))
-                if value != expected:
-                    return Verdict.VOID, (
-                        f"the servers were not asked the same: {fact} of request {request} is "
-                        f"{expected} in {name} and {value} in {start.name}"
-                    )
+        reason = _prompt_difference(evidence.starts, request)
+        if reason is not None:
+            return Verdict.VOID, reason
+    return None
+
+
+def _prompt_difference(starts: Sequence[ArmStart], request: str) -> str | None:
+    """The first fact of a request's prompt that two starts report differently, in words."""
+    first: dict[str, tuple[str, str]] = {}
+    for start in starts:
+        # A fact that a start does not report differs from nothing.
+        for fact, value in start.prompts.get(request, {}).items():
+            name, expected = first.setdefault(fact, (start.name, value))
+            if value != expected:
+                return (
+                    f"the servers were not asked the same: {fact} of request {request} is "
+                    f"{expected} in {name} and {value} in {start.name}"
+                )
     return None
 
 
@@ -87,7 +98,8 @@ def failing_candidate(evidence: VerdictEvidence, alpha: float) -> tuple[Verdict,
 
 
 def _failure(evidence: VerdictEvidence) -> str:
-    if failures(evidence.candidate) == len(evidence.candidate):
+    candidate = evidence.candidate
+    if failures(candidate) == len(candidate):
         return "fails"
     return f"answers 0 of {evidence.total} requests"
 
