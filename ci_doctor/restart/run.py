@@ -47,7 +47,10 @@ def run(
         try:
             observation = observe(plan, interruption, note)
         finally:  # whatever has ended it
-            logs = [Path(start.log) for start in starts.runs if start.log is not None]
+            logs = []
+            for start in starts.runs:
+                if start.log is not None:
+                    logs.append(Path(start.log))
             for warning in redact_files(logs, redactor):
                 on_warning(warning)
     return outcome_of(
@@ -70,7 +73,9 @@ def terms_of(plan: RestartPlan) -> Terms:
 
 def would_do(plan: RestartPlan) -> Outcome:
     """What would be started and killed, and nothing done."""
-    rows = tuple(row(name, shlex.join(plan.specs[name].words())) for name in plan.order)
+    rows = []
+    for name in plan.order:
+        rows.append(row(name, shlex.join(plan.specs[name].words())))
     return Outcome(
         verdict=None,
         summary=(
@@ -78,5 +83,5 @@ def would_do(plan: RestartPlan) -> Outcome:
             f"{len(plan.requests)} requests to {plan.names[-1]} are done, and start it again "
             f"{plan.outage_s:g} s after its end"
         ),
-        tables=(Table(title="Services", rows=rows),),
+        tables=(Table(title="Services", rows=tuple(rows)),),
     )
