@@ -113,11 +113,9 @@ def findings(
 
 
 def _void(observation: Observation, conclusion: RestartConclusion) -> Finding:
-    evidence = []
-    for result in observation.unready_before:
-        evidence.append(Evidence(excerpt=f"{result.label}: {result.problem}"))
-    for error in observation.counts(Phase.BASELINE).errors:
-        evidence.append(Evidence(excerpt=error))
+    excerpts = [f"{result.label}: {result.problem}" for result in observation.unready_before]
+    excerpts.extend(observation.counts(Phase.BASELINE).errors)
+    evidence = [Evidence(excerpt=text) for text in excerpts]
     rule = rules.BASELINE_FAILED
     if observation.was_killed:
         rule = rules.PROVES_NOTHING

@@ -189,10 +189,7 @@ def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[C
 
 def _detail(promise: Promise) -> str | None:
     """The excerpts of its evidence, which JUnit readers show below the message."""
-    excerpts = []
-    for evidence in promise.evidence:
-        if evidence.excerpt:
-            excerpts.append(evidence.excerpt)
+    excerpts = [evidence.excerpt for evidence in promise.evidence if evidence.excerpt]
     return "\n".join(excerpts) or None
 
 

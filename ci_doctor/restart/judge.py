@@ -90,9 +90,7 @@ def _why_conditions_fail(
 ) -> tuple[str, tuple[Evidence, ...]]:
     """The first condition that did not hold as a sentence, the others as evidence."""
     first, *others = missing
-    evidence = []
-    for result in others:
-        evidence.append(Evidence(excerpt=f"{result.label}: {result.problem}"))
+    evidence = [Evidence(excerpt=f"{result.label}: {result.problem}") for result in others]
     message = f"`{first.label}` did not hold {limit} after the relaunch: {first.problem}"
     return message, tuple(evidence)
 

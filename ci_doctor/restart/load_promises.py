@@ -47,9 +47,7 @@ def nothing_lost(observation: Observation) -> Promise:
     counts = observation.counts(Phase.AFTER)
     if counts.failed:
         message = f"{counts.failed} of {counts.sent} requests failed after the recovery"
-        evidence = []
-        for error in counts.errors:
-            evidence.append(Evidence(excerpt=error))
+        evidence = [Evidence(excerpt=error) for error in counts.errors]
         return broken(name, rule, message, *evidence)
     if not counts.sent:
         return untested(name, rule, "no request was sent after the recovery")

@@ -44,9 +44,7 @@ def make_plan(request: RestartRequest) -> RestartPlan:
     order = check_services(request.specs, names, context)
     if settings.gpu_memory:
         check_gpu_library()
-    conditions = []
-    for written in settings.recovered:
-        conditions.append(plan_condition(written, names[-1], order))
+    conditions = [plan_condition(written, names[-1], order) for written in settings.recovered]
     budget_s = seconds_above_zero(settings.budget, "budget")
     reserve_s = min(_LONGEST_RESERVE_S, _SHORTEST_RESERVE_S + 0.25 * budget_s)
     plan = RestartPlan(

@@ -186,9 +186,7 @@ class Release:
 
 
 def _named(processes: Iterable[Kin]) -> tuple[NamedProcess, ...]:
-    named = []
-    for kin in processes:
-        named.append(NamedProcess(pid=kin.pid, name=kin.name))
+    named = [NamedProcess(pid=kin.pid, name=kin.name) for kin in processes]
     return tuple(named)
 
 

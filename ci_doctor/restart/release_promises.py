@@ -36,9 +36,7 @@ def tree_released(observation: Observation, terms: Terms) -> Promise:
         return untested(name, rule, _NOT_REACHED)
     # A service that had to be killed with SIGKILL breaks it too, even if nothing outlived that.
     if released.tree_s is None or observation.refused:
-        evidence = []
-        for command in released.commands[:_NAMED]:
-            evidence.append(Evidence(excerpt=command))
+        evidence = [Evidence(excerpt=command) for command in released.commands[:_NAMED]]
         return broken(name, rule, _left(observation, released, terms), *evidence)
     return kept(name, rule, f"no process was left after {duration(released.tree_s)}")
 
@@ -47,9 +45,7 @@ def _left(observation: Observation, released: Released, terms: Terms) -> str:
     limit = f"{terms.release_timeout_s:g} s"
     if observation.refused and not released.processes:
         return f"{terms.kill} itself still lived {limit} after {terms.signal}, and was killed"
-    names = []
-    for process in released.processes[:_NAMED]:
-        names.append(f"{process.name} (pid {process.pid})")
+    names = [f"{process.name} (pid {process.pid})" for process in released.processes[:_NAMED]]
     listed = ", ".join(names)
     unnamed = len(released.processes) - len(names)
     if unnamed:
@@ -67,9 +63,7 @@ def memory_released(observation: Observation, terms: Terms) -> Promise:
     if released.memory_left:
         first, *others = released.memory_left
         limit = f"{terms.release_timeout_s:g} s after {terms.kill} had ended"
-        evidence = []
-        for sentence in others:
-            evidence.append(Evidence(excerpt=sentence))
+        evidence = [Evidence(excerpt=sentence) for sentence in others]
         return broken(name, rule, f"{limit}, {first}", *evidence)
     # While processes live, memory is in use and not left behind: it was never looked at.
     if released.memory_s is None:

@@ -47,10 +47,7 @@ def run(
         try:
             observation = observe(plan, interruption, note)
         finally:  # whatever has ended it
-            logs = []
-            for start in starts.runs:
-                if start.log is not None:
-                    logs.append(Path(start.log))
+            logs = [Path(start.log) for start in starts.runs if start.log is not None]
             for warning in redact_files(logs, redactor):
                 on_warning(warning)
     return outcome_of(
@@ -73,9 +70,7 @@ def terms_of(plan: RestartPlan) -> Terms:
 
 def would_do(plan: RestartPlan) -> Outcome:
     """What would be started and killed, and nothing done."""
-    rows = []
-    for name in plan.order:
-        rows.append(row(name, shlex.join(plan.specs[name].words())))
+    rows = [row(name, shlex.join(plan.specs[name].words())) for name in plan.order]
     return Outcome(
         verdict=None,
         summary=(

@@ -47,8 +47,9 @@ async def start_group(
 
 def root_cause(failures: Sequence[ServiceFailure], stopped: StopResult) -> ServiceFailure:
     """The first failure, with what followed from it."""
-    consequences = tuple(failure.message for failure in failures[1:])
-    return structs.replace(failures[0], consequences=consequences, stopped=stopped)
+    first, *others = failures
+    consequences = tuple(failure.message for failure in others)
+    return structs.replace(first, consequences=consequences, stopped=stopped)
 
 
 class _GroupStart:
@@ -121,7 +122,9 @@ class _GroupStart:
         if self._deadline is None:
             return StartLimit(seconds=own_s)
         left_s = self._deadline - clock.now()
-        return StartLimit(seconds=min(own_s, left_s), hard_s=left_s)
+        seconds = min(own_s, left_s)
+        # A busy machine extends the service's own time, and never that of the whole group.
+        return StartLimit(seconds=seconds, hard_s=left_s)
 
 
 async def _start_again(

@@ -6,6 +6,7 @@ from pathlib import Path
 from ci_doctor.services.patience import Patience
 from ci_doctor.services.probes.local_probe import WatchedFile
 
+# A pidfile holds one line; by mistake any file may be named, such as a log of gigabytes.
 _MOST_BYTES = 4096
 _LONGEST_SHOWN = 40
 _LARGEST_PID = 2**22  # proc_sys_kernel(5), pid_max

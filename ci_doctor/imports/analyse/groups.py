@@ -36,6 +36,7 @@ class _TarjanSearch:
             target = next(rest, None)
             if target is None:
                 yield from self.leave()
+            # The paper's two cases: an edge into the unknown, and one back into this component.
             elif target not in self.index:
                 self.enter(target)
             elif target in self.on_stack:
@@ -53,6 +54,7 @@ class _TarjanSearch:
         if self.work:
             outer, _ = self.work[-1]
             self.low[outer] = min(self.low[outer], self.low[node])
+        # The node is the first of its component: what lies above it on the stack are the others.
         if self.low[node] == self.index[node]:
             at = self.stack.index(node)
             members = self.stack[at:]

@@ -47,7 +47,9 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     graph = Graph(history)
     wanted = graph.grouped | graph.bits(replaced_modules(history))
     builder = ForestBuilder(history, graph, wanted, _VISITS)
-    replacing, crossing = ComparisonBudget(_COMPARISONS), ComparisonBudget(_COMPARISONS)
+    # One each, so that many self-replacing modules do not hide the cycles, nor the other way round.
+    replacing = ComparisonBudget(_COMPARISONS)
+    crossing = ComparisonBudget(_COMPARISONS)
     forests = _forests(history, builder)
     hazards = [
         *wrong_objects(history),
@@ -62,22 +64,24 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     hazards = _first_of_each(hazards, lambda hazard: _group(hazard, graph))
     is_whole = not (builder.is_cut or replacing.is_exhausted or crossing.is_exhausted)
     if not is_whole:
-        hazards = [replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in hazards]
+        hazards = list(map(_with_bound, hazards))
     return ProcessHazards(hazards=tuple(hazards), is_whole=is_whole)
 
 
-def _bound() -> str:
-    return (
+def _with_bound(hazard: Hazard) -> Hazard:
+    bound = (
         "there may be more: not all of what could meet was compared "
         f"({_VISITS} imports, {_COMPARISONS} pairs)"
     )
+    return replace(hazard, detail=f"{hazard.detail}; {bound}")
 
 
 def _forests(history: History, builder: ForestBuilder) -> list[Forest]:
     """What each thread would take; of threads that behave alike, a few."""
     active = {n for n, _ in history.waits}
     for loads in history.executed.values():
-        active.update(load.n for load in loads)
+        for load in loads:
+            active.add(load.n)
     forests: list[Forest] = []
     for threads in _alike(history, builder):
         # A thread that loaded something, or waited, shows more than one that found all of it done.
@@ -140,7 +144,8 @@ def _simplest(
 
 def _badness(hazard: Hazard) -> tuple[tuple[int, bool, int], int]:
     """Of equally bad hazards the one with the shortest chains first."""
-    return badness(hazard), len(hazard.first.chain) + len(hazard.second.chain)
+    statements = len(hazard.first.chain) + len(hazard.second.chain)
+    return badness(hazard), statements
 
 
 def _places(hazard: Hazard) -> Hashable:

@@ -30,11 +30,15 @@ class Load(Struct, frozen=True, kw_only=True):
     @property
     def ended_ns(self) -> int | None:
         """When it ended; None if that is not recorded."""
-        return None if self.end is None else self.end.t
+        if self.end is None:
+            return None
+        return self.end.t
 
     def __contains__(self, t: int) -> bool:
         """Whether time `t` lies within it."""
-        return self.begin.t <= t and (self.end is None or t <= self.end.t)
+        if t < self.begin.t:
+            return False
+        return self.end is None or t <= self.end.t
 
     def ended_as(self, status: str) -> bool:
         """Whether it ended, with this status."""
@@ -88,7 +92,8 @@ class History:
 
     def _index_loads(self, loads: list[Load]) -> None:
         by_name: dict[str, list[Load]] = defaultdict(list)
-        for load in sorted(loads, key=lambda load: load.begin.t):
+        # By name of the first attempt, executed or not: the numbers of Graph follow this order.
+        for load in sorted(loads, key=_begin_time):
             by_name[load.name].append(load)
         for name, attempts in by_name.items():
             executions = [load for load in attempts if load.is_execution]
@@ -104,7 +109,8 @@ class History:
 
     def asks_before(self, n: int, name: str, k: int) -> list[Ask]:
         """The requests of thread `n` for module `name` before its event `k`."""
-        return [ask for ask in self.asks.get((n, name), ()) if ask.k < k]
+        asks = self.asks.get((n, name), ())
+        return [ask for ask in asks if ask.k < k]
 
     def chain(self, ask: Ask) -> tuple[Site, ...]:
         """The statements from the outermost one of the thread inwards to `ask`."""
@@ -114,14 +120,20 @@ class History:
         while cause is not None and cause.within is not None:
             # The request for the module within which `cause` was made: the last one before it.
             earlier = self.asks_before(cause.n, cause.within, cause.k)
-            cause = earlier[-1] if earlier else None
+            if not earlier:
+                break
+            cause = earlier[-1]
             # A module that is reloaded can be within itself.
-            if cause is None or (cause.within is not None and cause.within in visited):
+            if cause.within is not None and cause.within in visited:
                 break
             visited.add(cause.within)
             if sites[-1] != cause.site:
                 sites.append(cause.site)
         return tuple(reversed(sites))
+
+
+def _begin_time(load: Load) -> int:
+    return load.begin.t
 
 
 def _loads(events: list[ImportEvent]) -> Iterator[Load]:

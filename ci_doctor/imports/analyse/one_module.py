@@ -22,22 +22,25 @@ def wrong_objects(history: History) -> Iterator[Hazard]:
         for wait in waits:
             if wait.outcome not in _KINDS:
                 continue
-            asks = history.asks_before(wait.n, wait.name, wait.k)
-            load = _awaited_load(history, wait)
-            # The request may have come before the recorder watched statements.
-            if not asks or load is None:
-                continue
-            if wait.outcome == "removed" and _is_consequence(history, load):
-                continue
-            second = import_of_ask(history, asks[-1])
-            first = _loading_import(history, load, second)
-            detail = (
-                f"the second import waited {duration(wait.waited_ns / 1e9)} "
-                f"and was handed {_RECEIVED[wait.outcome]}"
-            )
-            yield one_module_hazard(
-                history, _KINDS[wait.outcome], Closeness.FIRED, (first, second), load, detail
-            )
+            hazard = _of_wait(history, wait)
+            if hazard is not None:
+                yield hazard
+
+
+def _of_wait(history: History, wait: Wait) -> Hazard | None:
+    asks = history.asks_before(wait.n, wait.name, wait.k)
+    load = _awaited_load(history, wait)
+    # The request may have come before the recorder watched statements.
+    if not asks or load is None:
+        return None
+    if wait.outcome == "removed" and _is_consequence(history, load):
+        return None
+    second = import_of_ask(history, asks[-1])
+    first = _loading_import(history, load, second)
+    waited = duration(wait.waited_ns / 1e9)
+    detail = f"the second import waited {waited} and was handed {_RECEIVED[wait.outcome]}"
+    kind = _KINDS[wait.outcome]
+    return one_module_hazard(history, kind, Closeness.FIRED, (first, second), load, detail)
 
 
 def _awaited_load(history: History, wait: Wait) -> Load | None:
@@ -79,13 +82,15 @@ def failed_hazards(history: History) -> Iterator[Hazard]:
 def _of_failed_load(history: History, load: Load) -> Iterator[Hazard]:
     for n in history.process.threads:
         ask = _unordered_ask(history, load, n)
-        if ask is not None and _is_harmed(history, ask, load):
-            second = import_of_ask(history, ask)
-            first = _loading_import(history, load, second)
-            detail = how_close(margin(load, ask.t))
-            yield one_module_hazard(
-                history, HazardKind.FAILED, overlap(load, ask.t), (first, second), load, detail
-            )
+        if ask is None or not _is_harmed(history, ask, load):
+            continue
+        second = import_of_ask(history, ask)
+        first = _loading_import(history, load, second)
+        detail = how_close(margin(load, ask.t))
+        closeness = overlap(load, ask.t)
+        yield one_module_hazard(
+            history, HazardKind.FAILED, closeness, (first, second), load, detail
+        )
 
 
 def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
@@ -98,13 +103,17 @@ def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
     orders = history.orders
     asks = history.asks.get((n, load.name), ())
     unordered = [ask for ask in asks if not orders.before(ask, load.begin)]
-    if not unordered or unordered[0].how != "statement" or orders.before(load.end, unordered[0]):
+    if not unordered:
+        return None
+    first = unordered[0]
+    # importlib looks into `sys.modules` again after the wait (replaced.py).
+    if first.how != "statement" or orders.before(load.end, first):
         return None
     # The lock of a module that contains both separates them.
     within = load.begin.within
-    if within is not None and unordered[0].within == within:
+    if within is not None and first.within == within:
         return None
-    return unordered[0]
+    return first
 
 
 def _is_consequence(history: History, load: Load) -> bool:

@@ -41,4 +41,5 @@ class Orders:
         """Whether `first` comes before `second` in every run that keeps the synchronisation."""
         if first.n == second.n:
             return first.k < second.k
-        return first.k <= self.clock(second.n, second.k).get(first.n, 0)
+        clock = self.clock(second.n, second.k)
+        return first.k <= clock.get(first.n, 0)

@@ -21,9 +21,6 @@ class Settled(Struct, frozen=True, kw_only=True):
     begun: int = 0
 
 
-_NOTHING = Settled()
-
-
 class ThreadProgress:
     """What each thread has settled by those of its events that come before another thread's."""
 
@@ -47,7 +44,10 @@ class ThreadProgress:
             loaded = 0
             begun = 0
             for n, k in self._orders.clock(ask.n, ask.k).items():
-                state = _NOTHING if n == ask.n else self._after[n][k]
+                # What the thread did itself is what its lock tree is about.
+                if n == ask.n:
+                    continue
+                state = self._after[n][k]
                 loaded |= state.loaded
                 begun |= state.begun
             self._cache[key] = Settled(loaded=loaded, begun=begun & ~loaded)
@@ -114,7 +114,7 @@ class _EventReplay:
         self.loading.remove(end.name)
         if end.status in {"loaded", "found"}:
             self.inner |= bit
-        else:
+        else:  # CPython takes a module whose import fails out of `sys.modules` again
             self.begun &= ~bit
         if not self.loading:
             self.complete |= self.inner
@@ -122,6 +122,9 @@ class _EventReplay:
 
     def state(self) -> Settled:
         """What is settled now."""
-        newest = self.inner if self.loading else self.statement
+        # While it loads, the newest statement is not through, so only its inner modules count.
+        newest = self.statement
+        if self.loading:
+            newest = self.inner
         loaded = self.complete | newest
         return Settled(loaded=loaded & ~self.graph.unloaded, begun=self.begun)
