@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from ci_doctor.system.processes.process_table import Kin, look_up
 
-# What has no pidfd is looked at 5 times a second; a tree that large costs little more by that.
+# What has no pidfd is looked at by every tick instead (descendants.py).
 _PIDFDS = 1000
 # Closed at once when descriptors run out: enough for a scan of /proc, a log and a probe.
 _SPARE_PIDFDS = 8

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _PORT_PAUSE_S = 0.02
-# Each look goes through the GPU driver, which takes locks that a server's end needs too.
+# A look through the GPU driver costs far more than one at a port.
 _GPU_PAUSE_S = 0.2
 
 

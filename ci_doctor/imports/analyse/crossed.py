@@ -67,7 +67,7 @@ def _crossed_lock(deadlock: Deadlock, graph: Graph) -> str:
     for name in reversed(held):
         if _are_in_one_group(graph, name, deadlock.name):
             return name
-    # A module that reloads itself holds and wants its own lock only.
+    # Nothing else is held: the requested module has to stand for both.
     if not held:
         return deadlock.name
     return held[-1]

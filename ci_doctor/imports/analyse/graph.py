@@ -70,7 +70,7 @@ class Graph:
             # A package is needed again by a statement: if the submodule's own import of it is
             # skipped, because another thread has begun it, a statement still waits.
             key = ask.name, ask.how == "importlib"
-            # A module that imports itself, as a script run with -m does, waits for nobody.
+            # A module that imports itself has its own lock already.
             if ask.name not in self.number or ask.name == name:
                 continue
             if key not in requested:

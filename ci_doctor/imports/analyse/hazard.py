@@ -79,6 +79,5 @@ def badness(hazard: Hazard) -> tuple[int, bool, int]:
 
     An unknown margin comes after the known ones.
     """
-    # Nearer is worse on both sides: a long overlap is no more likely than a short one.
     distance_ns = abs(hazard.margin_ns or 0)
     return _RANKS[hazard.closeness], hazard.margin_ns is None, distance_ns

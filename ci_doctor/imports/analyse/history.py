@@ -92,7 +92,7 @@ class History:
 
     def _index_loads(self, loads: list[Load]) -> None:
         by_name: dict[str, list[Load]] = defaultdict(list)
-        # By name of the first attempt, executed or not: the numbers of Graph follow this order.
+        # By time, because Graph numbers the modules in this order.
         for load in sorted(loads, key=_begin_time):
             by_name[load.name].append(load)
         for name, attempts in by_name.items():

@@ -10,6 +10,7 @@ from ci_doctor.imports.record.recorded import RecordedProcess, RecordedThread
 
 Entry = dict[str, object]
 TOOL = "ci-doctor"  # by which `check_timeline` recognises a file of ours
+# Viewers show the name of a process in one line.
 _ARGV_SHOWN = 200
 
 
@@ -21,6 +22,7 @@ def chrome_trace(processes: Iterable[RecordedProcess]) -> dict[str, object]:
     ends with the process, and has `unfinished`.
     """
     in_order = list(processes)
+    # Viewers show microseconds as floats: times since the boot would lose their digits.
     origin = min((process.started_ns for process in in_order), default=0)
     entries: list[Entry] = []
     for process in in_order:
@@ -46,6 +48,7 @@ class _ProcessTimeline:
     def __init__(self, process: RecordedProcess, origin: int) -> None:
         self.process = process
         self.origin = origin
+        # A process that was killed has no `exited_ns`: its newest event is the last thing known.
         last = max((event.t for event in process.events), default=process.started_ns)
         self.end = max(last, process.exited_ns or 0)
 

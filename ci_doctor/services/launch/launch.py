@@ -132,7 +132,7 @@ class _Launch:
             return
         ends: set[asyncio.Future[Any]] = {group.death, self.client.ended}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        # A client that has ended well got all that it needed: no death can have been its cause.
+        # A client that has ended well got all that it needed: a death is only worth a note then.
         well = self.client.has_ended() and self.client.returncode() == 0
         if not well:
             await _death_soon(group)

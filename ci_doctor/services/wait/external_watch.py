@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
 
 _BEFORE = "before ci-doctor looked"
-# What a command of an exec probe may leave behind is killed, and hardly ever lasts as long.
+# For SIGKILL to take effect on what the command of an exec probe has left behind.
 _KILL_S = 1.0
 
 
