@@ -119,6 +119,8 @@ def _last_lines(path: Path) -> str:
     with contextlib.suppress(OSError), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _EXCERPT_BYTES))
-        lines = file.read().decode("utf-8", "replace").rstrip().splitlines()
+        # The first character may be cut in two there.
+        text = file.read().decode("utf-8", "replace")
+        lines = text.rstrip().splitlines()
         return "\n".join(lines[-_EXCERPT_LINES:])
     return ""

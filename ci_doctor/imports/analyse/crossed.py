@@ -14,10 +14,12 @@ from ci_doctor.imports.record.events import Deadlock
 def crossing_hazard(history: History, crossing: Crossing) -> Hazard:
     """The hazard of two threads that can hold what the other one needs."""
     n = crossing.one.n
+    other = crossing.two.n
     first = import_of_node(history, n, crossing.has_one)
-    second = import_of_node(history, crossing.two.n, crossing.has_two)
+    second = import_of_node(history, other, crossing.has_two)
+    # A crossing has no first thread: the recording decides which import a reader sees first.
     if second.began_ns < first.began_ns:
-        n = crossing.two.n
+        n = other
         first, second = second, first
     load = _load(history, n, first.name)
     margin_ns = margin(load, second.began_ns)
@@ -75,9 +77,11 @@ def _crossed_lock(deadlock: Deadlock, graph: Graph) -> str:
 
 def _are_in_one_group(graph: Graph, one: str, other: str) -> bool:
     # A module loaded before a fork is not in the graph.
-    if one not in graph.number or other not in graph.number:
+    first = graph.number.get(one)
+    second = graph.number.get(other)
+    if first is None or second is None:
         return False
-    return graph.group[graph.number[one]] == graph.group[graph.number[other]]
+    return graph.group[first] == graph.group[second]
 
 
 def _import(history: History, n: int, name: str, deadlock: Deadlock) -> Import | None:

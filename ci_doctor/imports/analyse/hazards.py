@@ -97,7 +97,9 @@ def _alike(history: History, builder: ForestBuilder) -> Iterable[list[int]]:
     for n, entries in history.entries.items():
         behaviour = []
         for entry in entries:
-            loaded = builder.progress.before(entry).loaded & builder.wanted
+            settled = builder.progress.before(entry)
+            # What is not wanted differs from thread to thread, and changes no lock tree.
+            loaded = settled.loaded & builder.wanted
             behaviour.append((entry.site, entry.name, loaded))
         groups[tuple(behaviour)].append(n)
     return groups.values()
@@ -151,9 +153,12 @@ def _badness(hazard: Hazard) -> tuple[tuple[int, bool, int], int]:
 def _places(hazard: Hazard) -> Hashable:
     """What is the same for two hazards of the same modules at the same places."""
     # Sets: which of the two threads comes first differs from one pair of threads to another.
+    first = hazard.first
+    second = hazard.second
     if hazard.pair is None:
-        return hazard.kind, hazard.modules, frozenset({hazard.first.site, hazard.second.site})
-    return hazard.kind, frozenset(hazard.pair), hazard.first.chain[0], hazard.second.chain[0]
+        sites = frozenset({first.site, second.site})
+        return hazard.kind, hazard.modules, sites
+    return hazard.kind, frozenset(hazard.pair), first.chain[0], second.chain[0]
 
 
 def _group(hazard: Hazard, graph: Graph) -> Hashable:

@@ -67,24 +67,31 @@ class History:
         self.asks: dict[tuple[int, str], list[Ask]] = defaultdict(list)
         self.waits: dict[tuple[int, str], list[Wait]] = defaultdict(list)
         self.deadlocks: list[Deadlock] = []
+        self.executed: dict[str, list[Load]] = {}
+        self._index_process(process)
+
+    def _index_process(self, process: RecordedProcess) -> None:
         for event in process.events:
             self.events[event.n].append(event)
-        self.executed: dict[str, list[Load]] = {}
         loads: list[Load] = []
         for events in self.events.values():
+            # By number and not by time: two events of a thread may have the same clock reading.
             events.sort(key=lambda event: event.k)
             self._index(events)
             loads += _loads(events)
         self._index_loads(loads)
 
+    def _index_ask(self, ask: Ask) -> None:
+        self.asks[ask.n, ask.name].append(ask)
+        if ask.within is None:
+            self.entries[ask.n].append(ask)
+        else:
+            self.inside[ask.within].append(ask)
+
     def _index(self, events: list[ImportEvent]) -> None:
         for event in _lock_order(events):
             if isinstance(event, Ask):
-                self.asks[event.n, event.name].append(event)
-                if event.within is None:
-                    self.entries[event.n].append(event)
-                else:
-                    self.inside[event.within].append(event)
+                self._index_ask(event)
             elif isinstance(event, Wait):
                 self.waits[event.n, event.name].append(event)
             elif isinstance(event, Deadlock):

@@ -38,7 +38,8 @@ def _of_wait(history: History, wait: Wait) -> Hazard | None:
     second = import_of_ask(history, asks[-1])
     first = _loading_import(history, load, second)
     waited = duration(wait.waited_ns / 1e9)
-    detail = f"the second import waited {waited} and was handed {_RECEIVED[wait.outcome]}"
+    received = _RECEIVED[wait.outcome]
+    detail = f"the second import waited {waited} and was handed {received}"
     kind = _KINDS[wait.outcome]
     return one_module_hazard(history, kind, Closeness.FIRED, (first, second), load, detail)
 
@@ -109,11 +110,15 @@ def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
     # importlib looks into `sys.modules` again after the wait (replaced.py).
     if first.how != "statement" or orders.before(load.end, first):
         return None
-    # The lock of a module that contains both separates them.
-    within = load.begin.within
-    if within is not None and first.within == within:
+    if _is_in_same_module(first, load):
         return None
     return first
+
+
+def _is_in_same_module(ask: Ask, load: Load) -> bool:
+    """Whether the lock of a module that contains both separates them."""
+    within = load.begin.within
+    return within is not None and ask.within == within
 
 
 def _is_consequence(history: History, load: Load) -> bool:

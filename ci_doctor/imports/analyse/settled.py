@@ -28,14 +28,10 @@ class ThreadProgress:
         self._orders = history.orders
         self._cache: dict[tuple[int, int], Settled] = {}
         self._after: dict[int, dict[int, Settled]] = {}
-        # Only the states that a vector clock names: there are far more events than clocks.
-        named: dict[int, set[int]] = defaultdict(set)
-        for order in history.process.orders:
-            for n, k in order.clock.items():
-                named[n].add(k)
-        for n, ks in named.items():
-            replay = _EventReplay(graph)
-            self._after[n] = dict(_states(replay, history.events.get(n, []), sorted(ks)))
+        for n, ks in _named_events(history).items():
+            events = history.events.get(n, [])
+            states = _states(_EventReplay(graph), events, sorted(ks))
+            self._after[n] = dict(states)
 
     def before(self, ask: Ask) -> Settled:
         """What the other threads have settled before `ask`, in every run."""
@@ -52,6 +48,15 @@ class ThreadProgress:
                 begun |= state.begun
             self._cache[key] = Settled(loaded=loaded, begun=begun & ~loaded)
         return self._cache[key]
+
+
+def _named_events(history: History) -> dict[int, set[int]]:
+    """By thread, the events that a vector clock names: there are far more events than clocks."""
+    named: dict[int, set[int]] = defaultdict(set)
+    for order in history.process.orders:
+        for n, k in order.clock.items():
+            named[n].add(k)
+    return named
 
 
 def _states(

@@ -34,7 +34,9 @@ class Hold(Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """The form in CI_DOCTOR_IMPORT_RACE_HOLD."""
-        return f"{self.mode} {self.x} {self.y or '-'} {self.limit_s:g}"
+        # The recorder splits it at blanks, so that nothing may be empty.
+        y = self.y or "-"
+        return f"{self.mode} {self.x} {y} {self.limit_s:g}"
 
     def describe(self) -> str:
         """For a person."""

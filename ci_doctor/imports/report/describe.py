@@ -32,7 +32,9 @@ def threads(hazard: Hazard) -> str:
     second = hazard.second
     if hazard.kind is HazardKind.REPLACED or first.name == second.name:
         return f"and threads {first.thread} and {second.thread} import it"
-    return f"and thread {first.thread} imports {first.name}, thread {second.thread} {second.name}"
+    one = f"thread {first.thread} imports {first.name}"
+    other = f"thread {second.thread} {second.name}"
+    return f"and {one}, {other}"
 
 
 def describe_import(side: Import) -> str:

@@ -54,8 +54,9 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
 
 def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> JudgedHazardFacts:
     hold = None
-    if judged.confirmation is not None and judged.confirmation.fired_in is not None:
-        hold = judged.confirmation.fired_in.hold.text()
+    confirmation = judged.confirmation
+    if confirmation is not None and confirmation.fired_in is not None:
+        hold = confirmation.fired_in.hold.text()
     plain = msgspec.structs.asdict(_hazard_facts(hazard))
     return JudgedHazardFacts(standing=str(judged.standing), hold=hold, **plain)
 

@@ -121,8 +121,9 @@ def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[s
     if len(places) > 1:
         yield f"the same at {len(places) - 1} more pairs of places"
     if len(investigation.recorded.processes) > 1:
-        pids = sorted({hazard.pid for hazard in hazards})
-        yield f"in process {', '.join(map(str, pids))}"
+        pids = {hazard.pid for hazard in hazards}
+        listed = ", ".join(map(str, sorted(pids)))
+        yield f"in process {listed}"
 
 
 def _of_run(run: HeldRun, excerpts: dict[int, str]) -> Evidence:

@@ -48,7 +48,8 @@ def tables(investigation: Investigation) -> tuple[Table, ...]:
 def _process_row(process: RecordedProcess) -> Row:
     command = shlex.join(process.argv) or shown(process.executable)
     if len(command) > _COMMAND_SHOWN:
-        command = f"{command[: _COMMAND_SHOWN - 1]}…"
+        beginning = command[: _COMMAND_SHOWN - 1]
+        command = f"{beginning}…"
     loaded = count_loaded(process)
     threads = len(process.threads)
     # The command comes last: only the last column is broken between words.
