@@ -64,11 +64,15 @@ class DeathWatch:
         if first:
             self._check_logs()
         self._descendants.start()
-        self._bounds.append(LogBound(instance.service.log, instance.spec.log_limit_bytes()))
+        log = instance.service.log
+        self._bounds.append(LogBound(log, instance.spec.log_limit_bytes()))
         self._watch_process(instance)
-        if instance.spec.fatal is not None:
-            on_lines = functools.partial(self._read, instance, FatalLine(instance.spec.fatal))
-            instance.cleanup.append(LogWatch(instance.service.log, on_lines).close)
+        if instance.spec.fatal is None:
+            return
+        fatal = FatalLine(instance.spec.fatal)
+        on_lines = functools.partial(self._read, instance, fatal)
+        watch = LogWatch(log, on_lines)
+        instance.cleanup.append(watch.close)
 
     def forget(self, instance: Instance) -> None:
         """Report its end no more; may be called again."""
@@ -183,9 +187,12 @@ class DeathWatch:
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
         instance = self._instance_of(root)
         # While a service is being stopped, its workers end too.
-        if instance is None or instance.stop_wanted or instance.spec.descendants == "ignore":
+        if instance is None or instance.stop_wanted:
             return
-        dead = is_death(instance.spec.descendants, end.returncode, root_ended=end.root_ended)
+        policy = instance.spec.descendants
+        if policy == "ignore":
+            return
+        dead = is_death(policy, end.returncode, root_ended=end.root_ended)
         by_signal_or_unknown = end.returncode is None or end.returncode < 0
         # A compiler that ends with 1 is not even worth an event.
         if not dead and not by_signal_or_unknown:
@@ -197,7 +204,8 @@ class DeathWatch:
         )
         self._on_event(event)
         if dead:
-            self._on_failure(failure.descendant_died(instance.subject(end.at), process, death))
+            subject = instance.subject(end.at)
+            self._on_failure(failure.descendant_died(subject, process, death))
 
     def _instance_of(self, root: int | None) -> Instance | None:
         for instance in self._instances.values():

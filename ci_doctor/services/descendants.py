@@ -191,7 +191,11 @@ class DescendantWatch:
         at = clock.now()
         member = self._members[pid]
         root = member.root
-        root_ended = root is not None and is_ending(root, self._root_started.get(root, -1))
+        root_ended = False
+        if root is not None:
+            # With its start time: the pid of a root that is gone may be another process by now.
+            started = self._root_started.get(root, -1)
+            root_ended = is_ending(root, started)
         # Before its pidfd is closed: that alone still tells how a reaped process ended.
         returncode = exit_status(member.pidfd, pid, member.kin.started)
         self._members.remove(pid)

@@ -109,12 +109,14 @@ class _GroupStart:
                 raise result
 
     async def _start_after_its_needs(self, name: str) -> None:
-        for needed in self._specs[name].needs:
+        spec = self._specs[name]
+        for needed in spec.needs:
             await self._ready[needed].wait()
         if self._group.death.done():
             return
+        # Only now: of the group's time, the waits above have used up a part.
         limit = self._limit(name)
-        await start_service(self._group, name, self._specs[name], self._context, limit)
+        await start_service(self._group, name, spec, self._context, limit)
         self._ready[name].set()
 
     def _limit(self, name: str) -> StartLimit:

@@ -24,6 +24,7 @@ def read_pidfile(path: Path) -> int | str:
     word = next(iter(text.split()), "")
     if not word:
         return f"{path} is empty"
+    # isdigit() alone also takes digits of other scripts, and int() a sign and underscores.
     is_number = word.isascii() and word.isdigit()
     if not is_number or not 1 < int(word) <= _LARGEST_PID:
         return f"{path} holds {word[:_LONGEST_SHOWN]!r}, which is no process id"

@@ -55,8 +55,9 @@ class RunningGroup:
             # All before the first start: a command may hold the port of any other service.
             for name in names:
                 self._ports[name] = reserve_port()
-            self._watch = DeathWatch(self.tree, lambda: self._guardian.pid, self.report, self.fail)
-            self._stop_work = Stopping(self.tree, self._watch, self._guardian, self.report)
+            guardian = self._guardian
+            self._watch = DeathWatch(self.tree, lambda: guardian.pid, self.report, self.fail)
+            self._stop_work = Stopping(self.tree, self._watch, guardian, self.report)
         except BaseException:
             self._give_back()
             raise
@@ -254,8 +255,11 @@ class RunningGroup:
     def _note_processes(self, instance: Instance) -> None:
         """Remember what the service consists of, before it is taken down."""
         pid = instance.process.pid
+        below = self.tree.below(pid)
+        strays = self._watch.strays(pid)
+        # By identity, because a process may be in both.
         processes = {}
-        for kin in (*self.tree.below(pid), *self._watch.strays(pid)):
+        for kin in (*below, *strays):
             processes[kin.identity] = kin
         self._before[instance.name] = tuple(processes.values())
 

@@ -137,8 +137,10 @@ def _simplest(
     reported: set[Hashable] = set()
     possible = crossings(waiting, other, graph, budget)
     for crossing in sorted(possible, key=lambda crossing: crossing.length):
-        group = graph.group[graph.number[crossing.has_one.name]]
-        key = group, crossing.has_one.entry.site, crossing.has_two.entry.site
+        one = crossing.has_one
+        two = crossing.has_two
+        group = graph.group[graph.number[one.name]]
+        key = group, one.entry.site, two.entry.site
         if key not in reported:
             reported.add(key)
             yield crossing_hazard(history, crossing)

@@ -50,6 +50,9 @@ class Load(Struct, frozen=True, kw_only=True):
         return self.end is None or self.end.status in {"loaded", "failed"}
 
 
+_Key = tuple[int, str]  # a thread and a module
+
+
 class History:
     """Indexes over the events of `process`; each list is in the order of the events.
 
@@ -64,8 +67,8 @@ class History:
         self.events: dict[int, list[ImportEvent]] = defaultdict(list)
         self.entries: dict[int, list[Ask]] = defaultdict(list)
         self.inside: dict[str, list[Ask]] = defaultdict(list)
-        self.asks: dict[tuple[int, str], list[Ask]] = defaultdict(list)
-        self.waits: dict[tuple[int, str], list[Wait]] = defaultdict(list)
+        self.asks: dict[_Key, list[Ask]] = defaultdict(list)
+        self.waits: dict[_Key, list[Wait]] = defaultdict(list)
         self.deadlocks: list[Deadlock] = []
         self.executed: dict[str, list[Load]] = {}
         self._index_process(process)
@@ -151,7 +154,9 @@ def _loads(events: list[ImportEvent]) -> Iterator[Load]:
         if isinstance(event, Begin):
             begun[event.name].append(event)
         elif isinstance(event, End) and begun[event.name]:
-            yield Load(begin=begun[event.name].pop(), end=event)
+            # The newest: an inner attempt ends before the outer one.
+            begin = begun[event.name].pop()
+            yield Load(begin=begin, end=event)
     for unfinished in begun.values():
         for begin in unfinished:
             yield Load(begin=begin, end=None)

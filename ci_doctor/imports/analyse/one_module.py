@@ -49,7 +49,10 @@ def _awaited_load(history: History, wait: Wait) -> Load | None:
     newest = None
     for load in history.executed.get(wait.name, ()):
         is_owner = wait.owner is None or wait.owner == load.n
-        if is_owner and load.n != wait.n and load.begin.t <= wait.t:
+        # Nobody waits for itself.
+        if not is_owner or load.n == wait.n:
+            continue
+        if load.begin.t <= wait.t:
             newest = load
     return newest
 

@@ -100,18 +100,19 @@ def _can_wait(first: _ImportRequest, second: _ImportRequest) -> bool:
 
 
 def _replaced(history: History, name: str, one: _ImportRequest, two: _ImportRequest) -> Hazard:
+    kind = HazardKind.REPLACED
     first = import_of_node(history, one.forest.n, one.node)
     second = import_of_node(history, two.forest.n, two.node)
-    load = history.load_by(one.forest.n, name)
+    imports = first, second
+    loader = one.forest.n
+    load = history.load_by(loader, name)
     if load is None:
         detail = "in this run the second import came first; nothing keeps this order"
-        return one_module_hazard(
-            history, HazardKind.REPLACED, Closeness.LATENT, (first, second), None, detail
-        )
+        return one_module_hazard(history, kind, Closeness.LATENT, imports, None, detail)
     closeness = overlap(load, second.began_ns)
     # A recorded wait proves that they met, whatever the clock readings around it say.
     for wait in history.waits.get((two.forest.n, name), ()):
-        if wait.owner == one.forest.n:
+        if wait.owner == loader:
             closeness = Closeness.NEAR
     detail = how_close(margin(load, second.began_ns))
-    return one_module_hazard(history, HazardKind.REPLACED, closeness, (first, second), load, detail)
+    return one_module_hazard(history, kind, closeness, imports, load, detail)

@@ -35,19 +35,26 @@ class ThreadProgress:
 
     def before(self, ask: Ask) -> Settled:
         """What the other threads have settled before `ask`, in every run."""
+        # A clock holds for many events of a thread, and so does what it says.
         key = ask.n, self._orders.index(ask.n, ask.k)
-        if key not in self._cache:
-            loaded = 0
-            begun = 0
-            for n, k in self._orders.clock(ask.n, ask.k).items():
-                # What the thread did itself is what its lock tree is about.
-                if n == ask.n:
-                    continue
-                state = self._after[n][k]
-                loaded |= state.loaded
-                begun |= state.begun
-            self._cache[key] = Settled(loaded=loaded, begun=begun & ~loaded)
-        return self._cache[key]
+        settled = self._cache.get(key)
+        if settled is None:
+            settled = self._by_others(ask)
+            self._cache[key] = settled
+        return settled
+
+    def _by_others(self, ask: Ask) -> Settled:
+        loaded = 0
+        begun = 0
+        clock = self._orders.clock(ask.n, ask.k)
+        for n, k in clock.items():
+            # The thread's own progress is what its lock tree follows.
+            if n == ask.n:
+                continue
+            state = self._after[n][k]
+            loaded |= state.loaded
+            begun |= state.begun
+        return Settled(loaded=loaded, begun=begun & ~loaded)
 
 
 def _named_events(history: History) -> dict[int, set[int]]:

@@ -83,7 +83,8 @@ def _with_probes(specs: Mapping[str, ServiceSpec], ready: Sequence[str]) -> dict
         if name in done:
             raise UsageError(f'--ready: "{name}" has two probes', hint="keep one of them")
         done.add(name)
-        changed[name] = structs.replace(changed[name], ready=probe)
+        spec = changed[name]
+        changed[name] = structs.replace(spec, ready=probe)
     return changed
 
 

@@ -89,11 +89,13 @@ class LogBound:
             earliest = max(self._freed_end, head_end, size - (self._limit - self._head))
             tail_start = _line_start(source, earliest, size)
             count = tail_start - head_end + self._removed
-            note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {self._limit_words()}]\n"
+            limit = self._limit_words()
+            note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {limit}]\n"
             # 0600 until it has the log's own mode: the log may hold secrets.
             target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
-                os.fchmod(target, os.fstat(source).st_mode & 0o777)
+                mode = os.fstat(source).st_mode & 0o777
+                os.fchmod(target, mode)
                 _copy(source, target, 0, head_end)
                 os.write(target, note.encode())
                 _copy(source, target, tail_start, size)
