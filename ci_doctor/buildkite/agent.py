@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the build: runs buildkite-agent for a bounded time; a failure is a value, not an exception.
+"""Acts on the build: runs buildkite-agent for a bounded time; a failure is a value.
 
-A side channel must not change the result that it reports. The HTTP API behind the agent is not stable
-(https://buildkite.com/docs/apis/agent-api), so its command line is the only door.
+A side channel must not change the result that it reports. The HTTP API behind the agent is not
+stable (https://buildkite.com/docs/apis/agent-api), so its command line is the only door.
 """
 
 import contextlib
@@ -22,7 +22,8 @@ from msgspec import Struct
 CALL_TIMEOUT_S = 30.0
 UPLOAD_TIMEOUT_S = 120.0
 
-# From agent 3.110 on an option switches off their meaning in a glob, and sets the delimiter of paths.
+# From agent 3.110 on an option switches off their meaning in a glob, and sets the delimiter of
+# paths.
 _GLOB_CHARACTERS = frozenset("*?[]{}\\;")
 # No path that pathlib wrote contains two slashes.
 _DELIMITER = "//"
@@ -54,7 +55,7 @@ class Agent:
 
     @classmethod
     def find(cls, environ: Mapping[str, str]) -> Self | None:
-        """The agent on the PATH of `environ`; None if there is none or this is not a Buildkite job."""
+        """The agent on the PATH of `environ`; None without one, or outside a Buildkite job."""
         if environ.get("BUILDKITE") != "true" or not environ.get("BUILDKITE_JOB_ID"):
             return None
         executable = shutil.which("buildkite-agent", path=environ.get("PATH", ""))
@@ -63,10 +64,10 @@ class Agent:
     def annotate(
         self, body: str, *, style: str, context: str, priority: int | None = None
     ) -> AgentResult:
-        """Put Markdown `body` (at most 1 MiB) on the build's page, replacing the former text of `context`.
+        """Put Markdown `body` (at most 1 MiB) on the build's page, instead of `context`'s old text.
 
-        `style` is success, info, warning or error. `priority` is 1 (last) to 10 (first); agents older
-        than 3.65 do not know it, and it is left out.
+        `style` is success, info, warning or error. `priority` is 1 (last) to 10 (first); agents
+        older than 3.65 do not know it, and it is left out.
         """
         arguments = ["annotate", "--style", style, "--context", context]
         if priority is not None and self._knows("annotate", flag="priority"):
@@ -79,7 +80,7 @@ class Agent:
         return self._call(["meta-data", "set", key], body=value, done=f"meta-data {key} = {value}")
 
     def upload_artifacts(self, paths: Iterable[Path], cwd: Path) -> AgentResult:
-        """Upload files as artifacts under their paths relative to `cwd`, which is above all of them.
+        """Upload files as artifacts under their paths relative to `cwd`, which is above them.
 
         Before agent 3.110 every path is a pattern. A file whose name contains `*?[]{};` is left out
         there, and the result names it.
@@ -114,7 +115,8 @@ class Agent:
         if not self._knows("env", "set", flag="input-format"):
             return None
         try:
-            # The agent reads stdin in lines of at most 64 KiB and takes a JSON object from each line.
+            # The agent reads stdin in lines of at most 64 KiB and takes a JSON object from each
+            # line.
             lines = [json.dumps({name: _utf8(value)}) for name, value in variables.items()]
         except UnicodeEncodeError:
             return AgentResult(ok=False, message="buildkite-agent env set: a value is not UTF-8")
@@ -182,7 +184,7 @@ class Agent:
 
     @staticmethod
     def _wait(process: "subprocess.Popen[bytes]", timeout_s: float) -> str | None:
-        """What went wrong, or None. If the agent did not end in time, it and all its children are killed."""
+        """What went wrong, or None. After the time limit the agent and its children are killed."""
         try:
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -214,6 +216,6 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _utf8(value: str) -> str:
-    """`value`; raises UnicodeEncodeError for bytes that Python represents as surrogates (PEP 383)."""
+    """`value`; raises UnicodeEncodeError for bytes that Python keeps as surrogates (PEP 383)."""
     value.encode()
     return value

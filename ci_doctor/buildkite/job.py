@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The job of a Buildkite build, from the agent's variables, and the names that follow from it."""
+"""Pure. The job of a Buildkite build, from the agent's variables, and names made from it."""
 
 import hashlib
 import re
@@ -62,9 +62,9 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     def annotation_context(self, command: str) -> str:
         """The context of `command`'s annotation: at most 100 characters, the same on every retry.
 
-        A build has one annotation per context, so a retried job overwrites its own. The digest of the
-        label separates the jobs of a build matrix: they share one step key, and their labels contain
-        the matrix values.
+        A build has one annotation per context, so a retried job overwrites its own. The digest of
+        the label separates the jobs of a build matrix: they share one step key, and their labels
+        contain the matrix values.
         https://buildkite.com/docs/pipelines/configure/workflows/build-matrix
         """
         parts = ["ci-doctor", *self._place(), _slug(command)]
@@ -77,13 +77,14 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
         return context[: CONTEXT_LIMIT - len(tail)] + tail
 
     def verdict_key(self) -> str:
-        """The build meta-data for this job's worst verdict: `ci-doctor:<step>[:<parallel job>]:verdict`."""
+        """The meta-data key of the worst verdict: `ci-doctor:<step>[:<parallel job>]:verdict`."""
         return ":".join(["ci-doctor", *self._place(), "verdict"])
 
     def junit_artifact_name(self) -> str:
         """The JUnit file to upload.
 
-        It has the job's id, from which the default pattern of the junit-annotate plugin makes a link.
+        It has the job's id, from which the default pattern of the junit-annotate plugin makes a
+        link.
         """
         return f"junit-{self.job_id}.xml"
 

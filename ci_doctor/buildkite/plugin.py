@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the working directory: the plugin's options, the reports' directory, `setup-env`'s arguments."""
+"""Reads the working directory: the plugin's options, report directory, `setup-env` arguments."""
 
 import json
 import re
@@ -22,7 +22,7 @@ _OURS = re.compile(r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)")
 
 
 class PluginOptions(Struct, frozen=True, kw_only=True):
-    """The options of buildkite_plugins/ci-doctor/plugin.yml; None or empty if the pipeline has none."""
+    """The options of buildkite_plugins/ci-doctor/plugin.yml; None or empty if not set."""
 
     projects: tuple[str, ...] = ()
     determinism: str | None = None
@@ -41,8 +41,8 @@ def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
     """The options that the agent passes to a hook of this plugin.
 
     From the JSON in BUILDKITE_PLUGIN_CONFIGURATION (agent >= 3.28.1), else from flat variables. The
-    agent validates neither. Raises UsageError for an unknown option, a value of the wrong type, and a
-    configuration that the agent dropped.
+    agent validates neither. Raises UsageError for an unknown option, a value of the wrong type, and
+    a configuration that the agent dropped.
     """
     text = environ.get("BUILDKITE_PLUGIN_CONFIGURATION")
     raw = _from_flat_variables(environ) if text is None else _from_json(text)
@@ -60,7 +60,7 @@ def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
 
 
 def setup_env_arguments(options: PluginOptions) -> list[str]:
-    """The options as arguments of `ci-doctor setup-env`; the others are left to the configuration file."""
+    """The options as arguments of `ci-doctor setup-env`; without one the configuration counts."""
     arguments: list[str] = []
     if options.config is not None:
         arguments += ["--config", options.config]
@@ -84,8 +84,8 @@ def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
 
     The option `report-dir`, else CI_DOCTOR_REPORT_DIR, else `ci-doctor-report`, relative to the
     checkout. Below it is a folder with the job's id: reports that an earlier job left in the same
-    checkout must not count as ours. Every hook of a job gets the same directory, even if an earlier one
-    exported it. Raises UsageError outside a job.
+    checkout must not count as ours. Every hook of a job gets the same directory, even if an earlier
+    one exported it. Raises UsageError outside a job.
     """
     job = JobEnvironment.from_environ(environ)
     if job is None:
@@ -121,7 +121,8 @@ def _switch(name: str, value: object) -> bool:
     text = value if isinstance(value, str) else json.dumps(value)
     if text not in ("true", "false"):
         raise UsageError(
-            f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is neither true nor false"
+            f"option `{name}` of the ci-doctor plugin: "
+            f"{json.dumps(value)} is neither true nor false"
         )
     return text == "true"
 
@@ -131,7 +132,8 @@ def _profile(name: str, value: object) -> str:
     profile = "off" if value is False or value == "false" else _text(name, value)
     if profile not in _PROFILES:
         raise UsageError(
-            f"option `{name}` of the ci-doctor plugin: `{profile}` is none of {', '.join(_PROFILES)}"
+            f"option `{name}` of the ci-doctor plugin: "
+            f"`{profile}` is none of {', '.join(_PROFILES)}"
         )
     return profile
 
@@ -164,7 +166,7 @@ def _from_json(text: str) -> dict[str, object]:
 
 
 def _from_flat_variables(environ: Mapping[str, str]) -> dict[str, object]:
-    """Undo the agent's flattening: `setup-env` is PREFIX_SETUP_ENV, a list is PREFIX_PROJECTS_0, _1, ..."""
+    """Undo the agent's flattening: PREFIX_SETUP_ENV for a value, PREFIX_PROJECTS_0 for a list."""
     values: dict[str, object] = {}
     lists: dict[str, dict[int, str]] = {}
     for variable, value in environ.items():

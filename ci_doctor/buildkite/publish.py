@@ -45,10 +45,10 @@ def publish(
 ) -> tuple[AgentResult, ...]:
     """Publish each `(directory, report)`; an empty sequence publishes nothing.
 
-    One annotation per report (unless `annotate` is false), with the body
-    `markdown(report, artifact_folder(directory))` and the style `style(report)`; the files below each
-    directory as artifacts; and the worst verdict as meta-data. A failure is a result: nothing is raised
-    for it, and the rest is still done.
+    One annotation per report (unless `annotate` is false), with the body `markdown(report,
+    artifact_folder(directory))` and the style `style(report)`; the files below each directory as
+    artifacts; and the worst verdict as meta-data. A failure is a result: nothing is raised for it,
+    and the rest is still done.
     """
     results: list[AgentResult] = []
     if annotate:
@@ -70,7 +70,7 @@ def publish(
 
 
 def artifact_folder(directory: Path) -> str:
-    """A report directory as the Artifacts tab shows it: `<job id>/<command>` if the plugin chose it."""
+    """A report directory on the Artifacts tab: `<job id>/<command>` if the plugin chose it."""
     directory = directory.absolute()
     return str(directory.relative_to(directory.parent.parent))
 
@@ -112,7 +112,7 @@ def _copy_junit(directory: Path, name: str) -> AgentResult | None:
 
 
 def _files(directory: Path, *, skip: str | None) -> tuple[list[Path], list[str]]:
-    """The regular files below `directory` to upload, the report first, and the names of those left out."""
+    """The regular files below `directory` to upload, the report first; names of those left out."""
     small: list[Path] = []
     large: list[Path] = []
     skipped = directory / skip if skip else None

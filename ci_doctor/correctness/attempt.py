@@ -27,6 +27,7 @@ from ci_doctor.services.outcome import (
     ServiceFailure,
     StopResult,
 )
+from ci_doctor.services.patience import all_waits
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
@@ -180,6 +181,7 @@ class StartAttempt:
             timeout_s=self.plan.request_timeout_s,
             # A server that throttles is slow and not wrong; such requests are counted.
             comes_again=True,
+            waits=all_waits(group.living_pids),
         )
         not_reset = await self._send_passes(sender)
         # While the processes live: /proc shows what they have loaded.

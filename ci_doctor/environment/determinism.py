@@ -44,7 +44,10 @@ class Determinism(Struct, frozen=True, kw_only=True):
 
 
 def decide(profile: Profile, environ: Mapping[str, str], ours: Mapping[str, str]) -> Determinism:
-    """The profile over an environment. A value that is set, and not `ours` from an earlier run, is kept."""
+    """The profile over an environment. A value that is set, and not `ours`, is kept.
+
+    `ours` are the values of an earlier run.
+    """
     variables = tuple(_variables(profile, environ, ours))
     by_us = {variable.name for variable in variables}
     after = dict(environ)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The catalogue of determinism variables: one row a variable, also for what contradicts it."""
+"""Pure. The catalogue of determinism variables: one row a variable."""
 
 from typing import Final
 
@@ -22,9 +22,9 @@ class VariableRow(Struct, frozen=True):
     """One variable.
 
     `default` and `strict` are the values that those profiles set if the variable is unset (None:
-    recorded only). `effect` is what it does and when, `overwritten` who replaces the value in its own
-    process, `no_effect` why it does nothing (a set value is then a finding). `allowed` is a pattern
-    for the whole value. `source` is the document or file that the row rests on.
+    recorded only). `effect` is what it does and when, `overwritten` who replaces the value in its
+    own process, `no_effect` why it does nothing (a set value is then a finding). `allowed` is a
+    pattern for the whole value. `source` is the document or file that the row rests on.
     """
 
     name: str
@@ -46,7 +46,7 @@ TABLE: Final[tuple[VariableRow, ...]] = (
     VariableRow(
         "CUBLAS_WORKSPACE_CONFIG",
         "cuBLAS, PyTorch",
-        "the same bits also with several active streams; read when the first cuBLAS handle is made; "
+        "the same bits also with several active streams; read for the first cuBLAS handle; "
         "PyTorch's own default on SM90 is the same size, so there it changes nothing",
         "cuBLAS documentation, 'Results reproducibility'; "
         "pytorch aten/src/ATen/cuda/CublasHandlePool.cpp",

@@ -11,8 +11,9 @@ from typing import Final
 
 from ci_doctor.errors import UsageError
 
-# Names and digests of what ci-doctor exported earlier in this job, so that a later run may recompute
-# its own values but never a person's. Digests, because a value changed by hand is no longer ours.
+# Names and digests of what ci-doctor exported earlier in this job, so that a later run may
+# recompute its own values but never a person's. Digests, because a value changed by hand is no
+# longer ours.
 MARKER = "CI_DOCTOR_EXPORTS"
 
 
@@ -52,7 +53,7 @@ def failing_statement(code: int) -> str:
 
 
 def _shell_line(name: str, value: str) -> str:
-    """As `shlex.quote`, which leaves `=` bare: zsh replaces a word that begins with it by a path."""
+    """As `shlex.quote`, which leaves `=` bare: zsh replaces a word beginning with it by a path."""
     if "=" not in value:
         return f"export {name}={shlex.quote(value)}\n"
     escaped = value.replace("'", "'\"'\"'")

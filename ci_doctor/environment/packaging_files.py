@@ -68,7 +68,8 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
     def distribution_name(self) -> str | None:
         """The project's name; None if no file states it.
 
-        setuptools-scm's order: setup.cfg before what setuptools knows from pyproject.toml or setup().
+        setuptools-scm's order: setup.cfg before what setuptools knows from pyproject.toml or
+        setup().
         """
         candidates = (
             self.cfg_metadata.get("name"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Which variables pin which versions, and whose value wins: an environment in, variables out."""
+"""Pure. Which variables pin which versions, and whose value wins."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -41,9 +41,9 @@ def decide_pins(
 ) -> Pins:
     """Decide the variables for projects that share one environment.
 
-    `ours` are values that an earlier run exported: a variable that still holds one is recomputed, any
-    other value in `environ` belongs to a person or a pipeline and stays. Findings about a version
-    that such a value decides are dropped.
+    `ours` are values that an earlier run exported: a variable that still holds one is recomputed,
+    any other value in `environ` belongs to a person or a pipeline and stays. Findings about a
+    version that such a value decides are dropped.
     """
     foreign = {name: value for name, value in environ.items() if ours.get(name) != value}
     stale = environ.keys() - foreign.keys()

@@ -29,8 +29,8 @@ _DETERMINISM_TITLE = "Determinism, as requested (effective where the library rea
 class Preparation(Struct, frozen=True, kw_only=True):
     """What is to be exported (`exports`, in order, with the marker last) and the reasons.
 
-    `changed` names the variables that the job does not have yet, or not with this value, and the files
-    that were written. `preloads` are the rules by which a command preloads without a shim.
+    `changed` names the variables that the job does not have yet, or not with this value, and the
+    files that were written. `preloads` are the rules by which a command preloads without a shim.
     """
 
     exports: dict[str, str]

@@ -33,7 +33,7 @@ class VersionSource(Protocol):
         """The variable in `environ` that the tool would take the version from; None if none is."""
 
     def tag_setting(self, project: "Project", glob: str, excluded: Sequence[str]) -> str:
-        """Text for the project's files: only tags that match `glob`, without those in `excluded`."""
+        """Text for the project's files: only tags matching `glob`, without those in `excluded`."""
 
 
 class Project(Struct, frozen=True, kw_only=True):

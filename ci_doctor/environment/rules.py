@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The rules of findings about versions, determinism variables and the prepared environment."""
+"""Pure. The rules of findings about versions, determinism variables and exports."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from ci_doctor.model.rule import Rule
 NO_EFFECT: Final = Rule(
     id="determinism/no-effect",
     severity=Severity.WARNING,
-    meaning="A determinism variable is set that no library reads, or that has no effect in serving.",
+    meaning="A determinism variable is set that no library reads, or has no effect in serving.",
     remedy="Unset it.",
 )
 INVALID_VALUE: Final = Rule(
@@ -49,7 +49,7 @@ STRICT: Final = Rule(
         "The strict profile changes the product under test: "
         "what is compared is not the shipped configuration."
     ),
-    remedy="Use it to find a cause, and the default profile (`--determinism default`) for the verdict.",
+    remedy="Use it to find a cause, and `--determinism default` for the verdict.",
 )
 AGENT: Final = Rule(
     id="setup-env/agent",
@@ -60,9 +60,7 @@ AGENT: Final = Rule(
 OWN_INTERPRETER: Final = Rule(
     id="setup-env/own-interpreter",
     severity=Severity.NOTE,
-    meaning=(
-        "The shim went, by default and not by name, into the interpreter that runs ci-doctor itself."
-    ),
+    meaning=("The shim went, by default and not by name, into ci-doctor's own interpreter."),
     remedy="Name the job's interpreter with `--venv DIR` or `--python PY`, if it is another one.",
 )
 UNPARSABLE_TAG: Final = Rule(

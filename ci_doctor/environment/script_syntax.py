@@ -30,7 +30,7 @@ def imported_modules(tree: ast.Module) -> Iterator[str]:
 def calls_of(
     tree: ast.Module, modules: Collection[str], function: str, *spellings: str
 ) -> list[ast.Call]:
-    """The calls of `function` from one of `modules`, under any imported name or one of `spellings`."""
+    """The calls of `function` of one of `modules`, by an imported name or one of `spellings`."""
     names = {*spellings, *_imported_names(tree, modules, function)}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return [call for call in calls if ast.unparse(call.func) in names]

@@ -7,7 +7,7 @@ from ci_doctor.environment.determinism import Profile
 
 
 class SetupEnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to prepare. Paths are relative to the file that names them, or to the working directory."""
+    """What to prepare. Paths are relative to the file naming them, or to the working directory."""
 
     projects: tuple[str, ...] = (".",)
     pythons: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ class SetupScript(Struct, frozen=True, kw_only=True):
 def read_setup_script(source: str, path: str) -> SetupScript:
     """Read `source`, the text of the setup.py at the absolute `path`.
 
-    Raises SyntaxError (ValueError for a null byte). Both documented uses are recognised: the keyword
+    Raises SyntaxError (ValueError for a null byte). It recognises both documented uses: the keyword
     `setup(use_scm_version=...)` and a call of `setuptools_scm.get_version(...)` under any imported
     name (https://setuptools-scm.readthedocs.io/en/latest/usage/#setuppy-usage-deprecated).
     """
@@ -128,7 +128,7 @@ class _Evaluator:
         return self._options(pairs)
 
     def setup_keywords(self, tree: ast.Module) -> dict[str, ast.expr]:
-        """The keywords of the first `setup(...)` call, also those of a dict that is spread into it."""
+        """The keywords of the first `setup(...)` call, also those of a dict spread into it."""
         spellings = ("setup", "setuptools.setup")
         calls = calls_of(tree, {"setuptools", "distutils.core"}, "setup", *spellings)
         keywords: dict[str, ast.expr] = {}

@@ -31,7 +31,7 @@ def choose_targets(
     projects: Sequence[Path],
     environ: Mapping[str, str],
 ) -> tuple[TargetInterpreter, ...]:
-    """The interpreters named; else `$VIRTUAL_ENV`, else the projects' `.venv`, else PATH's `python3`.
+    """The named interpreters; else `$VIRTUAL_ENV`, the projects' `.venv`, PATH's `python3`.
 
     An empty tuple if none of these exists. Raises UsageError for a named one that does not exist.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What a described checkout means for the pin of its project: findings, and a version or none."""
+"""Pure. What a described checkout means for the pin of its project."""
 
 import fnmatch
 

@@ -13,7 +13,7 @@ from ci_doctor.model.finding import Severity
 
 
 def compute_version(project: Project, *, allow_fallback: bool) -> ComputedVersion:
-    """Compute the version of `project`; `allow_fallback` accepts a shallow clone with HEAD untagged.
+    """Compute the version of `project`; `allow_fallback` accepts an untagged shallow clone.
 
     Raises UsageError if git is needed and missing. Every other obstacle is a finding.
     """
@@ -45,6 +45,6 @@ def _describe(project: Project, source: VersionSource) -> Described:
         options = ", ".join(project.unreadable)
         raise NotComputable(
             rules.SETUP_SCRIPT,
-            f"setup.py of {project.label} computes options of setuptools-scm when it runs: {options}",
+            f"setup.py of {project.label} computes options of setuptools-scm: {options}",
         )
     return source.describe(project)

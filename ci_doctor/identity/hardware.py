@@ -112,7 +112,7 @@ def _gpus(environ: Mapping[str, str], proc: Path) -> Identity:
 
 
 def _from_library() -> tuple[str, list[_GpuRow]] | None:
-    """The driver's version and a row per GPU through NVIDIA's library; None if it does not answer."""
+    """The driver's version and a row per GPU by NVIDIA's library; None if it does not answer."""
     try:
         nvml: Any = importlib.import_module("pynvml")
     except ImportError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Identities: the sorted facts that decide whether a thing made elsewhere may be used here."""
+"""Pure. Identities: the facts that decide whether a thing made elsewhere may be used here."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ ABSENT = "absent"
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A fact in which two identities differ; `left` or `right` is None if that side has no such fact.
+    """A fact in which two identities differ; `left` or `right` is None without such a fact.
 
     `knowledge`: one side does not know its value, so the two may or may not be equal. The text of
     that side is then `unknown: ` and the reason.
@@ -30,10 +30,10 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """`facts` decide; `unknown` maps a fact that should decide, and could not be read, to the reason.
+    """`facts` decide; `unknown` maps a fact that could not be read to the reason.
 
-    `noted` facts are recorded for people, and decide nothing. A known value is never empty: an empty
-    one is written as for a shell, `''`.
+    `noted` facts are recorded for people, and decide nothing. A known value is never empty: an
+    empty one is written as for a shell, `''`.
     """
 
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Identity(Struct, frozen=True, kw_only=True):
         )
 
     def digest(self) -> str:
-        """SHA-256 in hex over the facts and the names of the unknown ones, without reasons and notes."""
+        """SHA-256 in hex over the facts and the names of the unknown ones."""
         facts = dict(sorted(self.facts.items()))
         content = json.dumps([facts, sorted(self.unknown)], sort_keys=True)
         return hashlib.sha256(content.encode("ascii")).hexdigest()

@@ -144,7 +144,7 @@ def _is_portable(line: str) -> bool:
 
 
 def commit_of(directory: Path) -> str | None:
-    """The commit checked out in the repository around `directory`, from git's files; None without one."""
+    """The commit checked out around `directory`, from git's files; None without one."""
     for top in (directory, *directory.parents):
         git = top / ".git"
         if git.is_file():  # a worktree or a submodule
@@ -159,7 +159,8 @@ def _head(git: Path) -> str | None:
     if not head.startswith("ref:"):
         return head or None
     name = head.removeprefix("ref:").strip()
-    # The refs of a worktree are those of the repository that it belongs to (gitrepository-layout(5)).
+    # The refs of a worktree are those of the repository that it belongs to
+    # (gitrepository-layout(5)).
     shared = git / (_text(git / "commondir").strip() or ".")
     for place in (git, shared):
         commit = _text(place / name).strip()

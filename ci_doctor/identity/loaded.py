@@ -163,7 +163,7 @@ def _recorded(site: Path, top: str, below: str) -> str | None:
 
 
 def _may_own(folder: str, package: str) -> bool:
-    """Whether the names agree, as they nearly always do: reading every RECORD would take a second."""
+    """Whether the names agree, as they mostly do: reading every RECORD would take a second."""
     return normal(folder).startswith((package, f"py{package}"))
 
 

@@ -29,7 +29,7 @@ _FILES = 500
 
 
 class Served(Struct, frozen=True, kw_only=True):
-    """A command to be started: `words` with their placeholders, the whole `environ`, its directory."""
+    """A command to be started: `words` with placeholders, the whole `environ`, its directory."""
 
     name: str
     words: tuple[str, ...]
@@ -45,10 +45,10 @@ def read_identity(
 ) -> Identity:
     """The identity of a group of services.
 
-    Facts whose names match one of `ignore` (with `*` and `?`) are noted only: the part that is under
-    test, and not used by the baseline. With more than one service, the facts of each have its name
-    in front. Raises nothing: what cannot be read is unknown. Typically some ten milliseconds; waking
-    a GPU's driver may take a second.
+    Facts whose names match one of `ignore` (with `*` and `?`) are noted only: the part that is
+    under test, and not used by the baseline. With more than one service, the facts of each have its
+    name in front. Raises nothing: what cannot be read is unknown. Typically some ten milliseconds;
+    waking a GPU's driver may take a second.
     """
     identity = hardware(served[0].environ if served else {})
     models_in_requests = set(requested_models)
@@ -62,7 +62,8 @@ def read_identity(
 
 def _one(served: Served, requested_models: Collection[str], redactor: Redactor) -> Identity:
     words = [word.replace(f"{served.cwd}/", "") for word in redactor.argv(served.words)]
-    # The path of an interpreter or a script differs from agent to agent; what it runs is read below.
+    # The path of an interpreter or a script differs from agent to agent; what it runs is read
+    # below.
     if words:
         words[0] = Path(words[0]).name
     line = Identity.of({"argv": " ".join(words)})

@@ -20,12 +20,13 @@ _OPTIONS = (
 )
 _REVISIONS = ("--revision", "--model-revision")
 _HASH = re.compile(r"[0-9a-f]{40}")
-# Files up to this size count by content: the settings of a model. Its weights count by name and size.
+# Files up to this size count by content: the settings of a model. Its weights count by name and
+# size.
 _SMALL = 1 << 20
 
 
 def model_of(words: Sequence[str]) -> str | None:
-    """The model that a command line names: `--model X`, `--model-path X`, `vllm serve X`; else None."""
+    """The model of a command line: `--model X`, `--model-path X`, `vllm serve X`; else None."""
     named = _option(words, _OPTIONS)
     if named is not None:
         return named
@@ -74,7 +75,7 @@ def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def _cached(name: str, revision: str, environ: Mapping[str, str]) -> str | None:
-    """The commit of a branch or tag, as huggingface_hub keeps it: models--ORG--NAME/refs/REVISION."""
+    """The commit of a branch or tag in the cache: models--ORG--NAME/refs/REVISION."""
     folder = f"models--{name.replace('/', '--')}"
     for hub in _hubs(environ):
         try:

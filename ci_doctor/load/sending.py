@@ -19,7 +19,9 @@ from ci_doctor.load.event_stream import is_event_stream
 from ci_doctor.load.requests import Request
 from ci_doctor.load.retrying import wait_before_retry
 from ci_doctor.load.streamed import canonicalise_stream
+from ci_doctor.load.time_limit import time_limit
 from ci_doctor.system import clock
+from ci_doctor.system.processes.cpu_wait import CpuWaits
 
 _HEADERS = (
     ("content-type", "application/json"),
@@ -39,7 +41,7 @@ _SHOWN_OF_A_BODY = 300
 class Sender(Struct, frozen=True, kw_only=True):
     """How requests are sent: `concurrency` at a time, in the order of the file.
 
-    Each has `timeout_s` seconds.
+    Each has `timeout_s` seconds. Those in which the processes of `waits` had no CPU do not count.
 
     With `comes_again` a request is sent again if the server answers "later" (429, or 503 with a
     time). Not if it is measured how fast a server refuses.
@@ -49,6 +51,7 @@ class Sender(Struct, frozen=True, kw_only=True):
     concurrency: int = 1
     timeout_s: float = 120.0
     comes_again: bool = False
+    waits: CpuWaits | None = None
 
     def client(self) -> httpx.AsyncClient:
         """A client for `ask`; see `open_client`."""
@@ -115,7 +118,7 @@ async def ask(
     deadline = exchange.sent_at + timeout_s if sender.comes_again else None
     try:
         # httpx's own limits are per read: a server that trickles bytes would never end.
-        async with asyncio.timeout(timeout_s):
+        async with time_limit(timeout_s, sender.waits):
             response, body = await exchange.last_response(client, deadline)
         return exchange.succeeded(_canonical(request, response, body))
     except TimeoutError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and processes: carries out what was planned for a site directory, and can undo it."""
+"""Acts on files and processes: carries out the plan for a site directory, and can undo it."""
 
 import contextlib
 import os
@@ -48,8 +48,8 @@ def remember(actions: Sequence[WriteFile], target: Target) -> SiteSnapshot:
 def apply(actions: Sequence[WriteFile], target: Target) -> None:
     """Carry out `actions` in their order, and prove that the target still starts.
 
-    Raises PreparationError if it does not start cleanly with the shim, UsageError if a file cannot be
-    written. What was done until then stays, for `put_back`.
+    Raises PreparationError if it does not start cleanly with the shim, UsageError if a file cannot
+    be written. What was done until then stays, for `put_back`.
     """
     if not changes(actions):
         return
@@ -95,8 +95,8 @@ def _carry_out(action: WriteFile, target: Target) -> None:
         _compile(path, target)
     else:
         if path.name in MODULES:
-            # An interpreter accepts bytecode if its source has the same second and size; the new source
-            # may have both.
+            # An interpreter accepts bytecode if its source has the same second and size; the new
+            # source may have both.
             for compiled in list(_compiled(target.site_dir, (path.name,))):
                 _remove(compiled)
         write_atomically(path, action.content)
@@ -105,7 +105,8 @@ def _carry_out(action: WriteFile, target: Target) -> None:
 def _compile(path: Path, target: Target) -> None:
     """Write the bytecode of a module.
 
-    If that fails, every start by a user who may not write there pays 1.5 ms; that is no reason to stop.
+    If that fails, every start by a user who may not write there pays 1.5 ms; that is no reason to
+    stop.
     """
     name = f"{path.name.partition('.')[0]}.py"
     bytecode = compile_module(target, name)

@@ -38,7 +38,7 @@ print(json.dumps(start))
 
 
 class ArmedStart(Struct, frozen=True, kw_only=True):
-    """A start: how many of our finders are armed, whether the runtime is loaded, rules, and trace."""
+    """A start: the number of our armed finders, whether the runtime is loaded, rules, trace."""
 
     armed: int
     runtime: bool

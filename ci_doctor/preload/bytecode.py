@@ -40,7 +40,7 @@ def is_compiled(name: str) -> bool:
 
 
 def is_cut_off(name: str, *, in_cache: bool) -> bool:
-    """Whether a file of that name is the remainder of a killed process that wrote a file of ours."""
+    """Whether a file of that name is the remainder of a killed process, writing a file of ours."""
     pattern = _CUT_OFF_IN_CACHE if in_cache else _CUT_OFF
     return bool(pattern.fullmatch(name))
 
@@ -53,7 +53,7 @@ def compiled_path(target: Target, name: str) -> Path | None:
 
 
 def is_fresh(compiled: Path, source: Path, magic: str) -> bool:
-    """Whether an interpreter with that magic number (hexadecimal) would use `compiled` for `source`."""
+    """Whether an interpreter with that magic number (in hex) would use `compiled` for `source`."""
     try:
         with compiled.open("rb") as file:
             header = file.read(16)

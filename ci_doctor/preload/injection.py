@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. An environment in which the interpreters that a command starts execute files of ours.
 
-A `sitecustomize` on PYTHONPATH is imported by every Python that reads this variable, and so by spawned,
-forked and subprocess children. It runs the one that it hides.
+A `sitecustomize` on PYTHONPATH is imported by every Python that reads this variable, and so by
+spawned, forked and subprocess children. It runs the one that it hides.
 """
 
 import os
@@ -24,7 +24,7 @@ _PRELOAD_FILES: Final = (
 
 
 def injected(environ: Mapping[str, str], files: Sequence[Path], **variables: str) -> dict[str, str]:
-    """`environ` in which every Python executes `files` at its start, besides those already injected."""
+    """`environ` in which every Python executes `files` at its start, besides earlier ones."""
     folder = str(FOLDER)
     before = environ.get("PYTHONPATH")
     # An empty entry stays: it is the working directory. An empty variable has none.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: queries a target interpreter for its site directory, and whether it may change."""
+"""Acts on processes: queries an interpreter for its site directory, and whether it may change."""
 
 import os
 from collections.abc import Sequence
@@ -28,7 +28,9 @@ print(json.dumps({
     "platlib": sysconfig.get_path("platlib"),
     "site_dirs": site.getsitepackages(),
     "sys_path": sys.path,
-    "externally_managed": os.path.isfile(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")),
+    "externally_managed": os.path.isfile(
+        os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+    ),
     "cache_tag": sys.implementation.cache_tag,
     "magic": "".join("%02x" % byte for byte in bytearray(importlib.util.MAGIC_NUMBER)),
 }))
@@ -54,8 +56,8 @@ class TargetProbe(Struct, frozen=True, kw_only=True):
 def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> Target:
     """The target for `python`, an interpreter or the directory of a virtual environment.
 
-    Raises UsageError if it is no CPython >= 3.8 or reads no site directory, InfraError if it does not
-    answer.
+    Raises UsageError if it is no CPython >= 3.8 or reads no site directory, InfraError if it does
+    not answer.
     """
     path = python / "bin" / "python" if python.is_dir() else python
     executable = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would leave the venv
@@ -81,10 +83,11 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
 def choose_site_dir(
     preferred: Sequence[str], site_dirs: Sequence[str], sys_path: Sequence[str]
 ) -> str | None:
-    """The first of `preferred`, then `site_dirs`, that is a site directory and on `sys_path`, or None.
+    """The first of `preferred`, `site_dirs` that is a site directory and on `sys_path`, or None.
 
-    `site` reads `.pth` files from site directories only, and what they import must be on sys.path. The
-    first site directory is not always right: it is lib64 on some systems and sys.prefix on Windows.
+    `site` reads `.pth` files from site directories only, and what they import must be on sys.path.
+    The first site directory is not always right: it is lib64 on some systems and sys.prefix on
+    Windows.
     """
     sites = {os.path.realpath(entry) for entry in site_dirs}
     importable = {os.path.realpath(entry) for entry in sys_path}
@@ -114,7 +117,8 @@ def _judge(executable: Path, probe: TargetProbe) -> Target:
         python=executable,
         version=probe.version,
         site_dir=Path(site_dir),
-        # PEP 668 is about the interpreter itself; a virtual environment created from it is not affected.
+        # PEP 668 is about the interpreter itself; a virtual environment created from it is not
+        # affected.
         externally_managed=probe.externally_managed and not is_venv,
         writable=_is_writable(site_dir),
         cache_tag=probe.cache_tag,
@@ -124,7 +128,7 @@ def _judge(executable: Path, probe: TargetProbe) -> Target:
 
 
 def former_targets(target: Target) -> tuple[Target, ...]:
-    """The site directories that a virtual environment had under other minor versions, as targets."""
+    """The site directories of a virtual environment under other minor versions, as targets."""
     if target.prefix is None:
         return ()
     # lib64 is often a link to lib: of two names for one directory the last one counts.

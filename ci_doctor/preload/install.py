@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and processes: puts shims into interpreters, all or none, and removes them again."""
+"""Acts on files and processes: puts shims into interpreters, all or none, and removes them."""
 
 import contextlib
 import fcntl
@@ -30,11 +30,11 @@ def install_each(
     replace: bool = False,
     trial_timeout_s: float = TRIAL_TIMEOUT_S,
 ) -> tuple[Result, ...]:
-    """Arm `rules` in each of `pythons`, besides those armed before or, with `replace`, instead of them.
+    """Arm `rules` in each of `pythons`, besides those armed before, or with `replace` alone.
 
     A refusal among `pythons` is handed on. Interpreters that share a site directory count once. All
-    are examined before the first is changed: if one is refused, none is changed. If something changes,
-    the modules to preload are first imported in a child, in a dry run too.
+    are examined before the first is changed: if one is refused, none is changed. If something
+    changes, the modules to preload are first imported in a child, in a dry run too.
     """
     return _each(
         pythons,

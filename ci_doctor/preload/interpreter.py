@@ -23,7 +23,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     @property
     def last_line(self) -> str:
-        """The last line on stdout, for programs whose result it is: a sitecustomize may print first.
+        """The last line on stdout: a program's result, since a sitecustomize may print first.
 
         Raises IndexError if there is none.
         """
@@ -46,8 +46,12 @@ def ask(python: Path, *arguments: str, timeout_s: float, environment: Mapping[st
         try:
             process = subprocess.Popen(
                 [str(python), *arguments],
-                stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment, start_new_session=True,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=environment,
+                start_new_session=True,
+            )
         except OSError as error:
             raise UsageError(
                 f"cannot run {python}: {error.strerror or error}",

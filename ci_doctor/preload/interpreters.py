@@ -13,7 +13,7 @@ from ci_doctor.preload.result import Refused
 
 
 class Interpreters(Struct, frozen=True, kw_only=True):
-    """Words for `--python` and `--venv`; `projects` are the directories whose `.venv` is a default."""
+    """Words for `--python` and `--venv`; `projects` are directories whose `.venv` is a default."""
 
     pythons: tuple[str, ...] = ()
     venvs: tuple[str, ...] = ()
@@ -25,7 +25,8 @@ def find_interpreters(
 ) -> list[Path | Refused]:
     """The interpreters named, else `$VIRTUAL_ENV`, a project's `.venv` or the `python3` on PATH.
 
-    A named one that does not exist is a refusal among the others. Raises UsageError if there is none.
+    A named one that does not exist is a refusal among the others. Raises UsageError if there is
+    none.
     """
     if not named.pythons and not named.venvs:
         return _defaults(named, environ)

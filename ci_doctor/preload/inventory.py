@@ -20,7 +20,8 @@ from ci_doctor.preload.start_files import (
 from ci_doctor.preload.target import Target
 from ci_doctor.render.figures import duration
 
-# Microseconds. A start of CPython takes some 10 ms, and this is also the most that our shim may cost.
+# Microseconds. A start of CPython takes some 10 ms, and this is also the most that our shim may
+# cost.
 HEAVY_US = 5_000
 # An import that takes less is not named.
 NAMED_US = 1_000
@@ -29,8 +30,9 @@ NAMED_US = 1_000
 class StartFile(Struct, frozen=True, kw_only=True):
     """A file that runs at every start.
 
-    `lines` are the import lines of a `.pth` file. `imports` names what is heavy in it, in microseconds.
-    `everywhere`: it runs under `-I` too, as all files do outside the user's site directory.
+    `lines` are the import lines of a `.pth` file. `imports` names what is heavy in it, in
+    microseconds. `everywhere`: it runs under `-I` too, as all files do outside the user's site
+    directory.
     """
 
     path: str
@@ -97,7 +99,7 @@ def inventory(target: Target, *, environ: Mapping[str, str] = os.environ) -> Inv
 
 
 def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
-    """What a file imports directly, with microseconds, and the package that takes most of that time.
+    """What a file imports directly, in microseconds, and the package that takes most of it.
 
     `name` is the file's own module, if it is one. Costliest first; nothing below NAMED_US.
     """
@@ -114,7 +116,7 @@ def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
 
 
 def _direct_costs(imports: Sequence[Imported]) -> dict[str, int]:
-    """Microseconds of the imports that no other one of `imports` caused, with all that they caused."""
+    """Microseconds of the imports that no other of `imports` caused, with all they caused."""
     costs: dict[str, int] = {}
     top = min((each.depth for each in imports), default=0)
     for each in imports:
@@ -219,6 +221,7 @@ def _heavy(file: StartFile, target: Target) -> Finding:
 def _from_the_job(name: str, file: str, hidden: str | None) -> Finding:
     effect = f", so that {hidden} does not run" if hidden else ""
     return rules.SITECUSTOMIZE_OF_THE_JOB.finding(
-        f"the job's PYTHONPATH brings a {name} that comes first: {file}{effect}; not under -I or -E",
+        f"the job's PYTHONPATH brings a {name} that comes first: {file}{effect}; "
+        "not under -I or -E",
         evidence=(Evidence(file=file),),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the first line of scripts: whether the Python in a command line will execute what is injected."""
+"""Reads the first line of scripts: whether a command's Python will execute what is injected."""
 
 import re
 import shutil
@@ -23,8 +23,8 @@ _CLEAN_ENVIRONMENT: Final = frozenset({"-", "-i", "--ignore-environment"})
 def isolation(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Why the first Python in the command line `words` will not execute what is injected.
 
-    None if nothing shows it. Looks behind `env`, `timeout 5` and the like, into the script of `sh -c`,
-    and at the first line of a script on disk.
+    None if nothing shows it. Looks behind `env`, `timeout 5` and the like, into the script of `sh
+    -c`, and at the first line of a script on disk.
     """
     line = _inner_command(words)
     if not line:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and processes: a job's environment with preload rules, installed or for one command."""
+"""Acts on files and processes: a job's environment with preload rules."""
 
 import os
 import shlex
@@ -31,8 +31,8 @@ def prepare_job(
 ) -> Preparation:
     """Decide the exports, then install the shims of `settings.preload`; `dry_run` installs nothing.
 
-    Everything is decided before anything is changed, so that a refusal leaves the machine as it was.
-    Raises UsageError, and PreparationError if a finding forbids it.
+    Everything is decided before anything is changed, so that a refusal leaves the machine as it
+    was. Raises UsageError, and PreparationError if a finding forbids it.
     """
     preparation = prepare(settings, environ)
     if not settings.preload:

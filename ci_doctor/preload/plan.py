@@ -55,10 +55,10 @@ def plan_install(
 ) -> tuple[WriteFile, ...]:
     """The files that arm `rules`, in the order in which it is safe to write them.
 
-    With `replace` no other rule stays armed. Bytecode has no content yet: only the interpreter itself
-    can make it, once its source exists. `compile_anew`: existing bytecode is not to be trusted. Raises
-    UsageError if the target must not or cannot be written, PreparationError for files that are not
-    ours.
+    With `replace` no other rule stays armed. Bytecode has no content yet: only the interpreter
+    itself can make it, once its source exists. `compile_anew`: existing bytecode is not to be
+    trusted. Raises UsageError if the target must not or cannot be written, PreparationError for
+    files that are not ours.
     """
     state = read_site(target.site_dir)
     armed = merge(() if replace else state.rules, rules)
@@ -154,7 +154,7 @@ def _clear(cut_off: Sequence[Path]) -> list[WriteFile]:
 
 
 def _compile(target: Target, stale: set[str]) -> Iterator[WriteFile]:
-    """The bytecode of the modules, if the target can have it; that of `stale` ones is made again."""
+    """The bytecode of the modules, if the target can have it; for `stale` ones it is made again."""
     if not _can_hold_bytecode(target.site_dir / CACHE):
         return
     why = "saves every start the time to compile it"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Preload rules: which modules to import, on the importing thread, before a trigger is loaded."""
+"""Pure. Preload rules: which modules to import before a trigger, on the same thread."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ EXAMPLE = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedCon
 
 
 class Preload(Struct, frozen=True, kw_only=True):
-    """Import `module` (dotted), then touch each of `attributes`, which resolves lazily loaded ones."""
+    """Import `module` (dotted), then touch `attributes`, which resolves lazily loaded ones."""
 
     module: str
     attributes: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ def format_rules(rules: Iterable[PreloadRule]) -> tuple[str, ...]:
 
 
 def merge(existing: Iterable[PreloadRule], new: Iterable[PreloadRule]) -> tuple[PreloadRule, ...]:
-    """One rule per trigger, sorted by trigger; modules and attributes united, each in its first order.
+    """One rule per trigger, sorted; modules and attributes united, each in its first order.
 
     The order of modules is kept because it may be intended. Merging what exists changes nothing.
     """

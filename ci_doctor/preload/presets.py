@@ -31,7 +31,7 @@ PRESETS: Final = {
 
 
 def rules_of(texts: Iterable[str]) -> tuple[PreloadRule, ...]:
-    """The rules of `texts`, united by trigger: a text with a `=` is a rule, any other names a preset.
+    """The rules of `texts`, united by trigger: a text with a `=`, or the name of a preset.
 
     Raises UsageError for a rule that cannot be read and for a name without a preset.
     """

@@ -18,9 +18,9 @@ def race_checks(
 ) -> tuple[Check, ...]:
     """One check for each module of `rule`, each of `runs` runs with the shim and as many without.
 
-    A module that does not replace itself is played against each other module of the rule too, which is
-    how an import cycle is lost. `tell` is called before each run. Raises UsageError and InfraError if
-    `target` does not answer.
+    A module that does not replace itself is played against each other module of the rule too, which
+    is how an import cycle is lost. `tell` is called before each run. Raises UsageError and
+    InfraError if `target` does not answer.
     """
     race = _Race(target, rule, runs, tell)
     return tuple(race.check(index) for index in range(len(rule.preloads)))

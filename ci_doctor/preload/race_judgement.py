@@ -17,9 +17,9 @@ class RaceRun(Struct, frozen=True, kw_only=True):
     """How one run ended.
 
     `error` is one line, empty if all went well. `executed`: the trigger's code was reached.
-    `loaded_before`: the module existed before the thread imported it (mode `failing`: all modules, or
-    the trigger, existed at the start). `replaced`: it put another object in its place in sys.modules.
-    `trace` is what the shim wrote.
+    `loaded_before`: the module existed before the thread imported it (mode `failing`: all modules,
+    or the trigger, existed at the start). `replaced`: it put another object in its place in
+    sys.modules. `trace` is what the shim wrote.
     """
 
     executed: bool = False
@@ -59,7 +59,7 @@ class Played(Struct, frozen=True, kw_only=True):
 def judge_race(
     rule: PreloadRule, preload: Preload, played: Sequence[Played], *, exposed: bool, python: Path
 ) -> Check:
-    """What the races of one module prove; the last of `played` is the one that was lost, if one was.
+    """What the races of one module prove; the last of `played` is the lost one, if one was.
 
     `exposed`: whether this interpreter can lose the race of a module that replaces itself.
     """
@@ -87,7 +87,8 @@ def has_preloaded(run: RaceRun, rule: PreloadRule, preload: Preload) -> bool:
 
 def not_importable(rule: PreloadRule, preload: Preload, finding: Finding) -> Check:
     """The check of a module that cannot be imported alone: no race with it proves anything."""
-    # An error is a crash or a hang. The armed shim brings it to every program that imports the trigger.
+    # An error is a crash or a hang. The armed shim brings it to every program that imports the
+    # trigger.
     is_fatal = finding.severity is Severity.ERROR
     (reason,) = (each for each in rules.RULES if each.id == finding.rule)
     return Check(

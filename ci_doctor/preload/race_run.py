@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: one run of the stub trigger in a target interpreter, with or without the shim."""
+"""Acts on processes: one run of the stub trigger in a target, with or without the shim."""
 
 import os
 import tempfile

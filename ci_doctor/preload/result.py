@@ -13,7 +13,7 @@ from ci_doctor.preload.target import Target
 
 
 class InstallResult(Struct, frozen=True, kw_only=True):
-    """What was done to one target, or would be: `actions` in order, and the rules armed in the end."""
+    """What was done to one target, or would be: `actions` in order, the rules armed at the end."""
 
     target: Target
     actions: tuple[WriteFile, ...]

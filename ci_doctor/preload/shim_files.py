@@ -23,9 +23,9 @@ RUNTIME = "_ci_doctor_preload_rt.py"
 FINDER = "_ci_doctor_preload.py"
 PATH_FILE = "ci_doctor_preload.pth"
 MODULES = (RUNTIME, FINDER)
-# Written in this order and removed in reverse, so that the interpreter starts cleanly after a crash at
-# any point: the manifest knows every file of ours that may exist, and the `.pth`, which arms the shim,
-# never outlives what it imports.
+# Written in this order and removed in reverse, so that the interpreter starts cleanly after a crash
+# at any point: the manifest knows every file of ours that may exist, and the `.pth`, which arms the
+# shim, never outlives what it imports.
 FILES = (MANIFEST, RUNTIME, FINDER, PATH_FILE)
 
 _TEMPLATES = Path(__file__).parent / "shim"
@@ -36,8 +36,8 @@ _RULES_END = "# ci-doctor rules: end\n"
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What ci-doctor has put into a site directory.
 
-    `rules` are in `parse_rule` form. `sha256` has, by file name, the digests that a file of ours may
-    have: that of this installation, and that of the one it replaced, which is still there if an
+    `rules` are in `parse_rule` form. `sha256` has, by file name, the digests that a file of ours
+    may have: that of this installation, and that of the one it replaced, which is still there if an
     installation was cut off. `made_cache`: the shim created the directory of the bytecode.
     """
 

@@ -34,8 +34,8 @@ class FileCondition(StrEnum):
 class SiteState(Struct, frozen=True, kw_only=True):
     """The shim's part of a site directory, by file name; `contents` has the regular files only.
 
-    `compiled` is bytecode of ours, `cut_off` the remainders of killed processes. `has_cache`: there is
-    a directory for bytecode; `shared_cache`: it holds files that are not ours, or nothing.
+    `compiled` is bytecode of ours, `cut_off` the remainders of killed processes. `has_cache`: there
+    is a directory for bytecode; `shared_cache`: it holds files that are not ours, or nothing.
     """
 
     manifest: Manifest | None
@@ -107,7 +107,7 @@ def _read_cache(directory: Path) -> _Cache:
 
 
 def _files_of(directory: Path, is_wanted: Callable[[str], bool]) -> tuple[Path, ...]:
-    """The regular files with such a name. By name first: a site directory has hundreds of entries."""
+    """The regular files with such a name. By name first: a directory has hundreds of entries."""
     entries = [path for path in _entries(directory) if is_wanted(path.name)]
     return tuple(path for path in entries if _is_regular(path))
 

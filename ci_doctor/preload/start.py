@@ -21,7 +21,7 @@ _LOAD = f"import {Path(FINDER).stem}, {Path(RUNTIME).stem}"
 
 
 def start(target: Target, program: str = _START) -> Answer:
-    """An ordinary start of `target`; the answer's stdout is the number of our finders that it has armed.
+    """An ordinary start of `target`; its stdout is the number of our finders that it has armed.
 
     Raises InfraError if it does not end.
     """
@@ -46,8 +46,8 @@ def loads(target: Target) -> bool:
 def prove_start(target: Target, clean: Answer) -> None:
     """Compare a start with the shim with `clean`, a start from before the installation.
 
-    Nothing new may be on stderr, and the shim must be armed exactly once. Raises PreparationError, with
-    the finding.
+    Nothing new may be on stderr, and the shim must be armed exactly once. Raises PreparationError,
+    with the finding.
     """
     answer = start(target)
     armed = answer.stdout.strip().splitlines()[-1:]

@@ -17,7 +17,7 @@ _LINE = re.compile(r"import time:\s+(-?\d+) \|\s+(-?\d+) \|( +)(\S+)$")
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """One line of `-X importtime`: microseconds of the module itself and with its imports; `depth` from 0."""
+    """One line of `-X importtime`: microseconds alone and with its imports; `depth` from 0."""
 
     name: str
     self_us: int

@@ -34,8 +34,9 @@ class StartFileBlock(Struct, frozen=True, kw_only=True):
 class InterpreterStart(Struct, frozen=True, kw_only=True):
     """One start.
 
-    `path` is sys.path when sitecustomize was looked for; `ran` has the file of each of CUSTOMIZE that
-    was imported, or None; `user_dir` is the user's site directory, which is read if `user_site`.
+    `path` is sys.path when sitecustomize was looked for; `ran` has the file of each of CUSTOMIZE
+    that was imported, or None; `user_dir` is the user's site directory, which is read if
+    `user_site`.
     """
 
     path: tuple[str, ...]
@@ -55,14 +56,14 @@ def watch_start(
 ) -> InterpreterStart:
     """An ordinary start of `target`, the quickest of `starts` starts.
 
-    `pythonpath` is the job's PYTHONPATH; None starts without that variable. Raises InfraError if the
-    interpreter does not report its start.
+    `pythonpath` is the job's PYTHONPATH; None starts without that variable. Raises InfraError if
+    the interpreter does not report its start.
     """
     environment = clean_environment(os.environ)
     if pythonpath:
         environment["PYTHONPATH"] = pythonpath
-    # The first start, which reads the files from disk, does not count. The quickest of the others: a
-    # busy machine must not add to the cost of files.
+    # The first start, which reads the files from disk, does not count. The quickest of the others:
+    # a busy machine must not add to the cost of files.
     watched = [_watch_once(target, environment) for _ in range(starts + 1)][1:]
     return min(watched, key=lambda start: start.cost_us)
 
@@ -104,7 +105,7 @@ def read_blocks(text: str) -> tuple[StartFileBlock, ...]:
 
 
 def candidates(name: str, path: Sequence[str]) -> tuple[str, ...]:
-    """The files that `import NAME` would use from the entries of `path`; only the first of them runs."""
+    """The files that `import NAME` would find on `path`; only the first of them runs."""
     # sys.path may name one directory twice, through a link.
     files: dict[str, str] = {}
     for entry in path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes, reads files: which shim is installed in an interpreter, and in which condition."""
+"""Acts on processes, reads files: which shim an interpreter has, and its condition."""
 
 from pathlib import Path
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 class Target(Struct, frozen=True, kw_only=True):
     """An interpreter and the site directory that its shim belongs in.
 
-    `cache_tag` and `magic` (hexadecimal): how it names and marks its bytecode. `prefix` is the root of
-    a virtual environment, None for any other interpreter.
+    `cache_tag` and `magic` (hexadecimal): how it names and marks its bytecode. `prefix` is the root
+    of a virtual environment, None for any other interpreter.
     """
 
     python: Path

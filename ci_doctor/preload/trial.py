@@ -19,12 +19,15 @@ from ci_doctor.preload.target import Target
 TRIAL_TIMEOUT_S = 180.0
 EXCERPT_LINES = 40
 
-# Prints {"found": bool, "error": str | null} as the last line of stdout; what the module prints goes
-# to stderr. os._exit: threads that the module started must not delay the answer.
+# Prints {"found": bool, "error": str | null} as the last line of stdout; what the module prints
+# goes to stderr. os._exit: threads that the module started must not delay the answer.
 _TRIAL = """
 import json, os, sys, traceback
 from importlib.util import find_spec
-preloads = [(module, names.split(",") if names else []) for module, _, names in (text.partition(":") for text in sys.argv[1:])]
+preloads = []
+for text in sys.argv[1:]:
+    module, _, names = text.partition(":")
+    preloads.append((module, names.split(",") if names else []))
 del sys.argv[1:]
 sys.path[:] = [entry for entry in sys.path if entry]
 stdout = os.dup(1)
@@ -62,10 +65,11 @@ class _TrialResult(Struct, frozen=True, kw_only=True):
 def try_preloads(
     target: Target, rules: Sequence[PreloadRule], *, timeout_s: float = TRIAL_TIMEOUT_S
 ) -> tuple[Finding, ...]:
-    """What importing the modules of `rules` does to the target, each in a fresh child with a time limit.
+    """What importing the modules of `rules` does to the target, each in a fresh child.
 
     An error if a preload would end or hang every process that imports the trigger; a warning if it
-    raises, which the shim survives; a note if the package is not installed yet. Nothing if all is well.
+    raises, which the shim survives; a note if the package is not installed yet. Nothing if all is
+    well.
     """
     armed = merge((), rules)
     alone: dict[str, Preload] = {}
@@ -74,7 +78,8 @@ def try_preloads(
             alone[preload.module] = preload
     findings = _try_each(target, [(preload,) for preload in alone.values()], timeout_s)
     if not any(finding.severity is Severity.ERROR for finding in findings):
-        # What a process survives alone, it may not survive together: one process gets all of a rule.
+        # What a process survives alone, it may not survive together: one process gets all of a
+        # rule.
         together = [rule.preloads for rule in armed if len(rule.preloads) > 1]
         for finding in _try_each(target, together, timeout_s):
             # A warning or note was made above already, for the module itself.

@@ -24,8 +24,9 @@ def verify(
 ) -> tuple[Check, ...]:
     """Every check of the shim in `target`; a single void one if none is installed.
 
-    The race of each rule is played `runs` times without the shim and as often with it. `tell` gets the
-    name of each step before it begins. Raises UsageError and InfraError if `target` does not answer.
+    The race of each rule is played `runs` times without the shim and as often with it. `tell` gets
+    the name of each step before it begins. Raises UsageError and InfraError if `target` does not
+    answer.
     """
     state = read_site(target.site_dir)
     if not state.rules:
@@ -87,7 +88,7 @@ def judge_child(rule: PreloadRule, run: RaceRun, *, preloaded: bool) -> Check:
 
 
 def _failing(target: Target, rule: PreloadRule, tell: Callable[[str], None]) -> list[Check]:
-    """Preloads that fail; none for a rule whose modules are all loaded before the trigger anyway."""
+    """Preloads that fail; none if all modules of the rule are loaded before the trigger anyway."""
     # The trigger's own packages are imported before it.
     preloads = tuple(
         preload for preload in rule.preloads if not rule.trigger.startswith(f"{preload.module}.")

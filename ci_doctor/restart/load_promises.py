@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients may expect of a restart: nothing hangs or is lost, answers as fast and the same.
-
-Pure.
-"""
+"""What clients may expect of a restart: nothing hangs or is lost or changes. Pure."""
 
 from collections.abc import Iterator
 

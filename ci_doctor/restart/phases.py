@@ -16,7 +16,7 @@ from ci_doctor.restart.release import Release
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.restart.traffic import Traffic, one_pass
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.patience import Patience
+from ci_doctor.services.patience import Patience, all_waits
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
@@ -54,6 +54,7 @@ class Phases:
             base_url=group.endpoint.base_url,
             concurrency=plan.concurrency,
             timeout_s=plan.request_timeout_s,
+            waits=all_waits(group.living_pids),
         )
 
     async def all(self) -> None:

@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ci_doctor.system import clock
-from ci_doctor.system.processes.cpu_wait import CpuWait
+from ci_doctor.system.processes.cpu_wait import CpuWaits
+from ci_doctor.system.processes.extension import extended, longest
 
-# However busy the machine is, a limit grows by no more than itself, or than this if it is short.
-_LEAST_EXTENSION_S = 30.0
-# A quiet machine makes threads wait for a CPU too, some milliseconds in all.
-_NOTABLE_S = 0.02
 # The attempt that is made when the time is up must not fail for its own haste.
 SHORTEST_ATTEMPT_S = 0.1
 
@@ -41,10 +38,10 @@ class Patience:
         self.limit_s = limit_s
         self.is_extended = False
         self._began = clock.now()
-        self._longest_s = limit_s + max(limit_s, _LEAST_EXTENSION_S)
+        self._longest_s = longest(limit_s)
         if hard_limit_s is not None:
             self._longest_s = min(self._longest_s, max(limit_s, hard_limit_s))
-        self._waited = waited or CpuWait(lambda: (os.getpid(), *pids())).seconds
+        self._waited = waited or _waits_from_now(pids)
 
     @property
     def elapsed_s(self) -> float:
@@ -57,10 +54,7 @@ class Patience:
         if elapsed_s < self.limit_s:
             return self.limit_s - elapsed_s
         # Only now, because reading the waits of many threads is not free.
-        waited_s = self._waited()
-        if waited_s < _NOTABLE_S:
-            return 0.0
-        allowed_s = min(self.limit_s + waited_s, self._longest_s)
+        allowed_s = min(extended(self.limit_s, self._waited()), self._longest_s)
         self.is_extended = allowed_s > elapsed_s
         return max(0.0, allowed_s - elapsed_s)
 
@@ -86,3 +80,14 @@ class Patience:
                 break
             await asyncio.wait({future}, timeout=left_s)
         return future.done()
+
+
+def all_waits(pids: Callable[[], Iterable[int]]) -> CpuWaits:
+    """The waits of these processes, and of ci-doctor itself: a starved observer sees nothing."""
+    return CpuWaits(lambda: (os.getpid(), *pids()))
+
+
+def _waits_from_now(pids: Callable[[], Iterable[int]]) -> Callable[[], float]:
+    waits = all_waits(pids)
+    before = waits.now()
+    return lambda: waits.since(before)

@@ -19,7 +19,6 @@ import psutil
 import pytest
 
 from tests.support.cli import Ran, begin, doctor, environment, words
-from tests.support.pace import start_s
 
 pytestmark = pytest.mark.integration
 
@@ -349,12 +348,16 @@ def test_servers_that_ignore_sigterm_and_hide_are_ended(bench: Bench) -> None:
 @pytest.mark.parametrize("trait", ["silent", "never-ready deaf"])
 def test_the_budget_is_never_exceeded(bench: Bench, budget: int, trait: str) -> None:
     began = time.monotonic()
+    bench.compare(trait, trait, "--budget", "0.01")
+    to_start_and_report_s = time.monotonic() - began
+    began = time.monotonic()
     ran = bench.compare(trait, trait, "--budget", f"{budget}s")
-    # The budget leaves room for starting Python; on a busy machine that takes longer.
-    assert time.monotonic() - began < budget + 5 * start_s(bench.directory)
+    # On a quiet machine it ends before the budget; on a busy one Python starts and writes that much later.
+    assert time.monotonic() - began < budget + 2 * to_start_and_report_s
     check(bench, ran, "void", 86)
     assert "correctness/budget-spent" in bench.rules()
-    assert bench.report["attempts"][0]["outcome"].startswith("cut short")
+    # None at all if the machine is so busy that the budget is spent before the first start.
+    assert all(start["outcome"].startswith("cut short") for start in bench.report["attempts"])
 
 
 def test_no_budget_is_too_small_to_be_said(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -66,3 +67,22 @@ def test_story_ends_as_the_readme_says(
     report = json.loads((tmp_path / "report.json").read_text())
     assert (ran.code, report["verdict"], report["facts"]["starts"]) == (code, verdict, starts), ran
     assert {start["answered"] for start in report["facts"]["matrix"]["starts"]} == {100}
+
+
+def test_the_rooms_can_be_used_from_python(environment: dict[str, str], tmp_path: Path) -> None:
+    root = EXAMPLE.parents[1]
+    (tmp_path / "examples").symlink_to(root / "examples")
+
+    ran = subprocess.run(
+        [sys.executable, "examples/library/run.py"],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran
+    lines = ran.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["200", "pass", "pass"], ran
+    assert (tmp_path / "ci-doctor-report" / "experiment" / "samples.jsonl").exists()

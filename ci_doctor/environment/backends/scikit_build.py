@@ -9,7 +9,7 @@ from ci_doctor.environment.setup_script import ScmOptions
 
 
 def detect(files: PackagingFiles) -> Project:
-    """Its setuptools_scm provider reads `[tool.setuptools_scm]` and the name, as setuptools-scm does."""
+    """Its setuptools_scm provider reads `[tool.setuptools_scm]` and the name."""
     metadata = table(table(files.tools, "scikit-build"), "metadata")
     provider = table(metadata, "version").get("provider")
     if provider == "scikit_build_core.metadata.setuptools_scm":

@@ -119,7 +119,8 @@ def _configuration(project: Project) -> Configuration:
             pyproject_data=_pyproject_data(project, path),
             **options,
         )
-    # get_version(): relative paths are taken from the directory of the build, which is the project's.
+    # get_version(): relative paths are taken from the directory of the build, which is the
+    # project's.
     relative_to: Any = options.pop("relative_to", None)
     if relative_to is not None:
         relative_to = str(project.directory / relative_to)
@@ -229,7 +230,8 @@ def _failed(error: Exception, project: Project) -> NotComputable:
         return backend_fails(project, error)
     return NotComputable(
         rules.CUSTOM_SCHEME,
-        f"{project.label} computes its version by code of its own, which cannot be loaded here ({error})",
+        f"{project.label} computes its version by code of its own, "
+        f"which cannot be loaded here ({error})",
         remedy="install that plugin beside ci-doctor, or set the version by hand",
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads git through the library of setuptools-scm, late: its projects, its variables, its options."""
+"""Reads git through the library of setuptools-scm, late: projects, variables, options."""
 
 import json
 import re

@@ -31,19 +31,28 @@ UNSUPPORTED_TOOLS: Final = (
         tool="poetry-dynamic-versioning",
         table=("poetry-dynamic-versioning",),
         package="poetry-dynamic-versioning",
-        advice="export POETRY_DYNAMIC_VERSIONING_BYPASS=VERSION, or give it a `pattern` that matches release tags only",
+        advice=(
+            "export POETRY_DYNAMIC_VERSIONING_BYPASS=VERSION, "
+            "or give it a `pattern` that matches release tags only"
+        ),
     ),
     UnsupportedTool(
         tool="uv-dynamic-versioning",
         table=("uv-dynamic-versioning",),
         package="uv-dynamic-versioning",
-        advice="export UV_DYNAMIC_VERSIONING_BYPASS=VERSION, or give it a `pattern` that matches release tags only",
+        advice=(
+            "export UV_DYNAMIC_VERSIONING_BYPASS=VERSION, "
+            "or give it a `pattern` that matches release tags only"
+        ),
     ),
     UnsupportedTool(
         tool="versioningit",
         table=("versioningit",),
         package="versioningit",
-        advice="it reads no variable: set `default-version`, and `match = ['v[0-9]*']` under [tool.versioningit.vcs]",
+        advice=(
+            "it reads no variable: set `default-version`, "
+            "and `match = ['v[0-9]*']` under [tool.versioningit.vcs]"
+        ),
     ),
     UnsupportedTool(
         tool="setuptools-git-versioning",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on other interpreters, by PYTHONPATH: executes the files of CI_DOCTOR_INJECT.
 
-Then it runs the sitecustomize that it hides. It leaves no trace on sys.path; PYTHONPATH stays as it is, so
-that child processes find this file too.
+Then it runs the sitecustomize that it hides. It leaves no trace on sys.path; PYTHONPATH stays as it
+is, so that child processes find this file too.
 """
 
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and processes: `preload plan`, `install` and `remove`, from a request to an outcome."""
+"""Acts on files and processes: `preload plan`, `install`, `remove`, from request to outcome."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ def install(
     dry_run: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Outcome:
-    """Arm `rules` (texts of rules, names of presets) in each interpreter, or in none if one is refused.
+    """Arm `rules` (texts, or names of presets) in each interpreter, or in none if one is refused.
 
     They are added to the rules armed before; `replace` arms these only. `dry_run` changes nothing.
     Raises UsageError for a bad rule, and if there is no interpreter.

@@ -11,13 +11,14 @@ from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.result import Refused
 
-# With several refusals of different kinds: what the user can correct at once, then what is a finding.
+# With several refusals of different kinds: what the user can correct at once, then what is a
+# finding.
 _WORST_FIRST: Final = (ErrorKind.USAGE, ErrorKind.PREPARATION, ErrorKind.INFRA)
 _VERDICTS: Final = {ErrorKind.PREPARATION: Verdict.FAILED, ErrorKind.INFRA: Verdict.INFRA}
 
 
 def worst(refused: Sequence[Refused]) -> tuple[Verdict | None, Failure]:
-    """The verdict and the error of an outcome with these refusals, of which there is one at least."""
+    """The verdict and the error of an outcome with these refusals, at least one."""
     by_kind = {_kind(each.error): each.error for each in reversed(refused)}
     kind = min(by_kind, key=_WORST_FIRST.index)
     error = by_kind[kind]

@@ -32,7 +32,7 @@ class _Report(Struct, frozen=True, kw_only=True):
 
 
 def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.environ) -> Outcome:
-    """Which shim is installed in each interpreter, its condition, and what else runs at every start.
+    """Which shim each interpreter has, its condition, and what else runs at every start.
 
     Nothing is judged. Raises UsageError if there is no interpreter.
     """

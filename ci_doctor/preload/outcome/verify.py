@@ -37,8 +37,8 @@ def verify(
 ) -> Outcome:
     """Prove for each interpreter that its shim is armed, cheap, and wins the race of each rule.
 
-    Each race is played `runs` times without the shim and as often with it; `tell` gets the name of each
-    step before it begins. Raises UsageError if there is no interpreter.
+    Each race is played `runs` times without the shim and as often with it; `tell` gets the name of
+    each step before it begins. Raises UsageError if there is no interpreter.
     """
     checks: dict[str, tuple[Check, ...]] = {}
     refused: list[Refused] = []

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # managed-by: ci-doctor preload
 """Acts on other interpreters: finds the triggers of the preload rules. The module is the finder."""
-# Every start of the interpreter pays for this file: it imports only sys, defines no class, and explains
-# itself in comments. CI_DOCTOR_PRELOAD=0 switches it off. Change the rules with `ci-doctor`, not here.
+# Every start of the interpreter pays for this file: it imports only sys, defines no class, and
+# explains itself in comments. CI_DOCTOR_PRELOAD=0 switches it off. Change the rules with
+# `ci-doctor`, not here.
 
 import sys
 
@@ -17,7 +18,7 @@ RULES: "dict[str, tuple[tuple[str, tuple[str, ...]], ...]]" = {}
 
 
 def find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-    """The spec that the other finders return for a trigger, set to preload; None for any other name."""
+    """The spec of the other finders for a trigger, set to preload; None for any other name."""
     if name in RULES:
         try:
             # __import__ is eager even if `import` is made lazy (PEP 810).

@@ -2,9 +2,9 @@
 # managed-by: ci-doctor preload
 """Acts on other interpreters: preloads the modules of a rule before its trigger exists.
 
-It preloads in the loader's `create_module`: only a real load calls it (`importlib.util.find_spec` does
-not), the global import lock is free, and the trigger is not yet in sys.modules. Nothing that a preload
-raises gets out of it, except what a signal raises (Ctrl-C). CI_DOCTOR_PRELOAD_TRACE=1 (stderr) or =FILE
+It preloads in the loader's `create_module`: only a real load calls it (`find_spec` does not), the
+global import lock is free, and the trigger is not yet in sys.modules. Nothing that a preload raises
+gets out of it, except what a signal raises (Ctrl-C). CI_DOCTOR_PRELOAD_TRACE=1 (stderr) or =FILE
 traces each step; CI_DOCTOR_PRELOAD_TIMEOUT=SECONDS dumps all stacks to stderr after that time.
 """
 
@@ -24,12 +24,12 @@ under_way: "dict[str, object]" = {}
 
 
 def spec_for(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
-    """The spec that the finders after ours give for `name`, with its loader set to preload, or None."""
+    """The spec of the finders after ours for `name`, with its loader set to preload, or None."""
     if os.environ.get("CI_DOCTOR_PRELOAD") == "0":
         return None
     spec = spec_after(rules, name, path, target)
     loader = getattr(spec, "loader", None)
-    # A class (built-in and frozen modules) is shared by all modules; namespace packages have no loader.
+    # A class (built-in and frozen modules) is shared; namespace packages have no loader.
     if loader is not None and not isinstance(loader, type):
         _imp.acquire_lock()
         try:
@@ -44,7 +44,7 @@ def spec_for(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
 
 
 def spec_after(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
-    """What the import system would get from the finders behind ours: it has asked those before it."""
+    """What the import system would get from the finders behind ours."""
     finders = list(sys.meta_path)
     while not is_ours(finders.pop(0), rules):
         pass
@@ -91,7 +91,7 @@ class Watched:
             _imp.release_lock()
 
     def preload(self, trigger: str) -> "Any":
-        """Preload; returns the trigger if a preloaded module has imported it, and the failure to raise."""
+        """Preload; returns the trigger if a preload has imported it, and the failure to raise."""
         absent = trigger not in sys.modules
         preload_all(self.rules, trigger)
         return sys.modules.get(trigger) if absent else None, failures.pop(trigger, None)
@@ -127,7 +127,7 @@ class Watched:
         return loaded or (load(name) if first is None else retell(first, load, name))
 
     def get_code(self, *names: "Any") -> "Any":
-        """The code of a module: `python -m NAME`, and the spawned children of it, do not create one."""
+        """The code of a module: `python -m NAME`, and its spawned children, do not create one."""
         name = names[0] if len(names) == 1 else None
         if name in self.triggers and sys._getframe(1).f_globals.get("__name__") == "runpy":  # noqa: SLF001
             preload_all(self.rules, name)
@@ -136,7 +136,7 @@ class Watched:
 
 
 def preload_all(rules: "Any", trigger: str) -> None:
-    """Apply the rule of `trigger` once. Raises only what a signal raised; then the rule still applies."""
+    """Apply the rule of `trigger` once. Raises only what a signal raised; then it still applies."""
     mine = object()
     if under_way.setdefault(trigger, mine) is not mine:
         return
@@ -158,7 +158,7 @@ def preload_all(rules: "Any", trigger: str) -> None:
 
 
 def retire(rules: "Any") -> None:
-    """Remove the finder from sys.meta_path, by a new list: a thread may be going through the old one."""
+    """Remove the finder from sys.meta_path, by a new list: a thread may be in the old one."""
     if type(sys.meta_path) is list:  # another kind may do more than hold finders
         sys.meta_path = [finder for finder in list(sys.meta_path) if not is_ours(finder, rules)]
 
@@ -169,7 +169,7 @@ def is_ours(finder: "Any", rules: "Any") -> bool:
 
 
 def preload(rules: "Any", module: str, attributes: "Any") -> str:
-    """Import `module` and touch its `attributes`; returns what happened. Raises only what a signal raised."""
+    """Import `module` and touch its `attributes`; raises only what a signal raised."""
     before = handler_codes(), sys.exc_info()[1]
     try:
         __import__(module)
@@ -185,7 +185,7 @@ def preload(rules: "Any", module: str, attributes: "Any") -> str:
 
 
 def remember(rules: "Any", module: str, error: BaseException, handled: "Any") -> None:
-    """Keep `error` for the real import of `module`, and its causes for the modules that raised them."""
+    """Keep `error` for the real import of `module`, its causes for the modules that raised them."""
     parts = module.split(".")
     failed: list[Any] = [(".".join(parts[:end]), error) for end in range(1, len(parts) + 1)]
     for cause, entries in behind(error, handled):
@@ -215,7 +215,7 @@ def retell(first: BaseException, attempt: "Any", argument: "Any") -> "Any":
 
 
 def behind(error: BaseException, handled: "Any") -> "list[tuple[BaseException, list[Any]]]":
-    """`error` and its causes up to `handled` (the program's own), each with its traceback entries."""
+    """`error` and its causes up to `handled` (the program's own), each with traceback entries."""
     chain: list[tuple[BaseException, list[Any]]] = []
     waiting: list[BaseException | None] = [error]
     for one in waiting:  # which grows
@@ -231,9 +231,9 @@ def behind(error: BaseException, handled: "Any") -> "list[tuple[BaseException, l
 
 
 def raised_by_signal(error: BaseException, handlers: "set[Any]", handled: "Any") -> bool:
-    """Whether a signal caused `error`: an interrupt without a `raise`, or anything out of a handler.
+    """Whether a signal caused `error`: an interrupt without a `raise`, or anything of a handler.
 
-    `handlers` is the code of those installed before: one may remove itself. `handled` as in `behind`.
+    `handlers` is the code of those from before: one may remove itself. `handled` as in `behind`.
     """
     handlers = handlers | handler_codes()
     for one, entries in behind(error, handled):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on this interpreter: every preload of a rule fails; prints whether the trigger still executed.
+"""Acts on this interpreter: every preload of a rule fails, the trigger must execute.
 
-`failing_driver.py RULE EXCEPTION`: each module of RULE is a stub that raises EXCEPTION at first and an
-ImportError afterwards. The trigger is a stub too: it imports the rule's first module, and the result has
-the exception of that import. Modules that every start loads stay as they are.
+`failing_driver.py RULE EXCEPTION`: each module of RULE is a stub that raises EXCEPTION at first and
+an ImportError afterwards. The trigger is a stub too: it imports the rule's first module, and the
+result has the exception of that import. Modules that every start loads stay as they are.
 """
 
 import os
@@ -88,7 +88,7 @@ def packages_of(sources: "dict[str, str]") -> "list[str]":
 
 
 def take_out(sources: "dict[str, str]") -> "dict[str, Any]":
-    """Remove the stubs' names, and those of their packages, from sys.modules; returns what was there."""
+    """Remove the stubs and their packages from sys.modules; returns what was there."""
     names = [*packages_of(sources), *sources]
     return {name: sys.modules.pop(name) for name in names if name in sys.modules}
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on this interpreter: plays a preload rule's race, with a stub as the trigger; prints the result.
+"""Acts on this interpreter: plays a preload rule's race, with a stub as the trigger.
 
-`race_driver.py MODE RULE [FIRST SECOND]`, with RULE as `TRIGGER=MODULE[:ATTRIBUTE,...][;MODULE...]`:
+`race_driver.py MODE RULE [FIRST SECOND]`, with RULE as
+`TRIGGER=MODULE[:ATTRIBUTE,...][;MODULE...]`:
 
-- `race`: the stub starts a thread that imports the module number FIRST, waits until that import has begun,
-  and then needs the module number SECOND. The thread is held at the beginning of the import until the main
-  thread waits for it, so the result does not depend on chance.
+- `race`: the stub starts a thread that imports the module number FIRST, waits until that import has
+  begun, and then needs the module number SECOND. The thread is held at the beginning of the import
+  until the main thread waits for it, so the result does not depend on chance.
 - `spawn`: the same in a spawned child.
-- `immunity`: the race with a package of our own that replaces itself; RULE names it, and no shim has a rule
-  for it.
+- `immunity`: the race with a package of our own that replaces itself; RULE names it, and no shim
+  has a rule for it.
 """
 
 import os
@@ -59,8 +60,8 @@ class HoldingFinder:
             return None
         spec: Any = stubs.find_behind(self, name, path, target)
         loader: Any = getattr(spec, "loader", None)
-        # A class (built-in and frozen modules) is shared; such an import is not held, and ends before
-        # another thread can wait.
+        # A class (built-in and frozen modules) is shared; such an import is not held, and ends
+        # before another thread can wait.
         can_hold = hasattr(loader, "exec_module") and hasattr(loader, "__dict__")
         if can_hold and not isinstance(loader, type):
             execute = loader.exec_module
@@ -75,7 +76,7 @@ class HoldingFinder:
 
 
 class Race:
-    """The two threads of one run, and what came of them; the stub reaches it as the module `_ci_doctor_race`."""
+    """The two threads of one run, and the result; the stub imports it as `_ci_doctor_race`."""
 
     def __init__(self, first: str, second: str, attributes: "Sequence[str]") -> None:
         self.first = first
@@ -115,7 +116,7 @@ class Race:
             self.began.set()
 
     def hold(self, module: "Any") -> None:
-        """In the background, before the module's code runs: wait until the main thread waits for it."""
+        """In the background, before the module's code runs: wait for the main thread to wait."""
         self.executing = module
         self.began.set()
         deadline = time.monotonic() + HOLD_LIMIT_S

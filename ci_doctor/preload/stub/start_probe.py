@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on this interpreter: runs its `site` step by step and prints the cost of each file.
 
-Run it with `-S -X importtime`. On stderr, between the lines of `-X importtime`: `ci-doctor: begin FILE` and
-`ci-doctor: end FILE MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or `usercustomize`. On
-stdout, the last line is JSON: sys.path when sitecustomize was looked for, the file of each of the two, and
-the site directories.
+Run it with `-S -X importtime`. On stderr, between the lines of `-X importtime`: `ci-doctor: begin
+FILE` and `ci-doctor: end FILE MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or
+`usercustomize`. On stdout, the last line is JSON: sys.path when sitecustomize was looked for, the
+file of each of the two, and the site directories.
 """
 
 import os

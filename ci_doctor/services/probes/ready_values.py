@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The single values of a `ready`: each function raises ValueError with a sentence for the user.
-
-Pure.
-"""
+"""The single values of a `ready`; each function raises ValueError for the user. Pure."""
 
 import re
 import shlex

@@ -3,14 +3,18 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ci_doctor.system import clock
+
 _NANOSECONDS = 1e9
+# Reading the waits of a server with hundreds of threads takes milliseconds.
+_FRESH_S = 0.05
 
 
-class CpuWait:
-    """Counts from now on how long the processes that `pids` names have waited for a CPU.
+class CpuWaits:
+    """How long the threads of the processes that `pids` names have waited for a CPU, each in all.
 
     A thread that sleeps, or waits for a disk or an answer, does not wait for a CPU. Time in which a
     cgroup's CPU quota is used up counts.
@@ -18,13 +22,25 @@ class CpuWait:
 
     def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
         self._pids = pids
-        self._before = dict(_delays(self._named()))
+        self._latest: Mapping[int, float] = {}
+        self._read_at = float("-inf")
 
-    def seconds(self) -> float:
-        """The wait of the thread that has waited longest; 0 if the kernel does not count it."""
+    def now(self, *, oldest_s: float = 0.0) -> Mapping[int, float]:
+        """Seconds by thread; a reading that is at most `oldest_s` seconds old will do."""
+        at = clock.now()
+        if at - self._read_at >= oldest_s:
+            self._latest = dict(_delays(self._named()))
+            self._read_at = at
+        return self._latest
+
+    def since(self, before: Mapping[int, float]) -> float:
+        """The wait since `before` of the thread that has waited longest.
+
+        It is 0 if the kernel does not count.
+        """
         longest = 0.0
-        for thread, delay in _delays(self._named()):
-            longest = max(longest, delay - self._before.get(thread, 0.0))
+        for thread, delay in self.now(oldest_s=_FRESH_S).items():
+            longest = max(longest, delay - before.get(thread, 0.0))
         return longest
 
     def _named(self) -> tuple[int, ...]:

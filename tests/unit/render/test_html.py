@@ -334,7 +334,7 @@ def test_what_only_one_side_says_is_marked() -> None:
 
 
 def test_the_templates_cost_nothing_until_a_page_is_asked_for() -> None:
-    code = "import sys; from ci_doctor.commands import delivery, report; from ci_doctor.render import markdown; print('jinja2' in sys.modules)"
+    code = "import sys; from ci_doctor.commands import report; from ci_doctor.session import delivery; from ci_doctor.render import markdown; print('jinja2' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout.strip() == "False"

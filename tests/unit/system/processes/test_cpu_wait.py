@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.processes.cpu_wait import CpuWait
+from ci_doctor.system.processes.cpu_wait import CpuWaits
 
 SPIN = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); print(flush=True)\nwhile True: pass"
 
@@ -20,12 +20,13 @@ def test_who_shares_a_cpu_waits_for_it() -> None:
         for process in spinning:
             assert process.stdout is not None
             process.stdout.readline()
-        wait = CpuWait(lambda: [process.pid for process in spinning])
+        waits = CpuWaits(lambda: [process.pid for process in spinning])
+        before = waits.now()
         used = _cpu_s(spinning[0].pid)
         while _cpu_s(spinning[0].pid) < used + 0.1:
             pass
         # Whenever one of them runs, the other waits.
-        assert wait.seconds() >= 0.05
+        assert waits.since(before) >= 0.05
     finally:
         for process in spinning:
             process.kill()
@@ -35,15 +36,29 @@ def test_who_shares_a_cpu_waits_for_it() -> None:
 def test_who_is_gone_waits_for_nothing() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    assert CpuWait(lambda: [process.pid]).seconds() == 0
+    assert CpuWaits(lambda: [process.pid]).now() == {}
 
 
 def test_no_file_descriptor_left_is_no_wait() -> None:
     def pids() -> list[int]:
         raise OSError
 
-    assert CpuWait(pids).seconds() == 0
+    assert CpuWaits(pids).since({}) == 0
 
 
 def _cpu_s(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def test_a_reading_is_used_again_while_it_is_young_enough() -> None:
+    readings: list[None] = []
+
+    def pids() -> list[int]:
+        readings.append(None)
+        return [os.getpid()]
+
+    waits = CpuWaits(pids)
+    assert waits.now(oldest_s=1000.0) is waits.now(oldest_s=1000.0)
+    assert len(readings) == 1
+    waits.now()
+    assert len(readings) == 2
