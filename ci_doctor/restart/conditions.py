@@ -71,6 +71,7 @@ async def _probe(
     group: RunningGroup, condition: Condition, context: LaunchContext, limit_s: float
 ) -> str | None:
     assert condition.ready is not None  # noqa: S101 - a condition has one of the two
+    # Looked up now: after a relaunch it is another start, with another log.
     instance = group.instances[condition.service]
     placeholders = placeholders_for(condition.service, context, group.ports)
     probe = parse_ready(

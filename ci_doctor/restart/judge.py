@@ -98,7 +98,8 @@ def _why_conditions_fail(
 def _identity_changed(observation: Observation, terms: Terms) -> Promise:
     name = "it is another process"
     rule = rules.SAME_IDENTITY
-    old, new = observation.old, observation.new
+    old = observation.old
+    new = observation.new
     if old is None or new is None:
         return untested(name, rule, "it was not started again")
     # The start time is part of the identity, so a reused pid is not taken for the old process.

@@ -79,7 +79,8 @@ class Ledger:
         return self._tallies.setdefault(phase, _Tally())
 
     def _learn(self, name: str, answer: Canonical) -> None:
-        self._digests.setdefault(name, set()).add(answer.digest)
+        digests = self._digests.setdefault(name, set())
+        digests.add(answer.digest)
         self._texts.setdefault(name, text_of(answer.output))
 
     def _compare_with_baseline(self, phase: Phase, name: str, answer: Canonical) -> None:
