@@ -22,7 +22,10 @@ def check_interpreters(recorded: RecordedRun) -> dict[str, bool | None]:
         # something else to it.
         if Path(process.executable).name.startswith("python"):
             executables[process.executable] = None
-    return {executable: _exposed(Path(executable)) for executable in list(executables)[:_CHECKED]}
+    exposures = {}
+    for executable in list(executables)[:_CHECKED]:
+        exposures[executable] = _exposed(Path(executable))
+    return exposures
 
 
 def _exposed(python: Path) -> bool | None:

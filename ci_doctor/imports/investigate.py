@@ -20,6 +20,7 @@ from ci_doctor.imports.record.run import RecordingPlan, Streams, record
 from ci_doctor.preload.isolation import isolation
 from ci_doctor.system.processes.interruption import Interruption
 
+# Each takes up to 9 runs of the command; a program with more races has one to fix already.
 CANDIDATES = 10
 
 
@@ -54,16 +55,13 @@ def investigate(
     other is made. Raises as `record` does.
     """
     stdin = _Stdin()
-    recorded = record(
-        RecordingPlan(
-            command=request.command,
-            environ=request.environ,
-            timeout_s=request.timeout_s,
-            streams=Streams(output=request.output),
-        ),
-        _for_all_users(scratch / "recorded"),
-        interruption,
+    plan = RecordingPlan(
+        command=request.command,
+        environ=request.environ,
+        timeout_s=request.timeout_s,
+        streams=Streams(output=request.output),
     )
+    recorded = record(plan, _for_all_users(scratch / "recorded"), interruption)
     interpreters = check_interpreters(recorded)
     hazards = find_in_all(recorded, interpreters)
     candidates = grouped(hazards.hazards)
@@ -86,6 +84,7 @@ def investigate(
 
 def _chosen(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
     """The worst candidates that have not fired yet."""
+    # What has fired needs no run: it is proven.
     unproven = [candidate for candidate in candidates if not candidate.has_fired]
     return unproven[:count]
 

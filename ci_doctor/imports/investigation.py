@@ -32,4 +32,5 @@ class Investigation(Struct, frozen=True, kw_only=True):
 
     def having(self, *standings: Standing) -> tuple[JudgedHazard, ...]:
         """The hazards with one of these standings."""
-        return tuple(judged for judged in self.judged if judged.standing in standings)
+        chosen = [judged for judged in self.judged if judged.standing in standings]
+        return tuple(chosen)

@@ -75,6 +75,7 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
             python, "-c", program, module, attribute, timeout_s=TIMEOUT_S, environment=environment
         )
         processes, _ = read_traces(Path(folder))
+    # Without the recorder nothing held the import back, and a good answer would mean nothing.
     if run.exit_code == 0 and not any(process.armed for process in processes):
         raise InfraError(
             f"{python} cannot be recorded, so nothing is known of it",
@@ -82,7 +83,9 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
         )
     answer = _read(run)
     impossible = answer.failed or answer.absent
-    exposed = None if impossible else bool(answer.error) or answer.stale
+    exposed = None
+    if not impossible:
+        exposed = bool(answer.error) or answer.stale
     return ProbeResult(
         module=module,
         attribute=attribute,
@@ -107,6 +110,7 @@ def _replaced(processes: Sequence[RecordedProcess]) -> tuple[str, ...]:
 
 
 def _read(run: Answer) -> _ProbeAnswer:
+    # The module may print while it is imported: the answer is the last line.
     lines = run.stdout.strip().splitlines()
     try:
         return msgspec.json.decode(lines[-1], type=_ProbeAnswer)

@@ -20,6 +20,7 @@ from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor
 
 LOGS = "import-race"  # the folder in the report directory
+# The end of a traceback; a program that hangs may have written gigabytes before.
 _EXCERPT_LINES = 8
 _EXCERPT_BYTES = 8192
 # The exit status of a shell for a command that it cannot run.
@@ -51,17 +52,20 @@ def run(
     interruption = interruption or Interruption()
     with tempfile.TemporaryDirectory(prefix="ci-doctor-import-race-") as folder:
         scratch = Path(folder)
-        logs = scratch / "logs" if directory is None else directory.absolute() / LOGS
+        logs = scratch / "logs"
+        if directory is not None:
+            logs = directory.absolute() / LOGS
         try:
             investigation = investigate(request, scratch, logs, interruption, on_event)
         except OSError as error:
+            # Only an error about the command itself: any other is one of ours.
             if error.errno is None or error.filename != request.command[0]:
                 raise
-            status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
-            return not_run(status, f"{request.command[0]}: {error.strerror}")
+            return not_run(_shell_status(error), f"{request.command[0]}: {error.strerror}")
         _redact(investigation.runs, redactor, on_event)
-        excerpts = {held.number: _last_lines(held.error) for held in investigation.runs}
-    outcome = race_outcome(investigation, excerpts, _kept_logs(investigation.runs, directory))
+        excerpts = _excerpts(investigation.runs)
+    kept_logs = _kept_logs(investigation.runs, directory)
+    outcome = race_outcome(investigation, excerpts, kept_logs)
     written = write_timeline(investigation.recorded.processes, timeline, directory, redactor)
     outcome = replace(
         outcome,
@@ -71,6 +75,12 @@ def run(
     if interruption.received is not None:
         return interrupted(outcome, interruption.received)
     return outcome
+
+
+def _shell_status(error: OSError) -> int:
+    if isinstance(error, FileNotFoundError):
+        return _NOT_FOUND
+    return _NOT_EXECUTABLE
 
 
 def not_run(status: int, message: str) -> Outcome:
@@ -91,7 +101,17 @@ def _redact(runs: tuple[HeldRun, ...], redactor: Redactor, on_event: Callable[[s
 def _kept_logs(runs: tuple[HeldRun, ...], directory: Path | None) -> dict[int, str]:
     if directory is None:
         return {}
-    return {held.number: os.path.relpath(held.error, directory) for held in runs}
+    paths = {}
+    for held in runs:
+        paths[held.number] = os.path.relpath(held.error, directory)
+    return paths
+
+
+def _excerpts(runs: tuple[HeldRun, ...]) -> dict[int, str]:
+    excerpts = {}
+    for held in runs:
+        excerpts[held.number] = _last_lines(held.error)
+    return excerpts
 
 
 def _last_lines(path: Path) -> str:
@@ -99,6 +119,8 @@ def _last_lines(path: Path) -> str:
     with contextlib.suppress(OSError), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _EXCERPT_BYTES))
-        lines = file.read().decode("utf-8", "replace").rstrip().splitlines()
+        # The first character may be cut in two there.
+        text = file.read().decode("utf-8", "replace")
+        lines = text.rstrip().splitlines()
         return "\n".join(lines[-_EXCERPT_LINES:])
     return ""

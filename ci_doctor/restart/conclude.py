@@ -13,6 +13,7 @@ from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.services.findings import finding_of, stop_findings
 from ci_doctor.services.outcome import FailureKind
 
+# Names of unstable requests that one finding lists; a load may hold thousands.
 _SHOWN = 10
 
 
@@ -43,11 +44,9 @@ def conclude(
     if emptiness is not None:
         return _concluded(Verdict.VOID, emptiness)
     after = observation.counts(Phase.AFTER)
-    return _concluded(
-        Verdict.PASS,
-        f"{terms.kill} was killed by {terms.signal} and came back: {after.ok} of {after.sent} "
-        "requests were answered after it, and none hung",
-    )
+    came_back = f"{terms.kill} was killed by {terms.signal} and came back"
+    answered = f"{after.ok} of {after.sent} requests were answered after it, and none hung"
+    return _concluded(Verdict.PASS, f"{came_back}: {answered}")
 
 
 def _concluded(verdict: Verdict, reason: str) -> RestartConclusion:
@@ -59,11 +58,13 @@ def _in_state(promises: Sequence[Promise], state: State) -> list[Promise]:
 
 
 def _before_the_kill(observation: Observation) -> RestartConclusion:
+    # The failures come first: a dead service also looks like a spent budget or a bad baseline.
     if observation.failures:
         failure = observation.failures[0]
-        is_outside = failure.kind is FailureKind.OUTSIDE
-        verdict = Verdict.INFRA if is_outside else Verdict.FAILED
-        return _concluded(verdict, f"nothing was killed yet: {failure.message}")
+        message = f"nothing was killed yet: {failure.message}"
+        if failure.kind is FailureKind.OUTSIDE:
+            return _concluded(Verdict.INFRA, message)
+        return _concluded(Verdict.FAILED, message)
     if observation.ending is not RestartEnding.COMPLETE:
         return _concluded(Verdict.INCONCLUSIVE, "the budget ended before anything was killed")
     reason = _bad_baseline(observation)
@@ -82,10 +83,13 @@ def _bad_baseline(observation: Observation) -> str:
 
 
 def _proves_nothing(observation: Observation, terms: Terms) -> str | None:
-    before, after = observation.counts(Phase.BASELINE), observation.counts(Phase.AFTER)
+    before = observation.counts(Phase.BASELINE)
+    after = observation.counts(Phase.AFTER)
+    # A server that answers 200 without a token passes every other check, whatever it has lost.
     if before.empty == before.ok and after.empty == after.ok:
         return "every answer is empty, before the kill and after it"
-    if terms.same_outputs and len(observation.unstable) == observation.requests:
+    is_all_unstable = len(observation.unstable) == observation.requests
+    if terms.same_outputs and is_all_unstable:
         return (
             "the baseline itself never answers the same twice, so nothing can be compared with it"
         )
@@ -98,6 +102,7 @@ def findings(
     """One for each broken promise, or why there is no evidence; then what is worth a look."""
     for promise in _in_state(promises, State.BROKEN):
         yield promise.finding()
+    # After the kill the first failure is a broken promise already (judge.py).
     if not observation.was_killed and observation.failures:
         yield finding_of(observation.failures[0])
     elif conclusion.verdict is Verdict.VOID:
@@ -108,15 +113,18 @@ def findings(
 
 
 def _void(observation: Observation, conclusion: RestartConclusion) -> Finding:
-    excerpts = [f"{each.label}: {each.problem}" for each in observation.unready_before]
-    excerpts += observation.counts(Phase.BASELINE).errors
-    rule = rules.PROVES_NOTHING if observation.was_killed else rules.BASELINE_FAILED
-    evidence = tuple(Evidence(excerpt=text) for text in excerpts)
-    return rule.finding(conclusion.reason, evidence=evidence, remedy=rule.remedy)
+    excerpts = [f"{result.label}: {result.problem}" for result in observation.unready_before]
+    excerpts.extend(observation.counts(Phase.BASELINE).errors)
+    evidence = [Evidence(excerpt=text) for text in excerpts]
+    rule = rules.BASELINE_FAILED
+    if observation.was_killed:
+        rule = rules.PROVES_NOTHING
+    return rule.finding(conclusion.reason, evidence=tuple(evidence), remedy=rule.remedy)
 
 
 def _noticed(observation: Observation) -> Iterator[Finding]:
     unstable = observation.unstable
+    # If every request is unstable, the whole verdict is void and says so itself.
     if 0 < len(unstable) < observation.requests:
         yield rules.UNSTABLE_OUTPUTS.finding(
             f"{len(unstable)} of {observation.requests} requests got different answers in the "

@@ -9,6 +9,7 @@ from ci_doctor.restart.settings import Condition, RecoveredSpec, RestartPlan
 from ci_doctor.services.probes.ready import ReadySpec, Scheme, parse_ready
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 
+# No port is reserved yet; a probe is only parsed here, and none is made.
 _ANY_PORT = 1
 
 
@@ -29,6 +30,7 @@ def plan_condition(
         )
     if written.metric is None:
         return _probe_condition(written, service)
+    # RecoveredSpec has the keys of a probe too: each that was set beside `metric` is a mistake.
     plain = ReadySpec()
     for key in ReadySpec.__struct_fields__:
         if getattr(written, key) != getattr(plain, key):
@@ -36,7 +38,9 @@ def plan_condition(
                 f"recovered: metric = {written.metric!r} stands beside keys of a probe",
                 hint="write two entries",
             )
-    wanted = "as before" if written.at_least is None else f"at least {written.at_least:g}"
+    wanted = "as before"
+    if written.at_least is not None:
+        wanted = f"at least {written.at_least:g}"
     return Condition(
         label=f"{written.metric} {wanted}",
         service=service,
@@ -61,8 +65,10 @@ def _target(written: RecoveredSpec) -> str:
     """What the probe is aimed at, as written."""
     for scheme in Scheme:
         value = getattr(written, scheme)
-        if value is not None:
-            return value if isinstance(value, str) else " ".join(value)
+        if isinstance(value, str):
+            return value
+        if value is not None:  # the words of an `exec` probe
+            return " ".join(value)
     return ""
 
 

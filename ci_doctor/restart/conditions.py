@@ -14,6 +14,7 @@ from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 from ci_doctor.system import clock
 
+# Between two reads of /metrics, which some servers compute anew each time.
 _PAUSE_S = 0.08
 _ATTEMPT_S = 2.0
 
@@ -41,9 +42,12 @@ async def all_results(
             if wanted is None:
                 wanted = before.get(condition.label)
             problem = await _metric(group, condition.service, condition.metric, limit_s, wanted)
-        after_s = clock.now() - since if problem is None else None
+        after_s = None
+        if problem is None:
+            after_s = clock.now() - since
         return ConditionResult(label=condition.label, after_s=after_s, problem=problem)
 
+    # At the same time, so that each has the whole limit, and its seconds are its own.
     return tuple(await asyncio.gather(*map(one, conditions)))
 
 
@@ -56,8 +60,9 @@ async def metrics_now(group: RunningGroup, conditions: Sequence[Condition]) -> d
     for condition in conditions:
         if condition.metric is None or condition.at_least is not None:
             continue
-        metrics = await read_metrics(group.services[condition.service].base_url, _ATTEMPT_S) or {}
-        if condition.metric in metrics:
+        base_url = group.services[condition.service].base_url
+        metrics = await read_metrics(base_url, _ATTEMPT_S)
+        if metrics is not None and condition.metric in metrics:
             values[condition.label] = metrics[condition.metric]
     return values
 
@@ -66,6 +71,7 @@ async def _probe(
     group: RunningGroup, condition: Condition, context: LaunchContext, limit_s: float
 ) -> str | None:
     assert condition.ready is not None  # noqa: S101 - a condition has one of the two
+    # Looked up now: after a relaunch it is another start, with another log.
     instance = group.instances[condition.service]
     placeholders = placeholders_for(condition.service, context, group.ports)
     probe = parse_ready(
@@ -84,9 +90,12 @@ async def _metric(
     patience = Patience(limit_s, group.living_pids)
     while True:
         metrics = await read_metrics(group.services[service].base_url, _ATTEMPT_S)
-        value = None if metrics is None else metrics.get(metric)
+        value = None
+        if metrics is not None:
+            value = metrics.get(metric)
         if value is not None and (wanted is None or value >= wanted):
             return None
+        # After the attempt: with a limit of 0 there is still one.
         if patience.left_s() <= 0:
             if metrics is None:
                 return "/metrics did not answer"

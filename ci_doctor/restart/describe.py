@@ -66,21 +66,31 @@ def outcome_of(
 
 def _interrupted(observation: Observation, shared: dict[str, Any]) -> Outcome:
     """A check that a signal ended: what was observed, and no verdict."""
-    left = observation.stopped.survivors if observation.stopped is not None else ()
-    stopped = "every process was stopped"
-    if left:
-        stopped = f"could not stop {', '.join(each.name for each in left)}"
-    message = f"interrupted by {observation.ending}; {stopped}"
-    is_int = observation.ending is RestartEnding.SIGINT
-    error = Failure(message=message, kind=ErrorKind.SIGINT if is_int else ErrorKind.SIGTERM)
+    message = f"interrupted by {observation.ending}; {_how_stopped(observation)}"
+    # SIGHUP and SIGQUIT have no exit code of their own; both ask for an end as SIGTERM does.
+    kind = ErrorKind.SIGTERM
+    if observation.ending is RestartEnding.SIGINT:
+        kind = ErrorKind.SIGINT
+    error = Failure(message=message, kind=kind)
     return Outcome(verdict=None, summary=message, error=error, **shared)
+
+
+def _how_stopped(observation: Observation) -> str:
+    """A clause for the reader who wants to know whether anything still runs."""
+    if observation.stopped is None or not observation.stopped.survivors:
+        return "every process was stopped"
+    names = [process.name for process in observation.stopped.survivors]
+    return f"could not stop {', '.join(names)}"
 
 
 def _with_relative_logs(observation: Observation, cwd: Path) -> Observation:
     """Paths as a person types them."""
     failures = []
     for failure in observation.failures:
-        log = None if failure.log is None else _relative(failure.log, cwd)
+        log = failure.log
+        # A service that was not even started has no log.
+        if log is not None:
+            log = _relative(log, cwd)
         failures.append(structs.replace(failure, log=log))
     return structs.replace(observation, failures=tuple(failures))
 
@@ -92,21 +102,17 @@ def tables(observation: Observation, terms: Terms) -> tuple[Table, ...]:
     rows = []
     for phase, counts in observation.phases.items():
         rate = counts.answers_a_second
-        rows.append(
-            row(
-                phase.value,
-                counts.ok,
-                counts.failed,
-                counts.hung,
-                seconds(counts.seconds),
-                None if rate is None else round(rate, 1),
-            )
-        )
+        if rate is not None:
+            rate = round(rate, 1)
+        time = seconds(counts.seconds)
+        rows.append(row(phase.value, counts.ok, counts.failed, counts.hung, time, rate))
     columns = ("ok", "failed", "hung", "time", "ok/s")
     requests = Table(title="Requests", columns=columns, rows=tuple(rows))
+    # Before the kill there is no restart to tell of.
     if not observation.was_killed:
         return (requests,)
-    return requests, Table(title="Restart", rows=tuple(_story(observation, terms)))
+    restart = Table(title="Restart", rows=tuple(_story(observation, terms)))
+    return requests, restart
 
 
 def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
@@ -124,7 +130,8 @@ def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
         ("ready after", observation.ready_s),
         ("recovered after", observation.recovered_s),
     )
-    old, new = observation.old, observation.new
+    old = observation.old
+    new = observation.new
     if old is not None and new is not None:
         yield row("pid", f"{old.pid} -> {new.pid}")
     if observation.ratio is not None:
@@ -146,9 +153,13 @@ def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -
     identity_changed = None
     if observation.old is not None and observation.new is not None:
         identity_changed = observation.old != observation.new
+    states = {}
+    for promise in promises:
+        states[promise.key] = promise.state.value
+    # The facts are the observation field by field, and `convert` refuses one that does not fit.
     plain = to_builtins(observation)
     plain["terms"] = to_builtins(terms)
-    plain["promises"] = {promise.key: promise.state.value for promise in promises}
+    plain["promises"] = states
     plain["down_s"] = down_s
     plain["identity_changed"] = identity_changed
     plain["throughput_ratio"] = observation.ratio
@@ -163,29 +174,39 @@ def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[C
     """
     all_cases = []
     for promise in promises:
-        is_tested = reached or promise.state is State.BROKEN
-        excerpts = [each.excerpt for each in promise.evidence if each.excerpt]
+        outcome = _OUTCOMES[promise.state]
+        message = promise.message
+        # A broken promise stands even without a kill.
+        if not reached and promise.state is not State.BROKEN:
+            outcome = CaseOutcome.ERROR
+            message = reason
+        detail = _detail(promise)
         all_cases.append(
-            Case(
-                group=_GROUP,
-                name=promise.name,
-                outcome=_OUTCOMES[promise.state] if is_tested else CaseOutcome.ERROR,
-                message=promise.message if is_tested else reason,
-                detail="\n".join(excerpts) or None,
-            )
+            Case(group=_GROUP, name=promise.name, outcome=outcome, message=message, detail=detail)
         )
     return tuple(all_cases)
+
+
+def _detail(promise: Promise) -> str | None:
+    """The excerpts of its evidence, which JUnit readers show below the message."""
+    excerpts = [evidence.excerpt for evidence in promise.evidence if evidence.excerpt]
+    return "\n".join(excerpts) or None
 
 
 def _attempts(starts: Sequence[StartRun], directory: Path) -> Iterator[Attempt]:
     """One for each start of each service."""
     for run in starts:
+        log = None
+        if run.log is not None:
+            log = _relative(run.log, directory)
+        # Being killed on purpose is no fault of a start that was ready.
+        is_ok = run.ready_s is not None and not run.by_itself
         yield Attempt(
             name=f"{run.service} {run.number}",
             outcome=run.outcome,
-            ok=run.ready_s is not None and not run.by_itself,
+            ok=is_ok,
             duration_s=round(run.duration_s, 3),
-            log=None if run.log is None else _relative(run.log, directory),
+            log=log,
             facts={"pid": run.pid, "ready_s": run.ready_s, "peak_rss": run.peak_rss},
         )
 
@@ -199,4 +220,6 @@ def _attachments(starts: Sequence[StartRun], directory: Path) -> Iterator[Attach
 
 def _relative(path: str, directory: Path) -> str:
     inner = Path(path)
-    return str(inner.relative_to(directory)) if inner.is_relative_to(directory) else path
+    if not inner.is_relative_to(directory):
+        return path
+    return str(inner.relative_to(directory))

@@ -45,8 +45,10 @@ async def _to_the_end(
     except TimeoutError:
         ending = RestartEnding.BUDGET
     except asyncio.CancelledError:
+        # Without a signal it was the caller who cancelled, and who must learn that it worked.
         if interruption.received is None:
             raise
+    # A signal counts even if the check was complete by then: its sender waits for no verdict.
     if interruption.received is not None:
         ending = RestartEnding(interruption.received.name)
     return notes.observation(ending)
@@ -60,6 +62,7 @@ async def _with_services(plan: RestartPlan, notes: Notes) -> None:
         limit_s=plan.deadline - clock.now(),
     )
     if plan.gpu_memory:
+        # Before the first start: what is in use now is not the services'.
         notes.gpu_before = read_gpu_memory()
     launched = await start_group(plan.specs, plan.names, context, notes.event)
     if isinstance(launched, ServiceFailure):

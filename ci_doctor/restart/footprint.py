@@ -35,6 +35,7 @@ def footprint(processes: Iterable[Kin]) -> Footprint:
         try:
             # statm counts pages (proc_pid_statm(5)); its second figure is the resident set.
             rss += page * int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1])
+            # Named memory outlives its processes; private memory goes with them (shm_overview(7)).
             shared |= _mapped(kin.pid)
         except (OSError, IndexError, ValueError):
             continue
@@ -51,6 +52,7 @@ def left_behind(before: Footprint, living: Iterable[Kin]) -> tuple[str, ...]:
         count = _held(path, inode)
         if count >= _SMALLEST_LEFT:
             candidates[path] = count
+    # The maps of every living process are read only if there is something to find.
     if not candidates:
         return ()
     in_use = footprint(living).shared
@@ -68,6 +70,7 @@ def _mapped(pid: int) -> dict[str, int]:
     """Files in /dev/shm that a process maps, with their inodes (proc_pid_maps(5))."""
     files = {}
     for line in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
+        # The sixth field is the path, which may hold blanks; anonymous memory has none.
         fields = line.split(None, 5)
         if len(fields) < 6:
             continue
@@ -84,6 +87,7 @@ def _held(path: str, inode: int) -> int:
         status = Path(path).stat()
     except OSError:
         return 0
+    # A new file by an old name belongs to whoever made it, such as the service's next start.
     if status.st_ino != inode:
         return 0
     return status.st_blocks * 512  # stat(2): in units of 512 bytes

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what was observed to what was promised and kept, promise by promise. Pure."""
 
+from collections.abc import Sequence
+
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.figures import duration
 from ci_doctor.restart import rules
 from ci_doctor.restart.load_promises import as_fast, no_request_hangs, nothing_lost, same_outputs
-from ci_doctor.restart.observed import Observation
+from ci_doctor.restart.observed import ConditionResult, Observation
 from ci_doctor.restart.promise import Promise, Terms, broken, kept, untested
 from ci_doctor.restart.release_promises import memory_released, port_released, tree_released
 from ci_doctor.services.findings import evidence_of
@@ -38,25 +40,29 @@ def _failed(observation: Observation, kill: str, *, own: bool) -> ServiceFailure
 
 
 def _others_live(observation: Observation, terms: Terms) -> Promise:
-    name, rule = "the other services live on", rules.OTHER_DIED
+    name = "the other services live on"
+    rule = rules.OTHER_DIED
     failure = _failed(observation, terms.kill, own=False)
     if failure is not None:
         message = f"{failure.service} did not survive the restart of {terms.kill}"
         return broken(name, rule, f"{message}: {failure.message}", *evidence_of(failure))
+    # Without an outage the others have had nothing to survive.
     if observation.released is None:
         return untested(name, rule, "the outage was not reached")
     return kept(name, rule, "no other service ended")
 
 
 def _recovered(observation: Observation, terms: Terms) -> Promise:
-    name, rule = "the service recovers", rules.NOT_RECOVERED
+    name = "the service recovers"
+    rule = rules.NOT_RECOVERED
     reason = _why_not_recovered(observation, terms)
     if reason is not None:
         message, evidence = reason
         return broken(name, rule, message, *evidence)
     if observation.recovered_s is None or observation.ready_s is None:
         return untested(name, rule, "it was not started again")
-    ready, recovered = duration(observation.ready_s), duration(observation.recovered_s)
+    ready = duration(observation.ready_s)
+    recovered = duration(observation.recovered_s)
     return kept(name, rule, f"ready {ready} and recovered {recovered} after the relaunch")
 
 
@@ -73,20 +79,30 @@ def _why_not_recovered(
         return f"{terms.kill} was not ready {after}: {observation.not_ready}", ()
     missing = [result for result in observation.conditions if result.after_s is None]
     if missing:
-        first, *others = missing
-        message = f"`{first.label}` did not hold {limit} after the relaunch: {first.problem}"
-        evidence = [Evidence(excerpt=f"{each.label}: {each.problem}") for each in others]
-        return message, tuple(evidence)
+        return _why_conditions_fail(missing, limit)
     if observation.no_longer_ready is not None:
         return f"after the last load {observation.no_longer_ready}", ()
     return None
 
 
+def _why_conditions_fail(
+    missing: Sequence[ConditionResult], limit: str
+) -> tuple[str, tuple[Evidence, ...]]:
+    """The first condition that did not hold as a sentence, the others as evidence."""
+    first, *others = missing
+    evidence = [Evidence(excerpt=f"{result.label}: {result.problem}") for result in others]
+    message = f"`{first.label}` did not hold {limit} after the relaunch: {first.problem}"
+    return message, tuple(evidence)
+
+
 def _identity_changed(observation: Observation, terms: Terms) -> Promise:
-    name, rule = "it is another process", rules.SAME_IDENTITY
-    old, new = observation.old, observation.new
+    name = "it is another process"
+    rule = rules.SAME_IDENTITY
+    old = observation.old
+    new = observation.new
     if old is None or new is None:
         return untested(name, rule, "it was not started again")
+    # The start time is part of the identity, so a reused pid is not taken for the old process.
     if old == new:
         message = f"{terms.kill} is the same process as before the kill (pid {old.pid})"
         return broken(name, rule, message)

@@ -9,8 +9,10 @@ from ci_doctor.restart.observed import Counts, DifferentAnswer, Phase
 if TYPE_CHECKING:
     from ci_doctor.load.sending import Reply
 
+# Errors that differ, of one phase: thousands of refused connections say the same.
 _ERRORS_KEPT = 3
 _DIFFERENCES_KEPT = 5
+# Characters of each text that are shown of a difference, and how many of them stand before it.
 _LONGEST_SHOWN = 300
 _SHOWN_BEFORE = 40
 
@@ -23,6 +25,7 @@ class Ledger:
         self.different_count = 0
         self._compare = compare
         self._tallies: dict[Phase, _Tally] = {}
+        # Digests decide what is the same; of the texts the first is kept, to show a difference.
         self._digests: dict[str, set[str]] = {}
         self._texts: dict[str, str] = {}
 
@@ -44,7 +47,11 @@ class Ledger:
         """One whole pass of the load is through."""
         tally = self._tally(phase)
         tally.seconds += seconds
-        tally.rates.append(answered / seconds if seconds > 0 else 0.0)
+        # A clock that has not moved gives no rate.
+        rate = 0.0
+        if seconds > 0:
+            rate = answered / seconds
+        tally.rates.append(rate)
 
     def ok(self, phase: Phase) -> int:
         """The good answers so far."""
@@ -62,13 +69,18 @@ class Ledger:
     @property
     def unstable(self) -> tuple[str, ...]:
         """The requests that the baseline itself answered differently."""
-        return tuple(name for name, digests in self._digests.items() if len(digests) > 1)
+        names = []
+        for name, digests in self._digests.items():
+            if len(digests) > 1:
+                names.append(name)
+        return tuple(names)
 
     def _tally(self, phase: Phase) -> "_Tally":
         return self._tallies.setdefault(phase, _Tally())
 
     def _learn(self, name: str, answer: Canonical) -> None:
-        self._digests.setdefault(name, set()).add(answer.digest)
+        digests = self._digests.setdefault(name, set())
+        digests.add(answer.digest)
         self._texts.setdefault(name, text_of(answer.output))
 
     def _compare_with_baseline(self, phase: Phase, name: str, answer: Canonical) -> None:
@@ -77,11 +89,15 @@ class Ledger:
         if len(digests) != 1 or answer.digest in digests:
             return
         self.different_count += 1
-        is_kept = any(each.id == name for each in self.different)
-        if is_kept or len(self.different) >= _DIFFERENCES_KEPT:
+        if len(self.different) >= _DIFFERENCES_KEPT or self._is_kept(name):
             return
-        before, after = _from_first_difference(self._texts[name], text_of(answer.output))
+        text = text_of(answer.output)
+        before, after = _from_first_difference(self._texts[name], text)
         self.different.append(DifferentAnswer(id=name, phase=phase, before=before, after=after))
+
+    def _is_kept(self, name: str) -> bool:
+        # The load is sent again and again: one request must not fill the list.
+        return any(each.id == name for each in self.different)
 
 
 class _Tally:
@@ -108,13 +124,15 @@ class _Tally:
             self.errors.append(reply.error)
 
     def counts(self) -> Counts:
+        # The best pass: a busy machine is slow for a moment, a server that lost a worker stays so.
+        rate = max(self.rates, default=None)
         return Counts(
             ok=self.ok,
             failed=self.failed,
             hung=self.hung,
             empty=self.empty,
             seconds=round(self.seconds, 3),
-            rate=max(self.rates) if self.rates else None,
+            rate=rate,
             errors=tuple(self.errors),
         )
 

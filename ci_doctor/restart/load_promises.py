@@ -13,7 +13,9 @@ _IN_WORDS = {Phase.KILL: "the load that the kill cut", Phase.AFTER: "the load af
 
 def no_request_hangs(observation: Observation, terms: Terms) -> Promise:
     """Every request since the kill has succeeded or failed in time."""
-    name, rule = "no request hangs", rules.HUNG_REQUESTS
+    name = "no request hangs"
+    rule = rules.HUNG_REQUESTS
+    # A hung request of the baseline ends the check before the kill, as a bad baseline.
     phases = observation.since_kill
     limit = f"within {terms.request_timeout_s:g} s"
     hung = []
@@ -36,11 +38,14 @@ def _in_words(phase: Phase) -> str:
 
 def nothing_lost(observation: Observation) -> Promise:
     """After the recovery no request failed."""
-    name, rule = "no request is lost after the recovery", rules.LOST_AFTER
+    name = "no request is lost after the recovery"
+    rule = rules.LOST_AFTER
+    # Requests may fail until then: a dead server refuses connections, and clients must expect it.
     counts = observation.counts(Phase.AFTER)
     if counts.failed:
         message = f"{counts.failed} of {counts.sent} requests failed after the recovery"
-        return broken(name, rule, message, *(Evidence(excerpt=error) for error in counts.errors))
+        evidence = [Evidence(excerpt=error) for error in counts.errors]
+        return broken(name, rule, message, *evidence)
     if not counts.sent:
         return untested(name, rule, "no request was sent after the recovery")
     return kept(name, rule, f"{counts.ok} of {counts.sent} requests were answered")
@@ -48,15 +53,18 @@ def nothing_lost(observation: Observation) -> Promise:
 
 def as_fast(observation: Observation, terms: Terms) -> Promise:
     """The load is answered as fast as before."""
-    name, rule = "it is as fast as before", rules.SLOWER
+    name = "it is as fast as before"
+    rule = rules.SLOWER
     if not terms.throughput:
         return untested(name, rule, "no throughput was wanted")
     if observation.ratio is None:
         return untested(name, rule, "it was not measured")
-    before = observation.counts(Phase.BASELINE).rate or 0.0
+    before = observation.counts(Phase.BASELINE)
     after = observation.counts(Phase.AFTER)
+    rate_before = before.rate or 0.0
+    rate_after = after.rate or 0.0
     message = (
-        f"{after.rate or 0.0:.1f} requests a second after the restart, {before:.1f} before "
+        f"{rate_after:.1f} requests a second after the restart, {rate_before:.1f} before "
         f"({observation.ratio:.2f} of it"
     )
     if observation.ratio >= terms.throughput:
@@ -69,7 +77,8 @@ def as_fast(observation: Observation, terms: Terms) -> Promise:
 
 def same_outputs(observation: Observation, terms: Terms) -> Promise:
     """Every answer is one that the baseline gave."""
-    name, rule = "answers are the same", rules.DIFFERENT_OUTPUTS
+    name = "answers are the same"
+    rule = rules.DIFFERENT_OUTPUTS
     if not terms.same_outputs:
         return untested(name, rule, "the same answers were not wanted")
     if observation.different_count:
@@ -79,7 +88,10 @@ def same_outputs(observation: Observation, terms: Terms) -> Promise:
         return broken(name, rule, message, *_differences(observation))
     if len(observation.unstable) == observation.requests:
         return untested(name, rule, "the baseline never answers the same twice")
-    answered = sum(counts.ok for counts in observation.since_kill.values())
+    # Answers on the way count too: each must be right, whatever else was going on.
+    answered = 0
+    for counts in observation.since_kill.values():
+        answered += counts.ok
     if not answered:
         return untested(name, rule, "nothing was answered after the baseline")
     return kept(name, rule, f"{answered} answers since the kill are those of the baseline")
@@ -87,10 +99,6 @@ def same_outputs(observation: Observation, terms: Terms) -> Promise:
 
 def _differences(observation: Observation) -> Iterator[Evidence]:
     for each in observation.different:
-        yield Evidence(
-            excerpt=(
-                f"request {each.id}, {_in_words(each.phase)}\n"
-                f"  before: {each.before}\n"
-                f"  now:    {each.after}"
-            )
-        )
+        title = f"request {each.id}, {_in_words(each.phase)}"
+        # Padded so that both texts begin in the same column and can be compared by eye.
+        yield Evidence(excerpt=f"{title}\n  before: {each.before}\n  now:    {each.after}")

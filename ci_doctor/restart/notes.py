@@ -51,6 +51,7 @@ class Notes:
 
     def observation(self, ending: RestartEnding) -> Observation:
         """All of it."""
+        # Only now, and not with each reply: a load has thousands of them.
         ledger = self.ledger
         return structs.replace(
             self._observation,

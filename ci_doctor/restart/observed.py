@@ -61,7 +61,9 @@ class Counts(Struct, frozen=True, kw_only=True):
         """Of the best pass, or of the whole phase; None if it took no time."""
         if self.rate is not None:
             return self.rate
-        return self.ok / self.seconds if self.seconds else None
+        if not self.seconds:
+            return None
+        return self.ok / self.seconds
 
 
 class ProcessIdentity(Struct, frozen=True, kw_only=True):
@@ -166,6 +168,7 @@ class Observation(Struct, frozen=True, kw_only=True):
         """Throughput after the restart over that before; None if one of them is missing."""
         before = self.counts(Phase.BASELINE).rate
         after = self.counts(Phase.AFTER).rate
+        # `not before` covers 0.0 too, by which nothing can be divided.
         if not before or after is None:
             return None
         return after / before
@@ -173,4 +176,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     @property
     def hung(self) -> int:
         """Requests of all phases after the baseline that were given up at their time limit."""
-        return sum(counts.hung for counts in self.since_kill.values())
+        hung = 0
+        for counts in self.since_kill.values():
+            hung += counts.hung
+        return hung

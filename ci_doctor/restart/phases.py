@@ -22,13 +22,14 @@ from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
 
 # A throughput over less than this many seconds is mostly chance: the load is sent again until it
-# took
-# as long.
+# took as long.
 _MEASURED_S = 1.0
+# A load of one short request would fill that second with thousands of passes.
 _MOST_PASSES = 50
 # A busy machine is slow for a moment, a server that has lost a worker stays so: what looks slow is
 # measured again.
 _SECOND_THOUGHTS = 2
+# For a server that is still busy with the last load and answers its probe late.
 _STILL_READY_S = 5.0
 T = TypeVar("T")
 
@@ -67,6 +68,8 @@ class Phases:
             self._ledger.keep,
             reached_at=self._plan.kill_when_done,
         )
+        # One load over kill, outage and recovery: only requests that are under way at a kill show
+        # whether clients hang.
         async with traffic:
             await self._while_all_live(self._kill(traffic))
             came_back = await self._while_all_live(self._recover(traffic))
@@ -89,8 +92,10 @@ class Phases:
             await asyncio.wait({task})
         finally:
             death.remove_done_callback(cancel)
+            # If we are cancelled ourselves, the work must not go on behind us.
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        # Before the result: what the work has seen after a death is not worth reporting.
         if death.done():
             raise FailedError
         return task.result()
@@ -117,12 +122,12 @@ class Phases:
 
         A request without an answer ends it: the rate would mean nothing.
         """
-        made, spent_s = 0, 0.0
+        made = 0
+        spent_s = 0.0
+        keep = functools.partial(self._ledger.keep, phase)
         while made < self._plan.passes or (spent_s < _MEASURED_S and made < _MOST_PASSES):
             before = self._ledger.ok(phase)
-            seconds = await one_pass(
-                self._sender, self._plan.requests, functools.partial(self._ledger.keep, phase)
-            )
+            seconds = await one_pass(self._sender, self._plan.requests, keep)
             answered = self._ledger.ok(phase) - before
             self._ledger.passed(phase, answered, seconds)
             made += 1
@@ -149,25 +154,22 @@ class Phases:
         self._notes.note(ended_s=died - began)
         self._ledger.lasted(Phase.KILL, died - traffic.began)
         self._notes.phase = traffic.phase = Phase.OUTAGE
-        await self._outage(
-            Release(
-                self._group,
-                service,
-                held,
-                died,
-                shared_memory=plan.shared_memory,
-                gpu_before=self._notes.gpu_before,
-            ),
+        release = Release(
+            self._group,
+            service,
+            held,
             died,
+            shared_memory=plan.shared_memory,
+            gpu_before=self._notes.gpu_before,
         )
+        await self._outage(release, died)
 
     async def _outage(self, release: Release, died: float) -> None:
         plan = self._plan
         # At the same time: the outage is from the end to the relaunch, whatever is released
         # meanwhile.
-        released, _ = await asyncio.gather(
-            release.wait(plan.release_timeout_s), asyncio.sleep(plan.outage_s)
-        )
+        wait = release.wait(plan.release_timeout_s)
+        released, _ = await asyncio.gather(wait, asyncio.sleep(plan.outage_s))
         outage_s = clock.now() - died
         self._notes.note(released=released, outage_s=outage_s)
         self._ledger.lasted(Phase.OUTAGE, outage_s)
@@ -204,6 +206,7 @@ class Phases:
             recovered_s = clock.now() - began
             self._notes.note(recovered_s=recovered_s)
         finally:
+            # Also after a death or a cancellation, so that the rate of the phase is right.
             self._ledger.lasted(Phase.RECOVERY, clock.now() - began)
         self._notes.say(f"recovered {recovered_s:.1f} s after the relaunch")
         return True
@@ -222,6 +225,7 @@ class Phases:
                 return True
         finally:
             await _cancelled(relaunch)
+        # The cancelled relaunch takes its last answer with it, so the probe is made once more.
         problem = await self._group.still_ready(name, 0.0)
         late = "it answered its probe only after the time was up"
         self._notes.note(not_ready=problem or late)
@@ -248,6 +252,7 @@ class Phases:
             await self._measure(Phase.AFTER)
         self._say_rate(Phase.AFTER)
         # A server that ends with its last answer is not always dead yet when that arrives.
+        # Each service once: the killed one is often the one that answers.
         for name in dict.fromkeys((self._plan.kill, self._group.endpoint.name)):
             problem = await self._group.still_ready(name, _STILL_READY_S)
             if problem is not None:
@@ -258,16 +263,19 @@ class Phases:
         after = self._ledger.counts[Phase.AFTER]
         if after.ok < after.sent:  # that is the reason, and is reported itself
             return False
-        return (after.rate or 0.0) < self._plan.throughput * (before.rate or 0.0)
+        least = self._plan.throughput * (before.rate or 0.0)
+        return (after.rate or 0.0) < least
 
     def _say_rate(self, phase: Phase) -> None:
         counts = self._ledger.counts[phase]
-        rate = f"{counts.rate or 0:.1f} a second"
-        self._notes.say(f"{counts.ok} of {counts.sent} requests answered, {rate}")
+        rate = counts.rate or 0
+        answered = f"{counts.ok} of {counts.sent} requests answered"
+        self._notes.say(f"{answered}, {rate:.1f} a second")
 
 
 async def _cancelled(task: "asyncio.Task[Any]") -> None:
     task.cancel()
+    # Awaited as well: a cancelled task still has its clean-up to do, and must not do it later.
     await asyncio.gather(task, return_exceptions=True)
 
 

@@ -14,6 +14,7 @@ from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system.gpu_memory import check_gpu_library
 
 # Of a budget, what is kept for stopping everything and writing the report.
+# Stopping a group takes 8 s at most (services/stopping.py); a short budget cannot spare that.
 _LONGEST_RESERVE_S = 12.0
 _SHORTEST_RESERVE_S = 0.5
 # What these do by default is not to end a process (signal(7)).
@@ -43,6 +44,7 @@ def make_plan(request: RestartRequest) -> RestartPlan:
     order = check_services(request.specs, names, context)
     if settings.gpu_memory:
         check_gpu_library()
+    conditions = [plan_condition(written, names[-1], order) for written in settings.recovered]
     budget_s = seconds_above_zero(settings.budget, "budget")
     reserve_s = min(_LONGEST_RESERVE_S, _SHORTEST_RESERVE_S + 0.25 * budget_s)
     plan = RestartPlan(
@@ -59,17 +61,19 @@ def make_plan(request: RestartRequest) -> RestartPlan:
         outage_s=seconds_of(settings.outage, "outage"),
         release_timeout_s=seconds_of(settings.release_timeout, "release_timeout"),
         recovery_timeout_s=seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
-        conditions=tuple(plan_condition(each, names[-1], order) for each in settings.recovered),
+        conditions=tuple(conditions),
         throughput=settings.throughput,
         same_outputs=settings.same_outputs,
         shared_memory=settings.shared_memory,
         gpu_memory=settings.gpu_memory,
         deadline=request.started + budget_s - reserve_s,
+        # Of the reserve, because SIGKILL, the logs and the report come after the grace.
         grace_s=min(5.0, reserve_s / 3),
         directory=request.directory.absolute(),
         services_directory=request.services_directory.absolute(),
         environment=request.environment,
     )
+    # Last, because a probe can only be checked with the placeholders of all services.
     check_conditions(plan, context)
     return plan
 

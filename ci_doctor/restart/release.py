@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ci_doctor.restart.footprint import Footprint, left_behind
 from ci_doctor.restart.observed import Released
 from ci_doctor.services.instance import RunningService
@@ -25,8 +27,10 @@ from ci_doctor.system.processes.process_table import Kin, look_up
 if TYPE_CHECKING:
     from ci_doctor.system.gpu_memory import GpuMemory
 
+# Between two looks. The seconds until a release are reported, so this is their precision.
 _PAUSE_S = 0.02
 _LONGEST_COMMAND = 200
+# After SIGKILL a process is gone at once, unless it waits inside a driver or a file system.
 _LAST_LIMIT_S = 2.0
 
 
@@ -66,6 +70,7 @@ class Release:
 
         Then what is left of the service is killed.
         """
+        # Beside the rest: a wedged GPU driver must not delay the look at processes and port.
         gpu = asyncio.create_task(self._gpu_left(limit_s))
         try:
             await self._until_released(limit_s)
@@ -83,17 +88,21 @@ class Release:
         memory_s = None
         if self._memory_s is not None and not memory_left:
             memory_s = max(self._memory_s, gpu_s)
-        return Released(
-            port=self._service.port if self._checks_port else None,
+        released = Released(
             port_s=self._port_s,
-            port_owner=owner.describe() if owner is not None else None,
-            tree_s=None if left else self._tree_s,
-            processes=tuple(NamedProcess(pid=kin.pid, name=kin.name) for kin in left),
             commands=commands,
             memory_s=memory_s,
             memory_left=memory_left,
             rss=self._before.rss,
         )
+        if self._checks_port:
+            released = structs.replace(released, port=self._service.port)
+        if owner is not None:
+            released = structs.replace(released, port_owner=owner.describe())
+        # Even if the tree once looked empty: what holds the port belongs to it all the same.
+        if left:
+            return structs.replace(released, processes=_named(left))
+        return structs.replace(released, tree_s=self._tree_s)
 
     async def _until_released(self, limit_s: float) -> None:
         patience = Patience(limit_s, self._group.living_pids)
@@ -104,6 +113,7 @@ class Release:
 
     def _is_released(self) -> bool:
         """Whether all is released, except for the memory of the GPUs."""
+        # Each is checked until its first success only: the time of that is what is reported.
         since_s = clock.now() - self._died_at
         self._check_tree(since_s)
         self._check_port(since_s)
@@ -154,29 +164,41 @@ class Release:
 
         A process of the group on its port is the service's own, unless it belongs to another.
         """
+        # By identity, because the owner of the port may be one of the remains.
         left = {kin.identity: kin for kin in self._remains}
-        if owner is not None and owner.pid not in self._pids_of_others():
-            for kin in self._group.tree.living():
-                if kin.pid == owner.pid:
-                    left[kin.identity] = kin
+        if owner is None or owner.pid in self._pids_of_others():
+            return tuple(left.values())
+        # Only what this group has started is ever killed, whoever else holds the port.
+        for kin in self._group.tree.living():
+            if kin.pid == owner.pid:
+                left[kin.identity] = kin
         return tuple(left.values())
 
     def _pids_of_others(self) -> set[int]:
         """The processes of the other services."""
         pids: set[int] = set()
         for name, service in self._group.services.items():
-            if name != self._service.name:
-                pids.update(kin.pid for kin in self._group.tree.below(service.pid))
+            if name == self._service.name:
+                continue
+            for kin in self._group.tree.below(service.pid):
+                pids.add(kin.pid)
         return pids
+
+
+def _named(processes: Iterable[Kin]) -> tuple[NamedProcess, ...]:
+    named = [NamedProcess(pid=kin.pid, name=kin.name) for kin in processes]
+    return tuple(named)
 
 
 def _command(kin: Kin) -> str:
     """How it was started, as far as that fits into a line."""
     try:
-        words = Path(f"/proc/{kin.pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        content = Path(f"/proc/{kin.pid}/cmdline").read_bytes()
     except OSError:
-        words = []
-    text = shlex.join(words[:-1]) or kin.name
+        content = b""
+    # Each argument ends with a NUL (proc_pid_cmdline(5)), so the last piece is empty.
+    words = content.decode(errors="replace").split("\0")[:-1]
+    text = shlex.join(words) or kin.name
     if len(text) > _LONGEST_COMMAND:
         text = text[:_LONGEST_COMMAND] + "…"
     return f"pid {kin.pid}: {text}"
@@ -187,6 +209,7 @@ def _kill(kin: Kin) -> None:
     with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(kin.pid)
         try:
+            # Checked once the pidfd is open: from then on it cannot name another process.
             if _lives(kin):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         finally:
@@ -204,4 +227,7 @@ async def _gone(processes: Iterable[Kin]) -> None:
 
 def _lives(kin: Kin) -> bool:
     now = look_up(kin.pid)
-    return now is not None and now.identity == kin.identity and not now.ended
+    if now is None or now.identity != kin.identity:
+        return False
+    # A zombie has given back everything but its pid.
+    return not now.ended

@@ -7,13 +7,15 @@ from ci_doctor.restart import rules
 from ci_doctor.restart.observed import Observation, Released
 from ci_doctor.restart.promise import Promise, Terms, broken, kept, untested
 
+# Processes that one sentence names: a server with a worker for each GPU has more.
 _NAMED = 5
 _NOT_REACHED = "the outage was not reached"
 
 
 def port_released(observation: Observation, terms: Terms) -> Promise:
     """Nobody listens on its port any more."""
-    name, rule = "the port is released", rules.PORT_NOT_RELEASED
+    name = "the port is released"
+    rule = rules.PORT_NOT_RELEASED
     released = observation.released
     if released is None:
         return untested(name, rule, _NOT_REACHED)
@@ -27,13 +29,15 @@ def port_released(observation: Observation, terms: Terms) -> Promise:
 
 def tree_released(observation: Observation, terms: Terms) -> Promise:
     """It has ended by the signal, and all its processes with it."""
-    name, rule = "the process tree is gone", rules.TREE_NOT_RELEASED
+    name = "the process tree is gone"
+    rule = rules.TREE_NOT_RELEASED
     released = observation.released
     if released is None:
         return untested(name, rule, _NOT_REACHED)
+    # A service that had to be killed with SIGKILL breaks it too, even if nothing outlived that.
     if released.tree_s is None or observation.refused:
-        commands = (Evidence(excerpt=command) for command in released.commands[:_NAMED])
-        return broken(name, rule, _left(observation, released, terms), *commands)
+        evidence = [Evidence(excerpt=command) for command in released.commands[:_NAMED]]
+        return broken(name, rule, _left(observation, released, terms), *evidence)
     return kept(name, rule, f"no process was left after {duration(released.tree_s)}")
 
 
@@ -41,24 +45,27 @@ def _left(observation: Observation, released: Released, terms: Terms) -> str:
     limit = f"{terms.release_timeout_s:g} s"
     if observation.refused and not released.processes:
         return f"{terms.kill} itself still lived {limit} after {terms.signal}, and was killed"
-    named = released.processes[:_NAMED]
-    names = ", ".join(f"{process.name} (pid {process.pid})" for process in named)
-    if len(released.processes) > _NAMED:
-        names += f" and {len(released.processes) - _NAMED} more"
-    return f"{names} outlived {terms.kill} by {limit}, and had to be killed"
+    names = [f"{process.name} (pid {process.pid})" for process in released.processes[:_NAMED]]
+    listed = ", ".join(names)
+    unnamed = len(released.processes) - len(names)
+    if unnamed:
+        listed += f" and {unnamed} more"
+    return f"{listed} outlived {terms.kill} by {limit}, and had to be killed"
 
 
 def memory_released(observation: Observation, terms: Terms) -> Promise:
     """It has left no memory behind."""
-    name, rule = "memory is released", rules.MEMORY_NOT_RELEASED
+    name = "memory is released"
+    rule = rules.MEMORY_NOT_RELEASED
     released = observation.released
     if released is None:
         return untested(name, rule, _NOT_REACHED)
     if released.memory_left:
         first, *others = released.memory_left
         limit = f"{terms.release_timeout_s:g} s after {terms.kill} had ended"
-        evidence = (Evidence(excerpt=sentence) for sentence in others)
+        evidence = [Evidence(excerpt=sentence) for sentence in others]
         return broken(name, rule, f"{limit}, {first}", *evidence)
+    # While processes live, memory is in use and not left behind: it was never looked at.
     if released.memory_s is None:
         return untested(name, rule, "its processes had to be killed first")
     return kept(name, rule, f"{size(released.rss)} went with its processes")

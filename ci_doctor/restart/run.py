@@ -70,7 +70,7 @@ def terms_of(plan: RestartPlan) -> Terms:
 
 def would_do(plan: RestartPlan) -> Outcome:
     """What would be started and killed, and nothing done."""
-    rows = tuple(row(name, shlex.join(plan.specs[name].words())) for name in plan.order)
+    rows = [row(name, shlex.join(plan.specs[name].words())) for name in plan.order]
     return Outcome(
         verdict=None,
         summary=(
@@ -78,5 +78,5 @@ def would_do(plan: RestartPlan) -> Outcome:
             f"{len(plan.requests)} requests to {plan.names[-1]} are done, and start it again "
             f"{plan.outage_s:g} s after its end"
         ),
-        tables=(Table(title="Services", rows=rows),),
+        tables=(Table(title="Services", rows=tuple(rows)),),
     )

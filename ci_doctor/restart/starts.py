@@ -49,6 +49,7 @@ class Starts:
     """Takes every event of a group."""
 
     def __init__(self) -> None:
+        # By service and number: each start of a service has a log and an end of its own.
         self._runs: dict[tuple[str, int], StartRun] = {}
 
     def add(self, event: ServiceEvent) -> None:
@@ -77,7 +78,10 @@ class Starts:
 def _after(run: StartRun, event: ServiceEvent) -> StartRun:
     if event.kind is EventKind.READY:
         return structs.replace(run, ready_s=event.duration_s)
-    if event.kind not in {EventKind.DIED, EventKind.STOPPED} or run.ended_at is not None:
+    if event.kind not in {EventKind.DIED, EventKind.STOPPED}:
+        return run
+    # The stop of the group reports every service once more; the first end is the real one.
+    if run.ended_at is not None:
         return run
     how = None
     if event.exit_code is not None:

@@ -26,7 +26,8 @@ async def one_pass(
 
     Raises InfraError as `ask`.
     """
-    first, last = float("inf"), 0.0
+    first = float("inf")
+    last = 0.0
 
     def note(reply: Reply) -> None:
         nonlocal first, last
@@ -87,6 +88,7 @@ class Traffic:
         Raises as `drain`.
         """
         assert self._task is not None  # noqa: S101 - __aenter__ made it
+        # Beside the sending itself, which would otherwise fail unnoticed and never get there.
         waiting = asyncio.create_task(self._reached.wait())
         try:
             await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
@@ -103,6 +105,7 @@ class Traffic:
         """Send nothing more, and wait for every reply. Raises InfraError as `ask`."""
         assert self._task is not None  # noqa: S101 - __aenter__ made it
         self._over.set()
+        # Wakes those that wait at the end of the file; they then find that it is over.
         self._endless.set()
         await self._task
 
@@ -116,7 +119,10 @@ class Traffic:
             raise errors.exceptions[0] from errors
 
     async def _one_after_another(self, client: httpx.AsyncClient) -> None:
-        while (request := await self._next()) is not None:
+        while True:
+            request = await self._next()
+            if request is None:
+                break
             # Read before the request: it may be answered in the next phase.
             phase = self.phase
             reply = await ask(client, self._sender, request)
@@ -124,8 +130,12 @@ class Traffic:
             self._keep(phase, reply)
             self._check_reached()
             if reply.error is not None:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._over.wait(), _REST_S)
+                await self._rest()
+
+    async def _rest(self) -> None:
+        # Not a plain sleep: `drain` must not wait for clients that only rest.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), _REST_S)
 
     async def _next(self) -> Request | None:
         if self._sent >= len(self._requests):
@@ -138,6 +148,7 @@ class Traffic:
         return request
 
     def _check_reached(self) -> None:
+        # A kill at 0 done needs requests on their way, or it would hit an idle server.
         if self._reached_at:
             is_reached = self.done >= self._reached_at
         else:

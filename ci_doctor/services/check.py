@@ -13,6 +13,7 @@ from ci_doctor.services.start_order import start_order
 from ci_doctor.system.gpu_memory import check_gpu_library
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+# None is reserved yet: the specification is only filled in to see whether it makes sense.
 _ANY_PORT = 1
 
 

@@ -24,7 +24,9 @@ def check_command(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
         ("stop_command: ", filled.stop_words),
         ("ready: ", filled.probe.words),
     ):
-        problem = _command_problem(words[0], filled) if words else None
+        if not words:  # no stop_command, or another kind of probe
+            continue
+        problem = _command_problem(words[0], filled)
         if problem is not None:
             message, hint = problem
             raise UsageError(f'service "{name}": {label}{message}', hint=hint)
@@ -51,6 +53,7 @@ def _command_problem(command: str, filled: FilledSpec) -> tuple[str, str] | None
         return f"{command} is no command", f"set the variable as env = {{ {assignment[1]} = ... }}"
     if "/" in command:
         return _path_problem(filled.cwd / command)
+    # As execvp(3) does it: a file that may not be run is passed over, and reported only at the end.
     folders = os.get_exec_path(filled.env)
     not_executable = None
     for folder in folders:
@@ -69,7 +72,9 @@ def _path_problem(path: Path) -> tuple[str, str] | None:
         return None
     if _is_file(path):
         return _not_executable(path)
-    state = f"{path} is a directory" if path.is_dir() else f"there is no {path}"
+    state = f"there is no {path}"
+    if path.is_dir():
+        state = f"{path} is a directory"
     return state, "check the path; a relative one begins at cwd"
 
 

@@ -6,6 +6,8 @@ import functools
 import signal
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import structs
+
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.services import failure
 from ci_doctor.services.descendant_end import DescendantEnd, is_death
@@ -58,14 +60,19 @@ class DeathWatch:
         first = not self._instances
         # Before the first scan: what that finds below an unlisted service would belong to nobody.
         self._instances[instance.name] = instance
+        # The checks go on by themselves, for the logs of later services too.
         if first:
             self._check_logs()
         self._descendants.start()
-        self._bounds.append(LogBound(instance.service.log, instance.spec.log_limit_bytes()))
+        log = instance.service.log
+        self._bounds.append(LogBound(log, instance.spec.log_limit_bytes()))
         self._watch_process(instance)
-        if instance.spec.fatal is not None:
-            on_lines = functools.partial(self._read, instance, FatalLine(instance.spec.fatal))
-            instance.cleanup.append(LogWatch(instance.service.log, on_lines).close)
+        if instance.spec.fatal is None:
+            return
+        fatal = FatalLine(instance.spec.fatal)
+        on_lines = functools.partial(self._read, instance, fatal)
+        watch = LogWatch(log, on_lines)
+        instance.cleanup.append(watch.close)
 
     def forget(self, instance: Instance) -> None:
         """Report its end no more; may be called again."""
@@ -94,9 +101,14 @@ class DeathWatch:
 
         Returns a sentence for each that lost its middle.
         """
-        sentences = [bound.finish() for bound in self._bounds]
+        sentences = []
+        for bound in self._bounds:
+            sentence = bound.finish()
+            if sentence:
+                sentences.append(sentence)
+        # A second stop must not cut again what the first has cut.
         self._bounds.clear()
-        return tuple(filter(None, sentences))
+        return tuple(sentences)
 
     def _watch_process(self, instance: Instance) -> None:
         self._loop.add_reader(instance.process.pidfd, self._ended, instance)
@@ -111,7 +123,9 @@ class DeathWatch:
         for bound in self._bounds:
             if bound.check():
                 are_growing = True
-        pause_s = _LOG_CHECK_S if are_growing else _QUIET_LOG_CHECK_S
+        pause_s = _QUIET_LOG_CHECK_S
+        if are_growing:
+            pause_s = _LOG_CHECK_S
         self._timer = self._loop.call_later(pause_s, self._check_logs)
 
     def _ended(self, instance: Instance) -> None:
@@ -126,19 +140,19 @@ class DeathWatch:
             return
         death = self._death(returncode, instance.process.peak_rss)
         subject = instance.subject(at)
-        self._on_event(
-            instance.end_event(
-                EventKind.STOPPED if instance.stop_wanted else EventKind.DIED,
-                at,
-                death,
-                duration_s=subject.duration_s,
-                peak_rss=death.peak_rss,
-            )
+        kind = EventKind.DIED
+        if instance.stop_wanted:
+            kind = EventKind.STOPPED
+        event = instance.end_event(
+            kind, at, death, duration_s=subject.duration_s, peak_rss=death.peak_rss
         )
+        # The event first: to explain a death takes a look at its log and its port.
+        self._on_event(event)
         if not instance.stop_wanted:
             self._on_failure(self._explain(instance, subject, death))
 
     def _explain(self, instance: Instance, subject: Subject, death: Death) -> ServiceFailure:
+        # Only then: once a service was ready, nobody takes its end for the fork of a daemon.
         if death.returncode == 0 and not instance.was_ready:
             left = tuple(self._left_behind(subject.pid))
             if left:
@@ -173,21 +187,25 @@ class DeathWatch:
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
         instance = self._instance_of(root)
         # While a service is being stopped, its workers end too.
-        if instance is None or instance.stop_wanted or instance.spec.descendants == "ignore":
+        if instance is None or instance.stop_wanted:
             return
-        dead = is_death(instance.spec.descendants, end.returncode, root_ended=end.root_ended)
+        policy = instance.spec.descendants
+        if policy == "ignore":
+            return
+        dead = is_death(policy, end.returncode, root_ended=end.root_ended)
         by_signal_or_unknown = end.returncode is None or end.returncode < 0
+        # A compiler that ends with 1 is not even worth an event.
         if not dead and not by_signal_or_unknown:
             return
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
         death = self._death(end.returncode, None)
-        self._on_event(
-            instance.end_event(
-                EventKind.DESCENDANT_DIED, end.at, death, pid=process.pid, name=process.name
-            )
+        event = instance.end_event(
+            EventKind.DESCENDANT_DIED, end.at, death, pid=process.pid, name=process.name
         )
+        self._on_event(event)
         if dead:
-            self._on_failure(failure.descendant_died(instance.subject(end.at), process, death))
+            subject = instance.subject(end.at)
+            self._on_failure(failure.descendant_died(subject, process, death))
 
     def _instance_of(self, root: int | None) -> Instance | None:
         for instance in self._instances.values():
@@ -202,12 +220,10 @@ class DeathWatch:
             # The counters are those of the whole cgroup: only what they grew by is about this end.
             before, self._memory = self._memory, MemoryEvents.read()
             cause = oom_cause(before, self._memory)
-        return Death(
-            returncode=returncode,
-            peak_rss=peak_rss,
-            oom=cause.describe() if cause else None,
-            host_oom=cause is not None and cause.host,
-        )
+        death = Death(returncode=returncode, peak_rss=peak_rss)
+        if cause is None:
+            return death
+        return structs.replace(death, oom=cause.describe(), host_oom=cause.host)
 
     def _read(self, instance: Instance, fatal: FatalLine, lines: Sequence[str]) -> None:
         for line in lines:
@@ -216,11 +232,16 @@ class DeathWatch:
 
     def _give_grace(self, instance: Instance, line: str) -> None:
         """After a fatal line the process gets time to end by itself: that end explains more."""
-        waiting = self._loop.create_task(self._after_grace(instance, line, clock.now()))
+        # As old as it was at that line, not after the grace.
+        at = clock.now()
+        waiting = self._loop.create_task(self._after_grace(instance, line, at))
         instance.cleanup.append(waiting.cancel)
 
     async def _after_grace(self, instance: Instance, line: str, at: float) -> None:
         grace_s = parse_duration(instance.spec.fatal_grace)
-        await Patience(grace_s, lambda: [instance.process.pid]).sleep()
-        if not instance.ended and not instance.stop_wanted:
-            self._on_failure(failure.wrote_fatal_line(instance.subject(at), line))
+        patience = Patience(grace_s, lambda: [instance.process.pid])
+        await patience.sleep()
+        if instance.ended or instance.stop_wanted:
+            return
+        subject = instance.subject(at)
+        self._on_failure(failure.wrote_fatal_line(subject, line))

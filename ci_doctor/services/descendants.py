@@ -12,6 +12,7 @@ from ci_doctor.system.processes.children import ChildrenLook, NewestPid
 from ci_doctor.system.processes.exit_status import exit_status, is_ending
 from ci_doctor.system.processes.process_table import Kin, look_up
 
+# Between two looks at the newest pid, which is one read of /proc/loadavg.
 _TICK_S = 0.2
 _UNPROMPTED_S = 5.0  # a container may show a /proc/loadavg of its own making
 
@@ -92,6 +93,7 @@ class DescendantWatch:
         if since_s >= _UNPROMPTED_S:
             return True
         newest = self._newest.read()
+        # Without a new pid on the whole machine the tree cannot have grown.
         has_news = newest is None or newest != self._newest_at_scan
         return has_news and since_s >= self._pause_s
 
@@ -103,7 +105,9 @@ class DescendantWatch:
         roots = set(self._roots())
         for pid in roots:
             self._note_root(pid)
-        adopter = self._orphans_below() if self._orphans_below else -1
+        adopter = -1
+        if self._orphans_below is not None:
+            adopter = self._orphans_below()
         listed: set[int] = set()
         has_changed = False
         # `parents` grows while it is walked: a new member's own children are looked for too.
@@ -131,7 +135,8 @@ class DescendantWatch:
             yield adopter, None
 
     def _forget_reaped(self, listed: set[int]) -> None:
-        for pid in [pid for pid in self._reported if pid not in listed]:
+        reaped = [pid for pid in self._reported if pid not in listed]
+        for pid in reaped:
             del self._reported[pid]
 
     def _note_root(self, root: int) -> None:
@@ -186,10 +191,15 @@ class DescendantWatch:
         at = clock.now()
         member = self._members[pid]
         root = member.root
-        root_ended = root is not None and is_ending(root, self._root_started.get(root, -1))
+        root_ended = False
+        if root is not None:
+            # With its start time: the pid of a root that is gone may be another process by now.
+            started = self._root_started.get(root, -1)
+            root_ended = is_ending(root, started)
         # Before its pidfd is closed: that alone still tells how a reaped process ended.
         returncode = exit_status(member.pidfd, pid, member.kin.started)
         self._members.remove(pid)
+        # A zombie stays among its parent's children: the next scan must not take it in again.
         self._reported[pid] = member.kin
         self._pause_s = SHORTEST_S  # a tree that loses one changes
         end = DescendantEnd(kin=member.kin, returncode=returncode, at=at, root_ended=root_ended)

@@ -28,22 +28,37 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     """The service's own process ended."""
     root = _root_of(subject)
     outside, reason = _reason(root["tail"], subject, tree)
-    when = "while it was in use" if subject.was_ready else "before it was ready"
-    when = subject.when or f"{duration(subject.duration_s)} after its start, {when}"
+    # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
     clause = _oom(death) or reason or _meaning(death.returncode)
+    kind = FailureKind.DIED
+    if outside or death.host_oom:
+        kind = FailureKind.OUTSIDE
     return ServiceFailure(
-        kind=FailureKind.OUTSIDE if outside or death.host_oom else FailureKind.DIED,
-        message=f"{subject.name} died {when}: {death.words()}{clause}",
+        kind=kind,
+        message=f"{subject.name} died {_when(subject)}: {death.words()}{clause}",
         **_end_of(death),
         **root,
     )
 
 
+def _when(subject: Subject) -> str:
+    if subject.when:
+        return subject.when
+    age = f"{duration(subject.duration_s)} after its start"
+    if subject.was_ready:
+        return f"{age}, while it was in use"
+    return f"{age}, before it was ready"
+
+
 def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> ServiceFailure:
     """A process below the service was ended, and the service lives on without it."""
     age = duration(subject.duration_s)
+    kind = FailureKind.DIED
+    # If the machine itself was short of memory, the kernel may have picked any process.
+    if death.host_oom:
+        kind = FailureKind.OUTSIDE
     return ServiceFailure(
-        kind=FailureKind.OUTSIDE if death.host_oom else FailureKind.DIED,
+        kind=kind,
         message=(
             f"{subject.name} lost its process {process.name} (pid {process.pid}) {age} after its "
             f"start: {death.words()}{_oom(death)}; {subject.name} itself (pid {subject.pid}) "
@@ -83,15 +98,17 @@ def went_to_background(subject: Subject, pids: tuple[int, ...]) -> ServiceFailur
 
 def not_ready(subject: Subject, answer: str) -> ServiceFailure:
     """The process lives, and `answer` is what was wrong when its probe was made last."""
-    is_full = is_out_of_space(subject.log)
+    kind = FailureKind.NOT_READY
     process = look_up(subject.pid)
+    # `T` is stopped (proc_pid_stat(5)): it would not have become ready however long we waited.
     if process is not None and process.state == "T":
         answer += "; its process is stopped (SIGSTOP)"
-    if is_full:
+    if is_out_of_space(subject.log):
         answer += _FULL
+        kind = FailureKind.OUTSIDE
     age = duration(subject.duration_s)
     return ServiceFailure(
-        kind=FailureKind.OUTSIDE if is_full else FailureKind.NOT_READY,
+        kind=kind,
         message=f"{subject.name} was not ready within {age}: {answer}",
         **_root_of(subject),
     )
@@ -125,17 +142,22 @@ def impostor(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | None:
     """The process that answers on `probe`, if it is none of ours and older than ours (`pid`)."""
     if not probe.is_network or not is_local(probe.host):
         return None
-    if listens([kin.pid for kin in tree.living()], probe.port):
+    # Ours first: with SO_REUSEPORT several processes may listen on one port (socket(7)).
+    own = [kin.pid for kin in tree.living()]
+    if listens(own, probe.port):
         return None
     owner = owner_of(probe.port)
     if owner is None or owner.pid is None:
         return None
-    return owner if _is_older(owner.pid, pid) else None
+    if not _is_older(owner.pid, pid):
+        return None
+    return owner
 
 
 def _is_older(owner: int, service: int) -> bool:
     """A younger one may serve for ours: a container that ours has asked a daemon to start."""
-    other, own = look_up(owner), look_up(service)
+    other = look_up(owner)
+    own = look_up(service)
     if other is None or own is None:
         return False
     return other.started < own.started
@@ -178,9 +200,11 @@ def _oom(death: Death) -> str:
 def _reason(lines: tuple[str, ...], subject: Subject, tree: Tree) -> tuple[bool, str]:
     """Whether the cause lies outside the change, and the clause that names it."""
     cause = outside_cause(lines)
+    if cause is None and is_out_of_space(subject.log):
+        return True, _FULL
     if cause is None:
-        full = is_out_of_space(subject.log)
-        return full, _FULL if full else ""
+        return False, ""
+    # That a port is taken lies outside only if none of our own processes has it.
     if cause.about_port:
         owner = _external_owner(cause, subject, tree)
         if owner is None:
@@ -193,12 +217,13 @@ def _external_owner(cause: OutsideCause, subject: Subject, tree: Tree) -> PortOw
     """The external process on the port that a log calls taken; None if there is none."""
     try:
         owner = owner_of(cause.port or subject.port)
-        # A server that binds its own port twice writes the same line.
-        if owner is not None and owner.pid not in {kin.pid for kin in tree.living()}:
-            return owner
+        own = {kin.pid for kin in tree.living()}
     except OSError:  # no file descriptor is left to look with
-        pass
-    return None
+        return None
+    # A server that binds its own port twice writes the same line.
+    if owner is None or owner.pid in own:
+        return None
+    return owner
 
 
 def _meaning(returncode: int | None) -> str:

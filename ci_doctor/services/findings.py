@@ -13,6 +13,7 @@ from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 
 # As many lines as every renderer shows of one excerpt.
 _SHOWN = 10
+# Processes that a sentence names: a server may have a hundred workers.
 _NAMED = 3
 
 
@@ -30,6 +31,7 @@ def late_finding(failure: ServiceFailure) -> Finding:
 
 
 def _rule_of(failure: ServiceFailure) -> Rule:
+    # Before the kind: whoever ran out of memory, this rule's remedy is the one that helps.
     if failure.oom:
         return rules.OOM_KILLED
     if failure.kind is FailureKind.OUTSIDE:
@@ -61,7 +63,8 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
         yield Evidence(excerpt=f"peak memory {size(failure.peak_rss)}")
     if failure.consequences:
         lines = [f"  {sentence}" for sentence in failure.consequences]
-        yield Evidence(excerpt="\n".join(["then", *lines]))
+        lines.insert(0, "then")
+        yield Evidence(excerpt="\n".join(lines))
 
 
 def _remedy(rule: Rule, failure: ServiceFailure) -> str | None:
@@ -82,6 +85,7 @@ def _remedy(rule: Rule, failure: ServiceFailure) -> str | None:
 
 def stop_findings(result: StopResult) -> Iterator[Finding]:
     """What stopping a group has brought to light; none of it changes a verdict."""
+    # In the order of their weight: a survivor holds a GPU for the next job, a cut log harms nobody.
     if result.survivors:
         pids = ",".join(str(process.pid) for process in result.survivors)
         yield rules.SURVIVOR.finding(

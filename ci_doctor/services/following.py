@@ -52,6 +52,7 @@ async def follow(instance: Instance, tree: OwnTree) -> Followed:
     assert instance.filled.pidfile is not None  # noqa: S101 - the caller has checked it
     while True:
         pid = read_pidfile(instance.filled.pidfile)
+        # Adopted by the guardian, a daemon stays in the tree although its parent has ended.
         for kin in tree.living():
             # Only ours: the pidfile of an earlier job may name any process.
             if kin.pid == pid:

@@ -47,8 +47,9 @@ async def start_group(
 
 def root_cause(failures: Sequence[ServiceFailure], stopped: StopResult) -> ServiceFailure:
     """The first failure, with what followed from it."""
-    consequences = tuple(failure.message for failure in failures[1:])
-    return structs.replace(failures[0], consequences=consequences, stopped=stopped)
+    first, *others = failures
+    consequences = tuple(failure.message for failure in others)
+    return structs.replace(first, consequences=consequences, stopped=stopped)
 
 
 class _GroupStart:
@@ -108,12 +109,14 @@ class _GroupStart:
                 raise result
 
     async def _start_after_its_needs(self, name: str) -> None:
-        for needed in self._specs[name].needs:
+        spec = self._specs[name]
+        for needed in spec.needs:
             await self._ready[needed].wait()
         if self._group.death.done():
             return
+        # Only now: of the group's time, the waits above have used up a part.
         limit = self._limit(name)
-        await start_service(self._group, name, self._specs[name], self._context, limit)
+        await start_service(self._group, name, spec, self._context, limit)
         self._ready[name].set()
 
     def _limit(self, name: str) -> StartLimit:
@@ -121,7 +124,9 @@ class _GroupStart:
         if self._deadline is None:
             return StartLimit(seconds=own_s)
         left_s = self._deadline - clock.now()
-        return StartLimit(seconds=min(own_s, left_s), hard_s=left_s)
+        seconds = min(own_s, left_s)
+        # A busy machine extends the service's own time, and never that of the whole group.
+        return StartLimit(seconds=seconds, hard_s=left_s)
 
 
 async def _start_again(

@@ -35,7 +35,9 @@ class RunningService(Struct, frozen=True, kw_only=True):
     @property
     def base_url(self) -> str:
         """`http://host:port`, where clients reach it."""
-        host = self.probe.host if self.probe.is_network else "127.0.0.1"
+        host = "127.0.0.1"
+        if self.probe.is_network:
+            host = self.probe.host
         return f"http://{written_host(host)}:{self.port}"
 
 
@@ -80,6 +82,7 @@ class Instance:
         self.process = process
         self.began = process.started_at
         self.was_ready = False
+        # Set before the signal is sent, so that no end in between counts as a death.
         self.stop_wanted = False
         self.ended = False
         self.stopping_since: float | None = None

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 
 from ci_doctor.system.processes.process_table import Kin, look_up
 
+# What has no pidfd is looked at by every tick instead (descendants.py).
 _PIDFDS = 1000
+# Closed at once when descriptors run out: enough for a scan of /proc, a log and a probe.
 _SPARE_PIDFDS = 8
 
 
@@ -94,6 +96,7 @@ class Members:
     def _make_room(self) -> None:
         """No file descriptor is left: do with fewer, since scans and others need some."""
         watched = [member for member in self if member.pidfd is not None]
+        # The newest: the oldest are the service's own processes, whose end matters most.
         for member in watched[-_SPARE_PIDFDS:]:
             self._close(member)
         self._free_pidfds = 0

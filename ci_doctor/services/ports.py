@@ -13,7 +13,9 @@ from ci_doctor.errors import InfraError
 from ci_doctor.system.processes.listeners import holders, listening_inodes
 from ci_doctor.system.processes.process_table import read_table
 
+# Below are the ports of well-known servers, which may start at any time.
 _LOWEST = 10_000
+# Each attempt is at random: so many fail in a row only if nearly every port is taken.
 _ATTEMPTS = 200
 _OUR_HOSTS = {"localhost", "0.0.0.0", "::", "::1"}  # noqa: S104 - compared, not bound
 
@@ -112,16 +114,24 @@ def owner_of(port: int) -> PortOwner | None:
     inodes = listening_inodes(port)
     if not inodes:
         return None
-    pid = next(holders((kin.pid for kin in read_table()), inodes), None)
-    if pid is not None:
-        import psutil
+    pids = (kin.pid for kin in read_table())
+    pid = next(holders(pids, inodes), None)
+    # A socket of another user's process shows its inode, and not who holds it.
+    if pid is None:
+        return PortOwner(port=port)
+    return _described(port, pid)
 
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
-            return PortOwner(
-                port=port, pid=pid, name=process.name(), since=_timestamp(process.create_time())
-            )
-    return PortOwner(port=port)
+
+def _described(port: int, pid: int) -> PortOwner:
+    # Late: a port is taken seldom, and the import takes tens of milliseconds.
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        since = _timestamp(process.create_time())
+        return PortOwner(port=port, pid=pid, name=process.name(), since=since)
+    except psutil.Error:  # it has ended meanwhile
+        return PortOwner(port=port)
 
 
 def _timestamp(seconds: float) -> str:

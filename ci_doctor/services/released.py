@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _PORT_PAUSE_S = 0.02
+# A look through the GPU driver costs far more than one at a port.
 _GPU_PAUSE_S = 0.2
 
 
@@ -67,6 +68,7 @@ async def _port(port: int, deadline: float, limit_s: float) -> tuple[str, ...]:
         left_s = deadline - clock.now()
         if left_s <= 0:
             owner = owner_of(port)
+            # Released between the two looks.
             if owner is None:
                 return ()
             return (f"{owner.describe()}, still {limit_s:g} s after the stop",)
@@ -101,11 +103,13 @@ def _gpu_memory_held(
     for gpu in now:
         # A GPU that did not tell before is taken to have had nothing in use.
         before = used_before.get(gpu.index) or 0
-        if gpu.used is not None and gpu.used > before + condition.margin:
-            yield (
-                f"{gpu.describe()}, {limit_s:g} s after the stop; it was {before // 2**20:,} MiB "
-                "before the start"
-            )
+        if gpu.used is None or gpu.used <= before + condition.margin:
+            continue
+        mebibytes = before // 2**20
+        yield (
+            f"{gpu.describe()}, {limit_s:g} s after the stop; it was {mebibytes:,} MiB before the "
+            "start"
+        )
 
 
 async def _read_aside() -> tuple[GpuMemory, ...]:

@@ -55,8 +55,9 @@ class RunningGroup:
             # All before the first start: a command may hold the port of any other service.
             for name in names:
                 self._ports[name] = reserve_port()
-            self._watch = DeathWatch(self.tree, lambda: self._guardian.pid, self.report, self.fail)
-            self._stop_work = Stopping(self.tree, self._watch, self._guardian, self.report)
+            guardian = self._guardian
+            self._watch = DeathWatch(self.tree, lambda: guardian.pid, self.report, self.fail)
+            self._stop_work = Stopping(self.tree, self._watch, guardian, self.report)
         except BaseException:
             self._give_back()
             raise
@@ -125,13 +126,17 @@ class RunningGroup:
         instance = self.instances[name]
         instance.was_ready = True
         now = clock.now()
-        url = instance.service.base_url if instance.service.probe.is_network else None
-        self.report(instance.event(EventKind.READY, now, duration_s=now - instance.began, url=url))
+        duration_s = now - instance.began
+        url = None
+        if instance.service.probe.is_network:
+            url = instance.service.base_url
+        self.report(instance.event(EventKind.READY, now, duration_s=duration_s, url=url))
 
     async def still_ready(self, name: str, limit_s: float) -> str | None:
         """None once the service answers its probe again; after `limit_s`, what was wrong last."""
         instance = self.instances[name]
-        return await wait_until_ready(instance.service.probe, limit_s, self.probe_context(instance))
+        context = self.probe_context(instance)
+        return await wait_until_ready(instance.service.probe, limit_s, context)
 
     def probe_context(self, instance: Instance) -> ProbeContext:
         """What a service's probe needs besides its address."""
@@ -149,7 +154,10 @@ class RunningGroup:
 
     def living_pids(self) -> list[int]:
         """The processes of all services, and the guardian that starts them."""
-        return [self._guardian.pid, *(kin.pid for kin in self.tree.living(thorough=False))]
+        # Asked several times a second, so the cheaper look: what it misses counts in the next one.
+        living = self.tree.living(thorough=False)
+        pids = [kin.pid for kin in living]
+        return [self._guardian.pid, *pids]
 
     def fail(self, failure: ServiceFailure) -> None:
         """A service is of no use any more: the first is the cause, the rest follows from it."""
@@ -167,7 +175,9 @@ class RunningGroup:
         That end is no death.
         """
         instance = self.instances[name]
+        # First: an end that comes before the signal was wanted all the same.
         instance.stop_wanted = True
+        # Afterwards orphans no longer have a parent by which they could be attributed.
         self._note_processes(instance)
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
@@ -196,7 +206,9 @@ class RunningGroup:
         """
         assert self.starter is not None  # noqa: S101 - start_group sets it
         await self.starter(name)
-        return self.death.result() if self.death.done() else None
+        if not self.death.done():
+            return None
+        return self.death.result()
 
     def remains(self, name: str) -> tuple[Kin, ...]:
         """What still lives of the processes that the service had when it was taken down."""
@@ -228,6 +240,7 @@ class RunningGroup:
 
     async def _stop(self, grace_s: float, *, in_haste: bool) -> StopResult:
         began = clock.now()
+        # What is reported as a consequence must have ended by itself, not by our signals.
         if self.death.done() and any(self._living()):
             await asyncio.sleep(_CONSEQUENCES_S)
         instances = tuple(self.instances.values())
@@ -242,8 +255,11 @@ class RunningGroup:
     def _note_processes(self, instance: Instance) -> None:
         """Remember what the service consists of, before it is taken down."""
         pid = instance.process.pid
+        below = self.tree.below(pid)
+        strays = self._watch.strays(pid)
+        # By identity, because a process may be in both.
         processes = {}
-        for kin in (*self.tree.below(pid), *self._watch.strays(pid)):
+        for kin in (*below, *strays):
             processes[kin.identity] = kin
         self._before[instance.name] = tuple(processes.values())
 
@@ -269,4 +285,7 @@ class RunningGroup:
 
 def _still_lives(kin: Kin) -> bool:
     now = look_up(kin.pid)
-    return now is not None and now.identity == kin.identity and not now.ended
+    # Another process may have its pid by now.
+    if now is None or now.identity != kin.identity:
+        return False
+    return not now.ended

@@ -89,7 +89,9 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Raises ValueError as `read_ready`.
         """
         spec = read_ready(self.ready)
-        return spec.http if spec.http is not None else spec.tcp
+        if spec.http is not None:
+            return spec.http
+        return spec.tcp
 
     def has_fixed_port(self) -> bool:
         """Whether `ready` names another port than the one reserved for this service."""
@@ -100,7 +102,9 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def _split(command: str | list[str]) -> list[str]:
-    return shlex.split(command) if isinstance(command, str) else list(command)
+    if isinstance(command, str):
+        return shlex.split(command)
+    return list(command)
 
 
 class LaunchContext(Struct, frozen=True, kw_only=True):
@@ -160,13 +164,20 @@ def fill_spec(
     environment = dict(context.environment)
     for key, value in spec.env.items():
         environment[key] = filled(value)
+    # A probe with a fixed port names where the service really listens.
+    port = ports[name]
+    if probe.is_network:
+        port = probe.port
+    pidfile = None
+    if spec.pidfile:
+        pidfile = cwd / filled(spec.pidfile)
     return FilledSpec(
         words=tuple(map(filled, spec.words())),
         env=environment,
         cwd=cwd,
         probe=probe,
-        port=probe.port if probe.is_network else ports[name],
-        pidfile=cwd / filled(spec.pidfile) if spec.pidfile else None,
+        port=port,
+        pidfile=pidfile,
         stop_words=tuple(map(filled, spec.stop_words())),
     )
 
@@ -176,5 +187,6 @@ def placeholders_for(name: str, context: LaunchContext, ports: Mapping[str, int]
     placeholders = dict(context.placeholders)
     for other, port in ports.items():
         placeholders[f"{other}.port"] = str(port)
+    # Last, so that no placeholder of the launch takes its place.
     placeholders["port"] = str(ports[name])
     return placeholders

@@ -35,7 +35,9 @@ def _visit(
             f"services need each other in a circle: {cycle}", hint="remove one of these needs"
         )
     if name not in specs:
-        subject = f'service "{path[-1]}" needs "{name}", which' if path else f'service "{name}"'
+        subject = f'service "{name}"'
+        if path:  # only what needs it can be mended
+            subject = f'service "{path[-1]}" needs "{name}", which'
         raise UsageError(f"{subject} is not defined", hint=did_you_mean(name, specs))
     for needed in specs[name].needs:
         _visit(needed, (*path, name), specs, order)

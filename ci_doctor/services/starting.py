@@ -46,9 +46,10 @@ async def start_service(
     filled = fill_spec(spec, context, group.ports, name)
     # From before the launch: the guardian's fork waits for a CPU too.
     patience = Patience(limit.seconds, group.living_pids, hard_limit_s=limit.hard_s)
-    instance = cannot_start(name, spec, filled, limit) or _launch(
-        group, name, spec, filled, context
-    )
+    # Again, since a fixed port may have got an owner while this service waited for others.
+    instance: Instance | ServiceFailure | None = cannot_start(name, spec, filled, limit)
+    if instance is None:
+        instance = _launch(group, name, spec, filled, context)
     if isinstance(instance, ServiceFailure):
         group.fail(instance)
         return
@@ -123,13 +124,19 @@ def _launch(
         raise UsageError(message, hint=hint) from error
     finally:
         os.close(output)
+    # It may have ended already, and been reaped by the guardian.
     kin = look_up(child.pid)
-    earlier = group.instances.get(name)
+    started = 0
+    if kin is not None:
+        started = kin.started
+    start = 1
+    if name in group.instances:
+        start = group.instances[name].service.start + 1
     service = RunningService(
         name=name,
         pid=child.pid,
-        started=kin.started if kin is not None else 0,
-        start=earlier.service.start + 1 if earlier is not None else 1,
+        started=started,
+        start=start,
         probe=filled.probe,
         port=filled.port,
         log=log,

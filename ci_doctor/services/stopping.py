@@ -70,6 +70,7 @@ class Stopping:
             self._announce(instances)
         # A listener may raise: what is left must be killed all the same.
         finally:
+            # However late it is, the kernel needs a moment to take down a large process.
             outcome = self._tree.kill(max(1.0, began + STOP_LIMIT_S - clock.now()))
             self._result = StopResult(
                 killed=tuple(map(_as_process, outcome.killed)),
@@ -156,33 +157,36 @@ class Stopping:
     def _report_killed(self, instances: Iterable[Instance], result: StopResult) -> None:
         by_pid = {instance.process.pid: instance for instance in instances}
         for process in result.killed:
-            instance = by_pid.get(process.pid)
-            self._on_event(
-                ServiceEvent(
-                    kind=EventKind.KILLED,
-                    service=instance.name if instance else None,
-                    start=instance.service.start if instance else None,
-                    at=clock.now(),
-                    pid=process.pid,
-                    name=process.name,
-                    signal="SIGKILL",
-                )
+            event = ServiceEvent(
+                kind=EventKind.KILLED,
+                service=None,
+                at=clock.now(),
+                pid=process.pid,
+                name=process.name,
+                signal="SIGKILL",
             )
+            # Workers are killed too, and are no service of their own.
+            instance = by_pid.get(process.pid)
+            if instance is not None:
+                start = instance.service.start
+                event = structs.replace(event, service=instance.name, start=start)
+            self._on_event(event)
 
     def _report_stopped(self, instances: Iterable[Instance]) -> None:
         for instance in instances:
             if instance.stopping_since is None or not _has_ended(instance.process.pidfd):
                 continue
             now = clock.now()
-            self._on_event(
-                instance.end_event(
-                    EventKind.STOPPED,
-                    now,
-                    Death(returncode=instance.process.wait()),
-                    duration_s=now - instance.stopping_since,
-                    peak_rss=instance.process.peak_rss,
-                )
+            # Before `peak_rss` is read, which is there only after the wait.
+            death = Death(returncode=instance.process.wait())
+            event = instance.end_event(
+                EventKind.STOPPED,
+                now,
+                death,
+                duration_s=now - instance.stopping_since,
+                peak_rss=instance.process.peak_rss,
             )
+            self._on_event(event)
 
 
 def settle(ended: "asyncio.Future[None]") -> None:

@@ -27,6 +27,7 @@ def find_in_all(recorded: RecordedRun, interpreters: Mapping[str, bool | None]) 
     spared: list[Hazard] = []
     is_whole = True
     for process in recorded.processes:
+        # Not None: an interpreter that could not be checked may be exposed.
         is_immune = interpreters.get(process.executable) is False
         in_process = find_hazards(process)
         is_whole = is_whole and in_process.is_whole

@@ -14,16 +14,20 @@ from ci_doctor.imports.record.events import Deadlock
 def crossing_hazard(history: History, crossing: Crossing) -> Hazard:
     """The hazard of two threads that can hold what the other one needs."""
     n = crossing.one.n
+    other = crossing.two.n
     first = import_of_node(history, n, crossing.has_one)
-    second = import_of_node(history, crossing.two.n, crossing.has_two)
+    second = import_of_node(history, other, crossing.has_two)
+    # A crossing has no first thread: the recording decides which import a reader sees first.
     if second.began_ns < first.began_ns:
-        n = crossing.two.n
+        n = other
         first, second = second, first
     load = _load(history, n, first.name)
     margin_ns = margin(load, second.began_ns)
     is_unfinished = load is not None and load.end is None
     is_overlapping = margin_ns is not None and margin_ns < 0
-    closeness = Closeness.NEAR if is_unfinished or is_overlapping else Closeness.LATENT
+    closeness = Closeness.LATENT
+    if is_unfinished or is_overlapping:
+        closeness = Closeness.NEAR
     return _hazard(history, closeness, (first, second), margin_ns, how_close(margin_ns))
 
 
@@ -62,18 +66,30 @@ def _crossed_lock(deadlock: Deadlock, graph: Graph) -> str:
     It is in the same group as the requested module. Without one, the innermost held module.
     """
     held = [name for name in deadlock.held if name != deadlock.name]
-    number = graph.number.get(deadlock.name)
-    if number is not None:
-        for name in reversed(held):
-            other = graph.number.get(name)
-            if other is not None and graph.group[number] == graph.group[other]:
-                return name
-    return held[-1] if held else deadlock.name
+    for name in reversed(held):
+        if _are_in_one_group(graph, name, deadlock.name):
+            return name
+    # Nothing else is held: the requested module has to stand for both.
+    if not held:
+        return deadlock.name
+    return held[-1]
+
+
+def _are_in_one_group(graph: Graph, one: str, other: str) -> bool:
+    # A module loaded before a fork is not in the graph.
+    first = graph.number.get(one)
+    second = graph.number.get(other)
+    if first is None or second is None:
+        return False
+    return graph.group[first] == graph.group[second]
 
 
 def _import(history: History, n: int, name: str, deadlock: Deadlock) -> Import | None:
     """The import by which thread `n` came to `name`; if unknown, its latest outermost import."""
-    for asks in (history.asks.get((n, name), ()), history.entries.get(n, ())):
+    own = history.asks.get((n, name), ())
+    outermost = history.entries.get(n, ())
+    for asks in (own, outermost):
+        # By time, because the events of two threads have no common numbers.
         earlier = [ask for ask in asks if ask.t <= deadlock.t]
         if earlier:
             return import_of_ask(history, earlier[-1])
@@ -91,8 +107,11 @@ def _hazard(
     names = {first.name, second.name}
     # Packages before their submodules: the remedy imports the modules in this order.
     modules = tuple(sorted(names, key=lambda name: (name.count("."), name)))
+    kind = HazardKind.CYCLE
+    if _are_nested(modules):
+        kind = HazardKind.SUBMODULE
     return Hazard(
-        kind=HazardKind.SUBMODULE if _are_nested(modules) else HazardKind.CYCLE,
+        kind=kind,
         closeness=closeness,
         pid=history.process.pid,
         modules=modules,

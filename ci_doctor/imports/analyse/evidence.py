@@ -20,12 +20,15 @@ def import_of_node(history: History, n: int, node: LockNode) -> Import:
     asks = node.asks()
     innermost = asks[-1]
     # What is inside another thread's load has that thread's time: take the time of the own request.
-    own = innermost if innermost.n == n else node.entry
+    own = node.entry
+    if innermost.n == n:
+        own = innermost
     chain = _without_repeats(ask.site for ask in asks)
     return _import(history, n, node.name, innermost, chain, own.t)
 
 
 def _without_repeats(sites: Iterable[Site]) -> tuple[Site, ...]:
+    # `import a.b` is several requests of one line.
     chain: list[Site] = []
     for site in sites:
         if not chain or chain[-1] != site:
@@ -38,15 +41,21 @@ def _import(
 ) -> Import:
     thread = history.process.threads[n]
     load = history.load_by(n, name)
+    ended_ns = None
+    if load is not None:
+        ended_ns = load.ended_ns
     # The from-list is of what the statement requests, which may be an outer module.
+    names: tuple[str, ...] = ()
+    if ask.name == name:
+        names = ask.names
     return Import(
         thread=thread.name,
         name=name,
         site=ask.site,
         chain=chain,
         began_ns=began_ns,
-        ended_ns=load.ended_ns if load is not None else None,
-        names=ask.names if ask.name == name else (),
+        ended_ns=ended_ns,
+        names=names,
         thread_started_at=thread.started_at,
     )
 
@@ -69,6 +78,7 @@ def how_close(margin_ns: int | None) -> str:
     """`margin_ns` as a sentence without its full stop."""
     if margin_ns is None:
         return "it is not recorded when the first import ended"
+    gap = duration(abs(margin_ns) / 1e9)
     if margin_ns < 0:
-        return f"the second import came {duration(-margin_ns / 1e9)} before the first had ended"
-    return f"the second import came {duration(margin_ns / 1e9)} after the first had ended"
+        return f"the second import came {gap} before the first had ended"
+    return f"the second import came {gap} after the first had ended"

@@ -7,7 +7,7 @@ module is taken once, and the locks held at that time are its ancestors in a tre
 Goodlock (Havelund 2000).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ci_doctor.imports.analyse.graph import Graph, Need
 from ci_doctor.imports.analyse.history import History
@@ -23,6 +23,7 @@ class LockNode:
     every run; this thread takes it after that.
     """
 
+    # There are up to hundreds of thousands of them (`_VISITS` in hazards.py).
     __slots__ = ("ask", "at", "done", "entry", "holder", "name", "outermost", "waits")
 
     def __init__(self, need: Need, holder: "LockNode | None", entry: Ask, at: int) -> None:
@@ -47,8 +48,9 @@ class LockNode:
 
     def asks(self) -> tuple[Ask, ...]:
         """The statements that lead to it, outermost first."""
-        path = [self, *self.held()]
-        return tuple(node.ask for node in reversed(path) if node.ask is not None)
+        asks = [node.ask for node in (self, *self.held()) if node.ask is not None]
+        asks.reverse()
+        return tuple(asks)
 
 
 class Forest:
@@ -106,6 +108,7 @@ class ForestBuilder:
         """Take one module, unless it needs no lock; whether there is something to descend into."""
         name, ask = need
         self.left -= 1
+        # A module is taken once: after that it is loaded, and its lock is not needed again.
         if name in forest.taken or not self._is_wanted(name):
             return False
         if self.left < 0:
@@ -118,13 +121,22 @@ class ForestBuilder:
         is_begun = bool(settled.begun & bit)
         if ask is None and self._is_skipped(forest, name, is_begun=is_begun):
             return False
-        holder = work[-1][0] if work else None
-        node = LockNode(need, holder, entry, len(forest.taken) + 1)
-        node.waits = is_begun
-        forest.taken[name] = node
-        needs = () if is_begun else self.graph.needs[self.graph.number[name]]
-        work.append((node, iter(needs)))
+        self._take(forest, need, entry, work, waits=is_begun)
         return True
+
+    def _take(self, forest: Forest, need: Need, entry: Ask, work: _Work, *, waits: bool) -> None:
+        name, _ = need
+        holder = None
+        if work:
+            holder, _ = work[-1]
+        node = LockNode(need, holder, entry, len(forest.taken) + 1)
+        node.waits = waits
+        forest.taken[name] = node
+        # What another thread executes, this one only waits for: it takes none of its needs.
+        needs: Iterable[Need] = ()
+        if not waits:
+            needs = self.graph.needs[self.graph.number[name]]
+        work.append((node, iter(needs)))
 
     def _settled_before(self, forest: Forest, need: Need, entry: Ask) -> Settled:
         # The time of the thread's own requests is known; of all others, only that of the outermost.
@@ -141,4 +153,7 @@ class ForestBuilder:
 
     def _is_wanted(self, name: str) -> bool:
         number = self.graph.number.get(name)
-        return number is not None and bool(self.graph.reach[number] & self.wanted)
+        # Nobody takes the lock of a module that is not executed here.
+        if number is None:
+            return False
+        return bool(self.graph.reach[number] & self.wanted)

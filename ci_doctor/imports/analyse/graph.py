@@ -24,15 +24,16 @@ class Graph:
 
     def __init__(self, history: History) -> None:
         self.names = list(history.executed)
-        self.number = {name: index for index, name in enumerate(self.names)}
+        self.number: dict[str, int] = {}
+        for name in self.names:
+            self.number[name] = len(self.number)
+        # After all are numbered: a module may need one that was executed later.
         self.needs = [tuple(self._needs(name, history)) for name in self.names]
         self.reach = [0] * len(self.names)
         self.group = [-1] * len(self.names)
         self.groups: list[tuple[str, ...]] = []
         self.grouped = 0
-        targets = [self._numbers(needs) for needs in self.needs]
-        for members in groups(targets):
-            self._add_group(members, targets)
+        self._find_groups()
         self.unloaded = 0
         for name, loads in history.executed.items():
             if not any(map(_is_loaded, loads)):
@@ -41,7 +42,9 @@ class Graph:
     def bit(self, name: str) -> int:
         """The set of this one module; empty if it is not known."""
         index = self.number.get(name)
-        return 0 if index is None else 1 << index
+        if index is None:
+            return 0
+        return 1 << index
 
     def bits(self, names: Iterable[str]) -> int:
         """The set of `names`, without those that are not known."""
@@ -53,7 +56,9 @@ class Graph:
     def reached(self, name: str) -> int:
         """What is loaded once `name` is."""
         index = self.number.get(name)
-        return 0 if index is None else self.reach[index] & ~self.unloaded
+        if index is None:
+            return 0
+        return self.reach[index] & ~self.unloaded
 
     def _needs(self, name: str, history: History) -> Iterator[Need]:
         package = name.rpartition(".")[0]
@@ -65,12 +70,20 @@ class Graph:
             # A package is needed again by a statement: if the submodule's own import of it is
             # skipped, because another thread has begun it, a statement still waits.
             key = ask.name, ask.how == "importlib"
-            if ask.name in self.number and ask.name != name and key not in requested:
+            # A module that imports itself has its own lock already.
+            if ask.name not in self.number or ask.name == name:
+                continue
+            if key not in requested:
                 requested.add(key)
                 yield ask.name, ask
 
     def _numbers(self, needs: Iterable[Need]) -> list[int]:
         return [self.number[name] for name, _ in needs]
+
+    def _find_groups(self) -> None:
+        targets = [[self.number[name] for name, _ in needs] for needs in self.needs]
+        for members in groups(targets):
+            self._add_group(members, targets)
 
     def _add_group(self, members: list[int], targets: Sequence[Sequence[int]]) -> None:
         """Add one group; `groups` yields those that it needs before it."""

@@ -36,24 +36,30 @@ class _TarjanSearch:
             target = next(rest, None)
             if target is None:
                 yield from self.leave()
+            # The paper's two cases: an edge into the unknown, and one back into this component.
             elif target not in self.index:
                 self.enter(target)
             elif target in self.on_stack:
                 self.low[node] = min(self.low[node], self.index[target])
 
     def enter(self, node: int) -> None:
-        self.index[node] = len(self.index)
-        self.low[node] = self.index[node]
+        index = len(self.index)
+        self.index[node] = index
+        self.low[node] = index
         self.stack.append(node)
         self.on_stack.add(node)
-        self.work.append((node, iter(self.targets[node])))
+        # The iterator is where the paper's recursion would continue after a call.
+        rest = iter(self.targets[node])
+        self.work.append((node, rest))
 
     def leave(self) -> Iterator[list[int]]:
         node, _ = self.work.pop()
+        low = self.low[node]
         if self.work:
             outer, _ = self.work[-1]
-            self.low[outer] = min(self.low[outer], self.low[node])
-        if self.low[node] == self.index[node]:
+            self.low[outer] = min(self.low[outer], low)
+        # The node is the first of its component: what lies above it on the stack are the others.
+        if low == self.index[node]:
             at = self.stack.index(node)
             members = self.stack[at:]
             del self.stack[at:]

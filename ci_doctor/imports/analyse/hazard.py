@@ -79,4 +79,5 @@ def badness(hazard: Hazard) -> tuple[int, bool, int]:
 
     An unknown margin comes after the known ones.
     """
-    return _RANKS[hazard.closeness], hazard.margin_ns is None, abs(hazard.margin_ns or 0)
+    distance_ns = abs(hazard.margin_ns or 0)
+    return _RANKS[hazard.closeness], hazard.margin_ns is None, distance_ns

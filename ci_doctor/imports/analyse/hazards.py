@@ -47,7 +47,9 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     graph = Graph(history)
     wanted = graph.grouped | graph.bits(replaced_modules(history))
     builder = ForestBuilder(history, graph, wanted, _VISITS)
-    replacing, crossing = ComparisonBudget(_COMPARISONS), ComparisonBudget(_COMPARISONS)
+    # One each, so that many self-replacing modules do not hide the cycles, nor the other way round.
+    replacing = ComparisonBudget(_COMPARISONS)
+    crossing = ComparisonBudget(_COMPARISONS)
     forests = _forests(history, builder)
     hazards = [
         *wrong_objects(history),
@@ -62,22 +64,24 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     hazards = _first_of_each(hazards, lambda hazard: _group(hazard, graph))
     is_whole = not (builder.is_cut or replacing.is_exhausted or crossing.is_exhausted)
     if not is_whole:
-        hazards = [replace(hazard, detail=f"{hazard.detail}; {_bound()}") for hazard in hazards]
+        hazards = list(map(_with_bound, hazards))
     return ProcessHazards(hazards=tuple(hazards), is_whole=is_whole)
 
 
-def _bound() -> str:
-    return (
+def _with_bound(hazard: Hazard) -> Hazard:
+    bound = (
         "there may be more: not all of what could meet was compared "
         f"({_VISITS} imports, {_COMPARISONS} pairs)"
     )
+    return replace(hazard, detail=f"{hazard.detail}; {bound}")
 
 
 def _forests(history: History, builder: ForestBuilder) -> list[Forest]:
     """What each thread would take; of threads that behave alike, a few."""
     active = {n for n, _ in history.waits}
     for loads in history.executed.values():
-        active.update(load.n for load in loads)
+        for load in loads:
+            active.add(load.n)
     forests: list[Forest] = []
     for threads in _alike(history, builder):
         # A thread that loaded something, or waited, shows more than one that found all of it done.
@@ -93,7 +97,9 @@ def _alike(history: History, builder: ForestBuilder) -> Iterable[list[int]]:
     for n, entries in history.entries.items():
         behaviour = []
         for entry in entries:
-            loaded = builder.progress.before(entry).loaded & builder.wanted
+            settled = builder.progress.before(entry)
+            # What is not wanted differs from thread to thread, and changes no lock tree.
+            loaded = settled.loaded & builder.wanted
             behaviour.append((entry.site, entry.name, loaded))
         groups[tuple(behaviour)].append(n)
     return groups.values()
@@ -131,8 +137,10 @@ def _simplest(
     reported: set[Hashable] = set()
     possible = crossings(waiting, other, graph, budget)
     for crossing in sorted(possible, key=lambda crossing: crossing.length):
-        group = graph.group[graph.number[crossing.has_one.name]]
-        key = group, crossing.has_one.entry.site, crossing.has_two.entry.site
+        one = crossing.has_one
+        two = crossing.has_two
+        group = graph.group[graph.number[one.name]]
+        key = group, one.entry.site, two.entry.site
         if key not in reported:
             reported.add(key)
             yield crossing_hazard(history, crossing)
@@ -140,15 +148,19 @@ def _simplest(
 
 def _badness(hazard: Hazard) -> tuple[tuple[int, bool, int], int]:
     """Of equally bad hazards the one with the shortest chains first."""
-    return badness(hazard), len(hazard.first.chain) + len(hazard.second.chain)
+    statements = len(hazard.first.chain) + len(hazard.second.chain)
+    return badness(hazard), statements
 
 
 def _places(hazard: Hazard) -> Hashable:
     """What is the same for two hazards of the same modules at the same places."""
     # Sets: which of the two threads comes first differs from one pair of threads to another.
+    first = hazard.first
+    second = hazard.second
     if hazard.pair is None:
-        return hazard.kind, hazard.modules, frozenset({hazard.first.site, hazard.second.site})
-    return hazard.kind, frozenset(hazard.pair), hazard.first.chain[0], hazard.second.chain[0]
+        sites = frozenset({first.site, second.site})
+        return hazard.kind, hazard.modules, sites
+    return hazard.kind, frozenset(hazard.pair), first.chain[0], second.chain[0]
 
 
 def _group(hazard: Hazard, graph: Graph) -> Hashable:

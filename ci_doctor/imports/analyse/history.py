@@ -30,11 +30,15 @@ class Load(Struct, frozen=True, kw_only=True):
     @property
     def ended_ns(self) -> int | None:
         """When it ended; None if that is not recorded."""
-        return None if self.end is None else self.end.t
+        if self.end is None:
+            return None
+        return self.end.t
 
     def __contains__(self, t: int) -> bool:
         """Whether time `t` lies within it."""
-        return self.begin.t <= t and (self.end is None or t <= self.end.t)
+        if t < self.begin.t:
+            return False
+        return self.end is None or t <= self.end.t
 
     def ended_as(self, status: str) -> bool:
         """Whether it ended, with this status."""
@@ -44,6 +48,9 @@ class Load(Struct, frozen=True, kw_only=True):
     def is_execution(self) -> bool:
         """Whether this thread executed the module; otherwise it was missing or already loaded."""
         return self.end is None or self.end.status in {"loaded", "failed"}
+
+
+_Key = tuple[int, str]  # a thread and a module
 
 
 class History:
@@ -60,27 +67,34 @@ class History:
         self.events: dict[int, list[ImportEvent]] = defaultdict(list)
         self.entries: dict[int, list[Ask]] = defaultdict(list)
         self.inside: dict[str, list[Ask]] = defaultdict(list)
-        self.asks: dict[tuple[int, str], list[Ask]] = defaultdict(list)
-        self.waits: dict[tuple[int, str], list[Wait]] = defaultdict(list)
+        self.asks: dict[_Key, list[Ask]] = defaultdict(list)
+        self.waits: dict[_Key, list[Wait]] = defaultdict(list)
         self.deadlocks: list[Deadlock] = []
+        self.executed: dict[str, list[Load]] = {}
+        self._index_process(process)
+
+    def _index_process(self, process: RecordedProcess) -> None:
         for event in process.events:
             self.events[event.n].append(event)
-        self.executed: dict[str, list[Load]] = {}
         loads: list[Load] = []
         for events in self.events.values():
+            # By number and not by time: two events of a thread may have the same clock reading.
             events.sort(key=lambda event: event.k)
             self._index(events)
             loads += _loads(events)
         self._index_loads(loads)
 
+    def _index_ask(self, ask: Ask) -> None:
+        self.asks[ask.n, ask.name].append(ask)
+        if ask.within is None:
+            self.entries[ask.n].append(ask)
+        else:
+            self.inside[ask.within].append(ask)
+
     def _index(self, events: list[ImportEvent]) -> None:
         for event in _lock_order(events):
             if isinstance(event, Ask):
-                self.asks[event.n, event.name].append(event)
-                if event.within is None:
-                    self.entries[event.n].append(event)
-                else:
-                    self.inside[event.within].append(event)
+                self._index_ask(event)
             elif isinstance(event, Wait):
                 self.waits[event.n, event.name].append(event)
             elif isinstance(event, Deadlock):
@@ -88,7 +102,8 @@ class History:
 
     def _index_loads(self, loads: list[Load]) -> None:
         by_name: dict[str, list[Load]] = defaultdict(list)
-        for load in sorted(loads, key=lambda load: load.begin.t):
+        # By time, because Graph numbers the modules in this order.
+        for load in sorted(loads, key=_begin_time):
             by_name[load.name].append(load)
         for name, attempts in by_name.items():
             executions = [load for load in attempts if load.is_execution]
@@ -104,7 +119,8 @@ class History:
 
     def asks_before(self, n: int, name: str, k: int) -> list[Ask]:
         """The requests of thread `n` for module `name` before its event `k`."""
-        return [ask for ask in self.asks.get((n, name), ()) if ask.k < k]
+        asks = self.asks.get((n, name), ())
+        return [ask for ask in asks if ask.k < k]
 
     def chain(self, ask: Ask) -> tuple[Site, ...]:
         """The statements from the outermost one of the thread inwards to `ask`."""
@@ -114,14 +130,20 @@ class History:
         while cause is not None and cause.within is not None:
             # The request for the module within which `cause` was made: the last one before it.
             earlier = self.asks_before(cause.n, cause.within, cause.k)
-            cause = earlier[-1] if earlier else None
+            if not earlier:
+                break
+            cause = earlier[-1]
             # A module that is reloaded can be within itself.
-            if cause is None or (cause.within is not None and cause.within in visited):
+            if cause.within is not None and cause.within in visited:
                 break
             visited.add(cause.within)
             if sites[-1] != cause.site:
                 sites.append(cause.site)
         return tuple(reversed(sites))
+
+
+def _begin_time(load: Load) -> int:
+    return load.begin.t
 
 
 def _loads(events: list[ImportEvent]) -> Iterator[Load]:
@@ -132,7 +154,9 @@ def _loads(events: list[ImportEvent]) -> Iterator[Load]:
         if isinstance(event, Begin):
             begun[event.name].append(event)
         elif isinstance(event, End) and begun[event.name]:
-            yield Load(begin=begun[event.name].pop(), end=event)
+            # The newest: an inner attempt ends before the outer one.
+            begin = begun[event.name].pop()
+            yield Load(begin=begin, end=event)
     for unfinished in begun.values():
         for begin in unfinished:
             yield Load(begin=begin, end=None)

@@ -82,12 +82,15 @@ def _taken_by_both(one: Forest, two: Forest, graph: Graph) -> Iterator[tuple[Loc
         node_two = two.taken.get(node_one.name)
         # Only the modules of a cycle can be taken in opposite orders.
         is_in_cycle = bool(graph.grouped & graph.bit(node_one.name))
-        if node_two is not None and is_in_cycle and not _share_gate(node_one, node_two):
+        if node_two is None or not is_in_cycle:
+            continue
+        if not _share_gate(node_one, node_two):
             yield node_one, node_two
 
 
 def _share_gate(one: LockNode, two: LockNode) -> bool:
     """Whether both are taken within the same outermost module: its lock separates the threads."""
+    # The gate is not the wanted module itself: that one is what they may fight for.
     if one.outermost is one or two.outermost is two:
         return False
     return one.outermost.name == two.outermost.name
@@ -118,7 +121,9 @@ def _meeting(
 
 def _is_done(forest: Forest, name: str, at: int) -> bool:
     node = forest.taken.get(name)
-    return node is not None and node.done < at
+    if node is None:
+        return False
+    return node.done < at
 
 
 def skips_into(forest: Forest, chain: Iterable[str], held: AbstractSet[str]) -> bool:

@@ -22,22 +22,26 @@ def wrong_objects(history: History) -> Iterator[Hazard]:
         for wait in waits:
             if wait.outcome not in _KINDS:
                 continue
-            asks = history.asks_before(wait.n, wait.name, wait.k)
-            load = _awaited_load(history, wait)
-            # The request may have come before the recorder watched statements.
-            if not asks or load is None:
-                continue
-            if wait.outcome == "removed" and _is_consequence(history, load):
-                continue
-            second = import_of_ask(history, asks[-1])
-            first = _loading_import(history, load, second)
-            detail = (
-                f"the second import waited {duration(wait.waited_ns / 1e9)} "
-                f"and was handed {_RECEIVED[wait.outcome]}"
-            )
-            yield one_module_hazard(
-                history, _KINDS[wait.outcome], Closeness.FIRED, (first, second), load, detail
-            )
+            hazard = _of_wait(history, wait)
+            if hazard is not None:
+                yield hazard
+
+
+def _of_wait(history: History, wait: Wait) -> Hazard | None:
+    asks = history.asks_before(wait.n, wait.name, wait.k)
+    load = _awaited_load(history, wait)
+    # The request may have come before the recorder watched statements.
+    if not asks or load is None:
+        return None
+    if wait.outcome == "removed" and _is_consequence(history, load):
+        return None
+    second = import_of_ask(history, asks[-1])
+    first = _loading_import(history, load, second)
+    waited = duration(wait.waited_ns / 1e9)
+    received = _RECEIVED[wait.outcome]
+    detail = f"the second import waited {waited} and was handed {received}"
+    kind = _KINDS[wait.outcome]
+    return one_module_hazard(history, kind, Closeness.FIRED, (first, second), load, detail)
 
 
 def _awaited_load(history: History, wait: Wait) -> Load | None:
@@ -45,7 +49,10 @@ def _awaited_load(history: History, wait: Wait) -> Load | None:
     newest = None
     for load in history.executed.get(wait.name, ()):
         is_owner = wait.owner is None or wait.owner == load.n
-        if is_owner and load.n != wait.n and load.begin.t <= wait.t:
+        # Nobody waits for itself.
+        if not is_owner or load.n == wait.n:
+            continue
+        if load.begin.t <= wait.t:
             newest = load
     return newest
 
@@ -79,13 +86,15 @@ def failed_hazards(history: History) -> Iterator[Hazard]:
 def _of_failed_load(history: History, load: Load) -> Iterator[Hazard]:
     for n in history.process.threads:
         ask = _unordered_ask(history, load, n)
-        if ask is not None and _is_harmed(history, ask, load):
-            second = import_of_ask(history, ask)
-            first = _loading_import(history, load, second)
-            detail = how_close(margin(load, ask.t))
-            yield one_module_hazard(
-                history, HazardKind.FAILED, overlap(load, ask.t), (first, second), load, detail
-            )
+        if ask is None or not _is_harmed(history, ask, load):
+            continue
+        second = import_of_ask(history, ask)
+        first = _loading_import(history, load, second)
+        detail = how_close(margin(load, ask.t))
+        closeness = overlap(load, ask.t)
+        yield one_module_hazard(
+            history, HazardKind.FAILED, closeness, (first, second), load, detail
+        )
 
 
 def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
@@ -98,13 +107,21 @@ def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
     orders = history.orders
     asks = history.asks.get((n, load.name), ())
     unordered = [ask for ask in asks if not orders.before(ask, load.begin)]
-    if not unordered or unordered[0].how != "statement" or orders.before(load.end, unordered[0]):
+    if not unordered:
         return None
-    # The lock of a module that contains both separates them.
+    first = unordered[0]
+    # importlib looks into `sys.modules` again after the wait (replaced.py).
+    if first.how != "statement" or orders.before(load.end, first):
+        return None
+    if _is_in_same_module(first, load):
+        return None
+    return first
+
+
+def _is_in_same_module(ask: Ask, load: Load) -> bool:
+    """Whether the lock of a module that contains both separates them."""
     within = load.begin.within
-    if within is not None and unordered[0].within == within:
-        return None
-    return unordered[0]
+    return within is not None and ask.within == within
 
 
 def _is_consequence(history: History, load: Load) -> bool:

@@ -11,16 +11,21 @@ from types import MappingProxyType
 
 from ci_doctor.imports.record.events import ImportEvent, Order
 
-_NOTHING: Mapping[int, int] = MappingProxyType({})
+# By thread, how many of its events came before.
+_Clock = Mapping[int, int]
+_NOTHING: _Clock = MappingProxyType({})
 
 
 class Orders:
     """The vector clocks of one process."""
 
     def __init__(self, orders: Iterable[Order]) -> None:
+        # By thread: the events from which on a clock holds, and beside them the clocks.
         self._from: dict[int, list[int]] = defaultdict(list)
-        self._clocks: dict[int, list[Mapping[int, int]]] = defaultdict(list)
-        for order in sorted(orders, key=lambda order: (order.n, order.k)):
+        self._clocks: dict[int, list[_Clock]] = defaultdict(list)
+        # Ascending, as the bisection below needs it.
+        in_order = sorted(orders, key=lambda order: (order.n, order.k))
+        for order in in_order:
             self._from[order.n].append(order.k)
             self._clocks[order.n].append(order.clock)
 
@@ -30,7 +35,7 @@ class Orders:
             return -1
         return bisect_right(self._from[n], k) - 1
 
-    def clock(self, n: int, k: int) -> Mapping[int, int]:
+    def clock(self, n: int, k: int) -> _Clock:
         """How many events of each other thread came before event `k` of thread `n`."""
         index = self.index(n, k)
         if index < 0:
@@ -41,4 +46,5 @@ class Orders:
         """Whether `first` comes before `second` in every run that keeps the synchronisation."""
         if first.n == second.n:
             return first.k < second.k
-        return first.k <= self.clock(second.n, second.k).get(first.n, 0)
+        clock = self.clock(second.n, second.k)
+        return first.k <= clock.get(first.n, 0)

@@ -41,24 +41,35 @@ def replaced_hazards(
     """Two threads may load one self-replacing module, and the later may wait by a statement."""
     for name in replaced_modules(history):
         requests = list(_requests(name, forests))
-        # The cost of the sets above and of comparing each two of the requests.
-        depth = sum(len(request.held) for request in requests)
-        if not budget.take(depth + len(requests) ** 2):
+        if not budget.take(_cost(requests)):
             continue
         pairs = list(_dangerous_pairs(requests))
         # The thread that did load it comes first. What might have been counts only if that one
         # is not in danger.
-        actual = [pair for pair in pairs if history.load_by(pair[0].forest.n, name)]
+        actual = [
+            (first, second)
+            for first, second in pairs
+            if history.load_by(first.forest.n, name) is not None
+        ]
         for first, second in actual or pairs:
             yield _replaced(history, name, first, second)
+
+
+def _cost(requests: Sequence[_ImportRequest]) -> int:
+    # Making the sets `held`, and comparing each two of the requests.
+    depth = 0
+    for request in requests:
+        depth += len(request.held)
+    return depth + len(requests) ** 2
 
 
 def _requests(name: str, forests: Sequence[Forest]) -> Iterator[_ImportRequest]:
     for forest in forests:
         node = forest.taken.get(name)
-        if node is not None:
-            held = frozenset(holder.name for holder in node.held())
-            yield _ImportRequest(forest, node, held)
+        if node is None:
+            continue
+        names = [holder.name for holder in node.held()]
+        yield _ImportRequest(forest, node, frozenset(names))
 
 
 def _dangerous_pairs(
@@ -76,28 +87,32 @@ def _dangerous_pairs(
 
 def _can_wait(first: _ImportRequest, second: _ImportRequest) -> bool:
     ask = second.node.ask
+    # Only the C code of a statement returns what it saw before the wait.
     if ask is None or ask.how != "statement":
         return False
     if first.held & second.held:
         return False  # the lock of a module that both hold separates them
-    forest, name = second.forest, second.node.name
+    forest = second.forest
+    name = second.node.name
     if not forest.skipping or name in forest.skipped:
         return True
     return skips_into(forest, [*second.held, name], first.held)
 
 
 def _replaced(history: History, name: str, one: _ImportRequest, two: _ImportRequest) -> Hazard:
+    kind = HazardKind.REPLACED
     first = import_of_node(history, one.forest.n, one.node)
     second = import_of_node(history, two.forest.n, two.node)
-    load = history.load_by(one.forest.n, name)
+    imports = first, second
+    loader = one.forest.n
+    load = history.load_by(loader, name)
     if load is None:
         detail = "in this run the second import came first; nothing keeps this order"
-        return one_module_hazard(
-            history, HazardKind.REPLACED, Closeness.LATENT, (first, second), None, detail
-        )
+        return one_module_hazard(history, kind, Closeness.LATENT, imports, None, detail)
     closeness = overlap(load, second.began_ns)
+    # A recorded wait proves that they met, whatever the clock readings around it say.
     for wait in history.waits.get((two.forest.n, name), ()):
-        if wait.owner == one.forest.n:
+        if wait.owner == loader:
             closeness = Closeness.NEAR
     detail = how_close(margin(load, second.began_ns))
-    return one_module_hazard(history, HazardKind.REPLACED, closeness, (first, second), load, detail)
+    return one_module_hazard(history, kind, closeness, imports, load, detail)

@@ -21,9 +21,6 @@ class Settled(Struct, frozen=True, kw_only=True):
     begun: int = 0
 
 
-_NOTHING = Settled()
-
-
 class ThreadProgress:
     """What each thread has settled by those of its events that come before another thread's."""
 
@@ -31,27 +28,42 @@ class ThreadProgress:
         self._orders = history.orders
         self._cache: dict[tuple[int, int], Settled] = {}
         self._after: dict[int, dict[int, Settled]] = {}
-        # Only the states that a vector clock names: there are far more events than clocks.
-        named: dict[int, set[int]] = defaultdict(set)
-        for order in history.process.orders:
-            for n, k in order.clock.items():
-                named[n].add(k)
-        for n, ks in named.items():
-            replay = _EventReplay(graph)
-            self._after[n] = dict(_states(replay, history.events.get(n, []), sorted(ks)))
+        for n, ks in _named_events(history).items():
+            events = history.events.get(n, [])
+            states = _states(_EventReplay(graph), events, sorted(ks))
+            self._after[n] = dict(states)
 
     def before(self, ask: Ask) -> Settled:
         """What the other threads have settled before `ask`, in every run."""
+        # A clock holds for many events of a thread, and so does what it says.
         key = ask.n, self._orders.index(ask.n, ask.k)
-        if key not in self._cache:
-            loaded = 0
-            begun = 0
-            for n, k in self._orders.clock(ask.n, ask.k).items():
-                state = _NOTHING if n == ask.n else self._after[n][k]
-                loaded |= state.loaded
-                begun |= state.begun
-            self._cache[key] = Settled(loaded=loaded, begun=begun & ~loaded)
-        return self._cache[key]
+        settled = self._cache.get(key)
+        if settled is None:
+            settled = self._by_others(ask)
+            self._cache[key] = settled
+        return settled
+
+    def _by_others(self, ask: Ask) -> Settled:
+        loaded = 0
+        begun = 0
+        clock = self._orders.clock(ask.n, ask.k)
+        for n, k in clock.items():
+            # The thread's own progress is what its lock tree follows.
+            if n == ask.n:
+                continue
+            state = self._after[n][k]
+            loaded |= state.loaded
+            begun |= state.begun
+        return Settled(loaded=loaded, begun=begun & ~loaded)
+
+
+def _named_events(history: History) -> dict[int, set[int]]:
+    """By thread, the events that a vector clock names: there are far more events than clocks."""
+    named: dict[int, set[int]] = defaultdict(set)
+    for order in history.process.orders:
+        for n, k in order.clock.items():
+            named[n].add(k)
+    return named
 
 
 def _states(
@@ -114,7 +126,7 @@ class _EventReplay:
         self.loading.remove(end.name)
         if end.status in {"loaded", "found"}:
             self.inner |= bit
-        else:
+        else:  # CPython takes a module whose import fails out of `sys.modules` again
             self.begun &= ~bit
         if not self.loading:
             self.complete |= self.inner
@@ -122,6 +134,9 @@ class _EventReplay:
 
     def state(self) -> Settled:
         """What is settled now."""
-        newest = self.inner if self.loading else self.statement
+        # While it loads, the newest statement is not through, so only its inner modules count.
+        newest = self.statement
+        if self.loading:
+            newest = self.inner
         loaded = self.complete | newest
         return Settled(loaded=loaded & ~self.graph.unloaded, begun=self.begun)

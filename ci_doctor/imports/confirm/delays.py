@@ -34,14 +34,18 @@ class Hold(Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """The form in CI_DOCTOR_IMPORT_RACE_HOLD."""
-        return f"{self.mode} {self.x} {self.y or '-'} {self.limit_s:g}"
+        # The recorder splits it at blanks, so that nothing may be empty.
+        y = self.y or "-"
+        return f"{self.mode} {self.x} {y} {self.limit_s:g}"
 
     def describe(self) -> str:
         """For a person."""
         if self.mode == "exec":
             return f"holding {self.x} until another thread asks for it"
-        later = "" if self.mode == "together" else f", {self.x} last"
-        return f"holding {self.x} and {self.y} until two threads have one each{later}"
+        both = f"holding {self.x} and {self.y} until two threads have one each"
+        if self.mode == "together":
+            return both
+        return f"{both}, {self.x} last"
 
 
 def limit_s(hazard: Hazard) -> float:
@@ -103,12 +107,18 @@ def _received(event: ImportEvent, outcome: str) -> str | None:
 
 def was_held(processes: Iterable[RecordedProcess]) -> bool:
     """Whether the delay was made at all."""
-    return any(isinstance(event, HeldImport) for event in _events(processes))
+    return any(True for _ in _held(processes))
 
 
 def met(processes: Iterable[RecordedProcess]) -> bool:
     """Whether another thread arrived during the delay."""
-    return any(isinstance(event, HeldImport) and event.met for event in _events(processes))
+    return any(event.met for event in _held(processes))
+
+
+def _held(processes: Iterable[RecordedProcess]) -> Iterator[HeldImport]:
+    for event in _events(processes):
+        if isinstance(event, HeldImport):
+            yield event
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -135,5 +145,6 @@ def grouped(hazards: Iterable[Hazard]) -> tuple[Candidate, ...]:
     groups: dict[tuple[object, ...], list[Hazard]] = {}
     for hazard in sorted(hazards, key=badness):
         delays = [(hold.mode, hold.x, hold.y) for hold in holds(hazard)]
+        # Without the limits: how long to wait differs from place to place.
         groups.setdefault((hazard.kind, *delays), []).append(hazard)
     return tuple(Candidate(hazards=tuple(group)) for group in groups.values())

@@ -14,6 +14,7 @@ from ci_doctor.imports.record.recorded import RecordedRun
 
 # The other thread can be past the moment already. Then only another run brings the two together.
 REPEATS = 3
+# For a run that hangs because its race fired; a healthy one takes about as long as the recorded.
 _LEAST_S = 60.0
 _TIMES_AS_LONG = 5.0
 
@@ -63,18 +64,24 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     @property
     def is_settled(self) -> bool:
         """Whether it fired, or a run was conclusive without it."""
-        return self.fired_in is not None or any(run.is_conclusive for run in self.runs)
+        if self.fired_in is not None:
+            return True
+        return any(run.is_conclusive for run in self.runs)
 
     def with_run(self, run: HeldRun, *, is_own: bool) -> "Confirmation":
         """What is known after `run`; `is_own` if the run was made for this candidate."""
         fired_in = self.fired_in
         if fired_in is None and self._fired(run):
             fired_in = run
-        runs = (*self.runs, run) if is_own else self.runs
+        # A delay for another candidate shows only what fired, never that nothing can.
+        runs = self.runs
+        if is_own:
+            runs = (*runs, run)
         return Confirmation(candidate=self.candidate, runs=runs, fired_in=fired_in)
 
     def _fired(self, run: HeldRun) -> bool:
-        return any(fired(hazard, run.recorded.processes) for hazard in self.candidate.hazards)
+        processes = run.recorded.processes
+        return any(fired(hazard, processes) for hazard in self.candidate.hazards)
 
 
 def confirm(
@@ -106,6 +113,7 @@ def confirm(
 
 
 def _tries(candidate: Candidate, repeats: int) -> Iterator[Hold]:
+    # Each delay once before any of them a second time: the first that works ends the search.
     for _ in range(repeats):
         yield from holds(candidate.worst)
 

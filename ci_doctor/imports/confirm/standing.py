@@ -65,7 +65,12 @@ def _standing(
     if candidate.has_fired:
         return Standing.FIRED
     if confirmation is None:
-        return Standing.OPEN if confirming else Standing.POSSIBLE
+        # Beyond `candidates`, or a signal came before its turn: runs were wanted, and not made.
+        if confirming:
+            return Standing.OPEN
+        return Standing.POSSIBLE
     if confirmation.fired_in is not None:
         return Standing.CONFIRMED
-    return Standing.SAFE if confirmation.is_settled else Standing.OPEN
+    if not confirmation.is_settled:
+        return Standing.OPEN
+    return Standing.SAFE

@@ -64,7 +64,8 @@ def record(plan: RecordingPlan, directory: Path, interruption: Interruption) -> 
     with asyncio.Runner() as runner:
         runner.run(run.to_the_end(interruption))
     processes, unreadable = read_traces(directory)
-    exit_code, signal = None, None
+    exit_code = None
+    signal = None
     if run.returncode is not None and run.returncode >= 0:
         exit_code = run.returncode
     elif run.returncode is not None:
@@ -149,12 +150,16 @@ async def _stop(
     child: Child, tree: OwnTree, ended: "asyncio.Future[None]", received: signals.Signals
 ) -> None:
     """Hand the signal on; a second one cancels this, and the caller kills what is left."""
-    is_ctrl_c = received is signals.SIGINT
-    own_time_s = _AFTER_CTRL_C_S if is_ctrl_c and _in_foreground() else _GROUP_SIGNAL_S
+    # Of the others only SIGTERM: a program may take SIGHUP or SIGQUIT for something else.
+    number = signals.SIGTERM
+    own_time_s = _GROUP_SIGNAL_S
+    if received is signals.SIGINT:
+        number = signals.SIGINT
+        if _in_foreground():
+            own_time_s = _AFTER_CTRL_C_S
     try:
         await asyncio.wait({ended}, timeout=own_time_s)
         if not ended.done():
-            number = signals.SIGINT if is_ctrl_c else signals.SIGTERM
             signals.pidfd_send_signal(child.pidfd, number)
             await asyncio.wait({ended}, timeout=_AFTER_SIGNAL_S)
         await tree.terminate(_GRACE_S)

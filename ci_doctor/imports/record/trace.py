@@ -52,6 +52,7 @@ def read_trace(text: str) -> RecordedProcess | None:
     line is not a record.
     """
     lines = text.split("\n")
+    # Each record ends with a newline: a process that is killed may leave half a record at the end.
     cut_off = lines.pop() != ""
     reader = _TraceReader()
     for number, line in enumerate(lines, start=1):
@@ -77,6 +78,7 @@ def _values(line: str) -> Sequence[object]:
     """
     # A backslash or a double quote has another meaning in JSON; a dict may have keys of numbers.
     if not any(mark in line for mark in '\\"{'):
+        # Every second piece is the inside of a string, which must stay as it is.
         pieces = line.split("'")
         pieces[::2] = _as_json(pieces[::2])
         try:

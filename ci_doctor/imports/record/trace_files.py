@@ -14,7 +14,8 @@ def read_traces(directory: Path) -> tuple[tuple[RecordedProcess, ...], tuple[str
     The processes are in the order of their starts. A process that ended before its first line was
     complete had not imported anything yet, and is in neither.
     """
-    processes, unreadable = [], []
+    processes = []
+    unreadable = []
     for path in sorted(directory.glob("*.trace")):
         try:
             process = read_trace(path.read_text(encoding="ascii", errors="replace"))
@@ -23,5 +24,6 @@ def read_traces(directory: Path) -> tuple[tuple[RecordedProcess, ...], tuple[str
             continue
         if process is not None:
             processes.append(process)
+    # The names of the files begin with pids, which say nothing about the order of starts.
     processes.sort(key=lambda process: process.started_ns)
     return tuple(processes), tuple(unreadable)

@@ -21,10 +21,12 @@ def conclude(investigation: Investigation) -> RaceConclusion:
     if investigation.having(Standing.FIRED, Standing.CONFIRMED):
         # Not a regression: nothing was compared with a run before the change.
         return RaceConclusion(verdict=Verdict.FAILED, summary=_happened(investigation))
-    if reason := _nothing_known(investigation):
-        return RaceConclusion(verdict=Verdict.VOID, summary=reason)
-    if reason := _undecided(investigation):
-        return RaceConclusion(verdict=Verdict.INCONCLUSIVE, summary=reason)
+    gap = _nothing_known(investigation)
+    if gap is not None:
+        return RaceConclusion(verdict=Verdict.VOID, summary=gap)
+    doubt = _undecided(investigation)
+    if doubt is not None:
+        return RaceConclusion(verdict=Verdict.INCONCLUSIVE, summary=doubt)
     return RaceConclusion(verdict=Verdict.PASS, summary=_safe(investigation))
 
 
@@ -97,11 +99,15 @@ def _undecided(investigation: Investigation) -> str | None:
 def _safe(investigation: Investigation) -> str:
     safe = len(investigation.having(Standing.SAFE))
     if safe:
-        what = "it" if safe == 1 else "one"
+        what = "one"
+        if safe == 1:
+            what = "it"
         runs = _runs(investigation)
         return f"no import race: {safe} seemed possible, and {runs} did not make {what} fire"
     processes = len(investigation.recorded.processes)
-    where = "1 process" if processes == 1 else f"{processes} processes"
+    where = f"{processes} processes"
+    if processes == 1:
+        where = "1 process"
     spared = len(investigation.spared)
     if spared:
         return (
@@ -112,10 +118,12 @@ def _safe(investigation: Investigation) -> str:
 
 
 def _runs(investigation: Investigation) -> str:
+    # By number: one run may count for several hazards.
     numbers: set[int] = set()
     for judged in investigation.judged:
         if judged.confirmation is not None:
-            numbers.update(run.number for run in judged.confirmation.runs)
+            for run in judged.confirmation.runs:
+                numbers.add(run.number)
     return f"{amount(len(numbers), 'run')} with a delay"
 
 

@@ -28,10 +28,13 @@ def what(hazard: Hazard) -> str:
 
 def threads(hazard: Hazard) -> str:
     """Which threads import them."""
-    first, second = hazard.first, hazard.second
+    first = hazard.first
+    second = hazard.second
     if hazard.kind is HazardKind.REPLACED or first.name == second.name:
         return f"and threads {first.thread} and {second.thread} import it"
-    return f"and thread {first.thread} imports {first.name}, thread {second.thread} {second.name}"
+    one = f"thread {first.thread} imports {first.name}"
+    other = f"thread {second.thread} {second.name}"
+    return f"and {one}, {other}"
 
 
 def describe_import(side: Import) -> str:
@@ -46,8 +49,9 @@ def describe_import(side: Import) -> str:
     hidden = len(outer) - _CHAIN_SHOWN
     if hidden > 0:
         lines.append(f"… {hidden} more")
-    outermost = outer[:_CHAIN_SHOWN]
-    lines += [f"while {site.module} runs {place(site)}" for site in reversed(outermost)]
+    # The outermost ones are shown: they are in the program's own code, where it can be changed.
+    outermost = reversed(outer[:_CHAIN_SHOWN])
+    lines.extend(f"while {site.module} runs {place(site)}" for site in outermost)
     return "\n".join(lines)
 
 
@@ -61,4 +65,6 @@ def shown(path: str) -> str:
     if not os.path.isabs(path):  # noqa: PTH117
         return path
     relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
+    if relative.startswith(".."):
+        return path
+    return relative

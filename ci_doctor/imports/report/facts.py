@@ -35,7 +35,8 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
     """What was recorded, as plain values."""
     hazards: list[JudgedHazardFacts] = []
     for judged in investigation.judged:
-        hazards += [_judged_facts(judged, hazard) for hazard in judged.candidate.hazards]
+        # At all places: the findings show the worst one only.
+        hazards.extend(_judged_facts(judged, hazard) for hazard in judged.candidate.hazards)
     interpreters = {}
     for executable, exposed in investigation.interpreters.items():
         interpreters[executable] = _EXPOSURES[exposed]
@@ -53,15 +54,18 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
 
 def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> JudgedHazardFacts:
     hold = None
-    if judged.confirmation is not None and judged.confirmation.fired_in is not None:
-        hold = judged.confirmation.fired_in.hold.text()
+    confirmation = judged.confirmation
+    if confirmation is not None and confirmation.fired_in is not None:
+        hold = confirmation.fired_in.hold.text()
     plain = msgspec.structs.asdict(_hazard_facts(hazard))
     return JudgedHazardFacts(standing=str(judged.standing), hold=hold, **plain)
 
 
 def _hazard_facts(hazard: Hazard) -> HazardFacts:
     advice = remedy(hazard)
-    rule = format_rule(advice.rule) if advice.rule is not None else None
+    rule = None
+    if advice.rule is not None:
+        rule = format_rule(advice.rule)
     # By builtins: the room's structs have the same fields, and must not appear in the facts.
     plain = msgspec.to_builtins(hazard)
     plain["remedy"] = RemedyFacts(rule=rule, move=advice.move, text=advice.text)
@@ -71,6 +75,12 @@ def _hazard_facts(hazard: Hazard) -> HazardFacts:
 def _counts(
     investigation: Investigation, processes: tuple[RecordedProcessFacts, ...]
 ) -> RaceCounts:
+    threads = loaded = waits = deadlocks = 0
+    for process in processes:
+        threads += len(process.threads)
+        loaded += process.loaded
+        waits += process.waits
+        deadlocks += process.deadlocks
     return RaceCounts(
         fired=len(investigation.having(Standing.FIRED)),
         confirmed=len(investigation.having(Standing.CONFIRMED)),
@@ -78,15 +88,16 @@ def _counts(
         open=len(investigation.having(Standing.OPEN)),
         not_confirmed=len(investigation.having(Standing.SAFE)),
         processes=len(processes),
-        threads=sum(len(process.threads) for process in processes),
-        loaded=sum(process.loaded for process in processes),
-        waits=sum(process.waits for process in processes),
-        deadlocks=sum(process.deadlocks for process in processes),
+        threads=threads,
+        loaded=loaded,
+        waits=waits,
+        deadlocks=deadlocks,
     )
 
 
 def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
     escapes = [EscapeFacts(argv=escape.argv, why=escape.why) for escape in process.escapes]
+    names = [thread.name for thread in process.threads.values()]
     return RecordedProcessFacts(
         pid=process.pid,
         parent_pid=process.parent_pid,
@@ -94,7 +105,7 @@ def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
         version=process.version,
         argv=process.argv,
         forked=process.forked,
-        threads=tuple(thread.name for thread in process.threads.values()),
+        threads=tuple(names),
         loaded=count_loaded(process),
         waits=_count(process, Wait),
         deadlocks=_count(process, Deadlock),
@@ -125,4 +136,8 @@ def count_loaded(process: RecordedProcess) -> int:
 
 
 def _count(process: RecordedProcess, kind: type[ImportEvent]) -> int:
-    return sum(isinstance(event, kind) for event in process.events)
+    count = 0
+    for event in process.events:
+        if isinstance(event, kind):
+            count += 1
+    return count

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The findings of a recording: each hazard with its imports, and what was not recorded. Pure."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,6 +21,8 @@ _BY_KIND: Final = {
     HazardKind.SUBMODULE: rules.SUBMODULE_ORDER,
     HazardKind.FAILED: rules.FAILED_IMPORT,
 }
+# Examples of what was started; the facts list all.
+_COMMANDS_SHOWN = 3
 # What fired is an error even if the program ignored it: another run may not be able to.
 _SEVERITIES: Final = {
     Standing.FIRED: Severity.ERROR,
@@ -40,6 +43,7 @@ def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator
         yield _immune(investigation)
     if run.unreadable or not run.processes:
         yield _not_recorded(investigation)
+    # A race that fired may be why the command failed: the failure is no finding of its own then.
     has_fired = bool(investigation.having(Standing.FIRED))
     if run.command_failed and run.processes and not has_fired:
         yield _command_failed(investigation)
@@ -85,11 +89,14 @@ def _standing(judged: JudgedHazard) -> str:
 
 
 def _not_fired(confirmation: Confirmation) -> str:
-    if any(run.met for run in confirmation.runs):
-        return "a delay brought the two together, and nothing happened"
-    limit_s = max(run.hold.limit_s for run in confirmation.runs)
+    longest_s = 0.0
+    for run in confirmation.runs:
+        # To have met without harm is the stronger evidence, in whichever run it was.
+        if run.met:
+            return "a delay brought the two together, and nothing happened"
+        longest_s = max(longest_s, run.hold.limit_s)
     return (
-        f"no other thread came within {duration(limit_s)} of a delay, so something orders the two"
+        f"no other thread came within {duration(longest_s)} of a delay, so something orders the two"
     )
 
 
@@ -98,9 +105,9 @@ def _evidence(
 ) -> Iterator[Evidence]:
     hazard = judged.candidate.worst
     for side in (hazard.first, hazard.second):
-        yield Evidence(
-            file=shown(side.site.file), line=side.site.line or None, excerpt=describe_import(side)
-        )
+        # A frame without a line number has line 0 in the trace.
+        line = side.site.line or None
+        yield Evidence(file=shown(side.site.file), line=line, excerpt=describe_import(side))
     lines = [hazard.detail, *_elsewhere(judged, investigation)]
     yield Evidence(excerpt="\n".join(lines))
     if judged.confirmation is not None and judged.confirmation.fired_in is not None:
@@ -109,12 +116,14 @@ def _evidence(
 
 def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[str]:
     hazards = judged.candidate.hazards
+    # Each pair once: several threads or processes may meet at the same two lines.
     places = {(hazard.first.site, hazard.second.site) for hazard in hazards}
     if len(places) > 1:
         yield f"the same at {len(places) - 1} more pairs of places"
     if len(investigation.recorded.processes) > 1:
-        pids = sorted({hazard.pid for hazard in hazards})
-        yield f"in process {', '.join(map(str, pids))}"
+        pids = {hazard.pid for hazard in hazards}
+        listed = ", ".join(map(str, sorted(pids)))
+        yield f"in process {listed}"
 
 
 def _of_run(run: HeldRun, excerpts: dict[int, str]) -> Evidence:
@@ -131,29 +140,33 @@ def _of_run(run: HeldRun, excerpts: dict[int, str]) -> Evidence:
 
 
 def _not_followed(investigation: Investigation) -> Iterator[Finding]:
-    by_reason: dict[str, list[tuple[str, ...]]] = {}
+    # One finding for a reason: a test suite may start the same tool a thousand times.
+    by_reason: dict[str, list[str]] = defaultdict(list)
     for process in investigation.recorded.processes:
         for escape in process.escapes:
-            by_reason.setdefault(escape.why, []).append(escape.argv)
+            by_reason[escape.why].append(" ".join(escape.argv))
     # With a hazard the result is not a pass anyway; without one, the child may be what raced.
-    severity = Severity.NOTE if investigation.judged else Severity.WARNING
-    for why, argvs in by_reason.items():
+    severity = Severity.WARNING
+    if investigation.judged:
+        severity = Severity.NOTE
+    for why, commands in by_reason.items():
+        evidence = [Evidence(excerpt=command) for command in commands[:_COMMANDS_SHOWN]]
         yield rules.NOT_FOLLOWED.finding(
-            f"{len(argvs)} of the Pythons that were started could not be followed: {why}",
-            evidence=tuple(Evidence(excerpt=" ".join(argv)) for argv in argvs[:3]),
+            f"{len(commands)} of the Pythons that were started could not be followed: {why}",
+            evidence=tuple(evidence),
             remedy=rules.NOT_FOLLOWED.remedy,
             severity=severity,
         )
 
 
 def _immune(investigation: Investigation) -> Finding:
-    names = sorted({hazard.modules[0] for hazard in investigation.spared})
+    names = {hazard.modules[0] for hazard in investigation.spared}
     evidence = []
     for executable, exposed in investigation.interpreters.items():
         if exposed is False:
             evidence.append(Evidence(file=shown(executable)))
     return rules.INTERPRETER_IMMUNE.finding(
-        f"{', '.join(names)} replace themselves and are imported by two threads, "
+        f"{', '.join(sorted(names))} replace themselves and are imported by two threads, "
         "which this interpreter survives",
         evidence=tuple(evidence),
         remedy=remedy(investigation.spared[0]).text,
@@ -164,9 +177,10 @@ def _not_recorded(investigation: Investigation) -> Finding:
     summary = "imports were not recorded, or cannot be read"
     if investigation.isolated:
         summary = f"not followed: {investigation.isolated}"
+    evidence = [Evidence(excerpt=text) for text in investigation.recorded.unreadable]
     return rules.NOT_RECORDED.finding(
         summary,
-        evidence=tuple(Evidence(excerpt=text) for text in investigation.recorded.unreadable),
+        evidence=tuple(evidence),
         remedy=rules.NOT_RECORDED.remedy,
     )
 

@@ -35,7 +35,10 @@ def race_outcome(
 
 def interrupted(outcome: Outcome, received: signals.Signals) -> Outcome:
     """`outcome` after a signal to ci-doctor: what was recorded so far, and no verdict."""
-    kind = ErrorKind.SIGINT if received is signals.SIGINT else ErrorKind.SIGTERM
+    # SIGHUP and SIGQUIT have no exit code of their own; both ask for an end as SIGTERM does.
+    kind = ErrorKind.SIGTERM
+    if received is signals.SIGINT:
+        kind = ErrorKind.SIGINT
     message = f"interrupted by {received.name}; every process was stopped"
     error = Failure(message=message, kind=kind)
     return replace(outcome, verdict=None, summary=message, error=error)

@@ -41,21 +41,27 @@ def remedy(hazard: Hazard) -> Remedy:
 
 def _preload(module: str, hazard: Hazard) -> Preload:
     """The import of `module` with the names that both sides take: a lazy attribute loads more."""
+    # A dict, because a rule lists each name once, and in the order of the statements.
     attributes: dict[str, None] = {}
     for side in (hazard.first, hazard.second):
         if side.name == module:
-            for name in side.names:
-                if name.isascii() and name.isidentifier():  # `*` is not
-                    attributes[name] = None
+            attributes.update(dict.fromkeys(filter(_is_attribute, side.names)))
     return Preload(module=module, attributes=tuple(attributes))
+
+
+def _is_attribute(name: str) -> bool:
+    """Whether a rule can name it: `*` is none, and rules are ASCII."""
+    return name.isascii() and name.isidentifier()
 
 
 def _rule(started_at: Site, preloads: tuple[Preload, ...]) -> PreloadRule | None:
     """A preload before the module whose code starts the thread; None if no rule can express it."""
+    # A script has no module name that an import could trigger; with `-m a.b` it has (events.py).
     trigger = started_at.module.removeprefix(_MAIN + ":")
     if trigger == _MAIN:
         return None
     rule = PreloadRule(trigger=trigger, preloads=preloads)
+    # There and back: a name that the form of rules cannot hold is refused now, not when pasted.
     try:
         return parse_rule(format_rule(rule))
     except UsageError:

@@ -13,6 +13,7 @@ from ci_doctor.imports.report.facts import count_loaded
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
 from ci_doctor.model.table import Row, Table, row
 
+# A test suite with workers has dozens, and most of them look alike.
 _PROCESSES_SHOWN = 6
 _COMMAND_SHOWN = 60
 _PROCESS_COLUMNS = ("Python", "modules", "threads", "command")
@@ -30,8 +31,9 @@ def tables(investigation: Investigation) -> tuple[Table, ...]:
     """Which processes were recorded, and whether their interpreters are exposed."""
     processes = investigation.recorded.processes
     recorded = [_process_row(process) for process in processes[:_PROCESSES_SHOWN]]
-    if len(processes) > _PROCESSES_SHOWN:
-        recorded.append(row(f"… and {len(processes) - _PROCESSES_SHOWN} more"))
+    hidden = len(processes) - len(recorded)
+    if hidden:
+        recorded.append(row(f"… and {hidden} more"))
     interpreters = []
     for executable, exposed in investigation.interpreters.items():
         interpreters.append(row(shown(executable), _EXPOSURES[exposed]))
@@ -46,7 +48,8 @@ def tables(investigation: Investigation) -> tuple[Table, ...]:
 def _process_row(process: RecordedProcess) -> Row:
     command = shlex.join(process.argv) or shown(process.executable)
     if len(command) > _COMMAND_SHOWN:
-        command = f"{command[: _COMMAND_SHOWN - 1]}…"
+        beginning = command[: _COMMAND_SHOWN - 1]
+        command = f"{beginning}…"
     loaded = count_loaded(process)
     threads = len(process.threads)
     # The command comes last: only the last column is broken between words.
@@ -57,14 +60,20 @@ def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attemp
     """The recorded run, and each run with a delay; `logs` has the file of each one's output."""
     recorded = investigation.recorded
     fired = bool(investigation.having(Standing.FIRED))
+    result = None
+    if fired:
+        result = "a race fired"
     first = Attempt(
         name="recorded",
-        outcome=_outcome(recorded, "a race fired" if fired else None),
+        outcome=_outcome(recorded, result),
         ok=not fired and not recorded.command_failed,
         duration_s=round(recorded.duration_s, 3),
     )
-    held = [_attempt(run, investigation, logs.get(run.number)) for run in investigation.runs]
-    return (first, *held)
+    all_attempts = [first]
+    for run in investigation.runs:
+        log = logs.get(run.number)
+        all_attempts.append(_attempt(run, investigation, log))
+    return tuple(all_attempts)
 
 
 def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Attempt:
@@ -90,7 +99,10 @@ def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Att
 
 def _fired_in(run: HeldRun, investigation: Investigation) -> Iterator[str]:
     for judged in investigation.judged:
-        if judged.confirmation is not None and judged.confirmation.fired_in is run:
+        if judged.confirmation is None:
+            continue
+        # By identity: a run for one hazard may make another one fire too.
+        if judged.confirmation.fired_in is run:
             yield what(judged.candidate.worst)
 
 
@@ -99,14 +111,18 @@ def _result(run: HeldRun, fired: list[str]) -> str:
         return f"fired: {', '.join(fired)}"
     if run.met:
         return "met, nothing happened"
-    return "nobody came" if run.was_held else "not held"
+    if not run.was_held:
+        return "not held"
+    return "nobody came"
 
 
 def _outcome(recorded: RecordedRun, result: str | None) -> str:
     ending = recorded.describe_end()
     if recorded.timed_out:
         ending = "stopped when the time was up"
-    return f"{result}; {ending}" if result else ending
+    if not result:
+        return ending
+    return f"{result}; {ending}"
 
 
 def cases(investigation: Investigation) -> tuple[Case, ...]:
@@ -127,6 +143,7 @@ def cases(investigation: Investigation) -> tuple[Case, ...]:
         made.append(case)
     if not investigation.recorded.processes:
         return tuple(made)
+    # A case that passes must not stand for imports that were not compared.
     if not investigation.is_whole:
         message = "not all of what could meet was compared"
         made.append(

@@ -10,6 +10,7 @@ from ci_doctor.imports.record.recorded import RecordedProcess, RecordedThread
 
 Entry = dict[str, object]
 TOOL = "ci-doctor"  # by which `check_timeline` recognises a file of ours
+# Viewers show the name of a process in one line.
 _ARGV_SHOWN = 200
 
 
@@ -21,6 +22,7 @@ def chrome_trace(processes: Iterable[RecordedProcess]) -> dict[str, object]:
     ends with the process, and has `unfinished`.
     """
     in_order = list(processes)
+    # Viewers show microseconds as floats: times since the boot would lose their digits.
     origin = min((process.started_ns for process in in_order), default=0)
     entries: list[Entry] = []
     for process in in_order:
@@ -46,14 +48,13 @@ class _ProcessTimeline:
     def __init__(self, process: RecordedProcess, origin: int) -> None:
         self.process = process
         self.origin = origin
+        # A process that was killed has no `exited_ns`: its newest event is the last thing known.
         last = max((event.t for event in process.events), default=process.started_ns)
         self.end = max(last, process.exited_ns or 0)
 
     def entries(self) -> Iterator[Entry]:
         """All entries of the process, metadata first."""
-        command = " ".join(self.process.argv) or self.process.executable
-        name = f"{command[:_ARGV_SHOWN]} (pid {self.process.pid})"
-        yield self._metadata("process_name", 0, "name", name)
+        yield self._process_name()
         for thread in self.process.threads.values():
             yield from self._names(thread)
         by_thread: dict[int, list[ImportEvent]] = defaultdict(list)
@@ -63,11 +64,18 @@ class _ProcessTimeline:
             events.sort(key=lambda event: event.k)
             yield from self._spans(events)
 
+    def _process_name(self) -> Entry:
+        # A program that embeds Python has no argv.
+        command = " ".join(self.process.argv) or self.process.executable
+        name = f"{command[:_ARGV_SHOWN]} (pid {self.process.pid})"
+        return self._metadata("process_name", 0, "name", name)
+
     def _names(self, thread: RecordedThread) -> Iterator[Entry]:
         """The name and the row of a thread."""
         name = thread.name
-        if thread.started_at is not None:
-            name += f", started at {thread.started_at.file}:{thread.started_at.line}"
+        site = thread.started_at
+        if site is not None:
+            name += f", started at {site.file}:{site.line}"
         yield self._metadata("thread_name", thread.number, "name", name)
         yield self._metadata("thread_sort_index", thread.number, "sort_index", thread.number)
 
@@ -99,9 +107,19 @@ class _ProcessTimeline:
         return self._complete(begin.t, ended_ns, entry)
 
     def _wait(self, wait: Wait) -> "_Span":
-        args: Entry = {"outcome": wait.outcome, "owner": self._thread_name(wait.owner)}
-        entry = {"name": f"wait for {wait.name}", "cat": "wait", "tid": wait.n, "args": args}
-        return self._complete(wait.t - wait.waited_ns, wait.t, entry)
+        args: Entry = {
+            "outcome": wait.outcome,
+            "owner": self._thread_name(wait.owner),
+        }
+        entry: Entry = {
+            "name": f"wait for {wait.name}",
+            "cat": "wait",
+            "tid": wait.n,
+            "args": args,
+        }
+        # It is recorded at its end only.
+        began_ns = wait.t - wait.waited_ns
+        return self._complete(began_ns, wait.t, entry)
 
     def _deadlock(self, deadlock: Deadlock) -> "_Span":
         """An instant ("i") across the whole process ("p")."""

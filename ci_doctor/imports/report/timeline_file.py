@@ -58,8 +58,10 @@ def write_timeline(
         return TimelineResult()
     path = named or (directory or Path()) / NAME
     try:
+        # Once more: a command that ran for minutes may have written a file of that name.
         check_timeline(path)
         text = msgspec.json.encode(chrome_trace(processes)).decode()
+        # Command lines are in it, and may hold secrets.
         write_atomically(path, redactor.without_values(text).encode())
     except UsageError as error:
         return TimelineResult(findings=(_not_written(path, error),))
@@ -73,9 +75,10 @@ def write_timeline(
 
 def _is_ours(path: Path) -> bool:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Ours).otherData.tool == TOOL
+        content = msgspec.json.decode(path.read_bytes(), type=_Ours)
     except (OSError, msgspec.DecodeError):
         return False
+    return content.otherData.tool == TOOL
 
 
 def _path_in_report(path: Path, directory: Path | None) -> str:

@@ -51,8 +51,11 @@ def conclude(launched: Launched) -> LaunchConclusion:
 
 
 def verdict_of(failure: ServiceFailure) -> Verdict:
-    """`infra` if the cause lies outside the change; nothing was compared, so else `failed`."""
-    return Verdict.INFRA if failure.kind is FailureKind.OUTSIDE else Verdict.FAILED
+    """`infra` if the cause lies outside the change, else `failed`."""
+    if failure.kind is FailureKind.OUTSIDE:
+        return Verdict.INFRA
+    # Not a regression: nothing was compared with a run before the change.
+    return Verdict.FAILED
 
 
 def status_of(client: ClientRun) -> int:
@@ -60,7 +63,7 @@ def status_of(client: ClientRun) -> int:
     if client.returncode is None:
         return UNKNOWN
     if client.returncode < 0:
-        return 128 - client.returncode
+        return 128 - client.returncode  # what a shell's `$?` holds after a signal (POSIX, 2.8.2)
     return client.returncode
 
 
@@ -68,7 +71,9 @@ def client_end(client: ClientRun) -> str:
     """`pytest ended with exit code 3 after 3.2 s`."""
     if client.returncode is None:
         return f"how {client.name} ended is not known"
-    verb = "was" if client.returncode < 0 else "ended with"
+    verb = "ended with"
+    if client.returncode < 0:  # a signal ended it: `was killed by SIGTERM`
+        verb = "was"
     end = describe_exit(client.returncode)
     return f"{client.name} {verb} {end} after {duration(client.duration_s)}"
 
@@ -94,12 +99,15 @@ def _blame(launched: Launched, failure: ServiceFailure) -> str:
 
 
 def _interrupted(launched: Launched, received: signal.Signals) -> LaunchConclusion:
-    left = launched.stopped.survivors if launched.stopped else ()
     stopped = "every process was stopped"
-    if left:
-        stopped = f"could not stop {_listed([process.name for process in left])}"
+    if launched.stopped is not None and launched.stopped.survivors:
+        names = [process.name for process in launched.stopped.survivors]
+        stopped = f"could not stop {_listed(names)}"
     message = f"interrupted by {received.name}; {stopped}"
-    kind = ErrorKind.SIGINT if received is signal.SIGINT else ErrorKind.SIGTERM
+    # SIGHUP and SIGQUIT have no exit code of their own; both ask for an end as SIGTERM does.
+    kind = ErrorKind.SIGTERM
+    if received is signal.SIGINT:
+        kind = ErrorKind.SIGINT
     return LaunchConclusion(
         verdict=None, summary=message, error=Failure(message=message, kind=kind)
     )
@@ -108,7 +116,8 @@ def _interrupted(launched: Launched, received: signal.Signals) -> LaunchConclusi
 def _lived(launched: Launched) -> str:
     if launched.late is not None:
         return f"{launched.late.service} ended in the same moment"
-    return f"{_listed([run.name for run in launched.services])} lived until then"
+    names = [run.name for run in launched.services]
+    return f"{_listed(names)} lived until then"
 
 
 def _listed(names: Sequence[str]) -> str:

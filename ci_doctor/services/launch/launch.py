@@ -82,9 +82,11 @@ class _Launch:
                 if interruption.received is None:
                     raise
                 # A result stands: a signal after it has only hurried the end.
-                received = None if self.decided else interruption.received
+                if not self.decided:
+                    received = interruption.received
                 await self._wind_down(interruption.received)
             finally:
+                # The last resort, also after an error of ours: no process may be left.
                 if self.group is not None:
                     self.stopped = self.stopped or self.group.kill_now()
         return self._launched(received)
@@ -94,7 +96,9 @@ class _Launch:
             self.request.specs, self.request.names, self.plan.context, self._event
         )
         if isinstance(launched, ServiceFailure):
-            self.failure, self.stopped, self.decided = launched, launched.stopped, True
+            self.failure = launched
+            self.stopped = launched.stopped
+            self.decided = True
             return
         self.group = launched
         self.on_ready(launched)
@@ -128,14 +132,16 @@ class _Launch:
             return
         ends: set[asyncio.Future[Any]] = {group.death, self.client.ended}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        # A client that has ended well got all that it needed: a death is only worth a note then.
         well = self.client.has_ended() and self.client.returncode() == 0
         if not well:
             await _death_soon(group)
-        failure = group.death.result() if group.death.done() else None
+        if not group.death.done():
+            return
         if well:
-            self.late = failure
+            self.late = group.death.result()
         else:
-            self.failure = failure
+            self.failure = group.death.result()
 
     async def _wind_down(self, number: signal.Signals) -> None:
         """After a signal: the client first, then the rest, in less than the agent's grace.
@@ -158,8 +164,11 @@ class _Launch:
             self.stopped = self.group.kill_now()
 
     def _launched(self, received: signal.Signals | None) -> Launched:
-        client = self.client.result() if self.client is not None else None
+        client = None
+        if self.client is not None:
+            client = self.client.result()
         failure = self._with_consequences(client)
+        # A client that was never run is reported too, with no duration (conclude.py).
         if client is None and self.request.client:
             client = ClientRun(words=self.request.client)
         return Launched(
@@ -177,9 +186,11 @@ class _Launch:
         failure = self.failure
         if failure is None or self.group is None:
             return failure
-        consequences = [] if client is None else [_of_client(client)]
-        others = [other for other in self.group.failures if other is not failure]
-        consequences += [other.message for other in others]
+        consequences = []
+        if client is not None:
+            consequences.append(_of_client(client))
+        later = [other.message for other in self.group.failures if other is not failure]
+        consequences.extend(later)
         return structs.replace(failure, consequences=tuple(consequences))
 
 
@@ -197,6 +208,7 @@ async def _death_soon(group: RunningGroup) -> None:
 def _one_is_ending(group: RunningGroup) -> bool:
     for instance in group.instances.values():
         kin = look_up(instance.process.pid)
+        # One that is gone has ended, and only the event loop does not know it yet.
         if kin is None or is_ending(kin.pid, kin.started):
             return True
     return False

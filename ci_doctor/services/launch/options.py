@@ -83,19 +83,23 @@ def _with_probes(specs: Mapping[str, ServiceSpec], ready: Sequence[str]) -> dict
         if name in done:
             raise UsageError(f'--ready: "{name}" has two probes', hint="keep one of them")
         done.add(name)
-        changed[name] = structs.replace(changed[name], ready=probe)
+        spec = changed[name]
+        changed[name] = structs.replace(spec, ready=probe)
     return changed
 
 
 def _with_needs(specs: Mapping[str, ServiceSpec], needs: Sequence[str]) -> dict[str, ServiceSpec]:
     changed = dict(specs)
     for name, others in _assignments("--needs", needs, specs):
+        # On top of the configured ones, and of an earlier --needs for the same service.
+        spec = changed[name]
         for part in others.split(","):
             other = part.strip()
             if other not in specs:
                 raise _unknown(f"--needs {name}", other, specs)
-            if other not in changed[name].needs:
-                changed[name] = structs.replace(changed[name], needs=[*changed[name].needs, other])
+            if other not in spec.needs:
+                spec = structs.replace(spec, needs=[*spec.needs, other])
+        changed[name] = spec
     return changed
 
 
@@ -126,5 +130,11 @@ def _assignments(
 
 
 def _unknown(option: str, name: str, names: Iterable[str], advice: str | None = None) -> UsageError:
-    parts = filter(None, [did_you_mean(name, names), advice])
-    return UsageError(f"{option}: no service is named `{name}`", hint="; ".join(parts) or _NOTHING)
+    hint = did_you_mean(name, names) or ""
+    if hint and advice:
+        hint = f"{hint}; {advice}"
+    elif advice:
+        hint = advice
+    # Without any name to choose from, there are no services at all.
+    hint = hint or _NOTHING
+    return UsageError(f"{option}: no service is named `{name}`", hint=hint)

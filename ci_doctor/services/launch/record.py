@@ -55,10 +55,12 @@ class LaunchRecord:
     def add(self, event: ServiceEvent) -> None:
         """Take note of an event."""
         if event.kind is EventKind.KILLED and event.pid is not None:
-            self.killed.append(NamedProcess(pid=event.pid, name=event.name or "?"))
-        run = self._runs.get(event.service or "")
-        if run is not None:
-            self._runs[run.name] = _after(run, event)
+            process = NamedProcess(pid=event.pid, name=event.name or "?")
+            self.killed.append(process)
+        # Events about a worker or a whole group name no service.
+        if event.service in self._runs:
+            run = self._runs[event.service]
+            self._runs[event.service] = _after(run, event)
 
 
 def _after(run: ServiceRun, event: ServiceEvent) -> ServiceRun:

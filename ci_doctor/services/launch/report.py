@@ -54,6 +54,7 @@ def refused(status: int, message: str) -> Outcome:
 def would_do(plan: LaunchPlan) -> Outcome:
     """What would be started, and nothing done."""
     rows = [_planned(plan, name) for name in plan.order]
+    # The client comes last, as it does in time.
     if plan.request.client:
         rows.append(row("then", shlex.join(plan.request.client)))
     return Outcome(
@@ -104,10 +105,13 @@ def _relative_log(failure: ServiceFailure, cwd: Path) -> ServiceFailure:
 
 def _relative(path: str, directory: Path) -> str:
     inner = Path(path)
-    return str(inner.relative_to(directory)) if inner.is_relative_to(directory) else path
+    if not inner.is_relative_to(directory):
+        return path
+    return str(inner.relative_to(directory))
 
 
 def _cases(launched: Launched, conclusion: LaunchConclusion) -> Iterator[Case]:
+    # What was interrupted was not tested, and no case may look as if it were.
     if launched.received is not None:
         return
     for run in launched.services:
@@ -118,18 +122,25 @@ def _cases(launched: Launched, conclusion: LaunchConclusion) -> Iterator[Case]:
 
 def _service_case(run: ServiceRun, failure: ServiceFailure | None) -> Case:
     if failure is not None and failure.service == run.name:
-        is_outside = failure.kind is FailureKind.OUTSIDE
+        outcome = CaseOutcome.FAILED
+        # An error of the machine is none of the service: JUnit readers keep the two apart.
+        if failure.kind is FailureKind.OUTSIDE:
+            outcome = CaseOutcome.ERROR
         return Case(
             group="services",
             name=run.name,
-            outcome=CaseOutcome.ERROR if is_outside else CaseOutcome.FAILED,
+            outcome=outcome,
             message=failure.message,
             detail="\n".join(failure.tail) or None,
         )
+    # A service that another one's failure kept from becoming ready has not failed itself.
+    outcome = CaseOutcome.SKIPPED
+    if run.ready_s is not None:
+        outcome = CaseOutcome.PASSED
     return Case(
         group="services",
         name=run.name,
-        outcome=CaseOutcome.PASSED if run.ready_s is not None else CaseOutcome.SKIPPED,
+        outcome=outcome,
         message=_story(run, failure),
         duration_s=run.ready_s,
     )
@@ -139,10 +150,13 @@ def _client_case(client: ClientRun, launched: Launched, conclusion: LaunchConclu
     summary = conclusion.summary
     if launched.failure is not None:
         return Case(group="client", name=client.name, outcome=CaseOutcome.SKIPPED, message=summary)
+    outcome = CaseOutcome.PASSED
+    if conclusion.status:
+        outcome = CaseOutcome.FAILED
     return Case(
         group="client",
         name=client.name,
-        outcome=CaseOutcome.FAILED if conclusion.status else CaseOutcome.PASSED,
+        outcome=outcome,
         message=summary,
         duration_s=client.duration_s,
     )
@@ -172,7 +186,9 @@ def _story(run: ServiceRun, failure: ServiceFailure | None) -> str:
     if run.ready_s is not None:
         ready = f"ready after {duration(run.ready_s)}"
     if run.by_itself:
-        end = f"killed by {run.signal}" if run.signal else f"exit code {run.exit_code}"
+        end = f"exit code {run.exit_code}"
+        if run.signal:
+            end = f"killed by {run.signal}"
         return f"{ready}, died: {end}"
     if _failed(run, failure):
         return f"{ready}, failed"
@@ -181,8 +197,10 @@ def _story(run: ServiceRun, failure: ServiceFailure | None) -> str:
 
 def _attachments(launched: Launched, directory: Path, events: Path | None) -> Iterator[Attachment]:
     for run in launched.services:
-        if run.log is not None:
-            yield Attachment(path=_relative(run.log, directory), title=f"log of {run.name}")
+        if run.log is None:
+            continue
+        path = _relative(run.log, directory)
+        yield Attachment(path=path, title=f"log of {run.name}")
     if events is not None:
         yield Attachment(path=str(events), title="events", media_type="application/jsonl")
 

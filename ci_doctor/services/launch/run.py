@@ -39,7 +39,10 @@ def client_problem(request: LaunchRequest) -> Outcome | None:
         return None
     directory = request.client_directory.absolute()
     refusal = problem(request.client[0], request.environment, directory)
-    return None if refusal is None else refused(*refusal)
+    if refusal is None:
+        return None
+    status, message = refusal
+    return refused(status, message)
 
 
 def run(
@@ -58,6 +61,7 @@ def run(
     one, signals are handled here. `on_event` gets each event of a service, `on_ready` the group
     once all are ready. Raises UsageError and InfraError as `start_group`.
     """
+    # Before the services: minutes of loading a model, and then no client to use it.
     unable = client_problem(plan.request)
     if unable is not None:
         return unable

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
 
 # What the client has to end, of the agent's 10 s, after a signal to ourselves: once we have asked
-# it;
-# if Ctrl-C has reached it already; and before we ask it, because the same signal may have gone to
-# our whole process group.
+# it; if Ctrl-C has reached it already; and before we ask it, because the same signal may have gone
+# to our whole process group.
 _LAST_S = 1.0
 _AFTER_CTRL_C_S = 2.0
 _BEFORE_ASKING_S = 0.1
@@ -102,11 +101,14 @@ class RunningClient:
         if self._child is None:
             return
         self._end_requested = True
-        by_terminal = number is signal.SIGINT and _in_foreground()
-        await asyncio.wait(
-            {self.ended}, timeout=_AFTER_CTRL_C_S if by_terminal else _BEFORE_ASKING_S
-        )
-        await self.end(number if number is signal.SIGINT else signal.SIGTERM, _LAST_S)
+        limit_s = _BEFORE_ASKING_S
+        if number is signal.SIGINT and _in_foreground():
+            limit_s = _AFTER_CTRL_C_S
+        await asyncio.wait({self.ended}, timeout=limit_s)
+        # Of the others only SIGTERM: a client may take SIGHUP or SIGQUIT for something else.
+        if number is not signal.SIGINT:
+            number = signal.SIGTERM
+        await self.end(number, _LAST_S)
 
     def result(self) -> ClientRun:
         """What became of it, once nobody waits for it any more: its pidfd is closed then."""
@@ -128,8 +130,10 @@ class RunningClient:
 def _in_foreground() -> bool:
     """Whether Ctrl-C on our terminal reaches our whole process group, and so the client too."""
     try:
-        return any(
-            os.isatty(number) and os.tcgetpgrp(number) == os.getpgrp() for number in (0, 1, 2)
-        )
+        # Any of the three: the terminal is the same, and each may be redirected.
+        for number in (0, 1, 2):
+            if os.isatty(number) and os.tcgetpgrp(number) == os.getpgrp():
+                return True
     except OSError:
         return False
+    return False

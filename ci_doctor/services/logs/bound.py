@@ -39,7 +39,8 @@ class LogBound:
             self._size = os.stat(self._path).st_size  # noqa: PTH116 - called several times a second
             if self._size < self._freed_end:  # somebody has truncated it
                 self._freed_end = self._head
-            if self._size - (self._freed_end - self._head) > self._limit:
+            freed = self._freed_end - self._head
+            if self._size - freed > self._limit:
                 self._cut((self._size - self._tail) // BLOCK_BYTES * BLOCK_BYTES)
         except OSError:
             return False
@@ -62,7 +63,8 @@ class LogBound:
         if not count:
             return ""
         name = self._path.name
-        return f"{count:,} bytes were cut from the middle of {name}; {self._limit_words()}"
+        limit = self._limit_words()
+        return f"{count:,} bytes were cut from the middle of {name}; {limit}"
 
     def _cut(self, end: int) -> None:
         """Free what lies between the head and `end`."""
@@ -87,11 +89,13 @@ class LogBound:
             earliest = max(self._freed_end, head_end, size - (self._limit - self._head))
             tail_start = _line_start(source, earliest, size)
             count = tail_start - head_end + self._removed
-            note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {self._limit_words()}]\n"
+            limit = self._limit_words()
+            note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {limit}]\n"
             # 0600 until it has the log's own mode: the log may hold secrets.
             target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
-                os.fchmod(target, os.fstat(source).st_mode & 0o777)
+                mode = os.fstat(source).st_mode & 0o777
+                os.fchmod(target, mode)
                 _copy(source, target, 0, head_end)
                 os.write(target, note.encode())
                 _copy(source, target, tail_start, size)
@@ -119,15 +123,19 @@ def _line_end(descriptor: int, before: int) -> tuple[int, str]:
     That is the offset itself, and a newline, if the line is too long to look for its end.
     """
     start = max(0, before - _BORDER_BYTES)
-    newline = os.pread(descriptor, before - start, start).rfind(b"\n")
+    border = os.pread(descriptor, before - start, start)
+    newline = border.rfind(b"\n")
     if newline >= 0:
         return start + newline + 1, ""
-    return before, "\n" if before else ""
+    if not before:  # nothing stands before the new line
+        return before, ""
+    return before, "\n"
 
 
 def _line_start(descriptor: int, after: int, size: int) -> int:
     """Where the first whole line from that offset on begins, or the offset itself."""
-    newline = os.pread(descriptor, min(_BORDER_BYTES, size - after), after).find(b"\n")
+    border = os.pread(descriptor, min(_BORDER_BYTES, size - after), after)
+    newline = border.find(b"\n")
     if newline < 0:
         return after
     return after + newline + 1
@@ -135,7 +143,9 @@ def _line_start(descriptor: int, after: int, size: int) -> int:
 
 def _copy(source: int, target: int, start: int, end: int) -> None:
     while start < end:
-        written = os.write(target, os.pread(source, min(_CHUNK_BYTES, end - start), start))
+        chunk = os.pread(source, min(_CHUNK_BYTES, end - start), start)
+        # It may write less than that, on a disk that is nearly full (write(2)).
+        written = os.write(target, chunk)
         if not written:  # the source has become shorter
             return
         start += written
@@ -146,8 +156,12 @@ def _remove(descriptor: int, start: int, end: int) -> None:
 
     What is appended in the microseconds between the last read and the shortening is lost.
     """
-    while chunk := os.pread(descriptor, _CHUNK_BYTES, end):
+    while True:
+        chunk = os.pread(descriptor, _CHUNK_BYTES, end)
+        if not chunk:
+            break
         os.pwrite(descriptor, chunk, start)
         start += len(chunk)
         end += len(chunk)
+    # A writer with O_APPEND goes on at the new end (open(2)).
     os.ftruncate(descriptor, start)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
 
+# These say nothing about the path: another job on this machine would get them too.
 _EXHAUSTED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
 
@@ -44,5 +45,7 @@ def is_out_of_space(path: Path) -> bool:
     except OSError:
         return False
     # A file system keeps some blocks for root alone.
-    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+    free = disk.f_bavail
+    if os.geteuid() == 0:
+        free = disk.f_bfree
     return free == 0 and disk.f_blocks > 0 and size % disk.f_frsize == 0

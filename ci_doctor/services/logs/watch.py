@@ -10,6 +10,7 @@ from pathlib import Path
 from ci_doctor.system.files.inotify import FileWatch
 
 _TURN_BYTES = 256 * 1024  # some milliseconds of work
+# After a flood the newest lines are what explains a death; the rest is in the file.
 _NEWEST_BYTES = 1024 * 1024
 _BEHIND_BYTES = 16 * 1024 * 1024
 _LONGEST_LINE_BYTES = 64 * 1024
@@ -125,7 +126,9 @@ class LogWatch:
             self._on_skipped(skipped)
 
     def _take(self, piece: bytes) -> None:
-        lines = (self._unfinished + piece.replace(b"\0", b"")).split(b"\n")
+        # NULs are of a part that LogBound has freed, or of a sparse file.
+        text = self._unfinished + piece.replace(b"\0", b"")
+        lines = text.split(b"\n")
         rest = lines.pop()
         while len(rest) > _LONGEST_LINE_BYTES:
             lines.append(rest[:_LONGEST_LINE_BYTES])
@@ -139,5 +142,8 @@ class LogWatch:
             self._deliver([line])
 
     def _deliver(self, lines: list[bytes]) -> None:
-        if lines:
-            self._on_lines([line.decode(errors="replace").removesuffix("\r") for line in lines])
+        if not lines:
+            return
+        # `\r\n`, as a program writes that expects a terminal.
+        texts = [line.decode(errors="replace").removesuffix("\r") for line in lines]
+        self._on_lines(texts)

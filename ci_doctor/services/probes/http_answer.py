@@ -5,6 +5,7 @@ import asyncio
 import functools
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ci_doctor.services.probes.addresses import addresses, is_loopback
@@ -13,12 +14,16 @@ from ci_doctor.services.probes.ready import ReadinessProbe
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+# What answers on the port may be anything, and may never stop sending.
 _LARGEST_BODY = 1024 * 1024
 _MOST_LINES = 300
 _LONGEST_SHOWN = 120
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})\b")
+# Not int() alone, which also takes a sign, blanks and underscores.
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,15}")
+# A body never follows these (RFC 9112, 6.3): to wait for one would take the whole attempt.
 _NO_BODY = frozenset({204, 304})
+# The only 1xx status after which no final answer in HTTP/1.1 comes (RFC 9110, 15.2.2).
 _SWITCHING_PROTOCOLS = 101
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -28,9 +33,14 @@ async def connect(probe: ReadinessProbe) -> Connection:
 
     Raises OSError: that of the last address, if several were tried.
     """
-    context = _tls_context(checked=not is_loopback(probe.host)) if probe.tls else None
-    name = probe.host if context else None
+    context = None
+    name = None
+    if probe.tls:
+        context = _tls_context(checked=not is_loopback(probe.host))
+        # The connection is made to an address, and the certificate is about the name.
+        name = probe.host
     last_error: OSError | None = None
+    # `localhost` may be both ::1 and 127.0.0.1, and a server may listen on one of them only.
     for address in await addresses(probe.host, probe.port):
         try:
             return await asyncio.open_connection(
@@ -58,14 +68,20 @@ async def ask(
         await _headers(reader)
         status = await _status(reader)
     if not probe.accepts(status):
-        wanted = "" if probe.status == ("2xx",) else f", and not {' or '.join(probe.status)}"
-        return f"HTTP status {status}{wanted}"
+        return _unwanted(status, probe.status)
     if probe.body is None and probe.json is None:
         return None
     body = b""
     if status not in _NO_BODY:
         body = await _body(reader, await _headers(reader))
     return _mismatch(probe, body)
+
+
+def _unwanted(status: int, wanted: Sequence[str]) -> str:
+    # Everybody expects a 2xx; only what was configured needs to be repeated.
+    if tuple(wanted) == ("2xx",):
+        return f"HTTP status {status}"
+    return f"HTTP status {status}, and not {' or '.join(wanted)}"
 
 
 def _request(probe: ReadinessProbe, authorization: str | None) -> bytes:
@@ -122,6 +138,7 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
     length = headers.get("content-length", "")
     if length.isdigit():
         return await reader.readexactly(min(int(length), _LARGEST_BODY))
+    # Without a length the body ends with the connection (RFC 9112, 6.3).
     return await _up_to(reader, _LARGEST_BODY)
 
 
@@ -172,6 +189,7 @@ def _mismatch(probe: ReadinessProbe, body: bytes) -> str | None:
 
 def _shown(text: str) -> str:
     """The beginning of a body, as one line that a terminal can show."""
+    # Before the rest: a body may be 1 MiB, and blanks in it are folded below.
     beginning = text[: 4 * _LONGEST_SHOWN]
     printable = "".join(each if each.isprintable() else " " for each in beginning)
     plain = " ".join(printable.split())

@@ -25,6 +25,7 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
+# An answer of /v1/models may be long: a sentence shows only the beginning of a value.
 _LONGEST_SHOWN = 80
 
 
@@ -107,10 +108,18 @@ def _walk(document: Any, steps: tuple[str | int, ...]) -> Any:
     value = document
     for number, step in enumerate(steps, start=1):
         try:
-            value = value[int(step)] if isinstance(value, list) else dict(value)[step]
+            value = _member(value, step)
         except (LookupError, TypeError, ValueError):  # the last two: neither a list nor a table
             raise LookupError(f"there is no {_written(steps[:number])}") from None
     return value
+
+
+def _member(value: Any, step: str | int) -> Any:
+    # A key of digits is an index here, as the grammar above has it.
+    if isinstance(value, list):
+        return value[int(step)]
+    # dict() refuses what is no table; a text would be indexed by a number.
+    return dict(value)[step]
 
 
 def _written(steps: tuple[str | int, ...]) -> str:
@@ -123,6 +132,7 @@ def _written(steps: tuple[str | int, ...]) -> str:
 
 def _holds(name: str, actual: Any, value: Any) -> bool:
     if name in _ORDER:
+        # Python raises TypeError for an order between a text and a number.
         return _comparable(actual, value) and _ORDER[name](actual, value)
     return _same(actual, value) is (name == "==")
 
@@ -134,22 +144,34 @@ def _comparable(one: Any, other: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    # In Python bool is a subclass of int; in JSON true is no number.
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int | float)
 
 
 def _same(one: Any, other: Any) -> bool:
     """Whether two JSON values are equal; numbers are compared by value, so 1 is 1.0."""
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return _same_items(one, other)
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and _same_values(one, other)
+        return _same_values(one, other)
     # In Python True == 1; in JSON they differ, also deep inside.
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     return bool(one == other)
 
 
+def _same_items(one: list[Any], other: list[Any]) -> bool:
+    # map() would stop at the end of the shorter list.
+    if len(one) != len(other):
+        return False
+    return all(map(_same, one, other))
+
+
 def _same_values(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    if one.keys() != other.keys():
+        return False
     return all(_same(one[key], other[key]) for key in one)
 
 

@@ -28,7 +28,9 @@ _LONGEST_PAUSE_S = 0.05
 _LONGEST_EXEC_PAUSE_S = 1.0
 _OUTPUT_BYTES = 4096
 _LONGEST_SHOWN = 160
+# After SIGKILL; a command that waits inside the kernel must not hold up the news of a death.
 _KILL_S = 0.2
+# Errors of execve(2) that another attempt will not mend. Others pass, such as too many processes.
 _CANNOT_EVER_RUN = frozenset(
     {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR}
 )
@@ -177,6 +179,7 @@ async def _end_of(child: "Child") -> None:
     try:
         await ended.wait()
     finally:
+        # A pidfd stays readable after the end: the loop would call this for ever.
         loop.remove_reader(child.pidfd)
 
 

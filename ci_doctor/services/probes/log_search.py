@@ -6,8 +6,10 @@ import os
 import re
 from pathlib import Path
 
+# What a regular expression searches in some milliseconds.
 _CHUNK_BYTES = 256 * 1024
 _WINDOW = 16 * 1024  # characters kept, for a match that begins in one chunk and ends in a later one
+# A title of a terminal (OSC) may be long; what is longer is no escape sequence but text.
 _LONGEST_ESCAPE = 256
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
@@ -37,12 +39,16 @@ class LogSearch:
 
     def feed(self, data: bytes) -> None:
         """Search the text with `data` at its end."""
+        # An escape sequence may be cut in two by the end of a chunk: its begin waits for the rest.
         text = self._begun + self._decoder.decode(data)
         self._begun = _begun_escape(text)
         text = text[: len(text) - len(self._begun)]
-        self._window += _ESCAPES.sub("", text).replace("\r", "\n")
+        plain = _ESCAPES.sub("", text)
+        self._window += plain.replace("\r", "\n")
         # A cut window has one character more before it, which tells `^` that no line begins there.
-        first = 1 if self._is_cut else 0
+        first = 0
+        if self._is_cut:
+            first = 1
         if self._pattern.search(self._window, first) is not None:
             self.matched = True
         if len(self._window) > _WINDOW:
@@ -94,8 +100,10 @@ class GrowingLog:
     def _read(self, descriptor: int) -> bool:
         status = os.fstat(descriptor)
         identity = (status.st_dev, status.st_ino)
+        # Rotated by rename, or in place by truncation (`copytruncate`, logrotate(8)).
         if identity != self._file or status.st_size < self._offset:
-            self._file, self._offset = identity, 0
+            self._file = identity
+            self._offset = 0
             self.search.restart()
         data = os.pread(descriptor, _CHUNK_BYTES, self._offset)
         if data:
@@ -107,4 +115,6 @@ class GrowingLog:
 def _begun_escape(text: str) -> str:
     """The end of `text` that may become an escape sequence with what comes next."""
     begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
-    return begun[0] if begun else ""
+    if begun is None:
+        return ""
+    return begun[0]

@@ -84,6 +84,7 @@ def make_prober(probe: ReadinessProbe, context: ProbeContext) -> Prober:
     """What makes the attempts of this kind of probe. Raises UsageError as `wait_until_ready`."""
     if probe.is_network:
         return _NetworkProber(probe, context)
+    # Late, because most probes are HTTP, and need neither inotify nor child processes.
     from ci_doctor.services.probes import local_probe
 
     if probe.scheme is Scheme.EXEC:
@@ -101,6 +102,7 @@ async def _until_it_holds(
         answer = holding.after(await prober.ask(patience.attempt_s(probe.attempt_s)))
         if answer is None:
             return None
+        # After the attempt: a limit of 0 still allows one.
         left_s = patience.left_s()
         if left_s <= 0:
             return answer
@@ -184,6 +186,8 @@ class _NetworkProber:
         """Without what was sent: a server may repeat it in its answer."""
         if self._authorization is None:
             return answer
-        for secret in (self._authorization, self._authorization.rpartition(" ")[2]):
+        # The token alone too: a server may repeat it without `Bearer`.
+        token = self._authorization.rpartition(" ")[2]
+        for secret in (self._authorization, token):
             answer = answer.replace(secret, "***")
         return answer

@@ -15,6 +15,7 @@ from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.probes import ready_values
 from ci_doctor.services.probes.json_condition import JsonCondition, parse_condition
 
+# In a request line these would end the path, or begin another header.
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _ONLY_HTTP = ("status", "body", "json", "headers", "authorization")
 
@@ -103,7 +104,8 @@ class ReadinessProbe(Struct, frozen=True, kw_only=True):
 
     def accepts(self, status: int) -> bool:
         """Whether an answer with this HTTP status is a good one."""
-        return str(status) in self.status or f"{status // 100}xx" in self.status
+        text = str(status)
+        return text in self.status or f"{text[0]}xx" in self.status
 
     def authorization_value(self, environment: Mapping[str, str]) -> str | None:
         """What to send as Authorization: never show it.
@@ -119,7 +121,10 @@ class ReadinessProbe(Struct, frozen=True, kw_only=True):
             )
         if not value.isascii() or not value.isprintable():
             raise ValueError(f"the variable {self.authorization} holds what no HTTP header can")
-        return value if " " in value else f"Bearer {value}"
+        # With a blank it names its scheme already, as in `Basic dXNlcjpwYXNz` (RFC 9110, 11.6.2).
+        if " " in value:
+            return value
+        return f"Bearer {value}"
 
 
 def written_host(host: str) -> str:
@@ -182,6 +187,7 @@ def read_ready(ready: str | ReadySpec) -> ReadySpec:
 
 
 def _read_table(text: str) -> ReadySpec:
+    # Only few probes are written as a table on a command line; the import costs milliseconds.
     import tomllib
 
     try:
@@ -205,10 +211,12 @@ def _the_one(spec: ReadySpec) -> tuple[Scheme, str | list[str]]:
         text = getattr(spec, scheme)
         if text is not None:
             given.append((scheme, text))
-    if len(given) != 1:
-        names = " and ".join(scheme for scheme, _ in given) or "none"
-        raise ValueError(f"ready needs exactly one of {', '.join(Scheme)}; it holds {names}")
-    return given[0]
+    if len(given) == 1:
+        return given[0]
+    names = "none"
+    if given:
+        names = " and ".join(scheme for scheme, _ in given)
+    raise ValueError(f"ready needs exactly one of {', '.join(Scheme)}; it holds {names}")
 
 
 def _refuse_http_keys(spec: ReadySpec, scheme: Scheme) -> None:
@@ -249,7 +257,10 @@ def _http(text: str, port: int) -> ReadinessProbe:
     if address.scheme not in {"http", "https"}:
         ready_values.no_address(text)
     tls = address.scheme == "https"
-    host, number = ready_values.host_and_port(address, text, default=443 if tls else 80)
+    default = 80
+    if tls:
+        default = 443
+    host, number = ready_values.host_and_port(address, text, default=default)
     path = address.path or "/"
     if address.query:
         path += f"?{address.query}"
@@ -257,7 +268,11 @@ def _http(text: str, port: int) -> ReadinessProbe:
 
 
 def _tcp(text: str) -> ReadinessProbe:
-    address = urlsplit(text if text.startswith("tcp://") else f"tcp://{text}")
+    # urlsplit() takes what stands before a colon for the scheme, as in `localhost:8000`.
+    url = text
+    if not text.startswith("tcp://"):
+        url = f"tcp://{text}"
+    address = urlsplit(url)
     if address.path or address.query:
         ready_values.no_address(text)
     host, number = ready_values.host_and_port(address, text, default=None)

@@ -73,8 +73,10 @@ def regex(key: str, text: str) -> str:
 
 def statuses(given: int | str | list[int | str]) -> tuple[str, ...]:
     """`200`, `2xx` and their like, as text."""
-    values = given if isinstance(given, list) else [given]
-    texts = tuple(str(value).lower() for value in values)
+    # A single status is written without a list.
+    if not isinstance(given, list):
+        given = [given]
+    texts = tuple(str(value).lower() for value in given)
     for text in texts:
         if not _STATUS.fullmatch(text):
             raise ValueError(
@@ -87,14 +89,17 @@ def statuses(given: int | str | list[int | str]) -> tuple[str, ...]:
 
 def headers(given: Mapping[str, str], fill: Callable[[str], str]) -> tuple[tuple[str, str], ...]:
     """Names and filled values that HTTP can carry."""
-    filled = tuple((name, fill(value).strip()) for name, value in given.items())
-    for name, value in filled:
+    filled = []
+    for name, text in given.items():
+        value = fill(text).strip()
+        # A line end in a value would let it write further headers, or a second request.
         if not _HEADER.fullmatch(name) or not value.isprintable():
             raise ValueError(
                 f"ready: `headers`: {name!r} is no HTTP header, or its value holds a control "
                 "character"
             )
-    return filled
+        filled.append((name, value))
+    return tuple(filled)
 
 
 def variable(name: str | None) -> str | None:

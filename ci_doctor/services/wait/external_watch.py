@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
 
 _BEFORE = "before ci-doctor looked"
+# For SIGKILL to take effect on what the command of an exec probe has left behind.
 _KILL_S = 1.0
 
 
@@ -90,8 +91,11 @@ class ExternalWatch:
 
     def _judged(self, problem: str | None) -> ServiceFailure | None:
         """What the last answer means: None if the process is ready, and answered itself."""
-        owner = impostor(self._probe, self._family) if problem is None else None
-        if self._process.has_ended():  # meanwhile
+        owner = None
+        if problem is None:
+            owner = impostor(self._probe, self._family)
+        # Only now: to look for an owner takes time, in which the process may end.
+        if self._process.has_ended():
             return self._died(clock.now(), self._process.returncode())
         subject = self._subject(clock.now())
         if owner is not None:
@@ -111,29 +115,30 @@ class ExternalWatch:
 
     def _died(self, at: float, returncode: int | None, when: str | None = None) -> ServiceFailure:
         subject = structs.replace(self._subject(at), when=when)
-        return self._without_log(failure.died(subject, self._end(returncode), self._family))
+        failed = failure.died(subject, self._end(returncode), self._family)
+        return self._without_log(failed)
 
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
         if root != self._process.pid or self._death.done():
             return
-        if is_death(self._policy, end.returncode, root_ended=end.root_ended):
+        dead = is_death(self._policy, end.returncode, root_ended=end.root_ended)
+        if dead:
             self._death.set_result(partial(self._lost_one, end))
 
     def _lost_one(self, end: DescendantEnd) -> ServiceFailure:
+        subject = self._subject(end.at)
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
-        lost = failure.descendant_died(self._subject(end.at), process, self._end(end.returncode))
-        return self._without_log(lost)
+        death = self._end(end.returncode)
+        return self._without_log(failure.descendant_died(subject, process, death))
 
     def _end(self, returncode: int | None) -> Death:
         # Only SIGKILL is how the kernel makes room.
         cause = None
         if returncode == -signal.SIGKILL:
             cause = oom_cause(self._memory, MemoryEvents.read(self._scope))
-        return Death(
-            returncode=returncode,
-            oom=cause.describe() if cause else None,
-            host_oom=cause is not None and cause.host,
-        )
+        if cause is None:
+            return Death(returncode=returncode)
+        return Death(returncode=returncode, oom=cause.describe(), host_oom=cause.host)
 
     def _subject(self, at: float) -> Subject:
         return Subject(

@@ -27,7 +27,9 @@ class Family:
         own = look_up(pid)
         if own is not None:
             processes[own.identity] = own
-        for kin in (*descendants(read_table(), pid, frozenset()), *self._watch.below(pid)):
+        # The table shows what is below it now; only the watch knows what has been adopted since.
+        below = descendants(read_table(), pid, frozenset())
+        for kin in (*below, *self._watch.below(pid)):
             processes[kin.identity] = kin
         return tuple(kin for kin in processes.values() if not kin.ended)
 
@@ -55,8 +57,12 @@ def impostor(probe: ReadinessProbe, family: Family) -> PortOwner | None:
 
 
 def _is_younger(pid: int, family: Family) -> bool:
-    other, own = look_up(pid), family.process.kin
-    return other is not None and own is not None and other.started >= own.started
+    other = look_up(pid)
+    own = family.process.kin
+    if other is None or own is None:
+        return False
+    # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
+    return other.started >= own.started
 
 
 def _serves_container(owner: PortOwner) -> bool:

@@ -49,7 +49,10 @@ def _interrupted(waited: Waited, received: signal.Signals, facts: WaitFacts) -> 
     )
     if waited.answer:
         message += f": {waited.answer}"
-    kind = ErrorKind.SIGINT if received is signal.SIGINT else ErrorKind.SIGTERM
+    # SIGHUP and SIGQUIT have no exit code of their own; both ask for an end as SIGTERM does.
+    kind = ErrorKind.SIGTERM
+    if received is signal.SIGINT:
+        kind = ErrorKind.SIGINT
     error = Failure(message=message, kind=kind)
     return Outcome(verdict=None, summary=message, error=error, facts=facts)
 
@@ -64,7 +67,8 @@ def _verdict(failure: ServiceFailure | None) -> Verdict:
 
 def _summary(waited: Waited, probe: ReadinessProbe) -> str:
     if waited.failure is None:
-        return f"{waited.name} is ready: {probe.describe()}, after {duration(waited.waited_s)}"
+        age = duration(waited.waited_s)
+        return f"{waited.name} is ready: {probe.describe()}, after {age}"
     if waited.failure.kind is FailureKind.NOT_READY:
         return f"{waited.name} was not ready in time: {probe.describe()}"
     return f"{waited.name} will not become ready: {probe.describe()}"
@@ -96,12 +100,16 @@ def _remedy_of_unready(failure: ServiceFailure) -> str:
 
 
 def _case(waited: Waited, verdict: Verdict) -> Case:
-    failure = waited.failure
+    message = None
+    detail = None
+    if waited.failure is not None:
+        message = waited.failure.message
+        detail = "\n".join(waited.failure.tail) or None
     return Case(
         group="services",
         name=waited.name,
         outcome=_OUTCOMES.get(verdict, CaseOutcome.FAILED),
-        message=None if failure is None else failure.message,
-        detail=None if failure is None else "\n".join(failure.tail) or None,
+        message=message,
+        detail=detail,
         duration_s=round(waited.waited_s, 3),
     )

@@ -15,6 +15,7 @@ from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.interruption import Interruption
 
+# For a terminal: a clock that a reader sees move, without a redraw that costs CPU.
 _TICK_S = 0.25
 
 
@@ -84,24 +85,29 @@ class _Wait:
         if self._request.pidfile is not None:
             pid = await await_pidfile(self._request.pidfile, self._request.limit_s)
         if not isinstance(pid, int):
-            return self._nobody(f"no process was named within {self._request.limit_s:g} s: {pid}")
+            limit = f"{self._request.limit_s:g} s"
+            return self._nobody(f"no process was named within {limit}: {pid}")
         self._name = f"pid {pid}"
         try:
             process = ExternalProcess.open(pid)
         except OSError as error:
             raise _cannot_watch(pid, error) from error
-        return process or absent(pid, self._request.log, self._request.probe)
+        if process is None:
+            return absent(pid, self._request.log, self._request.probe)
+        return process
 
     def _nobody(self, message: str) -> ServiceFailure:
+        now = clock.now()
         return ServiceFailure(
             kind=FailureKind.NOT_READY,
             service=self._name,
             message=message,
-            at=clock.now(),
-            duration_s=clock.now() - self._began,
+            at=now,
+            duration_s=now - self._began,
         )
 
     def _note(self, answer: str) -> None:
+        # Not only with the next tick: a wait may end before that.
         is_first = not self._answer
         self._answer = answer
         if is_first:
@@ -114,14 +120,18 @@ class _Wait:
 
     def _report(self) -> None:
         waited_s = clock.now() - self._began
-        self._on_progress(WaitProgress(name=self._name, waited_s=waited_s, answer=self._answer))
+        progress = WaitProgress(name=self._name, waited_s=waited_s, answer=self._answer)
+        self._on_progress(progress)
 
     def _waited(
         self, *, failure: ServiceFailure | None = None, received: signal.Signals | None = None
     ) -> Waited:
+        pid = self._request.pid
+        if self._process is not None:  # with a pidfile, nobody named a pid before
+            pid = self._process.pid
         return Waited(
             name=self._name,
-            pid=self._process.pid if self._process is not None else self._request.pid,
+            pid=pid,
             waited_s=clock.now() - self._began,
             failure=failure,
             received=received,
