@@ -15,13 +15,13 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
+from ci_doctor.commands.separator import check_separator
 from ci_doctor.commands.telling.service_output import ServiceOutput
 from ci_doctor.commands.telling.services import ServiceSource
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.errors import UsageError
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.launch.options import choose
 from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
@@ -99,7 +99,7 @@ def launch(
     """
     # First of all: a file opened later takes the number of a closed stream, and the client gets it.
     open_closed_streams()
-    _check_separator(session, client)
+    check_separator(session.invocation, client)
     if not dry_run:
         session.claim(DEFAULT_DIRECTORY)
     loaded = load_config(config_path, Path.cwd())
@@ -128,17 +128,6 @@ def launch(
     if dry_run:
         return session.finish(would_do(plan))
     return _perform(plan, session, follow=follow)
-
-
-def _check_separator(session: Session, client: tuple[str, ...]) -> None:
-    """Without `--` a reader could not tell whose option `--json` is."""
-    argv = session.invocation.argv
-    own_count = len(session.invocation.own_argv)
-    after_dashes = argv[own_count + 1 :]
-    if client and client != after_dashes:
-        before = argv[: -len(client)]
-        words = shlex.join(["ci-doctor", *before, "--", *client])
-        raise UsageError("`--` is missing before the command", hint=f"write: {words}")
 
 
 def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:

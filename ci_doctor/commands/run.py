@@ -2,7 +2,6 @@
 """`ci-doctor run -- CMD`."""
 
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Mapping
@@ -19,9 +18,9 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
+from ci_doctor.commands.separator import check_separator
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 
@@ -46,11 +45,9 @@ def run(
     Preload rules apply to CMD and its child processes; nothing is installed. With them no project
     is needed here.
     """
-    argv = session.invocation.argv
-    if "--" not in argv:
-        # Without it a reader could not tell whose option `--json` is.
-        words = shlex.join(["ci-doctor", *argv[: -len(command)], "--", *command])
-        raise UsageError("`--` is missing before the command", hint=f"write: {words}")
+    # A `--` of the command's own is enough to tell whose option is whose.
+    if "--" not in session.invocation.argv:
+        check_separator(session.invocation, command)
     session.claim()
     settings = read_settings(session, config_path, os.environ, flags)
     environ, preparation = _prepare(settings, command, needs_project=bool(flags["projects"]))

@@ -34,10 +34,3 @@ EXIT_CODES: dict[Verdict, ExitCode] = {
     Verdict.INCONCLUSIVE: ExitCode.UNDECIDED,
     Verdict.VOID: ExitCode.UNDECIDED,
 }
-
-
-def exit_code(verdict: Verdict, *, fail_on_flaky: bool = False) -> ExitCode:
-    """The exit code of a verdict, before a repository's own `[exit-codes]` are applied."""
-    if verdict is Verdict.FLAKY and not fail_on_flaky:
-        return ExitCode.PASS
-    return EXIT_CODES[verdict]

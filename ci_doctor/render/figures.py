@@ -128,4 +128,5 @@ def is_sentence(remedy: str) -> bool:
 
     Anything else is a command: it is pasted whole and never broken.
     """
-    return "`" in remedy or remedy.endswith(".")
+    # `ruff check .` ends with a full stop, too, but not with a word.
+    return "`" in remedy or re.search(r"\w\.$", remedy) is not None

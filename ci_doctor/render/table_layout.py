@@ -17,14 +17,16 @@ _NARROWEST = 24
 def table_lines(table: Table, width: int) -> list[str]:
     """The rows of `table` as lines of `width` cells, or more if a word is wider.
 
-    The title is left out. Labels and texts stand at the left of their column, numbers at its
-    right. Text of the last column is broken between words and goes on below itself. A row without
-    cells is a paragraph.
+    The title is left out. Labels and texts stand at the left of their column. Numbers stand at its
+    right if the columns have names: without names the rows have nothing to do with each other. Text
+    of the last column is broken between words and goes on below itself. A row without cells is a
+    paragraph.
     """
     rows = list(table.rows)
     if table.columns:
         rows.insert(0, _names(table))
-    grid = [_TableLine(row) for row in rows]
+    has_names = bool(table.columns)
+    grid = [_TableLine(row, aligned=has_names) for row in rows]
     columns = _column_widths(grid)
     lines: list[str] = []
     for line in grid:
@@ -41,12 +43,12 @@ def _names(table: Table) -> Row:
 class _TableLine:
     """One row as texts: the label, then each cell."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, *, aligned: bool) -> None:
         self.texts = [row.label]
         self.is_number = [False]
         for cell in row.cells:
             self.texts.append(figure(cell))
-            self.is_number.append(_is_number(cell))
+            self.is_number.append(aligned and _is_number(cell))
 
 
 def _is_number(cell: Cell) -> bool:

@@ -255,10 +255,12 @@ def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
         "--service", f"api={site.service('answers', '{port}')}",
         "--", sys.executable, "-c", program, "http://127.0.0.1:{api.port}/exit/0",
     )  # fmt: skip
-    # Which of the two ends first is not ours to say; both stories are true, and neither blames the client.
-    assert (ran.code, site.rules()[0]) in {
+    # Which of the two ends first is not ours to say: the server may even end after the launch has begun to stop it.
+    # All three stories are true, and none blames the client.
+    assert (ran.code, *site.rules()[:1]) in {
         (0, "services/ended-with-client"),
         (1, "services/died"),
+        (0,),
     }, ran
 
 

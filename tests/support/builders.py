@@ -10,7 +10,7 @@ from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import text_table
-from ci_doctor.model.verdict import Verdict, exit_code
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
 
 ERROR = Failure(
     message="ci-doctor.toml:7: unknown key `comand` in [services.vllm]",
@@ -38,12 +38,18 @@ def a_report(verdict: Verdict | None = Verdict.PASS, **changes: Any) -> Report:
         duration_s=192.4,
         verdict=verdict,
         error=None if verdict else ERROR,
-        exit_code=exit_code(verdict) if verdict else ExitCode.USAGE,
+        exit_code=_code(verdict),
         summary="candidate gave the same bytes as baseline on 100 of 100 requests"
         if verdict
         else ERROR.message,
     )
     return replace(report, **changes)
+
+
+def _code(verdict: Verdict | None) -> ExitCode:
+    if verdict is None:
+        return ExitCode.USAGE
+    return ExitCode.PASS if verdict is Verdict.FLAKY else EXIT_CODES[verdict]
 
 
 def sample_reports() -> dict[str, Report]:

@@ -2,14 +2,13 @@
 """Reads the options of `ci-doctor import-race` and calls the room imports/."""
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ci_doctor.commands.options import config_option, output_options
-from ci_doctor.errors import UsageError
+from ci_doctor.commands.separator import check_separator, stands_behind
 
 if TYPE_CHECKING:
     from ci_doctor.imports.investigate import RaceRequest
@@ -72,14 +71,9 @@ def import_race(
     """
     session: Session = context.obj
     invocation = session.invocation
-    after_dashes = invocation.argv[len(invocation.own_argv) + 1 :]
-    if words != after_dashes:
-        if words[0] == "probe":
-            return _probe(context, words[1:])
-        # Without the dashes it is not clear to which command an option such as `--json` belongs.
-        before = invocation.argv[: -len(words)]
-        line = shlex.join(["ci-doctor", *before, "--", *words])
-        raise UsageError("`--` is missing before the command", hint=f"write: {line}")
+    if words[0] == "probe" and not stands_behind(invocation, words):
+        return _probe(context, words[1:])
+    check_separator(invocation, words)
     # Before anything else: no report of an earlier attempt may outlive this one, however it ends.
     session.claim()
 

@@ -5,6 +5,7 @@ Mappings are read in the order of their keys, or in one of ours: report.json doe
 of facts.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -130,7 +131,8 @@ def _rare_bug(facts: Facts) -> float | None:
         return None
     risk = part(facts, "risk", str) or ""
     # The same format as the sentence's, or the bound would stand on the page twice.
-    if f"{bound:.0%}" in risk:
+    # Not within another figure: "95%" holds a "5%".
+    if re.search(rf"(?<![\d.]){bound:.0%}", risk):
         return None
     return bound
 

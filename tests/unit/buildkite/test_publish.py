@@ -13,7 +13,7 @@ from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.publish import publish, worst_verdict
 from ci_doctor.model.outcome import Failure
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import Verdict, exit_code
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
 from tests.support import stand_in_agent
 
 JOB = JobEnvironment(job_id="0190-j1", step_key="e2e", parallel_job=1)
@@ -28,7 +28,7 @@ def a_report(verdict: Verdict | None = Verdict.PASS, command: str = "correctness
         duration_s=1.0,
         verdict=verdict,
         error=None if verdict else Failure(message="no"),
-        exit_code=exit_code(verdict) if verdict else 2,
+        exit_code=EXIT_CODES[verdict] if verdict else 2,
         summary=f"{command} said {verdict}",
     )
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import ConfigError
-from ci_doctor.model.verdict import Verdict, exit_code
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
 
 
 def table(text: str) -> Config:
@@ -19,9 +19,7 @@ def table(text: str) -> Config:
 def test_by_default_they_are_those_of_the_verdicts() -> None:
     codes, origins = read_exit_codes(table(""), {})
     assert codes == {
-        str(verdict): int(exit_code(verdict, fail_on_flaky=True))
-        for verdict in Verdict
-        if verdict != "pass"
+        str(verdict): int(EXIT_CODES[verdict]) for verdict in Verdict if verdict != "pass"
     }
     assert set(origins.values()) == {"default"}
 
@@ -57,12 +55,20 @@ def test_only_what_agent_and_shell_leave_to_us_can_serve(code: int) -> None:
         ("infra = '75'", "infra: expected `int`, got `str`"),
         ("infar = 75", "unknown key `infar`"),
         ("pass = 3", "unknown key `pass`"),
+        ("failed = 75", "infra and failed share the code 75"),
+        ("failed = 85", "nondeterministic and failed share the code 85"),
     ],
 )
 def test_what_would_deceive_a_pipeline_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^ci-doctor.toml:2: {message}") as caught:
         read_exit_codes(table(f"[exit-codes]\n{text}\n"), {})
     assert caught.value.hint
+
+
+def test_failed_may_share_the_code_of_regression() -> None:
+    codes, _ = read_exit_codes(table("[exit-codes]\nregression = 3\nfailed = 3\n"), {})
+
+    assert (codes["regression"], codes["failed"]) == (3, 3)
 
 
 @pytest.mark.parametrize("text", ["²", "x", "1.5", "2"])

@@ -2,14 +2,15 @@
 import pytest
 
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.verdict import Verdict, exit_code
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
 
 
 @pytest.mark.parametrize(
     ("verdict", "code"),
     [
         (Verdict.PASS, 0),
-        (Verdict.FLAKY, 0),
+        (Verdict.FLAKY, 7),
+        (Verdict.FAILED, 1),
         (Verdict.REGRESSION, 1),
         (Verdict.INFRA, 75),
         (Verdict.NONDETERMINISTIC, 85),
@@ -18,8 +19,7 @@ from ci_doctor.model.verdict import Verdict, exit_code
     ],
 )
 def test_each_verdict_has_its_documented_code(verdict: Verdict, code: int) -> None:
-    assert exit_code(verdict) == code
-    assert exit_code(verdict, fail_on_flaky=True) == (7 if verdict is Verdict.FLAKY else code)
+    assert EXIT_CODES[verdict] == code
 
 
 def test_no_code_is_one_that_the_agent_or_the_shell_gives_a_meaning() -> None:
