@@ -5,6 +5,7 @@ And how many examples hypothesis draws: few by default, all with `--hypothesis-p
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,12 @@ defaultBranch = main
 directory = *
 """
 _CHANGING = {"PYTEST_CURRENT_TEST"}
+
+
+def pytest_configure() -> None:
+    """A shell ignores SIGINT in what it starts with `&`, and what tests start would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
