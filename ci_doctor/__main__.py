@@ -46,7 +46,9 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
         else getattr(error, "code", ExitCode.BUG)
     )
     code = code if isinstance(code, ExitCode) else ExitCode.BUG
-    print_failing_statement(argv, code)
+    # Nothing is left to catch what this raises, and 1 would say that the change is at fault.
+    with contextlib.suppress(Exception):
+        print_failing_statement(argv, code)
     if sys.stderr is not None:
         traceback.print_exception(error)
         sys.stderr.write(

@@ -65,7 +65,9 @@ def _options(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--output", nargs="?")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--dry-run", action="store_true")
-    typed, rest = parser.parse_known_args(words)
+    # A flag with a value is an error of the line; argparse would raise it here.
+    plain = [word for word in words if not word.startswith(("--json=", "--dry-run="))]
+    typed, rest = parser.parse_known_args(plain)
     return typed, [word for word in rest if not word.startswith("-")]
 
 

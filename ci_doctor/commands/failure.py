@@ -18,9 +18,9 @@ def fail(error: BaseException, session: Session) -> int:
     read_output_options(session)  # click may not have come to them
     error = _ours(error, session)
     code = session.code_of(error)
-    # Before the report: a shell must stop even if the report cannot be written.
-    print_failing_statement(session.invocation.argv, code)
     try:
+        # Before the report: a shell must stop even if the report cannot be written.
+        print_failing_statement(session.invocation.argv, code)
         return session.fail(error)
     # The last resort: whatever breaks here, the first error is what counts.
     except Exception as second:  # noqa: BLE001

@@ -20,7 +20,7 @@ def output_options(function: F) -> F:
     for option in (
         click.option(
             "--report-dir",
-            type=click.Path(path_type=Path, file_okay=False),
+            type=click.Path(file_okay=False),
             expose_value=False,
             is_eager=True,
             callback=_keep_directory,
@@ -40,10 +40,11 @@ def output_options(function: F) -> F:
     return function
 
 
-def _keep_directory(context: click.Context, _option: click.Parameter, value: Path | None) -> None:
-    # Not if it is absent: it may stand before the word of a command within a command.
-    if value is not None:
-        _session(context).named_directory = value
+def _keep_directory(context: click.Context, _option: click.Parameter, value: str | None) -> None:
+    # Not if it is absent: it may stand before the word of a command within a command. An empty text is
+    # `--report-dir "$UNSET"`: as a path it would be the working directory, and lose its files.
+    if value:
+        _session(context).named_directory = Path(value)
 
 
 def _keep_json(context: click.Context, _option: click.Parameter, value: bool) -> None:

@@ -60,6 +60,8 @@ def pre_exit() -> int:
             lines += publish_all(reports, annotate=options.annotate)
     except CiDoctorError as error:
         lines = [f"ci-doctor: {error.message}"]
+    except Exception as error:  # noqa: BLE001 - the job's status is not ours, whatever breaks here
+        lines = [f"ci-doctor: a bug in ci-doctor: {error!r}; nothing is published"]
     for line in lines:
         click.echo(line, err=True)
     return 0

@@ -77,7 +77,7 @@ def _print(report: Report, form: Renderer) -> None:
     from ci_doctor.session.delivery import text_for, write_data
 
     # Text alone depends on the terminal: its width, its colours, its encoding.
-    if form.name == "text":
+    if form.name == "text" and sys.stdout is not None:
         sys.stdout.write(text_for(report, sys.stdout))
     else:
         write_data(sys.stdout, form.render(report))

@@ -46,15 +46,15 @@ def make_starts(
     files: EvidenceFiles,
     on_progress: Callable[[ExperimentProgress], None],
     pace: Pace,
+    interruption: Interruption,
 ) -> Experiment:
     """Make the starts of `plan`, and leave no process behind.
 
-    It ends by itself at the deadline, and on a signal that asks to end; the Experiment and the
+    It ends by itself at the deadline, and when `interruption`, which is handling signals, gets one; the Experiment and the
     samples file then hold what was gathered. Raises UsageError and InfraError as `start_group` and
     `collect` do, and InfraError if a sample cannot be written.
     """
-    interruption = Interruption()
-    with interruption.handling(), asyncio.Runner() as runner:
+    with asyncio.Runner() as runner:
         experiment = _ExperimentRun(plan, files, on_progress, pace, interruption)
         return runner.run(experiment.to_the_end())
 

@@ -26,7 +26,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import text_table
-from ci_doctor.system.processes.interruption import signals_ignored
+from ci_doctor.system.processes.interruption import Interruption
 
 OnProgress = Callable[[ExperimentProgress], None]
 
@@ -46,7 +46,9 @@ def run(
     InfraError if evidence cannot be written.
     """
     prepared = prepare(request, directory, environment)
-    return run_prepared(prepared, on_progress)
+    interruption = Interruption()
+    with interruption.handling():
+        return run_prepared(prepared, on_progress, interruption=interruption)
 
 
 def preview(
@@ -81,20 +83,32 @@ def check_prepared(prepared: PreparedExperiment) -> None:
         check_resumable(prepared.plan.directory, prepared.identity)
 
 
-def run_prepared(prepared: PreparedExperiment, on_progress: OnProgress = lambda _: None) -> Outcome:
-    """`run`, for a caller that has something to do between the checks and the first start."""
-    finished = _resumed(prepared, on_progress) if prepared.request.resume else _begun(prepared)
+def run_prepared(
+    prepared: PreparedExperiment,
+    on_progress: OnProgress = lambda _: None,
+    *,
+    interruption: Interruption,
+    on_resumed: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """`run`, for a caller that has something to do between the checks and the first start.
+
+    `interruption` is handling signals, and goes on doing so: a cancelled job gets a second signal
+    soon, and neither the outcome nor its report may be lost by it. `on_resumed` is called once the
+    run in the directory is accepted for being resumed.
+    """
+    if prepared.request.resume:
+        finished = _resumed(prepared, on_progress)
+        on_resumed()
+    else:
+        finished = _begun(prepared)
     for note in prepared.notes:
         on_progress(ExperimentProgress(note=note))
-    experiment = _experiment(prepared, finished, on_progress)
-    if experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}:
-        decision = judge(prepared, experiment)
-        archive_notes = _archived(prepared, experiment, decision)
-        return conclude(prepared, experiment, decision, archive_notes)
-    # A cancelled job gets a second signal soon; the outcome is short work and must be whole.
-    with signals_ignored():
-        decision = judge(prepared, experiment)
+    experiment = _experiment(prepared, finished, on_progress, interruption)
+    decision = judge(prepared, experiment)
+    if experiment.ending not in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}:
         return conclude(prepared, experiment, decision)
+    archive_notes = _archived(prepared, experiment, decision)
+    return conclude(prepared, experiment, decision, archive_notes)
 
 
 def _archived(
@@ -126,7 +140,10 @@ def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
 
 
 def _experiment(
-    prepared: PreparedExperiment, finished: Resumed, on_progress: OnProgress
+    prepared: PreparedExperiment,
+    finished: Resumed,
+    on_progress: OnProgress,
+    interruption: Interruption,
 ) -> Experiment:
     """Make the starts. However that ends, no log keeps a secret."""
     directory, redactor = prepared.plan.directory, prepared.redactor
@@ -143,7 +160,7 @@ def _experiment(
                 finished=finished.results,
                 archived=prepared.archived(finished.outputs),
             )
-            return make_starts(prepared.plan, files, on_progress, prepared.pace)
+            return make_starts(prepared.plan, files, on_progress, prepared.pace, interruption)
     finally:
         for removed in redact_logs(directory, redactor):
             on_progress(ExperimentProgress(note=f"warning: {removed}"))

@@ -20,7 +20,8 @@ def from_first(raw: dict[str, Any]) -> dict[str, Any]:
         report["tables"] = [_table(section) for section in sections]
     # A `pass` beside an error had the headline FAILED and exit code 1: that is `failed` today.
     findings = raw.get("findings")
-    if raw.get("verdict") in {"pass", "flaky"} and _has_error(findings):
+    # A tuple: a damaged report may hold anything, also what cannot be hashed.
+    if raw.get("verdict") in ("pass", "flaky") and _has_error(findings):
         report["verdict"] = "failed"
     # A dry run was an error with exit code 0: nothing was judged.
     if raw.get("verdict") is None and raw.get("exit_code") == 0:

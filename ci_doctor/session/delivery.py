@@ -34,8 +34,10 @@ def text_for(report: Report, stream: TextIO) -> str:
     return text.render(report, width=width, colour=colour)
 
 
-def write_data(stream: TextIO, text: str) -> None:
-    """What programs read, as UTF-8 whatever the encoding of `stream`."""
+def write_data(stream: TextIO | None, text: str) -> None:
+    """What programs read, as UTF-8 whatever the encoding of `stream`; None is a closed one."""
+    if stream is None:
+        return
     binary = getattr(stream, "buffer", None)
     # What was written as text comes first: it lies in a buffer above the binary one.
     stream.flush()

@@ -69,10 +69,28 @@ def hold_below(root: Path, command: str) -> ReportDirectory:
         # A report stays even if its run is over: the job's artifacts are collected at its end.
         if not (path / REPORT_FILE).exists():
             directory = ReportDirectory.hold(path)
-            if directory is not None:
+            # Again, behind the lock: the run that held it may have ended meanwhile, with a report.
+            if directory is not None and not (path / REPORT_FILE).exists():
                 return directory
+            if directory is not None:
+                directory.release()
         number += 1
         path = root / f"{command}-{number}"
+
+
+def hold_default(path: Path) -> ReportDirectory:
+    """`path`, or the first of `path-2`, `path-3` … that no other run holds. Raises UsageError as `hold`.
+
+    Nobody named it, so nobody waits for a report in it: a run below another one takes the next.
+    """
+    number = 1
+    candidate = path
+    while True:
+        directory = ReportDirectory.hold(candidate)
+        if directory is not None:
+            return directory
+        number += 1
+        candidate = path.with_name(f"{path.name}-{number}")
 
 
 def hold_named(path: Path) -> ReportDirectory:

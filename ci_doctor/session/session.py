@@ -33,6 +33,8 @@ class Session:
         self.named_directory: Path | None = None
         self.policy: ExitPolicy | None = None
         self._held: ReportDirectory | None = None
+        self._may_hold = True
+        self._is_protected = False
         self._environments: list[Mapping[str, str]] = []
 
     # --- before anything is started ---
@@ -47,6 +49,8 @@ class Session:
         """
         from ci_doctor.session import report_directory as directories
 
+        # Once: what was refused a moment ago may be free now, and hold another run's report.
+        self._may_hold = False
         root = os.environ.get(directories.ROOT_VARIABLE)
         command = self.invocation.command
         if self.named_directory is not None:
@@ -54,10 +58,20 @@ class Session:
         elif root and command.replace("-", "_").isidentifier():  # and no path, if mistyped
             self._held = directories.hold_below(Path(root), command)
         elif default is not None:
-            self._held = directories.hold_named(default)
+            self._held = directories.hold_default(default)
         if self._held is not None and clear:
             self._held.clear()
         return self.directory
+
+    def protect(self) -> None:
+        """Write no report until `accept`: what lies in the directory belongs to another run."""
+        self._is_protected = True
+
+    def accept(self) -> None:
+        """Remove the reports of the earlier run: this one goes on with it. Raises UsageError."""
+        self._is_protected = False
+        if self._held is not None:
+            self._held.clear()
 
     @property
     def directory(self) -> Path | None:
@@ -124,6 +138,8 @@ class Session:
         """The error may have come before the claim, or be that very claim's."""
         from ci_doctor.errors import CiDoctorError
 
+        if not self._may_hold or self._is_protected:
+            return
         try:
             self.claim()
         except (CiDoctorError, OSError):
@@ -172,7 +188,8 @@ class Session:
         if self._held is None:
             return True
         try:
-            write(report, self._held.path)
+            if not self._is_protected:
+                write(report, self._held.path)
         except CiDoctorError as error:
             _say(f"error: {error.message}\n")
             return False

@@ -2,13 +2,15 @@
 
 import json
 import os
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import stand_in_agent
-from tests.support.cli import doctor
+from tests.support.cli import doctor, environment, words
 
 pytestmark = pytest.mark.integration
 
@@ -88,3 +90,32 @@ def test_json_of_the_command_line_is_the_report_as_it_was_written(written: Path)
     ran = doctor("report", written / "explain", "--json", cwd=written)
 
     assert json.loads(ran.out) == json.loads((written / "explain" / "report.json").read_text())
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_closed_stdout_is_no_bug(written: Path, form: str) -> None:
+    command = f"{shlex.join(words('report', 'reports', '--format', form))} >&-"
+
+    ran = subprocess.run(
+        ["sh", "-c", command],
+        cwd=written.parent,
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_an_empty_report_directory_is_none(tmp_path: Path) -> None:
+    for name in ("report.md", "report.html", "junit.xml"):
+        (tmp_path / name).write_text("mine")
+
+    ran = doctor("explain", "75", "--report-dir", "", cwd=tmp_path)
+
+    assert ran.code == 0, ran
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "report.md": "mine",
+        "report.html": "mine",
+        "junit.xml": "mine",
+    }

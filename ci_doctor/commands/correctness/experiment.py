@@ -18,6 +18,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
+from ci_doctor.system.processes.interruption import Interruption
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
@@ -33,10 +34,8 @@ def run_experiment(
     **flags: Any,
 ) -> int:
     """The exit code. Raises UsageError and InfraError as the room does."""
-    if resume is not None and session.named_directory is not None:
-        raise UsageError(
-            "--resume names the report directory already", hint="leave --report-dir out"
-        )
+    if resume is not None:
+        _check_resume(session)
     directory = _directory(session, resume, dry_run=dry_run)
     loaded = load_config(config_path, Path.cwd())
     settings = read_settings(loaded, os.environ, flags, parse_arm_variables(variables))
@@ -54,11 +53,25 @@ def run_experiment(
         return session.finish(preview(request, directory=directory), on_stdout=True)
     prepared = prepare(request, directory, os.environ)
     if resume is not None:
-        _claim_resumed(session, prepared, directory)
+        _hold_resumed(session, prepared, directory)
     session.hide(*prepared.service_environments())
-    with Teller(ExperimentSource(), prepared.redactor) as tell:
-        outcome = run_prepared(prepared, tell)
-    return session.finish(outcome, on_stdout=True)
+    interruption = Interruption()
+    # The signals stay handled until the report is out: none may take it away.
+    with interruption.handling():
+        with Teller(ExperimentSource(), prepared.redactor) as tell:
+            outcome = run_prepared(
+                prepared, tell, interruption=interruption, on_resumed=session.accept
+            )
+        return session.finish(outcome, on_stdout=True)
+
+
+def _check_resume(session: Session) -> None:
+    """A run that is refused keeps its report. Raises UsageError."""
+    session.protect()
+    if session.named_directory is not None:
+        raise UsageError(
+            "--resume names the report directory already", hint="leave --report-dir out"
+        )
 
 
 def _directory(session: Session, resume: str | None, *, dry_run: bool) -> Path:
@@ -71,11 +84,11 @@ def _directory(session: Session, resume: str | None, *, dry_run: bool) -> Path:
     return session.claim(DEFAULT_DIRECTORY) or DEFAULT_DIRECTORY
 
 
-def _claim_resumed(session: Session, prepared: PreparedExperiment, directory: Path) -> None:
-    """Claim the directory of a run once it can be resumed: a refusal must leave it as it was."""
+def _hold_resumed(session: Session, prepared: PreparedExperiment, directory: Path) -> None:
+    """Hold the directory of a run, and leave it as it is until the run is accepted."""
     check_prepared(prepared)
     session.named_directory = directory
-    session.claim()
+    session.claim(clear=False)
 
 
 def _policy(settings: CorrectnessSettings, codes: dict[str, int]) -> ExitPolicy:

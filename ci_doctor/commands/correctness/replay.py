@@ -64,8 +64,8 @@ def replay(session: Session, run_directory: str, request: str, starts: str | Non
 def _refuse_overwriting(session: Session, run: Path) -> None:
     named = session.named_directory
     if named is not None and named.resolve() == run.resolve():
-        # Forgotten first: the report of this very error would overwrite the run's.
-        session.named_directory = None
+        # First of all: the report of this very error would overwrite the run's.
+        session.protect()
         raise UsageError(
             "the run's own report would be overwritten", hint="name another --report-dir"
         )

@@ -4,6 +4,9 @@
 import json as standard_json
 from typing import Any
 
+import pytest
+
+from ci_doctor.errors import UsageError
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import json, text
 
@@ -54,3 +57,9 @@ def test_a_dry_run_was_no_error() -> None:
     report = json.parse(an_old_report(verdict=None, error=error, exit_code=0))
 
     assert report.error is None
+
+
+@pytest.mark.parametrize("verdict", [[], {}, 3, "nonsense"])
+def test_a_damaged_one_is_a_usage_error(verdict: object) -> None:
+    with pytest.raises(UsageError, match="does not fit its schema"):
+        json.parse(an_old_report(verdict=verdict))

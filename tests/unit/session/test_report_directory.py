@@ -5,7 +5,12 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.render import report_files
-from ci_doctor.session.report_directory import hold_below, hold_named
+from ci_doctor.session.report_directory import (
+    ReportDirectory,
+    hold_below,
+    hold_default,
+    hold_named,
+)
 
 
 def test_makes_the_directory_and_leaves_no_file_of_its_own(tmp_path: Path) -> None:
@@ -57,3 +62,30 @@ def test_a_report_that_cannot_be_removed_is_refused_early(tmp_path: Path) -> Non
 
     with pytest.raises(UsageError, match="cannot empty"):
         hold_named(tmp_path).clear()
+
+
+def test_a_report_that_arrives_while_the_lock_is_taken_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = ReportDirectory.hold
+
+    def hold_after_the_other(path: Path) -> ReportDirectory | None:
+        directory = hold(path)
+        if path.name == "wait":
+            (path / "report.json").write_text("{}")
+        return directory
+
+    monkeypatch.setattr(ReportDirectory, "hold", hold_after_the_other)
+
+    assert hold_below(tmp_path, "wait").path.name == "wait-2"
+    assert (tmp_path / "wait" / "report.json").exists()
+
+
+def test_a_default_directory_in_use_is_left_for_the_next(tmp_path: Path) -> None:
+    outer = hold_default(tmp_path / "ci-doctor-report")
+    inner = hold_default(tmp_path / "ci-doctor-report")
+
+    assert [each.path.name for each in (outer, inner)] == [
+        "ci-doctor-report",
+        "ci-doctor-report-2",
+    ]

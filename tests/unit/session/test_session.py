@@ -202,3 +202,32 @@ class TestFailing:
 
         assert session.fail(UsageError("what happened")) == 2
         assert "what happened" in capsys.readouterr().err
+
+    def test_a_refused_claim_is_not_tried_again(self, tmp_path: Path) -> None:
+        first, second = a_session(directory=tmp_path), a_session(directory=tmp_path)
+        first.claim()
+        with pytest.raises(UsageError) as caught:
+            second.claim()
+        first.finish(PASSED)
+
+        second.fail(caught.value)
+
+        assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "pass"
+
+    def test_a_protected_directory_keeps_its_report_until_the_run_is_accepted(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "report.json").write_text("{}")
+        refused = a_session(directory=tmp_path)
+        refused.protect()
+        refused.claim(clear=False)
+        refused.fail(UsageError("cannot resume"))
+        assert (tmp_path / "report.json").read_text() == "{}"
+
+        accepted = a_session(directory=tmp_path)
+        accepted.protect()
+        accepted.claim(clear=False)
+        accepted.accept()
+        assert not (tmp_path / "report.json").exists()
+        accepted.finish(PASSED)
+        assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "pass"
