@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.correctness.estimate import Estimate, EstimateSource
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.render import figures
+from ci_doctor.render import formatting
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     """How many starts fit into `left_s` seconds, and what stays undecided. No full stop."""
     remaining = schedule.remaining
     fitting = estimate.fitting(remaining, left_s)
-    left = f"{figures.duration(max(0.0, left_s))} left"
+    left = f"{formatting.duration(max(0.0, left_s))} left"
     if fitting == len(remaining):
         return f"{left}: {_all_fit(estimate, schedule, left_s)}"
     # An assumption must not tell a person that nothing fits.
@@ -83,7 +83,7 @@ def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     pace = statistics.fmean(estimate.start_s.values())
     room = "any number of starts"
     if pace > 0:
-        room = figures.amount(math.floor(left_s / pace), "start")
+        room = formatting.amount(math.floor(left_s / pace), "start")
     most, fewest = len(schedule.remaining), schedule.fewest
     needs = str(most) if fewest == most else f"{fewest} to {most}"
     return (

@@ -7,10 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.estimate import Estimate, corrected
+from ci_doctor.correctness.next_run import settles, settles_anew
 from ci_doctor.correctness.outlook import Schedule, outlook
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.settling import settles, settles_anew
 from ci_doctor.correctness.verdict.schedule import sequence
 
 # Candidate starts of a proposed new run, beyond those that did not decide.

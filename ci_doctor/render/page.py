@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
-from ci_doctor.render.figures import amount, size
+from ci_doctor.render.formatting import amount, size
 
 _LAST = 1 << 30  # a place after all that are below the same piece
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ci_doctor.imports.analyse.graph import Graph, Need
 from ci_doctor.imports.analyse.history import History
-from ci_doctor.imports.analyse.settled import Settled, ThreadProgress
+from ci_doctor.imports.analyse.loaded_before import Settled, ThreadProgress
 from ci_doctor.imports.record.events import Ask
 
 
@@ -23,7 +23,7 @@ class LockNode:
     every run; this thread takes it after that.
     """
 
-    # There are up to hundreds of thousands of them (`_VISITS` in hazards.py).
+    # There are up to hundreds of thousands of them (`_VISITS` in find_hazards.py).
     __slots__ = ("ask", "at", "done", "entry", "holder", "name", "outermost", "waits")
 
     def __init__(self, need: Need, holder: "LockNode | None", entry: Ask, at: int) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 from ci_doctor.imports.confirm.standing import Standing
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.figures import amount
+from ci_doctor.render.formatting import amount
 
 
 class RaceConclusion(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from ci_doctor.preload.outcome.refused import refusal_fact, refusal_table, site_
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.presets import require_rules
 from ci_doctor.preload.result import InstallResult, Refused, Result
-from ci_doctor.render.figures import amount
+from ci_doctor.render.formatting import amount
 
 
 class _Change(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.correctness.collected.settle import SAME, TWICE, settle
+from ci_doctor.correctness.collected.reread import SAME, TWICE, settle
 from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.settings import Arm
 from tests.unit.correctness.collected.sample_files import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Durations as people write them in configuration; `render.figures` has the other direction."""
+"""Pure. Durations as people write them in configuration; `render.formatting` has the other direction."""
 
 import math
 import re

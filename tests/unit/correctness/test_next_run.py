@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.correctness.estimate import Estimate, assumed, corrected
+from ci_doctor.correctness.next_run import settles, settles_anew
 from ci_doctor.correctness.outlook import Schedule
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.settling import settles, settles_anew
 from ci_doctor.correctness.verdict.schedule import order
 
 A, B = Arm.BASELINE, Arm.CANDIDATE

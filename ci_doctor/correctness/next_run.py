@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ci_doctor.correctness.estimate import Estimate
 from ci_doctor.correctness.outlook import Schedule
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.render import figures
+from ci_doctor.render import formatting
 
 # A proposed budget leaves this much beyond the estimate.
 _SLACK_SHARE = 0.25
@@ -52,8 +52,8 @@ def settles_anew(
 
 
 def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
-    count = figures.amount(len(arms), what)
-    seconds = figures.duration(estimate.total(arms))
+    count = formatting.amount(len(arms), what)
+    seconds = formatting.duration(estimate.total(arms))
     return f"{count}, about {seconds} at {estimate} a start ({estimate.basis})"
 
 

@@ -6,7 +6,7 @@ import pytest
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.table import row, seconds, share
 from ci_doctor.model.table import size as size_cell
-from ci_doctor.render.figures import (
+from ci_doctor.render.formatting import (
     amount,
     duration,
     figure,
