@@ -92,7 +92,7 @@ def _undecided(investigation: Investigation) -> str | None:
         )
     if investigation.recorded.command_failed:
         ending = investigation.recorded.describe_end()
-        return f"no import race was seen, but the command ended with {ending}"
+        return f"no import race was recorded, but the command ended with {ending}"
     return None
 
 
