@@ -47,7 +47,7 @@ def page(head: str, pieces: Iterable[PagePiece], max_bytes: int) -> str:
     room = max_bytes - len(head.encode()) - 1
     kept = _fitting(ranked, room)
     if len(kept) < len(ranked):
-        # Only now is the note needed, and takes its room.
+        # The note is needed only if pieces are left out, and it takes room itself.
         kept = _fitting(ranked, room - _NOTE_BYTES)
     parts = [head, *_in_reading_order(kept)]
     missing = ranked[len(kept) :]

@@ -14,6 +14,8 @@ from ci_doctor.render import formatting
 from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.html import texts
 from ci_doctor.render.html.drawing import drawn
+from ci_doctor.render.markup import is_plain_path
+from ci_doctor.render.remedies import is_sentence
 from ci_doctor.render.safe_text import cleaned, one_line, printable
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def _environment() -> "Environment":
         "address": _address,
         "value": texts.value,
     }
-    environment.tests["sentence"] = formatting.is_sentence
+    environment.tests["sentence"] = is_sentence
     environment.globals["amount"] = formatting.amount
     return environment
 
@@ -153,6 +155,6 @@ def _icon(tone: Tone) -> str:
 
 def _address(path: str) -> str | None:
     """`path` as a link to a file beside the page; None for any other, or if it needs escapes."""
-    if not formatting.is_plain_path(path):
+    if not is_plain_path(path):
         return None
     return path
