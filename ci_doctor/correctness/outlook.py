@@ -56,7 +56,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
         mirror image that is as extreme.
         """
         counts = Counter((*self.made, *self.remaining[:more]))
-        baseline, candidate = counts[Arm.BASELINE] + self.archived, counts[Arm.CANDIDATE]
+        baseline = counts[Arm.BASELINE] + self.archived
+        candidate = counts[Arm.CANDIDATE]
         labelings = math.comb(baseline + candidate, candidate)
         extreme = 2 if baseline == candidate else 1
         return min(1.0, extreme / labelings)
@@ -84,7 +85,8 @@ def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     room = "any number of starts"
     if pace > 0:
         room = formatting.amount(math.floor(left_s / pace), "start")
-    most, fewest = len(schedule.remaining), schedule.fewest
+    most = len(schedule.remaining)
+    fewest = schedule.fewest
     needs = str(most) if fewest == most else f"{fewest} to {most}"
     return (
         f"about {room} of {estimate} fit ({estimate.basis}); "
@@ -116,5 +118,5 @@ def _undecided(schedule: Schedule, fitting: int) -> str:
 def _p(value: float) -> str:
     """Two significant figures, rounded up: never smaller than the p-value is."""
     digits = max(2, 1 - math.floor(math.log10(value)))
-    # Less a hair, because 0.10 * 100 is 10.000000000000002.
+    # Minus 1e-9, because 0.10 * 100 is 10.000000000000002.
     return f"{math.ceil(value * 10**digits - 1e-9) / 10**digits:.{digits}f}"
