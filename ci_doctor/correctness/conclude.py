@@ -144,7 +144,8 @@ def _all_facts(
     """The facts of the answers, with those of the run."""
     made = [result.start.name for result in experiment.results if result.counts]
     order = [arm.letter for arm in prepared.pace.order]
-    plan, here = prepared.plan, prepared.repository
+    plan = prepared.plan
+    here = prepared.repository
     repository = None
     if here:
         repository = RepositoryFacts(commit=here.commit, branch=here.branch, dirty=here.dirty)
