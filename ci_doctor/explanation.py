@@ -18,7 +18,7 @@ _NOTHING = "Nothing."
 
 
 def explain(word: str) -> Outcome:
-    """The meaning of `word`, judged by nobody. Raises UsageError for a word that is not ours."""
+    """The meaning of `word` as an Outcome without a verdict. Raises UsageError for other words."""
     meaning, remedy = _look_up(word)
     return Outcome(
         verdict=None,

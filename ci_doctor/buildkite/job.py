@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-# https://buildkite.com/docs/agent/cli/reference/annotate: "This value has a limit of 100 characters".
+# "This value has a limit of 100 characters"
+# (https://buildkite.com/docs/agent/cli/reference/annotate).
 CONTEXT_LIMIT = 100
 
 

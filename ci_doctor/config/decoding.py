@@ -12,7 +12,7 @@ import msgspec
 from ci_doctor.config.loading import Config
 from ci_doctor.config.toml_lines import Keys
 from ci_doctor.errors import ConfigError, UsageError
-from ci_doctor.model.duration import parse_duration
+from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.suggestion import did_you_mean
 
 DEFAULT = "default"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run: whether the candidate's output equals the baseline's, and the baseline's itself. Pure."""
+"""Pure. Run: whether the candidate equals the baseline, and the baseline reproduces itself."""

@@ -26,7 +26,8 @@ def arm_plan(
     names = chosen.services
     if chosen.command:
         # The service bears the name of the arm, which cannot clash: it is the only one.
-        specs, names = {arm.value: ServiceSpec(command=chosen.command)}, (arm.value,)
+        specs = {arm.value: ServiceSpec(command=chosen.command)}
+        names = (arm.value,)
     for name in names:
         if name not in specs:
             where = loaded.where("correctness", arm.value, "services")

@@ -174,7 +174,8 @@ class StartAttempt:
             await asyncio.gather(sending, return_exceptions=True)
 
     async def _send(self, group: RunningGroup) -> ServiceFailure | None:
-        arm, tally = self._arm, self.tally
+        arm = self._arm
+        tally = self.tally
         service = group.services[arm.names[-1]]
         proof = ProofCheck(arm.proof, group, service.name)
         # It stays if a death or the budget ends this before the proof is checked.

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.correctness.settings import CorrectnessSettings
-from ci_doctor.render import figures
+from ci_doctor.render import formatting
 
 DEFAULT_BUDGET_S = 25 * 60.0
 # Part of a budget is kept for stopping the last start, and for the report.
@@ -67,7 +67,7 @@ def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
     margin_s = min(max(LEAST_MARGIN_S, MARGIN_SHARE * timeout_s), timeout_s / 2)
     seconds = timeout_s - margin_s
     return seconds, (
-        f"budget {figures.duration(seconds)}: the step's timeout of "
-        f"{figures.duration(timeout_s)} (BUILDKITE_TIMEOUT), less {figures.duration(margin_s)} "
+        f"budget {formatting.duration(seconds)}: the step's timeout of "
+        f"{formatting.duration(timeout_s)} (BUILDKITE_TIMEOUT), less {formatting.duration(margin_s)} "
         "for checkout, setup and upload"
     )

@@ -51,8 +51,9 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         )
     if decision.verdict is not Verdict.INCONCLUSIVE:
         return decision
-    argv, directory = prepared.request.argv, prepared.context.run
-    settle = prepared.pace.settles(experiment.results, argv, directory, _RESERVE_S)
+    argv = prepared.request.argv
+    directory = prepared.context.run
+    settle = prepared.pace.next_run(experiment.results, argv, directory, _RESERVE_S)
     decision = replace(decision, settle=settle)
     if prepared.request.settings.on_inconclusive is OnInconclusive.PASS:
         risk = "on_inconclusive = pass lets through any regression that is not yet proven"
@@ -67,7 +68,8 @@ def conclude(
     archive_notes: tuple[str, ...] = (),
 ) -> Outcome:
     """The outcome of an experiment. `archive_notes` say what was archived after it."""
-    context, directory = prepared.context, prepared.plan.directory
+    context = prepared.context
+    directory = prepared.plan.directory
     pairs = differences(experiment, decision, prepared.plan.ids)
     facts = figures.facts(experiment, decision, pairs)
     outcome = Outcome(
@@ -142,7 +144,8 @@ def _all_facts(
     """The facts of the answers, with those of the run."""
     made = [result.start.name for result in experiment.results if result.counts]
     order = [arm.letter for arm in prepared.pace.order]
-    plan, here = prepared.plan, prepared.repository
+    plan = prepared.plan
+    here = prepared.repository
     repository = None
     if here:
         repository = RepositoryFacts(commit=here.commit, branch=here.branch, dirty=here.dirty)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.render import figures
+from ci_doctor.render import formatting
 
 # Assumed of a server before its first start.
 READY_S = 30.0
@@ -48,8 +48,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """`83.0 s`, or `40.0 s (baseline) and 83.0 s (candidate)` if they differ."""
-        baseline = figures.duration(self.start_s[Arm.BASELINE])
-        candidate = figures.duration(self.start_s[Arm.CANDIDATE])
+        baseline = formatting.duration(self.start_s[Arm.BASELINE])
+        candidate = formatting.duration(self.start_s[Arm.CANDIDATE])
         if baseline == candidate:
             return baseline
         return f"{baseline} (baseline) and {candidate} (candidate)"
@@ -87,7 +87,7 @@ def corrected(prior: Estimate, durations: Sequence[tuple[Arm, float]]) -> Estima
     """
     if not durations:
         return prior
-    basis = f"measured in {figures.amount(len(durations), 'start')}"
+    basis = f"measured in {formatting.amount(len(durations), 'start')}"
     return _from(durations, EstimateSource.MEASURED, basis)
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.correctness.estimate import Estimate, EstimateSource
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.render import figures
+from ci_doctor.render import formatting
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
         mirror image that is as extreme.
         """
         counts = Counter((*self.made, *self.remaining[:more]))
-        baseline, candidate = counts[Arm.BASELINE] + self.archived, counts[Arm.CANDIDATE]
+        baseline = counts[Arm.BASELINE] + self.archived
+        candidate = counts[Arm.CANDIDATE]
         labelings = math.comb(baseline + candidate, candidate)
         extreme = 2 if baseline == candidate else 1
         return min(1.0, extreme / labelings)
@@ -66,7 +67,7 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     """How many starts fit into `left_s` seconds, and what stays undecided. No full stop."""
     remaining = schedule.remaining
     fitting = estimate.fitting(remaining, left_s)
-    left = f"{figures.duration(max(0.0, left_s))} left"
+    left = f"{formatting.duration(max(0.0, left_s))} left"
     if fitting == len(remaining):
         return f"{left}: {_all_fit(estimate, schedule, left_s)}"
     # An assumption must not tell a person that nothing fits.
@@ -83,8 +84,9 @@ def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     pace = statistics.fmean(estimate.start_s.values())
     room = "any number of starts"
     if pace > 0:
-        room = figures.amount(math.floor(left_s / pace), "start")
-    most, fewest = len(schedule.remaining), schedule.fewest
+        room = formatting.amount(math.floor(left_s / pace), "start")
+    most = len(schedule.remaining)
+    fewest = schedule.fewest
     needs = str(most) if fewest == most else f"{fewest} to {most}"
     return (
         f"about {room} of {estimate} fit ({estimate.basis}); "
@@ -116,5 +118,5 @@ def _undecided(schedule: Schedule, fitting: int) -> str:
 def _p(value: float) -> str:
     """Two significant figures, rounded up: never smaller than the p-value is."""
     digits = max(2, 1 - math.floor(math.log10(value)))
-    # Less a hair, because 0.10 * 100 is 10.000000000000002.
+    # Minus 1e-9, because 0.10 * 100 is 10.000000000000002.
     return f"{math.ceil(value * 10**digits - 1e-9) / 10**digits:.{digits}f}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an experiment stands to its time, from the starts it has made. Pure."""
+"""Remaining starts and time of an experiment. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.estimate import Estimate, corrected
+from ci_doctor.correctness.next_run import new_run, resumed_run
 from ci_doctor.correctness.outlook import Schedule, outlook
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.settling import settles, settles_anew
 from ci_doctor.correctness.verdict.schedule import sequence
 
 # Candidate starts of a proposed new run, beyond those that did not decide.
@@ -34,16 +34,17 @@ class Pace(Struct, frozen=True, kw_only=True):
         """How many starts still fit, and what that leaves undecided."""
         return outlook(self._estimate(results), self._schedule(results), self.deadline - now)
 
-    def settles(
+    def next_run(
         self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float
     ) -> str:
-        """What would decide an undecided experiment, in starts and minutes."""
-        estimate, schedule = self._estimate(results), self._schedule(results)
+        """The run that would decide an undecided experiment: starts, minutes, and the command."""
+        estimate = self._estimate(results)
+        schedule = self._schedule(results)
         if schedule.remaining:
-            return settles(estimate, schedule, argv, directory, reserve_s)
+            return resumed_run(estimate, schedule, argv, directory, reserve_s)
         retries = self.rules.retries + _MORE
         anew = sequence(replace(self.rules, retries=retries), self.archived)
-        return settles_anew(estimate, anew, argv, retries, reserve_s)
+        return new_run(estimate, anew, argv, retries, reserve_s)
 
     def _estimate(self, results: Sequence[StartResult]) -> Estimate:
         durations = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the plan itself has against a comparison of bytes, before the first start. Pure."""
+"""Warnings about a plan before its first start. Pure."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +46,8 @@ def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
         return ()
     lines = []
     for name in names:
-        left, right = baseline.get(name, "unset"), candidate.get(name, "unset")
+        left = baseline.get(name, "unset")
+        right = candidate.get(name, "unset")
         lines.append(f"{name}: {left!r} against {right!r}")
     return (
         rules.DIFFERENT_DETERMINISM.finding(

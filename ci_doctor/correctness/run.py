@@ -56,7 +56,8 @@ def preview(
 ) -> Outcome:
     """What `run` would start. Nothing is started or written. Raises UsageError."""
     prepared = prepare(request, directory, environment)
-    plan, pace = prepared.plan, prepared.pace
+    plan = prepared.plan
+    pace = prepared.pace
     order = " ".join(arm.letter for arm in pace.order)
     outlook = pace.outlook((), plan.started)
     return Outcome(
@@ -146,7 +147,8 @@ def _experiment(
     interruption: Interruption,
 ) -> Experiment:
     """Make the starts. However that ends, no log keeps a secret."""
-    directory, redactor = prepared.plan.directory, prepared.redactor
+    directory = prepared.plan.directory
+    redactor = prepared.redactor
     try:
         with (
             # Append in both cases: a new run has removed the old files, a resumed one keeps them.

@@ -30,7 +30,8 @@ def add_prompt_facts(facts: dict[str, str], reported: Mapping[str, object]) -> N
     for key, value in reported.items():
         if key == "model":
             continue
-        text, before = _in_words(value), facts.get(key)
+        text = _in_words(value)
+        before = facts.get(key)
         if before is None:
             facts[key] = text
         elif text != before:
@@ -65,7 +66,7 @@ class Tally:
         self._empty: set[str] = set()
 
     def add(self, sample: Sample) -> None:
-        """One more sample."""
+        """Count `sample` under its request and pass; keep its digests, its error, its facts."""
         self.count += 1
         request = sample.id
         number = sample.pass_

@@ -21,7 +21,7 @@ from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.figures import amount
+from ci_doctor.render.formatting import amount
 
 _DETERMINISM_TITLE = "Determinism, as requested (effective where the library reads it)"
 

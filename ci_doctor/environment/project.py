@@ -13,7 +13,9 @@ from ci_doctor.environment.tags import Described
 class VersionSource(Protocol):
     """A tool that computes versions from git, and the variables that override it.
 
-    A new one is a module in `environment/backends/` and a row in `build_backends.py`.
+    A new build backend is a module in `environment/backends/` and a row in `build_backends.py`. A
+    plugin of several build backends, such as versioningit, gets no row: like `setuptools_scm.py`,
+    it is a module that the `detect` functions of those backends use.
     """
 
     @property

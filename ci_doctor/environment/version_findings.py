@@ -46,7 +46,7 @@ def judge(project: Project, described: Described, *, allow_fallback: bool) -> tu
 
 
 def is_pep440(version: str) -> bool:
-    """Whether `version` is valid (https://packaging.python.org/en/latest/specifications/version-specifiers/)."""
+    """Whether `version` is valid by the version specifiers of PyPA (PEP 440)."""
     from packaging.version import InvalidVersion, Version
 
     try:

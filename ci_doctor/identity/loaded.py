@@ -91,7 +91,7 @@ class _Observed:
         self._values.setdefault(name, set()).add(value)
 
     def facts(self) -> dict[str, str]:
-        """By name."""
+        """The values of each fact, joined by "and"; the kernels of a family as one value."""
         facts = {}
         for name, values in self._values.items():
             facts[name] = " and ".join(sorted(values))
@@ -105,7 +105,10 @@ def _library(raw: bytes, raw_name: bytes, root: Path) -> tuple[str, str]:
     path = raw.decode(errors="surrogateescape")
     name = raw_name.decode(errors="replace")
     short = _INTERFACE.fullmatch(_HASH.sub("", name))
-    return short[1] if short else name, _version(Path(path), name, root)
+    version = _version(Path(path), name, root)
+    if short is None:
+        return name, version
+    return short[1], version
 
 
 def _version(path: Path, name: str, root: Path) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What each verdict and each exit code means to a pipeline; docs/exit-codes.md has the same."""
+"""Pure. What each verdict and exit code means to a pipeline; docs/exit-codes.md has the same."""
 
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meaning import Meaning

@@ -26,7 +26,7 @@ _PROBE = f"""
 import sys
 ours = sys.modules.get({Path(FINDER).stem!r})
 start = {{
-    "armed": sum(each is ours for each in sys.meta_path) if ours else 0,
+    "armed": sum(each is ours for each in sys.meta_path),
     "runtime": {Path(RUNTIME).stem!r} in sys.modules,
     "rules": getattr(ours, "RULES", None),
 }}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes, reads files: the bytecode of the shim's modules saves every start 1.5 ms."""
+"""Acts on processes and files: compiles the shim's modules, which saves 1.5 ms per start."""
 
 import os
 import re

@@ -18,7 +18,7 @@ from ci_doctor.preload.start_files import (
     watch_start,
 )
 from ci_doctor.preload.target import Target
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 
 # Microseconds. A start of CPython takes some 10 ms, and this is also the most that our shim may
 # cost.

@@ -14,7 +14,7 @@ from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Case, CaseOutcome, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.figures import amount, place
+from ci_doctor.render.formatting import amount, place
 from ci_doctor.render.headline import errors, headline
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.table_layout import table_lines

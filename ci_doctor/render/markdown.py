@@ -14,10 +14,11 @@ from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Row, Table
-from ci_doctor.render.figures import duration, figure, is_plain_path, is_sentence, place, size
+from ci_doctor.render.formatting import duration, figure, place, size
 from ci_doctor.render.headline import headline, symbol, tone, worst_first
-from ci_doctor.render.markup import code, fenced, fitted, summary
+from ci_doctor.render.markup import code, fenced, fitted, is_plain_path, summary
 from ci_doctor.render.page import PagePiece, page
+from ci_doctor.render.remedies import is_sentence
 from ci_doctor.render.safe_text import cleaned, one_line
 
 SMALLEST = 512

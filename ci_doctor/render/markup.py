@@ -4,6 +4,7 @@
 import html
 import re
 from collections.abc import Callable
+from pathlib import PurePosixPath
 
 from ci_doctor.render.safe_text import one_line
 
@@ -12,6 +13,7 @@ _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~&]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 # What makes a heading, a list or a rule only at the beginning of a line.
 _OPENING = re.compile(r"^(\d*)([-+=#.)])")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_+=,-][A-Za-z0-9_+=,./-]*")
 _MARKDOWN = re.compile(r"[\\`*_\[\]|~:.@]")
 
 
@@ -111,3 +113,11 @@ def fitted(text: str, limit: int, escape: Callable[[str], str] = inline) -> str:
 
 def _beginning(text: str, count: int, escape: Callable[[str], str]) -> str:
     return escape(text[:count].rstrip() + "…")
+
+
+def is_plain_path(path: str) -> bool:
+    """True for a path inside a report's directory that needs no escapes in a URL."""
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or ".." in parts.parts:
+        return False
+    return _PLAIN_PATH.fullmatch(path) is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
-from ci_doctor.render.figures import amount, size
+from ci_doctor.render.formatting import amount, size
 
 _LAST = 1 << 30  # a place after all that are below the same piece
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns
@@ -47,7 +47,7 @@ def page(head: str, pieces: Iterable[PagePiece], max_bytes: int) -> str:
     room = max_bytes - len(head.encode()) - 1
     kept = _fitting(ranked, room)
     if len(kept) < len(ranked):
-        # Only now is the note needed, and takes its room.
+        # The note is needed only if pieces are left out, and it takes room itself.
         kept = _fitting(ranked, room - _NOTE_BYTES)
     parts = [head, *_in_reading_order(kept)]
     missing = ranked[len(kept) :]

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from ci_doctor.model.table import Cell, Row, Table
-from ci_doctor.render.figures import figure
+from ci_doctor.render.formatting import figure
 from ci_doctor.render.layout import pad, widest, wrap
 
 _GAP = "  "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.render.figures import size
+from ci_doctor.render.formatting import size
 from ci_doctor.system.processes.process_table import Kin
 
 _SHARED = "/dev/shm/"  # noqa: S108 - read, not written

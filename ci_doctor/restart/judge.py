@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from ci_doctor.restart import rules
 from ci_doctor.restart.load_promises import as_fast, no_request_hangs, nothing_lost, same_outputs
 from ci_doctor.restart.observed import ConditionResult, Observation

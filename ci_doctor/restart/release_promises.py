@@ -2,7 +2,7 @@
 """What a service must give back when it ends: its port, its processes, its memory. Pure."""
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.render.figures import duration, size
+from ci_doctor.render.formatting import duration, size
 from ci_doctor.restart import rules
 from ci_doctor.restart.observed import Observation, Released
 from ci_doctor.restart.promise import Promise, Terms, broken, kept, untested

@@ -3,7 +3,7 @@
 
 from msgspec import Struct, structs
 
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.duration import parse_duration
+from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services.command_check import check_command
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec
 from ci_doctor.services.start_order import start_order

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
 
-from ci_doctor.model.duration import parse_duration
+from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services import failure
 from ci_doctor.services.descendant_end import DescendantEnd, is_death
 from ci_doctor.services.descendants import DescendantWatch

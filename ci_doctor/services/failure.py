@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from ci_doctor.diagnosis.log_end import read_root_lines
 from ci_doctor.diagnosis.outside_cause import OutsideCause, outside_cause
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from ci_doctor.services.logs.files import is_out_of_space
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ci_doctor.diagnosis.root_lines import marked
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.rule import Rule
-from ci_doctor.render.figures import size
+from ci_doctor.render.formatting import size
 from ci_doctor.services import rules
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 

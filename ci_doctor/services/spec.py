@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ci_doctor.model.duration import parse_duration
-from ci_doctor.model.size import parse_size
+from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.parse_size import parse_size
 from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ci_doctor.model.duration import parse_duration
+from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, StopResult

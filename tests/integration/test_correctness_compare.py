@@ -314,7 +314,7 @@ def test_servers_that_were_not_asked_the_same_are_void(tmp_path: Path) -> None:
     code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
 
     assert (code, report["verdict"]) == (86, "void")
-    assert "not asked the same" in report["summary"]
+    assert "received different prompts" in report["summary"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. An event of a service in words."""
 
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 
 _VERBS = {

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ci_doctor.commands.telling.line import Span
 from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.render.figures import size
+from ci_doctor.render.formatting import size
 from ci_doctor.services.logs.watch import LogWatch
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ci_doctor.commands.telling.event_line import ending
 from ci_doctor.commands.telling.line import Span
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from ci_doctor.render.layout import clip, pad
 from ci_doctor.render.safe_text import one_line, printable
 from ci_doctor.services.outcome import EventKind, ServiceEvent

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ci_doctor.commands.telling.line import Line, LineKind, Span
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 
 if TYPE_CHECKING:
     from ci_doctor.services.wait.waited import WaitProgress

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ci_doctor.identity.identity import ABSENT, Difference
-from ci_doctor.render.figures import amount
+from ci_doctor.render.formatting import amount
 
 _MOST_DIFFERENCES = 5
 _WIDTH = 60

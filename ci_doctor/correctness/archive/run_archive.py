@@ -19,7 +19,7 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import figures
+from ci_doctor.render import formatting
 from ci_doctor.services.start_order import start_order
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -56,7 +56,7 @@ class RunArchive(Struct, frozen=True, kw_only=True):
         starts = self.matches.starts
         unknown = self.matches.unknown
         if starts:
-            count = figures.amount(len(starts), "archived baseline start")
+            count = formatting.amount(len(starts), "archived baseline start")
             yield f"{count} found under the same identity; the newest is of {starts[0].build}"
             if unknown:
                 facts = ", ".join(unknown)
@@ -148,7 +148,7 @@ def _kept(run_archive: RunArchive, fit: Sequence[StartResult], samples: Path, bu
     except (CiDoctorError, ValueError) as error:
         # The verdict stands, whether or not a later build profits from it.
         return f"the baseline could not be archived: {error}"
-    return f"{figures.amount(len(fit), 'baseline start')} archived in {archive.directory}"
+    return f"{formatting.amount(len(fit), 'baseline start')} archived in {archive.directory}"
 
 
 def _may_write(write: ArchiveWrite, environ: Mapping[str, str]) -> tuple[bool, str]:

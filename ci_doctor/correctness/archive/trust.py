@@ -19,7 +19,7 @@ def trusted(environ: Mapping[str, str]) -> tuple[bool, str]:
     # The agent sets "false" for a build of a branch. Nothing at all proves nothing.
     request = environ.get("BUILDKITE_PULL_REQUEST", "")
     if not request:
-        return False, "it is not said whether this is a pull request"
+        return False, "it is unknown whether this is a pull request"
     if request != "false":
         return False, f"this is a build of pull request {request}"
     branch = environ.get("BUILDKITE_BRANCH", "")

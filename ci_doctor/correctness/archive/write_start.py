@@ -71,7 +71,8 @@ def _pack(
             places.setdefault(str(sample.digest), (offset, len(line)))
             offset += packed.write(line)
     if missing:
-        name, first = result.start.name, min(missing)[0]
+        name = result.start.name
+        first, _ = min(missing)
         raise ValueError(f"{len(missing)} samples of {name} are missing, among them {first}")
     file.seek(0)
     return places

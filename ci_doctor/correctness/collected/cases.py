@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collected samples as test cases of a report. Pure."""
 
-from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.outcome import Case, CaseOutcome

@@ -9,7 +9,7 @@ from ci_doctor.correctness.collected.figures import facts
 from ci_doctor.correctness.collected.findings import findings, void_finding
 from ci_doctor.correctness.collected.formats import named
 from ci_doctor.correctness.collected.judge import judge
-from ci_doctor.correctness.collected.settle import Collected, settle
+from ci_doctor.correctness.collected.reread import Collected, reread
 from ci_doctor.correctness.collected.sources import NoEvidenceError, check, find, sources
 from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.collected.tables import tables
@@ -66,4 +66,4 @@ def _collected(request: CompareRequest) -> Collected:
     baseline = sources(Arm.BASELINE, request.baseline, form)
     candidate = sources(Arm.CANDIDATE, request.candidate, form)
     check(baseline, candidate)
-    return settle(survey(baseline, candidate))
+    return reread(survey(baseline, candidate))

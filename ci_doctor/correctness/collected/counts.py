@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts over collected samples: requests by kind, starts that answered alike. Pure."""
 
-from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.verdict.compare import DifferenceKind, clusters, restricted
 from ci_doctor.correctness.verdict.decision import Decision
 

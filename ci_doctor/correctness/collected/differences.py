@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.collected.sources import SourcePosition
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.hardness import Hardness

@@ -11,7 +11,7 @@ from ci_doctor.correctness.collected.differences import (
     TELLING,
     CollectedDifference,
 )
-from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.report.figures import decision_test, divergence_facts, request_row
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.start_findings import distinct_errors

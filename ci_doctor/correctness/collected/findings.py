@@ -12,7 +12,7 @@ from ci_doctor.correctness.collected.differences import (
     difference_lines,
 )
 from ci_doctor.correctness.collected.formats import SampleFormat
-from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.report.start_findings import distinct_errors
 from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision

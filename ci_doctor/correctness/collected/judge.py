@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.collected.entries import Entry, read
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.pieces import alike, head, token
-from ci_doctor.correctness.collected.settle import Collected
+from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.collected.sources import Source, content, records
 from ci_doctor.correctness.collected.survey import Survey
 from ci_doctor.correctness.settings import Arm, Rules

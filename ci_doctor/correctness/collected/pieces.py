@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells by bytes alone that two lines hold the same answer: the fast way. Pure.
+"""Compares two lines by bytes, without decoding the answer. Pure.
 
 It may answer "unknown" at any time, and the slow way (`entries.read`) then decides. It answers "the
 same" only if the lines are equal byte for byte, except for whole values of top-level keys that are
@@ -111,7 +111,9 @@ def body_end(form: SampleFormat, line: bytes, at: int) -> int | None:
     if form is SampleFormat.RESPONSES:
         return len(line)
     tail = _OURS_TAIL.match(line, line.rfind(_DIGEST, at))
-    return tail.end() if tail and _end_with_objects(line[tail.end() :]) else None
+    if not tail or not _end_with_objects(line[tail.end() :]):
+        return None
+    return tail.end()
 
 
 def _end_with_objects(*rests: bytes) -> bool:

@@ -2,7 +2,7 @@
 """Reads files of samples once: which starts and requests they hold, and where answers may differ.
 
 No answer is kept, only the SHA-256 of its bytes and its position. Two answers with the same bytes
-are the same. The others are read again, the slow way (`settle`).
+are the same. The others are read again, the slow way (`reread`).
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from ci_doctor.errors import UsageError
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """What is where.
+    """The requests of both sides, and where the files hold answers that may differ.
 
     `requests` are all, in order of first appearance. `odd` leads from those that are not known to
     be the same everywhere to the positions of each start's answers, by pass, in the order of

@@ -60,7 +60,8 @@ class RecordedStart:
 
     def result(self, directory: Path) -> StartResult:
         """The result as it was when the start was made; logs are below `directory`."""
-        record, failure = self.record, self.record.failure
+        record = self.record
+        failure = record.failure
         if failure is not None and failure.log is not None:
             failure = structs.replace(failure, log=str(directory / failure.log))
         start = self.tally.start(

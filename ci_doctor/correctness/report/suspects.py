@@ -23,7 +23,7 @@ from ci_doctor.correctness.report.hardness import NEAR_NAT, Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import DifferenceKind
-from ci_doctor.render.figures import amount
+from ci_doctor.render.formatting import amount
 
 
 class _Comparison(Struct, frozen=True, kw_only=True):

@@ -66,7 +66,7 @@ def _prompt_difference(starts: Sequence[ArmStart], request: str) -> str | None:
             name, expected = first.setdefault(fact, (start.name, value))
             if value != expected:
                 return (
-                    f"the servers were not asked the same: {fact} of request {request} is "
+                    f"the servers received different prompts: {fact} of request {request} is "
                     f"{expected} in {name} and {value} in {start.name}"
                 )
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads nothing until it is called: the build backends that we can ask for a version."""
+"""Reads a project's files: build backends and their `detect` functions."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

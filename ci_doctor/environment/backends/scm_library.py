@@ -240,7 +240,8 @@ def _failed(error: Exception, project: Project) -> NotComputable:
 def _quiet() -> Iterator[None]:
     """Suppress the library's warnings and log lines: what matters in them becomes a finding."""
     logger = logging.getLogger("vcs_versioning")
-    handler, propagates = logging.NullHandler(), logger.propagate
+    handler = logging.NullHandler()
+    propagates = logger.propagate
     logger.addHandler(handler)
     logger.propagate = False
     try:

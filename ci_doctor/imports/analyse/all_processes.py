@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from ci_doctor.imports.analyse.find_hazards import find_hazards
 from ci_doctor.imports.analyse.hazard import Hazard, HazardKind
-from ci_doctor.imports.analyse.hazards import find_hazards
 from ci_doctor.imports.record.recorded import RecordedRun
 
 

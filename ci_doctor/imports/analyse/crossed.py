@@ -13,10 +13,10 @@ from ci_doctor.imports.record.events import Deadlock
 
 def crossing_hazard(history: History, crossing: Crossing) -> Hazard:
     """The hazard of two threads that can hold what the other one needs."""
-    n = crossing.one.n
-    other = crossing.two.n
-    first = import_of_node(history, n, crossing.has_one)
-    second = import_of_node(history, other, crossing.has_two)
+    n = crossing.first_thread.n
+    other = crossing.second_thread.n
+    first = import_of_node(history, n, crossing.first_holds)
+    second = import_of_node(history, other, crossing.second_holds)
     # A crossing has no first thread: the recording decides which import a reader sees first.
     if second.began_ns < first.began_ns:
         n = other

@@ -7,7 +7,7 @@ from ci_doctor.imports.analyse.forest import LockNode
 from ci_doctor.imports.analyse.hazard import Closeness, Import
 from ci_doctor.imports.analyse.history import History, Load
 from ci_doctor.imports.record.events import Ask, Site
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 
 
 def import_of_ask(history: History, ask: Ask) -> Import:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ci_doctor.imports.analyse.graph import Graph, Need
 from ci_doctor.imports.analyse.history import History
-from ci_doctor.imports.analyse.settled import Settled, ThreadProgress
+from ci_doctor.imports.analyse.loaded_before import LoadedModules, ThreadProgress
 from ci_doctor.imports.record.events import Ask
 
 
@@ -23,7 +23,7 @@ class LockNode:
     every run; this thread takes it after that.
     """
 
-    # There are up to hundreds of thousands of them (`_VISITS` in hazards.py).
+    # There are up to hundreds of thousands of them (`_VISITS` in find_hazards.py).
     __slots__ = ("ask", "at", "done", "entry", "holder", "name", "outermost", "waits")
 
     def __init__(self, need: Need, holder: "LockNode | None", entry: Ask, at: int) -> None:
@@ -114,11 +114,11 @@ class ForestBuilder:
         if self.left < 0:
             self.is_cut = True
             return False
-        settled = self._settled_before(forest, need, entry)
+        before = self._loaded_before(forest, need, entry)
         bit = self.graph.bit(name)
-        if settled.loaded & bit:
+        if before.loaded & bit:
             return False
-        is_begun = bool(settled.begun & bit)
+        is_begun = bool(before.begun & bit)
         if ask is None and self._is_skipped(forest, name, is_begun=is_begun):
             return False
         self._take(forest, need, entry, work, waits=is_begun)
@@ -138,7 +138,7 @@ class ForestBuilder:
             needs = self.graph.needs[self.graph.number[name]]
         work.append((node, iter(needs)))
 
-    def _settled_before(self, forest: Forest, need: Need, entry: Ask) -> Settled:
+    def _loaded_before(self, forest: Forest, need: Need, entry: Ask) -> LoadedModules:
         # The time of the thread's own requests is known; of all others, only that of the outermost.
         _, ask = need
         if ask is not None and ask.n == forest.n:

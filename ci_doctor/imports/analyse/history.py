@@ -19,12 +19,12 @@ class Load(Struct, frozen=True, kw_only=True):
 
     @property
     def n(self) -> int:
-        """The thread."""
+        """The number of the thread that loads."""
         return self.begin.n
 
     @property
     def name(self) -> str:
-        """The module."""
+        """The module's dotted name."""
         return self.begin.name
 
     @property
@@ -34,11 +34,11 @@ class Load(Struct, frozen=True, kw_only=True):
             return None
         return self.end.t
 
-    def __contains__(self, t: int) -> bool:
-        """Whether time `t` lies within it."""
-        if t < self.begin.t:
+    def __contains__(self, time_ns: int) -> bool:
+        """Whether `time_ns` lies within it."""
+        if time_ns < self.begin.t:
             return False
-        return self.end is None or t <= self.end.t
+        return self.end is None or time_ns <= self.end.t
 
     def ended_as(self, status: str) -> bool:
         """Whether it ended, with this status."""
@@ -110,17 +110,17 @@ class History:
             if executions:
                 self.executed[name] = executions
 
-    def load_by(self, n: int, name: str) -> Load | None:
-        """How thread `n` executed module `name`, if it did."""
+    def load_by(self, thread: int, name: str) -> Load | None:
+        """How `thread` executed module `name`, if it did."""
         for load in self.executed.get(name, ()):
-            if load.n == n:
+            if load.n == thread:
                 return load
         return None
 
-    def asks_before(self, n: int, name: str, k: int) -> list[Ask]:
-        """The requests of thread `n` for module `name` before its event `k`."""
-        asks = self.asks.get((n, name), ())
-        return [ask for ask in asks if ask.k < k]
+    def asks_before(self, thread: int, name: str, index: int) -> list[Ask]:
+        """The requests of `thread` for module `name` before its event `index`."""
+        asks = self.asks.get((thread, name), ())
+        return [ask for ask in asks if ask.k < index]
 
     def chain(self, ask: Ask) -> tuple[Site, ...]:
         """The statements from the outermost one of the thread inwards to `ask`."""

@@ -15,19 +15,19 @@ from ci_doctor.imports.analyse.graph import Graph
 
 
 class Crossing(Struct, frozen=True, kw_only=True):
-    """Thread `one` takes `needs_one` while it holds `has_one`; thread `two` the other way round.
+    """Each thread holds a module that the other one wants.
 
-    So `has_one` and `needs_two` are the same module, and so are `has_two` and `needs_one`. length:
-    how many modules both threads hold then. A person follows the shortest most easily.
+    So `first_holds` and `second_wants` are the same module, and so are `second_holds` and
+    `first_wants`. depth: locks held by both threads; shorter ones are reported first.
     """
 
-    one: Forest
-    two: Forest
-    has_one: LockNode
-    needs_one: LockNode
-    has_two: LockNode
-    needs_two: LockNode
-    length: int
+    first_thread: Forest
+    second_thread: Forest
+    first_holds: LockNode
+    first_wants: LockNode
+    second_holds: LockNode
+    second_wants: LockNode
+    depth: int
 
 
 class ComparisonBudget:
@@ -47,76 +47,78 @@ class ComparisonBudget:
 
 
 def crossings(
-    one: Forest, two: Forest, graph: Graph, budget: ComparisonBudget
+    first: Forest, second: Forest, graph: Graph, budget: ComparisonBudget
 ) -> Iterator[Crossing]:
     """All crossings in which both threads can be at the same time.
 
-    `one` waits for the packages that it needs, `two` may skip them.
+    `first` waits for the packages that it needs, `second` may skip them.
     """
-    for needs_one, has_two in _taken_by_both(one, two, graph):
-        for has_one in needs_one.held():
+    for first_wants, second_holds in _taken_by_both(first, second, graph):
+        for first_holds in first_wants.held():
             if not budget.take(1):
                 return
-            needs_two = two.taken.get(has_one.name)
-            # The other way round: `two` must take it while it holds what `one` needs.
-            if needs_two is None or not has_two.holds(needs_two):
+            second_wants = second.taken.get(first_holds.name)
+            # The other way round: `second` must take it while it holds what `first` needs.
+            if second_wants is None or not second_holds.holds(second_wants):
                 continue
-            length, can_meet = _meeting(needs_one, needs_two, one, two)
+            depth, can_meet = _meeting(first_wants, second_wants, first, second)
             # Counted after the fact: the depth is not known before.
-            budget.take(length)
+            budget.take(depth)
             if can_meet:
                 yield Crossing(
-                    one=one,
-                    two=two,
-                    has_one=has_one,
-                    needs_one=needs_one,
-                    has_two=has_two,
-                    needs_two=needs_two,
-                    length=length,
+                    first_thread=first,
+                    second_thread=second,
+                    first_holds=first_holds,
+                    first_wants=first_wants,
+                    second_holds=second_holds,
+                    second_wants=second_wants,
+                    depth=depth,
                 )
 
 
-def _taken_by_both(one: Forest, two: Forest, graph: Graph) -> Iterator[tuple[LockNode, LockNode]]:
+def _taken_by_both(
+    first: Forest, second: Forest, graph: Graph
+) -> Iterator[tuple[LockNode, LockNode]]:
     """The modules that both threads take and no gate lock protects."""
-    for node_one in one.taken.values():
-        node_two = two.taken.get(node_one.name)
+    for first_node in first.taken.values():
+        second_node = second.taken.get(first_node.name)
         # Only the modules of a cycle can be taken in opposite orders.
-        is_in_cycle = bool(graph.grouped & graph.bit(node_one.name))
-        if node_two is None or not is_in_cycle:
+        is_in_cycle = bool(graph.grouped & graph.bit(first_node.name))
+        if second_node is None or not is_in_cycle:
             continue
-        if not _share_gate(node_one, node_two):
-            yield node_one, node_two
+        if not _share_gate(first_node, second_node):
+            yield first_node, second_node
 
 
-def _share_gate(one: LockNode, two: LockNode) -> bool:
+def _share_gate(first: LockNode, second: LockNode) -> bool:
     """Whether both are taken within the same outermost module: its lock separates the threads."""
     # The gate is not the wanted module itself: that one is what they may fight for.
-    if one.outermost is one or two.outermost is two:
+    if first.outermost is first or second.outermost is second:
         return False
-    return one.outermost.name == two.outermost.name
+    return first.outermost.name == second.outermost.name
 
 
 def _meeting(
-    needs_one: LockNode, needs_two: LockNode, one: Forest, two: Forest
+    first_wants: LockNode, second_wants: LockNode, first: Forest, second: Forest
 ) -> tuple[int, bool]:
     """How many modules were compared, and whether the two threads can meet there.
 
     They cannot if a lock that both hold separates them, or if one of them has already loaded what
     the other one holds. If they can, the number is that of the modules that both hold.
     """
-    held_one = {node.name for node in needs_one.held()}
-    held_two = []
-    for node in needs_two.held():
-        held_two.append(node.name)
-        if node.name in held_one or _is_done(one, node.name, needs_one.at):
-            return len(held_one) + len(held_two), False
-    length = len(held_one) + len(held_two)
-    for name in held_one:
-        if _is_done(two, name, needs_two.at):
-            return length, False
-    if two.skipping:
-        return length, skips_into(two, [needs_two.name, *held_two], held_one)
-    return length, True
+    first_held = {node.name for node in first_wants.held()}
+    second_held = []
+    for node in second_wants.held():
+        second_held.append(node.name)
+        if node.name in first_held or _is_done(first, node.name, first_wants.at):
+            return len(first_held) + len(second_held), False
+    depth = len(first_held) + len(second_held)
+    for name in first_held:
+        if _is_done(second, name, second_wants.at):
+            return depth, False
+    if second.skipping:
+        return depth, skips_into(second, [second_wants.name, *second_held], first_held)
+    return depth, True
 
 
 def _is_done(forest: Forest, name: str, at: int) -> bool:

@@ -7,7 +7,7 @@ from ci_doctor.imports.analyse.evidence import how_close, import_of_ask, margin,
 from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, Import
 from ci_doctor.imports.analyse.history import History, Load
 from ci_doctor.imports.record.events import Ask, Wait
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 
 _RECEIVED = {
     "replaced": "the discarded object",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which event of a process comes before which, in every run that keeps its synchronisation. Pure.
+"""Which event of a process comes first in every run with the same synchronisation. Pure.
 
 From program order within a thread, and vector clocks between threads (Mattern 1989).
 """
@@ -43,7 +43,7 @@ class Orders:
         return self._clocks[n][index]
 
     def before(self, first: ImportEvent, second: ImportEvent) -> bool:
-        """Whether `first` comes before `second` in every run that keeps the synchronisation."""
+        """Whether `first` comes before `second` in every run with the same synchronisation."""
         if first.n == second.n:
             return first.k < second.k
         clock = self.clock(second.n, second.k)

@@ -6,7 +6,7 @@ from msgspec import Struct
 from ci_doctor.imports.confirm.standing import Standing
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.figures import amount
+from ci_doctor.render.formatting import amount
 
 
 class RaceConclusion(Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ def _undecided(investigation: Investigation) -> str | None:
         )
     if investigation.recorded.command_failed:
         ending = investigation.recorded.describe_end()
-        return f"no import race was seen, but the command ended with {ending}"
+        return f"no import race was recorded, but the command ended with {ending}"
     return None
 
 

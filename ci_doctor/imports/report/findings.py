@@ -13,7 +13,7 @@ from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.report.describe import describe_import, shown, threads, what
 from ci_doctor.imports.report.remedy import remedy
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 
 _BY_KIND: Final = {
     HazardKind.REPLACED: rules.SELF_REPLACING,

@@ -113,7 +113,7 @@ def _result(run: HeldRun, fired: list[str]) -> str:
         return "met, nothing happened"
     if not run.was_held:
         return "not held"
-    return "nobody came"
+    return "no second thread requested the module"
 
 
 def _outcome(recorded: RecordedRun, result: str | None) -> str:

@@ -35,7 +35,7 @@ class ClientFacts(Struct, frozen=True, kw_only=True):
 
 
 class LaunchFacts(Facts, frozen=True, kw_only=True):
-    """Each service by name, the client, what failed first, the signal that ended it all, the stop."""
+    """The services by name, the client, the first failure, the signal that ended it, the stop."""
 
     services: dict[str, ServiceRunFacts]
     client: ClientFacts | None = None

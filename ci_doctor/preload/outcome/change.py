@@ -19,7 +19,7 @@ from ci_doctor.preload.outcome.refused import refusal_fact, refusal_table, site_
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.presets import require_rules
 from ci_doctor.preload.result import InstallResult, Refused, Result
-from ci_doctor.render.figures import amount
+from ci_doctor.render.formatting import amount
 
 
 class _Change(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,12 @@ def remove(
     """
     pythons = find_interpreters(interpreters, environ)
     results = remove_each(pythons, dry_run=dry_run, trigger=trigger)
-    done, would = ("removed", "would remove") if trigger is None else ("changed", "would change")
+    done = "removed"
+    would = "would remove"
+    # The shim stays if it has rules for other triggers.
+    if trigger is not None:
+        done = "changed"
+        would = "would change"
     return _outcome(_Change(results=results, dry_run=dry_run, done=done, would=would))
 
 

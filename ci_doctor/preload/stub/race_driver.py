@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ci_doctor.preload.stub import _ci_doctor_stubs as stubs
 else:
     # In the path for this import only: the folder is not in the job's path.
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is a heavy import
+    # os.path, because pathlib is a heavy import.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     import _ci_doctor_stubs as stubs
 
     del sys.path[0]

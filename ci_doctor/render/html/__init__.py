@@ -10,10 +10,12 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from ci_doctor.model.report import Report
-from ci_doctor.render import figures
+from ci_doctor.render import formatting
 from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.html import texts
 from ci_doctor.render.html.drawing import drawn
+from ci_doctor.render.markup import is_plain_path
+from ci_doctor.render.remedies import is_sentence
 from ci_doctor.render.safe_text import cleaned, one_line, printable
 
 if TYPE_CHECKING:
@@ -76,12 +78,12 @@ def _environment() -> "Environment":
         finalize=_harmless,
     )
     environment.filters |= {
-        "duration": figures.duration,
-        "place": figures.place,
-        "number": figures.number,
-        "cell": figures.figure,
-        "percent": figures.percent,
-        "probability": figures.probability,
+        "duration": formatting.duration,
+        "place": formatting.place,
+        "number": formatting.number,
+        "cell": formatting.figure,
+        "percent": formatting.percent,
+        "probability": formatting.probability,
         "symbol": symbol,
         "one_line": _clipped_line,
         "block": _clipped_block,
@@ -91,8 +93,8 @@ def _environment() -> "Environment":
         "address": _address,
         "value": texts.value,
     }
-    environment.tests["sentence"] = figures.is_sentence
-    environment.globals["amount"] = figures.amount
+    environment.tests["sentence"] = is_sentence
+    environment.globals["amount"] = formatting.amount
     return environment
 
 
@@ -153,6 +155,6 @@ def _icon(tone: Tone) -> str:
 
 def _address(path: str) -> str | None:
     """`path` as a link to a file beside the page; None for any other, or if it needs escapes."""
-    if not figures.is_plain_path(path):
+    if not is_plain_path(path):
         return None
     return path

@@ -18,7 +18,7 @@ from ci_doctor.model.facts.answers import (
     DivergencePositions,
 )
 from ci_doctor.model.facts.correctness import FactDifference, IdentityFacts
-from ci_doctor.render.figures import probability
+from ci_doctor.render.formatting import probability
 from ci_doctor.render.html import matrix
 from ci_doctor.render.html.facts import part
 from ci_doctor.render.html.histogram import Histogram, histogram

@@ -9,7 +9,7 @@ from typing import TypeGuard
 from msgspec import Struct
 
 from ci_doctor.model.facts.answers import DivergencePositions
-from ci_doctor.render.figures import number
+from ci_doctor.render.formatting import number
 
 _MOST_BINS = 30  # narrower bars cannot be pointed at on a page of usual width
 _STEPS = (1, 2, 5, 10)

@@ -9,7 +9,7 @@ from typing import TypeGuard
 from msgspec import Struct
 
 from ci_doctor.model.facts.answers import AnswerMatrix, RequestRow, StartColumn
-from ci_doctor.render.figures import UNKNOWN, amount
+from ci_doctor.render.formatting import UNKNOWN, amount
 
 # Classes from 1 on share seven colours in turn; the number in the cell distinguishes them.
 COLOURS = 8

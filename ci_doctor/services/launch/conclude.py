@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.system.processes.process import describe_exit

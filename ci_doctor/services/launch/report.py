@@ -11,7 +11,7 @@ from ci_doctor.model.facts.launch import ClientFacts, LaunchFacts, ServiceRunFac
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure, Outcome
 from ci_doctor.model.table import Row, Table, row
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from ci_doctor.services import rules
 from ci_doctor.services.facts import failure_facts, stop_facts
 from ci_doctor.services.findings import finding_of, late_finding, stop_findings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 from urllib.parse import SplitResult
 
-from ci_doctor.model.duration import parse_duration
+from ci_doctor.model.parse_duration import parse_duration
 
 FORMS = '"/health", http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:COMMAND, file:PATH'
 _STATUS = re.compile(r"[1-5](?:\d\d|xx)", re.ASCII | re.IGNORECASE)

@@ -9,7 +9,7 @@ from ci_doctor.model.facts.wait import WaitFacts
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Case, CaseOutcome, ErrorKind, Failure, Outcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from ci_doctor.services.facts import failure_facts
 from ci_doctor.services.findings import finding_of
 from ci_doctor.services.outcome import FailureKind, ServiceFailure

@@ -35,8 +35,12 @@ _HEADER = re.compile(
     r"(?!\[redacted\])(?P<secret>[^\s'\",;]+)",
     re.IGNORECASE,
 )
+_SINGLE_QUOTED = r"'[^'\n]{0,8192}'"
+_DOUBLE_QUOTED = r'"(?:[^"\\\n]|\\.){0,8192}"'
+_UNQUOTED = r"""[^\s'"`]++"""
+_UNCLOSED_QUOTE = r"""['"]\S*+"""
 # One shell word on one line, or what stands up to the next space or quote.
-_VALUE = r"""(?:(?:'[^'\n]{0,8192}'|"(?:[^"\\\n]|\\.){0,8192}")++|[^\s'"`]++|['"]\S*+)"""
+_VALUE = f"(?:(?:{_SINGLE_QUOTED}|{_DOUBLE_QUOTED})++|{_UNQUOTED}|{_UNCLOSED_QUOTE})"
 # A value that only names a variable: `$HF_TOKEN`, `"${HF_TOKEN}"`.
 _REFERENCE = re.compile(r"\"?\$(?:\w+|\{\w+\})\"?")
 

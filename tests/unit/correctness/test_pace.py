@@ -17,7 +17,9 @@ def test_a_start_that_died_or_was_cut_short_measures_nothing() -> None:
 
 def test_an_unfinished_schedule_is_resumed_and_a_finished_one_is_made_anew() -> None:
     argv = ["correctness"]
-    assert "ci-doctor correctness --resume dir --budget" in PACE.settles([WHOLE], argv, "dir", 12.0)
+    assert "ci-doctor correctness --resume dir --budget" in PACE.next_run(
+        [WHOLE], argv, "dir", 12.0
+    )
     names = ("A1", "B1", "A2", "A3", "B2", "A4", "B3", "A5")
     every = [result(name, "one") for name in names]
-    assert "ci-doctor correctness --retries 5 --budget" in PACE.settles(every, argv, "dir", 12.0)
+    assert "ci-doctor correctness --retries 5 --budget" in PACE.next_run(every, argv, "dir", 12.0)

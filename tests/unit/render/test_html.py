@@ -19,7 +19,7 @@ from ci_doctor.model.outcome import Attachment, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html, json
-from ci_doctor.render.figures import duration
+from ci_doctor.render.formatting import duration
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.pictures import aligned, matrix, modes, pictures, thousand
 from tests.unit.render.strategies import TEXT, VALUES, patient, reports

@@ -24,7 +24,7 @@ def test_a_build_of_the_default_branch_is_trusted() -> None:
     [
         ({"BUILDKITE": ""}, "no Buildkite job"),
         ({"BUILDKITE_PULL_REQUEST": "17"}, "pull request 17"),
-        ({"BUILDKITE_PULL_REQUEST": ""}, "not said"),
+        ({"BUILDKITE_PULL_REQUEST": ""}, "unknown whether"),
         ({"BUILDKITE_BRANCH": "topic"}, "branch topic is not"),
         (
             {"BUILDKITE_BRANCH": "", "BUILDKITE_PIPELINE_DEFAULT_BRANCH": ""},

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_doctor.correctness.collected.formats import SampleFormat
-from ci_doctor.correctness.collected.settle import Collected, settle
+from ci_doctor.correctness.collected.reread import Collected, reread
 from ci_doctor.correctness.collected.sources import Source
 from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.settings import Arm
@@ -54,4 +54,4 @@ def collect(directory: Path, baseline: Sequence[str], candidate: Sequence[str]) 
             path = write(directory / f"{arm.letter}{number}.jsonl", responses(words))
             files.append(source(arm, path))
         sides.append(files)
-    return settle(survey(*sides))
+    return reread(survey(*sides))

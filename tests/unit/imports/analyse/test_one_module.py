@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong objects that a waiting thread receives, and failed imports."""
 
+from ci_doctor.imports.analyse.find_hazards import find_hazards
 from ci_doctor.imports.analyse.hazard import Closeness, HazardKind
-from ci_doctor.imports.analyse.hazards import find_hazards
 from tests.unit.imports.traces import MS, Trace, only_hazard
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.imports.analyse.hazards import find_hazards
+from ci_doctor.imports.analyse.find_hazards import find_hazards
 from ci_doctor.imports.report.remedy import Remedy, remedy
 from ci_doctor.preload.preload_rule import format_rule
 from tests.unit.imports.traces import Trace

@@ -6,11 +6,10 @@ import pytest
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.table import row, seconds, share
 from ci_doctor.model.table import size as size_cell
-from ci_doctor.render.figures import (
+from ci_doctor.render.formatting import (
     amount,
     duration,
     figure,
-    is_plain_path,
     number,
     percent,
     place,
@@ -101,20 +100,3 @@ def test_shares_and_probabilities_have_three_digits() -> None:
 def test_a_cell_is_formatted_by_its_unit() -> None:
     cells = row("x", seconds(0.04), size_cell(2048), share(0.5), 3, "text", True, None).cells
     assert [figure(cell) for cell in cells] == ["40 ms", "2 kB", "50 %", "3", "text", "yes", "–"]
-
-
-@pytest.mark.parametrize(
-    ("path", "plain"),
-    [
-        ("samples.jsonl", True),
-        ("logs/A1/vllm-1.log", True),
-        ("/tmp/a.log", False),
-        ("../a.log", False),
-        ("a b.log", False),
-        ("a?x=1", False),
-        ("javascript:alert(1)", False),
-        ("", False),
-    ],
-)
-def test_a_plain_path_lies_below_the_report_and_needs_no_escapes(path: str, plain: bool) -> None:
-    assert is_plain_path(path) is plain

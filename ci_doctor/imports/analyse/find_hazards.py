@@ -97,9 +97,9 @@ def _alike(history: History, builder: ForestBuilder) -> Iterable[list[int]]:
     for n, entries in history.entries.items():
         behaviour = []
         for entry in entries:
-            settled = builder.progress.before(entry)
+            before = builder.progress.before(entry)
             # What is not wanted differs from thread to thread, and changes no lock tree.
-            loaded = settled.loaded & builder.wanted
+            loaded = before.loaded & builder.wanted
             behaviour.append((entry.site, entry.name, loaded))
         groups[tuple(behaviour)].append(n)
     return groups.values()
@@ -119,15 +119,15 @@ def _of_thread(builder: ForestBuilder, n: int) -> Iterator[Forest]:
 def _crossed(
     history: History, forests: Sequence[Forest], graph: Graph, budget: ComparisonBudget
 ) -> Iterator[Hazard]:
-    for index, one in enumerate(forests):
-        for two in forests[index + 1 :]:
+    for index, first in enumerate(forests):
+        for second in forests[index + 1 :]:
             # Of two threads that skip the same package, neither loads it.
-            if one.n == two.n or (one.skipping and two.skipping):
+            if first.n == second.n or (first.skipping and second.skipping):
                 continue
-            if one.skipping:
-                yield from _simplest(history, two, one, graph, budget)
+            if first.skipping:
+                yield from _simplest(history, second, first, graph, budget)
             else:
-                yield from _simplest(history, one, two, graph, budget)
+                yield from _simplest(history, first, second, graph, budget)
 
 
 def _simplest(
@@ -136,11 +136,11 @@ def _simplest(
     """The shortest crossing of each group and two places: one that a person can follow."""
     reported: set[Hashable] = set()
     possible = crossings(waiting, other, graph, budget)
-    for crossing in sorted(possible, key=lambda crossing: crossing.length):
-        one = crossing.has_one
-        two = crossing.has_two
-        group = graph.group[graph.number[one.name]]
-        key = group, one.entry.site, two.entry.site
+    for crossing in sorted(possible, key=lambda crossing: crossing.depth):
+        first = crossing.first_holds
+        second = crossing.second_holds
+        group = graph.group[graph.number[first.name]]
+        key = group, first.entry.site, second.entry.site
         if key not in reported:
             reported.add(key)
             yield crossing_hazard(history, crossing)

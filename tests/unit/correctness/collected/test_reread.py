@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.correctness.collected.settle import SAME, TWICE, settle
+from ci_doctor.correctness.collected.reread import SAME, TWICE, reread
 from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.settings import Arm
 from tests.unit.correctness.collected.sample_files import (
@@ -36,7 +36,7 @@ def test_an_id_that_comes_twice_is_no_answer(tmp_path: Path) -> None:
     twice = [response("c-0", "x"), response("c-0", "x")]
     a = source(Arm.BASELINE, write(tmp_path / "a", twice))
     b = source(Arm.CANDIDATE, write(tmp_path / "b", responses("x")))
-    collected = settle(survey([a], [b]))
+    collected = reread(survey([a], [b]))
 
     assert collected.errors["A1"] == {"c-0": TWICE}
     assert collected.place("A1", "c-0", 1) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Sizes as people write them: `64MiB`."""
+"""Pure. Parses sizes of the configuration: `64MiB`. `render.formatting` writes them."""
 
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Durations as people write them in configuration; `render.figures` has the other direction."""
+"""Pure. Parses durations of the configuration: `1h30m`. `render.formatting` writes them."""
 
 import math
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would settle an undecided run: starts, minutes, and the command. Pure."""
+"""The run that would decide an undecided one: starts, minutes, and the command. Pure."""
 
 import math
 import shlex
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ci_doctor.correctness.estimate import Estimate
 from ci_doctor.correctness.outlook import Schedule
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.render import figures
+from ci_doctor.render import formatting
 
 # A proposed budget leaves this much beyond the estimate.
 _SLACK_SHARE = 0.25
@@ -17,14 +17,14 @@ _SLACK_S = 30.0
 _REPLACED = {"--budget", "--resume", "--report-dir"}
 
 
-def settles(
+def resumed_run(
     estimate: Estimate,
     schedule: Schedule,
     argv: Sequence[str],
     directory: str,
     reserve_s: float = 0.0,
 ) -> str:
-    """What would settle an undecided run with starts that remain. No full stop.
+    """How to resume an undecided run that has starts left. No full stop.
 
     `argv` are the words behind `ci-doctor` of the run to resume, `directory` is its report
     directory, `reserve_s` the part of a budget that is kept for the report.
@@ -34,17 +34,16 @@ def settles(
     return f"{_cost(estimate, schedule.remaining, 'more start')}: {command}"
 
 
-def settles_anew(
+def new_run(
     estimate: Estimate,
     order: Sequence[Arm],
     argv: Sequence[str],
     retries: int,
     reserve_s: float = 0.0,
 ) -> str:
-    """The same if every start was made: a new run in the schedule `order` of so many `retries`.
+    """How to make a new run in the schedule `order` of `retries`, if every start was made.
 
-    This run cannot go on: a second look after more starts would be a second chance to take chance
-    for a regression.
+    This run cannot go on: testing again after more starts would raise the false-positive rate.
     """
     budget = _budget(estimate, order, reserve_s)
     command = _command(argv, ["--retries", str(retries), "--budget", budget])
@@ -52,8 +51,8 @@ def settles_anew(
 
 
 def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
-    count = figures.amount(len(arms), what)
-    seconds = figures.duration(estimate.total(arms))
+    count = formatting.amount(len(arms), what)
+    seconds = formatting.duration(estimate.total(arms))
     return f"{count}, about {seconds} at {estimate} a start ({estimate.basis})"
 
 

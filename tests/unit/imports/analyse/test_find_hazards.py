@@ -3,8 +3,8 @@
 
 import pytest
 
+from ci_doctor.imports.analyse.find_hazards import find_hazards
 from ci_doctor.imports.analyse.hazard import Closeness, HazardKind
-from ci_doctor.imports.analyse.hazards import find_hazards
 from tests.unit.imports.traces import MS, Trace, cycle, only_hazard
 
 
@@ -61,7 +61,7 @@ def test_a_bound_that_is_reached_is_told_if_no_hazard_was_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = find_hazards(cycle("a").process())
-    monkeypatch.setattr("ci_doctor.imports.analyse.hazards._VISITS", 0)
+    monkeypatch.setattr("ci_doctor.imports.analyse.find_hazards._VISITS", 0)
     cut = find_hazards(cycle("gate", gate=True).process())
     assert (whole.hazards, whole.is_whole) == ((), True)
     assert (cut.hazards, cut.is_whole) == ((), False)

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The one place that formats figures and places for people."""
 
-import re
-from pathlib import PurePosixPath
 from typing import assert_never
 
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.table import Cell, Unit
 
 UNKNOWN = "–"
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_+=,-][A-Za-z0-9_+=,./-]*")
 # Below these, rounding would give the next unit: "1000 ms", "60.0 s", "1000 kB".
 _MOST_MS = 0.0995
 _MOST_S = 59.95
@@ -113,20 +110,3 @@ def place(evidence: Evidence) -> str | None:
     if end is None or end <= evidence.line:
         return first
     return f"{first}-{end}"
-
-
-def is_plain_path(path: str) -> bool:
-    """True for a path inside a report's directory that needs no escapes in a URL."""
-    parts = PurePosixPath(path)
-    if parts.is_absolute() or ".." in parts.parts:
-        return False
-    return _PLAIN_PATH.fullmatch(path) is not None
-
-
-def is_sentence(remedy: str) -> bool:
-    """True for prose: it quotes its commands in backticks, or ends with a full stop.
-
-    Anything else is a command: it is pasted whole and never broken.
-    """
-    # `ruff check .` ends with a full stop, too, but not with a word.
-    return "`" in remedy or re.search(r"\w\.$", remedy) is not None

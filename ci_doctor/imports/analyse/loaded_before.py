@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which modules are loaded when a thread requests one, in every run that keeps the order. Pure."""
+"""Modules loaded before a request, in every run with the same synchronisation. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from ci_doctor.imports.analyse.history import History
 from ci_doctor.imports.record.events import Ask, Begin, End, ImportEvent, Site
 
 
-class Settled(Struct, frozen=True, kw_only=True):
+class LoadedModules(Struct, frozen=True, kw_only=True):
     """Sets of modules, as bits of `Graph`.
 
     loaded: those that are complete. begun: those that are at least in `sys.modules`.
@@ -22,64 +22,64 @@ class Settled(Struct, frozen=True, kw_only=True):
 
 
 class ThreadProgress:
-    """What each thread has settled by those of its events that come before another thread's."""
+    """What each thread has loaded by those of its events that come before another thread's."""
 
     def __init__(self, history: History, graph: Graph) -> None:
         self._orders = history.orders
-        self._cache: dict[tuple[int, int], Settled] = {}
-        self._after: dict[int, dict[int, Settled]] = {}
-        for n, ks in _named_events(history).items():
-            events = history.events.get(n, [])
-            states = _states(_EventReplay(graph), events, sorted(ks))
-            self._after[n] = dict(states)
+        self._cache: dict[tuple[int, int], LoadedModules] = {}
+        self._after: dict[int, dict[int, LoadedModules]] = {}
+        for thread, indices in _named_events(history).items():
+            events = history.events.get(thread, [])
+            states = _states(_EventReplay(graph), events, sorted(indices))
+            self._after[thread] = dict(states)
 
-    def before(self, ask: Ask) -> Settled:
-        """What the other threads have settled before `ask`, in every run."""
-        # A clock holds for many events of a thread, and so does what it says.
+    def before(self, ask: Ask) -> LoadedModules:
+        """What the other threads have loaded before `ask`, in every run."""
+        # Events between two clock updates share one result: cache by clock.
         key = ask.n, self._orders.index(ask.n, ask.k)
-        settled = self._cache.get(key)
-        if settled is None:
-            settled = self._by_others(ask)
-            self._cache[key] = settled
-        return settled
+        result = self._cache.get(key)
+        if result is None:
+            result = self._by_others(ask)
+            self._cache[key] = result
+        return result
 
-    def _by_others(self, ask: Ask) -> Settled:
+    def _by_others(self, ask: Ask) -> LoadedModules:
         loaded = 0
         begun = 0
         clock = self._orders.clock(ask.n, ask.k)
-        for n, k in clock.items():
+        for thread, index in clock.items():
             # The thread's own progress is what its lock tree follows.
-            if n == ask.n:
+            if thread == ask.n:
                 continue
-            state = self._after[n][k]
+            state = self._after[thread][index]
             loaded |= state.loaded
             begun |= state.begun
-        return Settled(loaded=loaded, begun=begun & ~loaded)
+        return LoadedModules(loaded=loaded, begun=begun & ~loaded)
 
 
 def _named_events(history: History) -> dict[int, set[int]]:
     """By thread, the events that a vector clock names: there are far more events than clocks."""
     named: dict[int, set[int]] = defaultdict(set)
     for order in history.process.orders:
-        for n, k in order.clock.items():
-            named[n].add(k)
+        for thread, index in order.clock.items():
+            named[thread].add(index)
     return named
 
 
 def _states(
-    replay: "_EventReplay", events: Sequence[ImportEvent], ks: Sequence[int]
-) -> Iterator[tuple[int, Settled]]:
-    """The state after each of the events `ks`; both are in ascending order."""
+    replay: "_EventReplay", events: Sequence[ImportEvent], indices: Sequence[int]
+) -> Iterator[tuple[int, LoadedModules]]:
+    """The state after each of the events `indices`; both are in ascending order."""
     at = 0
-    for k in ks:
-        while at < len(events) and events[at].k <= k:
+    for index in indices:
+        while at < len(events) and events[at].k <= index:
             replay.take(events[at])
             at += 1
-        yield k, replay.state()
+        yield index, replay.state()
 
 
 class _EventReplay:
-    """The events of one thread in their order, and what they settle.
+    """The events of one thread in their order, and what they load.
 
     A complete outermost import has loaded all that it reaches, whichever thread executed it. Of one
     in progress, only the modules that are complete by themselves count (`inner`): in a cycle the
@@ -132,11 +132,11 @@ class _EventReplay:
             self.complete |= self.inner
             self.inner = 0
 
-    def state(self) -> Settled:
-        """What is settled now."""
+    def state(self) -> LoadedModules:
+        """The modules that are loaded or begun after the events taken so far."""
         # While it loads, the newest statement is not through, so only its inner modules count.
         newest = self.statement
         if self.loading:
             newest = self.inner
         loaded = self.complete | newest
-        return Settled(loaded=loaded & ~self.graph.unloaded, begun=self.begun)
+        return LoadedModules(loaded=loaded & ~self.graph.unloaded, begun=self.begun)

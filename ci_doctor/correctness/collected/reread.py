@@ -22,7 +22,7 @@ TWICE = "its id is in the file more than once"
 
 
 class Collected(Struct, frozen=True, kw_only=True):
-    """Both sides.
+    """The starts of both sides, with the outcome of every request.
 
     `starts` are in the order of the survey's. `errors` holds by start's name the first error of
     each request without an answer. `within` counts by start the requests whose passes differ.
@@ -60,7 +60,7 @@ class Collected(Struct, frozen=True, kw_only=True):
         return entry(position).output
 
 
-class _Settling:
+class _StartReader:
     """One start while its odd answers are read."""
 
     def __init__(self, start: CollectedStart, answers: dict[str, Answer], passes: int) -> None:
@@ -118,25 +118,25 @@ def _answer(positions: list[SourcePosition]) -> Entry:
     return entry(positions[0])
 
 
-def settle(survey: Survey) -> Collected:
+def reread(survey: Survey) -> Collected:
     """The starts of a survey, with a digest of every answer that was not the same everywhere.
 
     Raises InfraError.
     """
     same: dict[str, Answer] = dict.fromkeys(survey.requests, SAME)
-    settling: dict[str, _Settling] = {}
+    rereading: dict[str, _StartReader] = {}
     for start in survey.starts:
         # If nothing is odd, no answer will change: all starts share one dict, however many
         # requests.
         answers = dict(same) if survey.odd else same
-        settling[start.name] = _Settling(start, answers, survey.passes)
+        rereading[start.name] = _StartReader(start, answers, survey.passes)
     for request, columns in survey.odd.items():
-        for each, column in zip(settling.values(), columns, strict=True):
+        for each, column in zip(rereading.values(), columns, strict=True):
             each.take(request, column)
     starts = []
     errors = {}
     within = {}
-    for name, each in settling.items():
+    for name, each in rereading.items():
         starts.append(each.start())
         within[name] = each.within
         if each.errors:

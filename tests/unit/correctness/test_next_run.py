@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.correctness.estimate import Estimate, assumed, corrected
+from ci_doctor.correctness.next_run import new_run, resumed_run
 from ci_doctor.correctness.outlook import Schedule
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.settling import settles, settles_anew
 from ci_doctor.correctness.verdict.schedule import order
 
 A, B = Arm.BASELINE, Arm.CANDIDATE
@@ -25,25 +25,25 @@ def test_what_would_settle_it_is_a_command_to_paste() -> None:
         "--passes",
         "2",
     ]
-    told = settles(
+    sentence = resumed_run(
         measured(60.0), Schedule(order=EIGHT, made=(A, B, A)), argv, "my report", reserve_s=12.0
     )
-    assert told == (
+    assert sentence == (
         "5 more starts, about 5 min 00 s at 1 min 00 s a start (measured in 1 start): "
         "ci-doctor correctness --candidate 'vllm serve m --port {port}' --passes 2 --resume 'my report' --budget 7m"
     )
 
 
 def test_the_value_of_another_option_is_not_taken_for_an_option() -> None:
-    told = settles(
+    sentence = resumed_run(
         measured(60.0), Schedule(order=(A,)), ["correctness", "--resume", "--budget", "-v"], "d"
     )
-    assert told.endswith("ci-doctor correctness -v --resume d --budget 2m")
+    assert sentence.endswith("ci-doctor correctness -v --resume d --budget 2m")
 
 
 def test_a_complete_schedule_is_settled_by_a_new_run_that_makes_more() -> None:
     argv = ["correctness", "--retries", "3", "--resume=old", "--budget", "9m"]
-    assert settles_anew(SLOW, EIGHT, argv, 5) == (
+    assert new_run(SLOW, EIGHT, argv, 5) == (
         "a new run of up to 8 starts, about 10 min 40 s at 1 min 20 s a start (assumed: 30 s to be ready, 1 s an answer): "
         "ci-doctor correctness --retries 5 --budget 14m"
     )
