@@ -8,7 +8,7 @@ import os
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services import failure
+from ci_doctor.services import failure_cause
 from ci_doctor.services.instance import Instance, RunningService
 from ci_doctor.services.logs.files import open_log
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
@@ -57,12 +57,12 @@ async def start_service(
     if group.death.done():
         return
     if problem is not None:
-        group.fail(failure.not_ready(instance.subject(clock.now()), problem))
+        group.fail(failure_cause.not_ready(instance.subject(clock.now()), problem))
         return
     # Only after a good answer, because looking through all sockets of the machine is slow.
-    owner = failure.impostor(filled.probe, instance.process.pid, group.tree)
+    owner = failure_cause.older_listener(filled.probe, instance.process.pid, group.tree)
     if owner is not None:
-        group.fail(failure.answered_by_another(instance.subject(clock.now()), owner))
+        group.fail(failure_cause.answered_by_another(instance.subject(clock.now()), owner))
         return
     group.mark_ready(name)
 
@@ -72,14 +72,14 @@ def cannot_start(
 ) -> ServiceFailure | None:
     """Why the service is not even to be started: no time, or its fixed port has an owner."""
     if limit.seconds <= 0:
-        return failure.never_started(name, FailureKind.NOT_READY, "no time is left")
+        return failure_cause.never_started(name, FailureKind.NOT_READY, "no time is left")
     # A reserved port was free a moment ago; a fixed one may have had an owner for days.
     if not spec.has_fixed_port() or not is_local(filled.probe.host):
         return None
     owner = owner_of(filled.probe.port)
     if owner is None:
         return None
-    return failure.never_started(name, FailureKind.OUTSIDE, owner.describe())
+    return failure_cause.never_started(name, FailureKind.OUTSIDE, owner.describe())
 
 
 async def _ready_or_dead(group: RunningGroup, instance: Instance, patience: Patience) -> str | None:
@@ -118,7 +118,7 @@ def _launch(
         # Nobody could start anything here, so it says nothing about this command.
         if error.errno in EXHAUSTED:
             why = f"{error.strerror} (on this machine)"
-            return failure.never_started(name, FailureKind.OUTSIDE, why)
+            return failure_cause.never_started(name, FailureKind.OUTSIDE, why)
         hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
         message = f'service "{name}": cannot run {filled.words[0]}: {error.strerror}'
         raise UsageError(message, hint=hint) from error
