@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ci_doctor.model.duration import parse_duration
 from ci_doctor.services import failure_cause
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.descendant_end import DescendantEnd, is_death
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.following import follow
@@ -15,7 +16,6 @@ from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
 from ci_doctor.services.oom_watch import OomWatch
 from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, ServiceFailure
-from ci_doctor.services.patience import Patience
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin, look_up
@@ -224,8 +224,8 @@ class DeathWatch:
 
     async def _after_grace(self, instance: Instance, line: str, at: float) -> None:
         grace_s = parse_duration(instance.spec.fatal_grace)
-        patience = Patience(grace_s, lambda: [instance.process.pid])
-        await patience.sleep()
+        time_limit = BusyTimeout(grace_s, lambda: [instance.process.pid])
+        await time_limit.sleep()
         if instance.ended or instance.stop_wanted:
             return
         subject = instance.subject(at)

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services import failure_cause
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import Instance, RunningService
 from ci_doctor.services.logs.files import open_log
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
-from ci_doctor.services.patience import Patience
 from ci_doctor.services.ports import is_local, owner_of
 from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.running import RunningGroup
@@ -45,7 +45,7 @@ async def start_service(
     """
     filled = fill_spec(spec, context, group.ports, name)
     # From before the launch: the guardian's fork waits for a CPU too.
-    patience = Patience(limit.seconds, group.living_pids, hard_limit_s=limit.hard_s)
+    time_limit = BusyTimeout(limit.seconds, group.living_pids, hard_limit_s=limit.hard_s)
     # Again, since a fixed port may have got an owner while this service waited for others.
     instance: Instance | ServiceFailure | None = cannot_start(name, spec, filled, limit)
     if instance is None:
@@ -53,7 +53,7 @@ async def start_service(
     if isinstance(instance, ServiceFailure):
         group.fail(instance)
         return
-    problem = await _ready_or_dead(group, instance, patience)
+    problem = await _ready_or_dead(group, instance, time_limit)
     if group.death.done():
         return
     if problem is not None:
@@ -82,9 +82,11 @@ def cannot_start(
     return failure_cause.never_started(name, FailureKind.OUTSIDE, owner.describe())
 
 
-async def _ready_or_dead(group: RunningGroup, instance: Instance, patience: Patience) -> str | None:
+async def _ready_or_dead(
+    group: RunningGroup, instance: Instance, time_limit: BusyTimeout
+) -> str | None:
     """None when ready, or when a death came first; else what was wrong when time was up."""
-    probe = asyncio.create_task(_probe(group, instance, patience))
+    probe = asyncio.create_task(_probe(group, instance, time_limit))
     # A death ends the wait: a service that needs a dead one never becomes ready.
     group.death.add_done_callback(lambda _: probe.cancel())
     try:
@@ -96,14 +98,16 @@ async def _ready_or_dead(group: RunningGroup, instance: Instance, patience: Pati
     return probe.result()
 
 
-async def _probe(group: RunningGroup, instance: Instance, patience: Patience) -> str | None:
-    problem = await wait_until_ready(instance.filled.probe, patience, group.probe_context(instance))
+async def _probe(group: RunningGroup, instance: Instance, time_limit: BusyTimeout) -> str | None:
+    problem = await wait_until_ready(
+        instance.filled.probe, time_limit, group.probe_context(instance)
+    )
     # One that goes into the background is ready only once it is known which process to watch.
     if problem is not None or instance.filled.pidfile is None:
         return problem
     if instance.following is None:  # it stays in the foreground: its own process is watched
         return None
-    if await patience.wait(instance.following):
+    if await time_limit.wait(instance.following):
         return None
     return f"{instance.filled.pidfile} names no process that it has started"
 
