@@ -215,7 +215,7 @@ def _one_is_ending(group: RunningGroup) -> bool:
 
 
 def _of_client(client: ClientRun) -> str:
-    """`pytest was told to end, and ended with exit code 2`."""
+    """`pytest was stopped by ci-doctor, and ended with exit code 2`."""
     if client.returncode is None:
         end = "ended"
     elif client.returncode < 0:
@@ -223,5 +223,5 @@ def _of_client(client: ClientRun) -> str:
     else:
         end = f"ended with {describe_exit(client.returncode)}"
     if client.end_requested:
-        return f"{client.name} was told to end, and {end}"
+        return f"{client.name} was stopped by ci-doctor, and {end}"
     return f"{client.name} {end}"

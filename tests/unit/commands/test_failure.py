@@ -74,7 +74,7 @@ def test_a_line_that_cannot_be_parsed_still_says_where_its_report_goes(
 def test_only_what_a_shell_evaluates_gets_a_statement_that_fails(
     argv: tuple[str, ...], statement: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    from ci_doctor.commands.exports_output import print_failing_statement
+    from ci_doctor.commands.failing_statement import print_failing_statement
 
     print_failing_statement(argv, 2)
 

@@ -5,11 +5,11 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.render import report_files
-from ci_doctor.session.report_directory import hold_below, hold_named
+from ci_doctor.session.report_directory import lock_free_below, lock_named
 
 
 def test_makes_the_directory_and_leaves_no_file_of_its_own(tmp_path: Path) -> None:
-    hold_named(tmp_path / "a" / "b").release()
+    lock_named(tmp_path / "a" / "b").release()
 
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
@@ -18,28 +18,28 @@ def test_clearing_removes_an_earlier_report_and_nothing_else(tmp_path: Path) -> 
     for name in (*report_files(), "notes.txt"):
         (tmp_path / name).write_text("old")
 
-    hold_named(tmp_path).clear()
+    lock_named(tmp_path).clear()
 
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_a_directory_that_another_run_holds_is_refused_until_it_is_released(tmp_path: Path) -> None:
-    first = hold_named(tmp_path)
+    first = lock_named(tmp_path)
 
     with pytest.raises(UsageError, match="another run of ci-doctor is writing to") as caught:
-        hold_named(tmp_path)
+        lock_named(tmp_path)
     assert caught.value.hint
 
     first.release()
-    hold_named(tmp_path).release()
+    lock_named(tmp_path).release()
 
 
 def test_below_a_root_each_run_gets_a_fresh_folder(tmp_path: Path) -> None:
-    first = hold_below(tmp_path, "run")  # held, and without a report yet
-    second = hold_below(tmp_path, "run")
+    first = lock_free_below(tmp_path, "run")  # held, and without a report yet
+    second = lock_free_below(tmp_path, "run")
     (second.path / "report.json").write_text("{}")
     second.release()
-    third = hold_below(tmp_path, "run")
+    third = lock_free_below(tmp_path, "run")
 
     assert [each.path.name for each in (first, second, third)] == ["run", "run-2", "run-3"]
 
@@ -48,7 +48,7 @@ def test_what_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UsageError) as caught:
-            hold_named(path)
+            lock_named(path)
         assert caught.value.hint
 
 
@@ -56,4 +56,4 @@ def test_a_report_that_cannot_be_removed_is_refused_early(tmp_path: Path) -> Non
     (tmp_path / "report.json").mkdir()
 
     with pytest.raises(UsageError, match="cannot empty"):
-        hold_named(tmp_path).clear()
+        lock_named(tmp_path).clear()
