@@ -53,7 +53,7 @@ NO_CONTEXT = ProbeContext()
 
 
 def ignore(_answer: str) -> None:
-    """What the attempts on the way say is of no interest."""
+    """Ignore the answers of failed attempts."""
 
 
 async def wait_until_ready(
@@ -151,7 +151,7 @@ class _NetworkProber:
 
     async def rest(self, limit_s: float) -> None:
         await asyncio.sleep(min(self._pause_s, limit_s))
-        # A server needs minutes: what asks it thirty times a second would only slow it down.
+        # A server needs minutes to start: thirty requests a second would only slow it down.
         self._pause_s = min(self._pause_s * 1.5, _LONGEST_PAUSE_S)
 
     def close(self) -> None:
