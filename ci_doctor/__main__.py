@@ -37,7 +37,7 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
     """
     import traceback
 
-    from ci_doctor.commands.exports_output import print_failing_statement
+    from ci_doctor.commands.failing_statement import print_failing_statement
     from ci_doctor.model.exit_code import ExitCode
 
     code = (

@@ -24,7 +24,11 @@ class Root(Group):
         # The plugin's hooks have no group: people do not type them.
         return [name for name, (group, _) in COMMANDS.items() if group]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
         """The command, imported now."""
         if cmd_name not in COMMANDS:
             return None
@@ -33,8 +37,12 @@ class Root(Group):
         command: click.Command = getattr(module, name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The commands by what they are for."""
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the commands to the help text, by group."""
         for group in ("Prepare", "Run", "Explain", "Report"):
             rows = [(name, line) for name, (of, line) in COMMANDS.items() if of == group]
             with formatter.section(group):

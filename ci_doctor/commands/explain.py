@@ -13,6 +13,9 @@ from ci_doctor.session.session import Session
 @output_options
 @pass_session
 def explain(session: Session, word: str) -> int:
-    """Explain WORD: the rule of a finding (version/shallow-clone), a verdict (flaky) or an exit code (75)."""
+    """Explain a finding's rule, a verdict or an exit code.
+
+    WORD is a rule (version/shallow-clone), a verdict (flaky) or an exit code (75).
+    """
     session.claim()
     return session.finish(explanation(word), on_stdout=True)

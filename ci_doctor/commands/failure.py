@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ci_doctor.commands.exports_output import print_failing_statement
+from ci_doctor.commands.failing_statement import print_failing_statement
 from ci_doctor.commands.options import read_output_options
 from ci_doctor.errors import UsageError
 from ci_doctor.session.failure import outcome_of

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that people type. Pure, and cheap to import: `--help` loads none of them."""
 
-# name -> (help group, one line). The module is ci_doctor.commands.<name>, the function bears the
-# same name: `--help` and `--version` load none of them.
+# name -> (help group, one line). The module is ci_doctor.commands.<name>, and its function has the
+# same name.
 COMMANDS = {
     "setup-env": (
         "Prepare",

@@ -12,7 +12,7 @@ from ci_doctor.buildkite.plugin import (
     report_root,
     setup_env_arguments,
 )
-from ci_doctor.commands.exports_output import put
+from ci_doctor.commands.exports_output import write_exports
 from ci_doctor.commands.group import Group
 from ci_doctor.environment.exports import ExportFormat, render
 from ci_doctor.errors import CiDoctorError
@@ -43,7 +43,7 @@ def pre_command(context: click.Context) -> int:
         # The failing statement is on stdout already; an export after it would hide its status.
         if code:
             return code
-    put(render({REPORT_DIR_VARIABLE: str(root)}, ExportFormat.SHELL))
+    write_exports(render({REPORT_DIR_VARIABLE: str(root)}, ExportFormat.SHELL))
     return 0
 
 

@@ -48,7 +48,7 @@ def report(session: Session, directories: tuple[Path, ...], form: str, publish: 
 
 
 def _publish(directories: tuple[Path, ...]) -> None:
-    # One that cannot be read is named: those of the job's other commands are published all the same.
+    # An unreadable report is named, and the others of the job are published all the same.
     broken: list[str] = []
     reports = read_reports(directories, broken)
     for line in broken:

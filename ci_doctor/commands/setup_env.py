@@ -9,6 +9,7 @@ import click
 
 from ci_doctor.commands import exports_output
 from ci_doctor.commands.environment_settings import read_settings
+from ci_doctor.commands.failing_statement import print_failing_statement
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -71,9 +72,9 @@ def setup_env(
     code = session.finish(outcome(preparation, dry_run=dry_run))
     # Last: a shell that evaluates our stdout must not see exports of a run that failed.
     if code:
-        exports_output.print_failing_statement(session.invocation.argv, code)
+        print_failing_statement(session.invocation.argv, code)
     elif output is None and not (dry_run or session.as_json):
-        exports_output.put(text)
+        exports_output.write_exports(text)
     return code
 
 

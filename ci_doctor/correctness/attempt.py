@@ -18,6 +18,7 @@ from ci_doctor.correctness.settings import ArmPlan, ExperimentPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
+from ci_doctor.services.busy_timeout import all_waits
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.outcome import (
@@ -27,7 +28,6 @@ from ci_doctor.services.outcome import (
     ServiceFailure,
     StopResult,
 )
-from ci_doctor.services.patience import all_waits
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock

@@ -75,7 +75,7 @@ def canonicalise_value(value: dict[str, Any], expected: int | None = None) -> Ca
     """`canonicalise` for an answer that is parsed already."""
     choices = _choices(value)
     if expected is not None and len(choices) != expected:
-        raise NotAnAnswerError(f"{len(choices)} choices in the answer, {expected} were asked for")
+        raise NotAnAnswerError(f"{len(choices)} choices in the answer, {expected} were requested")
     try:
         return _divided(value, sorted(choices, key=index_of))
     except RecursionError as error:

@@ -46,7 +46,11 @@ class _SocketStream(httpcore.AsyncNetworkStream):
         self._loop = asyncio.get_running_loop()
         self._held = b""
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109, ARG002
+    async def read(
+        self,
+        max_bytes: int,
+        timeout: float | None = None,  # noqa: ASYNC109, ARG002
+    ) -> bytes:
         try:
             if self._held:
                 await self.write(b"")
@@ -59,7 +63,11 @@ class _SocketStream(httpcore.AsyncNetworkStream):
             await asyncio.sleep(0)
         return data
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109, ARG002
+    async def write(
+        self,
+        buffer: bytes,
+        timeout: float | None = None,  # noqa: ASYNC109, ARG002
+    ) -> None:
         """Send `buffer`; the head of a request is held until its body follows.
 
         So most requests are one packet. httpcore does not write at all at the end of a request

@@ -11,7 +11,6 @@ from ci_doctor.restart import rules
 from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.services.findings import finding_of, stop_findings
-from ci_doctor.services.outcome import FailureKind
 
 # Names of unstable requests that one finding lists; a load may hold thousands.
 _SHOWN = 10
@@ -62,9 +61,7 @@ def _before_the_kill(observation: Observation) -> RestartConclusion:
     if observation.failures:
         failure = observation.failures[0]
         message = f"nothing was killed yet: {failure.message}"
-        if failure.kind is FailureKind.OUTSIDE:
-            return _concluded(Verdict.INFRA, message)
-        return _concluded(Verdict.FAILED, message)
+        return _concluded(failure.verdict, message)
     if observation.ending is not RestartEnding.COMPLETE:
         return _concluded(Verdict.INCONCLUSIVE, "the budget ended before anything was killed")
     reason = _bad_baseline(observation)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ci_doctor.load.metrics import read_metrics
 from ci_doctor.restart.observed import ConditionResult
 from ci_doctor.restart.settings import Condition
-from ci_doctor.services.patience import Patience
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.probes.ready import parse_ready
 from ci_doctor.services.running import RunningGroup
@@ -87,7 +87,7 @@ async def _metric(
     group: RunningGroup, service: str, metric: str, limit_s: float, wanted: float | None
 ) -> str | None:
     """None once it holds; without a wanted value, once the metric is there at all."""
-    patience = Patience(limit_s, group.living_pids)
+    time_limit = BusyTimeout(limit_s, group.living_pids)
     while True:
         metrics = await read_metrics(group.services[service].base_url, _ATTEMPT_S)
         value = None
@@ -96,7 +96,7 @@ async def _metric(
         if value is not None and (wanted is None or value >= wanted):
             return None
         # After the attempt: with a limit of 0 there is still one.
-        if patience.left_s() <= 0:
+        if time_limit.left_s() <= 0:
             if metrics is None:
                 return "/metrics did not answer"
             return _lacking(metric, value, wanted)

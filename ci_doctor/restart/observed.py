@@ -53,12 +53,12 @@ class Counts(Struct, frozen=True, kw_only=True):
 
     @property
     def sent(self) -> int:
-        """All of them."""
+        """How many requests were sent."""
         return self.ok + self.failed + self.hung
 
     @property
     def answers_a_second(self) -> float | None:
-        """Of the best pass, or of the whole phase; None if it took no time."""
+        """Answers per second of the best pass or the whole phase; None if it took no time."""
         if self.rate is not None:
             return self.rate
         if not self.seconds:

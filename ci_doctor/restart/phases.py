@@ -15,8 +15,8 @@ from ci_doctor.restart.observed import ConditionResult, Phase, ProcessIdentity
 from ci_doctor.restart.release import Release
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.restart.traffic import Traffic, one_pass
+from ci_doctor.services.busy_timeout import BusyTimeout, all_waits
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.patience import Patience, all_waits
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
@@ -182,7 +182,7 @@ class Phases:
         name = self._plan.kill
         ending = asyncio.create_task(self._group.take_down(name, self._plan.signal))
         try:
-            if await self._patience(self._plan.release_timeout_s).wait(ending):
+            if await self._time_limit(self._plan.release_timeout_s).wait(ending):
                 ending.result()
                 return
         finally:
@@ -194,12 +194,12 @@ class Phases:
         """Whether the service and every condition came back in time."""
         self._notes.phase = traffic.phase = Phase.RECOVERY
         began = clock.now()
-        patience = self._patience(self._plan.recovery_timeout_s)
+        time_limit = self._time_limit(self._plan.recovery_timeout_s)
         try:
-            if not await self._relaunch(patience):
+            if not await self._relaunch(time_limit):
                 return False
             self._notes.note(ready_s=clock.now() - began)
-            results = await self._conditions(began, patience.left_s())
+            results = await self._conditions(began, time_limit.left_s())
             self._notes.note(conditions=results)
             if _missing(results):
                 return False
@@ -211,7 +211,7 @@ class Phases:
         self._notes.say(f"recovered {recovered_s:.1f} s after the relaunch")
         return True
 
-    async def _relaunch(self, patience: Patience) -> bool:
+    async def _relaunch(self, time_limit: BusyTimeout) -> bool:
         """Whether the service itself is ready again in time.
 
         A failure of its own is a death in the group.
@@ -219,7 +219,7 @@ class Phases:
         name = self._plan.kill
         relaunch = asyncio.create_task(self._group.relaunch(name))
         try:
-            if await patience.wait(relaunch):
+            if await time_limit.wait(relaunch):
                 relaunch.result()
                 self._notes.note(new=_identity(self._group.services[name]))
                 return True
@@ -241,8 +241,8 @@ class Phases:
             since=since,
         )
 
-    def _patience(self, limit_s: float) -> Patience:
-        return Patience(limit_s, self._group.living_pids)
+    def _time_limit(self, limit_s: float) -> BusyTimeout:
+        return BusyTimeout(limit_s, self._group.living_pids)
 
     async def _after(self) -> None:
         await self._measure(Phase.AFTER)

@@ -14,9 +14,9 @@ from msgspec import structs
 
 from ci_doctor.restart.footprint import Footprint, left_behind
 from ci_doctor.restart.observed import Released
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.outcome import NamedProcess
-from ci_doctor.services.patience import Patience
 from ci_doctor.services.ports import PortOwner, is_local, owner_of
 from ci_doctor.services.released import GpuMemoryBack, wait_released
 from ci_doctor.services.running import RunningGroup
@@ -105,9 +105,9 @@ class Release:
         return structs.replace(released, tree_s=self._tree_s)
 
     async def _until_released(self, limit_s: float) -> None:
-        patience = Patience(limit_s, self._group.living_pids)
+        time_limit = BusyTimeout(limit_s, self._group.living_pids)
         while not self._is_released():
-            if patience.left_s() <= 0:
+            if time_limit.left_s() <= 0:
                 break
             await asyncio.sleep(_PAUSE_S)
 

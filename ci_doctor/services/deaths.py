@@ -3,24 +3,21 @@
 
 import asyncio
 import functools
-import signal
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import structs
-
 from ci_doctor.model.parse_duration import parse_duration
-from ci_doctor.services import failure
+from ci_doctor.services import failure_cause
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.descendant_end import DescendantEnd, is_death
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.following import follow
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
+from ci_doctor.services.oom_watch import OomWatch
 from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, ServiceFailure
-from ci_doctor.services.patience import Patience
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
-from ci_doctor.system.processes.memory_events import MemoryEvents, oom_cause
 from ci_doctor.system.processes.process_table import Kin, look_up
 from ci_doctor.system.processes.tree import OwnTree
 
@@ -49,7 +46,7 @@ class DeathWatch:
         # By name: a later start of a service takes the place of the earlier one.
         self._instances: dict[str, Instance] = {}
         self._bounds: list[LogBound] = []
-        self._memory = MemoryEvents.read()
+        self._oom = OomWatch()
         self._descendants = DescendantWatch(
             self._roots, self._descendant_ended, orphans_below=orphans_below
         )
@@ -138,7 +135,7 @@ class DeathWatch:
         if not instance.was_ready and returncode == 0 and instance.filled.pidfile is not None:
             instance.following = self._loop.create_task(self._follow(instance))
             return
-        death = self._death(returncode, instance.process.peak_rss)
+        death = self._oom.death(returncode, instance.process.peak_rss)
         subject = instance.subject(at)
         kind = EventKind.DIED
         if instance.stop_wanted:
@@ -156,8 +153,8 @@ class DeathWatch:
         if death.returncode == 0 and not instance.was_ready:
             left = tuple(self._left_behind(subject.pid))
             if left:
-                return failure.went_to_background(subject, left)
-        return failure.died(subject, death, self._tree)
+                return failure_cause.went_to_background(subject, left)
+        return failure_cause.died(subject, death, self._tree)
 
     def _left_behind(self, pid: int) -> list[int]:
         """What lives on of a process that has ended.
@@ -198,32 +195,20 @@ class DeathWatch:
         if not dead and not by_signal_or_unknown:
             return
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
-        death = self._death(end.returncode, None)
+        death = self._oom.death(end.returncode)
         event = instance.end_event(
             EventKind.DESCENDANT_DIED, end.at, death, pid=process.pid, name=process.name
         )
         self._on_event(event)
         if dead:
             subject = instance.subject(end.at)
-            self._on_failure(failure.descendant_died(subject, process, death))
+            self._on_failure(failure_cause.descendant_died(subject, process, death))
 
     def _instance_of(self, root: int | None) -> Instance | None:
         for instance in self._instances.values():
             if instance.process.pid == root:
                 return instance
         return None
-
-    def _death(self, returncode: int | None, peak_rss: int | None) -> Death:
-        # Only SIGKILL is how the kernel makes room.
-        cause = None
-        if returncode == -signal.SIGKILL:
-            # The counters are those of the whole cgroup: only what they grew by is about this end.
-            before, self._memory = self._memory, MemoryEvents.read()
-            cause = oom_cause(before, self._memory)
-        death = Death(returncode=returncode, peak_rss=peak_rss)
-        if cause is None:
-            return death
-        return structs.replace(death, oom=cause.describe(), host_oom=cause.host)
 
     def _read(self, instance: Instance, fatal: FatalLine, lines: Sequence[str]) -> None:
         for line in lines:
@@ -239,9 +224,9 @@ class DeathWatch:
 
     async def _after_grace(self, instance: Instance, line: str, at: float) -> None:
         grace_s = parse_duration(instance.spec.fatal_grace)
-        patience = Patience(grace_s, lambda: [instance.process.pid])
-        await patience.sleep()
+        time_limit = BusyTimeout(grace_s, lambda: [instance.process.pid])
+        await time_limit.sleep()
         if instance.ended or instance.stop_wanted:
             return
         subject = instance.subject(at)
-        self._on_failure(failure.wrote_fatal_line(subject, line))
+        self._on_failure(failure_cause.wrote_fatal_line(subject, line))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the values of this room to the facts of reports. Pure."""
+"""Pure. Converts failures and stop results to the facts of reports."""
 
 from msgspec import convert, to_builtins
 
@@ -8,10 +8,10 @@ from ci_doctor.services.outcome import ServiceFailure, StopResult
 
 
 def failure_facts(failure: ServiceFailure | None) -> FailureFacts | None:
-    """The same as plain data."""
+    """Return `failure` as facts; None if there is none."""
     return None if failure is None else convert(to_builtins(failure), FailureFacts)
 
 
 def stop_facts(stopped: StopResult | None) -> StopFacts | None:
-    """The same as plain data."""
+    """Return what a stop left behind as facts; None if nothing was stopped."""
     return None if stopped is None else convert(to_builtins(stopped), StopFacts)

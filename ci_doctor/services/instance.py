@@ -56,16 +56,16 @@ class WatchedProcess(Protocol):
         """The exit code or negative signal, once `pidfd` is readable; None if nobody knows."""
 
     def returncode(self) -> int | None:
-        """The same; None while it lives too."""
+        """As `wait`, and None while the process lives."""
 
     def close(self) -> None:
-        """Give the pidfd back; may be called again."""
+        """Close the pidfd; may be called again."""
 
 
 class Instance:
     """One start of a service under watch.
 
-    `stop_wanted` tells that its end was requested, so that it is no death. `stopping_since` is the
+    `stop_wanted` is True once its end was requested: an end after that is no death. `stopping_since` is the
     monotonic time of that request, if the group as a whole was stopped.
     """
 
@@ -91,11 +91,11 @@ class Instance:
 
     @property
     def name(self) -> str:
-        """The service's."""
+        """The name of the service."""
         return self.service.name
 
     def subject(self, at: float) -> Subject:
-        """The service as a failure describes it, as old as it is `at` that monotonic second."""
+        """What a failure says of the service; its age is that at `at` (monotonic seconds)."""
         return Subject(
             name=self.name,
             pid=self.process.pid,
@@ -107,7 +107,7 @@ class Instance:
         )
 
     def event(self, kind: EventKind, at: float, **fields: Any) -> ServiceEvent:
-        """What happened to it; `fields` are the other fields of the event."""
+        """Return an event of this service; `fields` are its other fields."""
         return ServiceEvent(
             kind=kind,
             service=self.name,
@@ -118,7 +118,7 @@ class Instance:
         )
 
     def end_event(self, kind: EventKind, at: float, death: Death, **fields: Any) -> ServiceEvent:
-        """An event about the end of its process, or of one below it."""
+        """Return an event about the end of its process, or of a descendant."""
         return self.event(
             kind, at, exit_code=death.exit_code, signal=death.signal, oom=death.oom, **fields
         )

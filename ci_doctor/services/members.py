@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on file descriptors: the processes below services, each with a pidfd as far as they last."""
+"""Acts on file descriptors: the processes below services, with a pidfd each up to a maximum."""
 
 import asyncio
 import os
@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 
 from ci_doctor.system.processes.process_table import Kin, look_up
 
-# What has no pidfd is looked at by every tick instead (descendants.py).
+# A process without a pidfd is checked by each scan instead (descendants.py).
 _PIDFDS = 1000
 # Closed at once when descriptors run out: enough for a scan of /proc, a log and a probe.
 _SPARE_PIDFDS = 8
 
 
 class Member:
-    """A process below `root` (None: nobody knows which); without a `pidfd` it must be looked at."""
+    """A process below `root` (None if unknown). Without a `pidfd`, each scan must check it."""
 
     def __init__(self, kin: Kin, root: int | None) -> None:
         self.kin = kin
@@ -46,13 +46,13 @@ class Members:
         return self._members[pid]
 
     def add(self, kin: Kin, root: int | None) -> Member:
-        """Take a process in, and watch it if a pidfd is left."""
+        """Add a process, and watch it if a pidfd is left."""
         member = self._members[kin.pid] = Member(kin, root)
         self.watch(member)
         return member
 
     def remove(self, pid: int) -> Member:
-        """Let a process go, and close its pidfd."""
+        """Remove and return a process, and close its pidfd."""
         member = self._members.pop(pid)
         self._close(member)
         return member

@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.model.finding import Evidence
+from ci_doctor.model.verdict import Verdict
 
 
 class FailureKind(StrEnum):
@@ -81,6 +82,14 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     tail_end_line: int | None = None
     was_ready: bool = False
     duration_s: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """`infra` if the cause lies outside the change, else `failed`."""
+        if self.kind is FailureKind.OUTSIDE:
+            return Verdict.INFRA
+        # Not a regression: nothing was compared with a run before the change.
+        return Verdict.FAILED
 
     def evidence(self) -> tuple[Evidence, ...]:
         """The log lines that a finding can point at; empty if there is no log."""

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from ci_doctor.services.patience import Patience
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.probes.local_probe import WatchedFile
 
 # A pidfile holds one line; by mistake any file may be named, such as a log of gigabytes.
@@ -36,13 +36,13 @@ async def await_pidfile(path: Path, limit_s: float) -> int | str:
 
     The file is read at least once.
     """
-    patience = Patience(limit_s)
+    time_limit = BusyTimeout(limit_s)
     watch = WatchedFile(path)
     try:
         while True:
             watch.begin()
             content = read_pidfile(path)
-            left_s = patience.left_s()
+            left_s = time_limit.left_s()
             if isinstance(content, int) or left_s <= 0:
                 return content
             await watch.rest(left_s)

@@ -78,7 +78,7 @@ async def _port(port: int, deadline: float, limit_s: float) -> tuple[str, ...]:
 
 async def _gpu_memory(condition: GpuMemoryBack, deadline: float, limit_s: float) -> tuple[str, ...]:
     limit = f"{limit_s:g} s of the stop"
-    silent = f"the driver has not said within {limit} how much memory of the GPUs is in use"
+    silent = f"the driver did not report within {limit} how much memory of the GPUs is in use"
     held: tuple[str, ...] = (silent,)
     while True:
         try:

@@ -8,11 +8,11 @@ import os
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services import failure
+from ci_doctor.services import failure_cause
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import Instance, RunningService
 from ci_doctor.services.logs.files import open_log
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
-from ci_doctor.services.patience import Patience
 from ci_doctor.services.ports import is_local, owner_of
 from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.running import RunningGroup
@@ -45,7 +45,7 @@ async def start_service(
     """
     filled = fill_spec(spec, context, group.ports, name)
     # From before the launch: the guardian's fork waits for a CPU too.
-    patience = Patience(limit.seconds, group.living_pids, hard_limit_s=limit.hard_s)
+    time_limit = BusyTimeout(limit.seconds, group.living_pids, hard_limit_s=limit.hard_s)
     # Again, since a fixed port may have got an owner while this service waited for others.
     instance: Instance | ServiceFailure | None = cannot_start(name, spec, filled, limit)
     if instance is None:
@@ -53,16 +53,16 @@ async def start_service(
     if isinstance(instance, ServiceFailure):
         group.fail(instance)
         return
-    problem = await _ready_or_dead(group, instance, patience)
+    problem = await _ready_or_dead(group, instance, time_limit)
     if group.death.done():
         return
     if problem is not None:
-        group.fail(failure.not_ready(instance.subject(clock.now()), problem))
+        group.fail(failure_cause.not_ready(instance.subject(clock.now()), problem))
         return
     # Only after a good answer, because looking through all sockets of the machine is slow.
-    owner = failure.impostor(filled.probe, instance.process.pid, group.tree)
+    owner = failure_cause.older_listener(filled.probe, instance.process.pid, group.tree)
     if owner is not None:
-        group.fail(failure.answered_by_another(instance.subject(clock.now()), owner))
+        group.fail(failure_cause.answered_by_another(instance.subject(clock.now()), owner))
         return
     group.mark_ready(name)
 
@@ -72,19 +72,21 @@ def cannot_start(
 ) -> ServiceFailure | None:
     """Why the service is not even to be started: no time, or its fixed port has an owner."""
     if limit.seconds <= 0:
-        return failure.never_started(name, FailureKind.NOT_READY, "no time is left")
+        return failure_cause.never_started(name, FailureKind.NOT_READY, "no time is left")
     # A reserved port was free a moment ago; a fixed one may have had an owner for days.
     if not spec.has_fixed_port() or not is_local(filled.probe.host):
         return None
     owner = owner_of(filled.probe.port)
     if owner is None:
         return None
-    return failure.never_started(name, FailureKind.OUTSIDE, owner.describe())
+    return failure_cause.never_started(name, FailureKind.OUTSIDE, owner.describe())
 
 
-async def _ready_or_dead(group: RunningGroup, instance: Instance, patience: Patience) -> str | None:
+async def _ready_or_dead(
+    group: RunningGroup, instance: Instance, time_limit: BusyTimeout
+) -> str | None:
     """None when ready, or when a death came first; else what was wrong when time was up."""
-    probe = asyncio.create_task(_probe(group, instance, patience))
+    probe = asyncio.create_task(_probe(group, instance, time_limit))
     # A death ends the wait: a service that needs a dead one never becomes ready.
     group.death.add_done_callback(lambda _: probe.cancel())
     try:
@@ -96,14 +98,16 @@ async def _ready_or_dead(group: RunningGroup, instance: Instance, patience: Pati
     return probe.result()
 
 
-async def _probe(group: RunningGroup, instance: Instance, patience: Patience) -> str | None:
-    problem = await wait_until_ready(instance.filled.probe, patience, group.probe_context(instance))
+async def _probe(group: RunningGroup, instance: Instance, time_limit: BusyTimeout) -> str | None:
+    problem = await wait_until_ready(
+        instance.filled.probe, time_limit, group.probe_context(instance)
+    )
     # One that goes into the background is ready only once it is known which process to watch.
     if problem is not None or instance.filled.pidfile is None:
         return problem
     if instance.following is None:  # it stays in the foreground: its own process is watched
         return None
-    if await patience.wait(instance.following):
+    if await time_limit.wait(instance.following):
         return None
     return f"{instance.filled.pidfile} names no process that it has started"
 
@@ -118,7 +122,7 @@ def _launch(
         # Nobody could start anything here, so it says nothing about this command.
         if error.errno in EXHAUSTED:
             why = f"{error.strerror} (on this machine)"
-            return failure.never_started(name, FailureKind.OUTSIDE, why)
+            return failure_cause.never_started(name, FailureKind.OUTSIDE, why)
         hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
         message = f'service "{name}": cannot run {filled.words[0]}: {error.strerror}'
         raise UsageError(message, hint=hint) from error

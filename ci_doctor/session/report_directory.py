@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on directories: holds the report directory of a command, so that no other run clears it."""
+"""Acts on directories: locks a command's report directory, so that no other run clears it."""
 
 import errno
 import fcntl
@@ -17,7 +17,7 @@ _NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP
 
 
 class ReportDirectory:
-    """A directory that this run alone writes reports to, until `release`.
+    """A directory that this run has locked for its reports, until `release`.
 
     The lock is the kernel's (flock(2)) on the directory itself: no file of ours stays, and a killed
     run leaves none held.
@@ -28,22 +28,22 @@ class ReportDirectory:
         self._descriptor = descriptor
 
     @classmethod
-    def hold(cls, path: Path) -> Self | None:
-        """Make the directory if there is none, and lock it; None if another run holds it.
+    def lock(cls, path: Path) -> Self | None:
+        """Make the directory if there is none, and lock it; None if another run has locked it.
 
         Raises UsageError if it cannot be made or written.
         """
-        # A file without content shows more of what may be written than modes and owners do.
+        # Write a probe file: permission bits do not show ACLs or a read-only mount.
         probe = path / ".ci-doctor"
         write_atomically(probe, b"")
         _remove(probe)
-        descriptor = _locked(path)
+        descriptor = _try_lock(path)
         if descriptor is None:
             return None
         return cls(path, descriptor)
 
     def clear(self) -> None:
-        """Remove what an earlier run reported here, so that it does not outlive this one.
+        """Remove an earlier run's report files, so that a stale report is not taken for this run's.
 
         Raises UsageError.
         """
@@ -51,24 +51,24 @@ class ReportDirectory:
             _remove(self.path / name)
 
     def release(self) -> None:
-        """Let others write here."""
+        """Release the lock; may be called again."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
-def hold_below(root: Path, command: str) -> ReportDirectory:
+def lock_free_below(root: Path, command: str) -> ReportDirectory:
     """`root/command`, or the first of `root/command-2`, `-3` … that is free.
 
-    Free is a directory without a report that no other run holds. A job may run a command twice, at
-    the same time too. Raises UsageError as `hold`.
+    A directory is free if it holds no report and no other run has locked it. A job may run a
+    command twice, at the same time too. Raises UsageError as `ReportDirectory.lock`.
     """
     number = 1
     path = root / command
     while True:
         # A report stays even if its run is over: the job's artifacts are collected at its end.
         if not (path / REPORT_FILE).exists():
-            directory = ReportDirectory.hold(path)
+            directory = ReportDirectory.lock(path)
             # Again, behind the lock: the run that held it may have ended meanwhile, with a report.
             if directory is not None and not (path / REPORT_FILE).exists():
                 return directory
@@ -78,24 +78,24 @@ def hold_below(root: Path, command: str) -> ReportDirectory:
         path = root / f"{command}-{number}"
 
 
-def hold_default(path: Path) -> ReportDirectory:
-    """`path`, or the first of `path-2`, `path-3` … that no other run holds. Raises UsageError as `hold`.
+def lock_default(path: Path) -> ReportDirectory:
+    """`path`, or the first of `path-2`, `path-3` … that no other run has locked. Raises UsageError as `lock`.
 
     Nobody named it, so nobody waits for a report in it: a run below another one takes the next.
     """
     number = 1
     candidate = path
     while True:
-        directory = ReportDirectory.hold(candidate)
+        directory = ReportDirectory.lock(candidate)
         if directory is not None:
             return directory
         number += 1
         candidate = path.with_name(f"{path.name}-{number}")
 
 
-def hold_named(path: Path) -> ReportDirectory:
+def lock_named(path: Path) -> ReportDirectory:
     """The directory that a person named. Raises UsageError also if another run holds it."""
-    directory = ReportDirectory.hold(path)
+    directory = ReportDirectory.lock(path)
     if directory is None:
         raise UsageError(
             f"another run of ci-doctor is writing to {path}",
@@ -104,10 +104,10 @@ def hold_named(path: Path) -> ReportDirectory:
     return directory
 
 
-def _locked(path: Path) -> int | None:
+def _try_lock(path: Path) -> int | None:
     """A file descriptor that holds the lock; -1 if the file system has none.
 
-    None if another run holds it.
+    None if another run has locked it.
     """
     # A directory can be opened to read only. With O_CLOEXEC no child process keeps the lock.
     try:

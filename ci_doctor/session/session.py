@@ -32,7 +32,7 @@ class Session:
         self.as_json = False
         self.named_directory: Path | None = None
         self.policy: ExitPolicy | None = None
-        self._held: ReportDirectory | None = None
+        self._report_directory: ReportDirectory | None = None
         self._may_hold = True
         self._is_protected = False
         self._environments: list[Mapping[str, str]] = []
@@ -40,7 +40,7 @@ class Session:
     # --- before anything is started ---
 
     def claim(self, default: Path | None = None, *, clear: bool = True) -> Path | None:
-        """Hold the report directory, and remove the reports of an earlier run.
+        """Lock the report directory, and remove the reports of an earlier run.
 
         It is the one of `--report-dir`, else a folder below `$CI_DOCTOR_REPORT_DIR`, else
         `default`; None if there is none of these. `clear=False` leaves what lies there: a run that
@@ -54,13 +54,13 @@ class Session:
         root = os.environ.get(directories.ROOT_VARIABLE)
         command = self.invocation.command
         if self.named_directory is not None:
-            self._held = directories.hold_named(self.named_directory)
+            self._report_directory = directories.lock_named(self.named_directory)
         elif root and command.replace("-", "_").isidentifier():  # and no path, if mistyped
-            self._held = directories.hold_below(Path(root), command)
+            self._report_directory = directories.lock_free_below(Path(root), command)
         elif default is not None:
-            self._held = directories.hold_default(default)
-        if self._held is not None and clear:
-            self._held.clear()
+            self._report_directory = directories.lock_default(default)
+        if self._report_directory is not None and clear:
+            self._report_directory.clear()
         return self.directory
 
     def protect(self) -> None:
@@ -70,15 +70,15 @@ class Session:
     def accept(self) -> None:
         """Remove the reports of the earlier run: this one goes on with it. Raises UsageError."""
         self._is_protected = False
-        if self._held is not None:
-            self._held.clear()
+        if self._report_directory is not None:
+            self._report_directory.clear()
 
     @property
     def directory(self) -> Path | None:
-        """The report directory that this run holds."""
-        if self._held is None:
+        """The report directory that this run has locked; None if it has none."""
+        if self._report_directory is None:
             return None
-        return self._held.path
+        return self._report_directory.path
 
     def hide(self, *environments: Mapping[str, str]) -> None:
         """Take the secrets of these environments, too, out of everything that others see."""
@@ -122,7 +122,7 @@ class Session:
         from ci_doctor.session.failure import outcome_of
 
         outcome = outcome_of(error, self.invocation.argv)
-        if self._held is None:
+        if self._report_directory is None:
             self._hold_if_possible()
         return self.finish(outcome)
 
@@ -143,7 +143,7 @@ class Session:
         try:
             self.claim()
         except (CiDoctorError, OSError):
-            self._held = None
+            self._report_directory = None
 
     def _report(self, outcome: "Outcome") -> "Report":
         from msgspec import to_builtins
@@ -185,16 +185,16 @@ class Session:
         from ci_doctor.errors import CiDoctorError
         from ci_doctor.session.delivery import write
 
-        if self._held is None:
+        if self._report_directory is None:
             return True
         try:
             if not self._is_protected:
-                write(report, self._held.path)
+                write(report, self._report_directory.path)
         except CiDoctorError as error:
             _say(f"error: {error.message}\n")
             return False
         finally:
-            self._held.release()
+            self._report_directory.release()
         return True
 
     def _printed(self, report: "Report", *, on_stdout: bool, text: str | None) -> bool:

@@ -34,7 +34,7 @@ class WarmUp:
 
 
 def _render_once() -> None:
-    """Render a report with each kind of part: this loads the modules and compiles their patterns."""
+    """Render a report with every kind of part, to load the modules and compile their patterns."""
     from ci_doctor.model.finding import Evidence, Finding, Severity
     from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
     from ci_doctor.model.report import Report

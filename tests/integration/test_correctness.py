@@ -187,7 +187,7 @@ NEVER_ANSWER = {
     "fails": "HTTP 500",
     "error": "an error in a 200 response",
     "no-choices": "no `choices`",
-    "two-choices": "2 choices in the answer, 1 were asked for",
+    "two-choices": "2 choices in the answer, 1 were requested",
     "nan": "NaN is no JSON number",
     "nested": "not JSON",
     "silent": "no answer in 0.5 s",

@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.render import html, json
 from ci_doctor.session.delivery import write
-from ci_doctor.session.report_directory import hold_named
+from ci_doctor.session.report_directory import lock_named
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_report, sample_reports
 from tests.support.cli import doctor
@@ -30,7 +30,7 @@ def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix(tmp_path:
 
 def test_the_page_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
     write(modes(), tmp_path)
-    directory = hold_named(tmp_path)
+    directory = lock_named(tmp_path)
     directory.clear()
     directory.release()
 

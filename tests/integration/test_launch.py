@@ -237,7 +237,9 @@ def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
     report = check(site, ran, "failed", 1)
     assert told.read_text() == "told\n"
     assert site.rules()[0] == "services/died"
-    assert "bash was told to end, and ended with exit code 9" in json.dumps(report["findings"][0])
+    assert "bash was stopped by ci-doctor, and ended with exit code 9" in json.dumps(
+        report["findings"][0]
+    )
 
 
 def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> None:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services.failure import impostor
+from ci_doctor.services.failure_cause import older_listener
 from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import (
     EventKind,
@@ -353,9 +353,9 @@ def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: S
         )
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as service:
             strangers_only = OwnTree()
-            owner = impostor(target, service.pid, strangers_only)
+            owner = older_listener(target, service.pid, strangers_only)
             service.communicate(b"\n")
-        assert impostor(target, os.getpid(), strangers_only) is None, (
+        assert older_listener(target, os.getpid(), strangers_only) is None, (
             "a younger one may serve for ours"
         )
         stranger.communicate(b"\n")

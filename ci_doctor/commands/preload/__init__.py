@@ -17,7 +17,11 @@ class _PreloadGroup(Group):
         """Their names."""
         return list(_NAMES)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
         """The command, imported now."""
         if cmd_name not in _NAMES:
             return None

@@ -20,7 +20,7 @@ class ExperimentSource:
         self._status = ""
 
     def take(self, event: "ExperimentProgress") -> Iterator[Line]:
-        """Notes and services stay; answers are a status, the last of a start goes into every log."""
+        """Return kept lines for notes and services; the count of answers is a status."""
         self._status = ""
         if event.note:
             yield Line(event.note)
@@ -36,7 +36,7 @@ class ExperimentSource:
             yield Line(self._status, kind)
 
     def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
-        """The answers of the start that is under way."""
+        """Return the count of answers as a live line."""
         if not self._status:
             return []
         return [[Span(self._status)]]

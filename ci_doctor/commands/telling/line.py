@@ -23,7 +23,7 @@ class LineKind(StrEnum):
 
 
 class Line(Struct, frozen=True):
-    """One line of plain text: no escape sequences, not clipped, not redacted. The teller does that."""
+    """One line of plain text. The teller clips it, redacts it and removes escape sequences."""
 
     text: str
     kind: LineKind = LineKind.KEPT
@@ -40,17 +40,14 @@ class Span(Struct, frozen=True):
 
 
 class ProgressSource(Protocol[EventT_contra]):
-    """Turns the events of one room into lines.
-
-    `remains` is True if its live lines stay on the terminal at the end, False if they are wiped.
-    """
+    """Turns the events of one room into lines."""
 
     @property
     def remains(self) -> bool:
-        """As above."""
+        """Whether its live lines stay on the terminal at the end."""
 
     def take(self, event: EventT_contra) -> Iterable[Line]:
-        """Take note of `event`, and return its lines."""
+        """Process `event` and return its lines."""
 
     def live(self, now: float, columns: int, /) -> Sequence[Sequence[Span]]:
         """Return the live lines at `now` (monotonic seconds) for a terminal of `columns` cells."""

@@ -17,7 +17,7 @@ class Screen:
     """
 
     def __init__(self) -> None:
-        self.is_live = _is_watched()
+        self.is_live = _can_redraw()
         self.has_colour = self.is_live and not os.environ.get("NO_COLOR")
         self.columns = 80
         self._rows = 24
@@ -100,8 +100,8 @@ def write(text: str) -> None:
         stream.flush()
 
 
-def _is_watched() -> bool:
-    """Whether a person sits before a terminal that can redraw."""
+def _can_redraw() -> bool:
+    """Whether stderr is an interactive terminal that can redraw."""
     try:
         if sys.stderr is None or not sys.stderr.isatty():
             return False

@@ -27,7 +27,7 @@ _STATES = {
 
 
 class ServiceRow:
-    """One service: what it is now, for how long, and what was heard of it last."""
+    """One service: its state, for how long it has had it, and its end or its last log line."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -67,13 +67,13 @@ class ServiceRow:
         return Span(f"{name}  "), Span(self._state, self._colour), Span(rest)
 
     def _last(self) -> str:
-        """What was heard of it last: how it ended is more than what it wrote before that."""
+        """How it ended, or its last log line while it has not ended."""
         if self._end or self._log is None:
             return self._end
         return _last_line(Path(self._log))
 
     def _time(self, now: float) -> str:
-        """How long it took to become what it is, or has been starting."""
+        """How long it took to reach its state; while it is starting, how long it has been."""
         if self._duration_s is not None:
             return duration(self._duration_s)
         if self._started_at is None or self._state != _STARTING:
@@ -82,7 +82,7 @@ class ServiceRow:
 
 
 def _last_line(log: Path) -> str:
-    """The last line of a log with something in it.
+    """The last line of a log that is not blank.
 
     Empty if there is none or the log cannot be read.
     """

@@ -7,9 +7,10 @@ from ci_doctor.commands.telling.line import Line, LineKind, Span
 
 
 class StepSource:
-    """The source for steps that are told in words before they begin.
+    """The source for steps whose names are shown before they begin.
 
-    Take `KEPT` if a step may take minutes or its program writes to the same terminal; `STATUS` if they are short.
+    `kind` is `KEPT` if a step may take minutes or its program writes to the same terminal, and
+    `STATUS` if the steps are short.
     """
 
     remains = False
@@ -19,12 +20,12 @@ class StepSource:
         self._step = ""
 
     def take(self, event: str) -> Iterator[Line]:
-        """The next step."""
+        """Return the line of the next step."""
         self._step = event
         yield Line(event, self._kind)
 
     def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
-        """The step that is under way, if it is not kept."""
+        """Return the current step as a live line; no line if the steps are kept."""
         if not self._step or self._kind is not LineKind.STATUS:
             return []
         return [[Span(self._step)]]

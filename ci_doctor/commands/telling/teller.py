@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on stderr: shows progress, live on a terminal that can redraw and as plain lines elsewhere."""
+"""Acts on stderr: shows progress, live on a terminal that can redraw, else as plain lines."""
 
 import asyncio
 import os
@@ -73,7 +73,7 @@ class Teller(Generic[EventT]):
             self._refresh()
 
     def say(self, *lines: str) -> None:
-        """Show sentences of our own; they stay. A terminal breaks them between words, a log never."""
+        """Show sentences that stay. On a terminal they wrap between words, in a log never."""
         # A status right after a sentence adds nothing to it.
         quiet_until = clock.now() + _QUIET_S
         self._status_due = max(self._status_due, quiet_until)

@@ -22,7 +22,7 @@ class WaitSource:
         self._status = ""
 
     def take(self, event: "WaitProgress") -> Iterator[Line]:
-        """All of it is a status."""
+        """Return the status, once the wait is long enough to show one."""
         if event.waited_s < _QUIET_S:
             return
         self._status = f"waiting for {event.name}, {duration(event.waited_s)}"
@@ -31,7 +31,7 @@ class WaitSource:
         yield Line(self._status, LineKind.STATUS)
 
     def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
-        """The status."""
+        """Return the status as a live line."""
         if not self._status:
             return []
         return [[Span(self._status)]]

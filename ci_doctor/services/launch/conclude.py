@@ -12,7 +12,7 @@ from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.launch.launched import ClientRun, Launched
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.services.outcome import ServiceFailure
 from ci_doctor.system.processes.process import describe_exit
 
 # What a shell ends with if it cannot run a command, and ci-doctor if it does not know its status.
@@ -34,8 +34,9 @@ class LaunchConclusion(Struct, frozen=True, kw_only=True):
 def conclude(launched: Launched) -> LaunchConclusion:
     """The verdict: of the service that failed, or of the client."""
     if launched.failure is not None:
-        verdict = verdict_of(launched.failure)
-        return LaunchConclusion(verdict=verdict, summary=_blame(launched, launched.failure))
+        return LaunchConclusion(
+            verdict=launched.failure.verdict, summary=_blame(launched, launched.failure)
+        )
     if launched.received is not None:
         return _interrupted(launched, launched.received)
     client = launched.client
@@ -48,14 +49,6 @@ def conclude(launched: Launched) -> LaunchConclusion:
         summary=f"{client_end(client)}; {_lived(launched)}",
         status=status,
     )
-
-
-def verdict_of(failure: ServiceFailure) -> Verdict:
-    """`infra` if the cause lies outside the change, else `failed`."""
-    if failure.kind is FailureKind.OUTSIDE:
-        return Verdict.INFRA
-    # Not a regression: nothing was compared with a run before the change.
-    return Verdict.FAILED
 
 
 def status_of(client: ClientRun) -> int:

@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec import structs
 
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.group import start_group
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.plan import LaunchPlan
 from ci_doctor.services.launch.record import LaunchRecord
 from ci_doctor.services.launch.running_client import RunningClient
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
-from ci_doctor.services.patience import Patience
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
 from ci_doctor.system.processes.exit_status import is_ending
@@ -196,8 +196,8 @@ class _Launch:
 
 async def _death_soon(group: RunningGroup) -> None:
     """Wait for a death that is about to come, after a client that did not end well."""
-    patience = Patience(_SAME_MOMENT_S, group.living_pids, hard_limit_s=_LONGEST_DEATH_S)
-    await patience.wait(group.death)
+    time_limit = BusyTimeout(_SAME_MOMENT_S, group.living_pids, hard_limit_s=_LONGEST_DEATH_S)
+    await time_limit.wait(group.death)
     # The kernel closes a dying process's sockets first and frees its memory then: a client may be
     # gone before its server is.
     deadline = clock.now() + _LONGEST_DEATH_S
@@ -215,7 +215,7 @@ def _one_is_ending(group: RunningGroup) -> bool:
 
 
 def _of_client(client: ClientRun) -> str:
-    """`pytest was told to end, and ended with exit code 2`."""
+    """`pytest was stopped by ci-doctor, and ended with exit code 2`."""
     if client.returncode is None:
         end = "ended"
     elif client.returncode < 0:
@@ -223,5 +223,5 @@ def _of_client(client: ClientRun) -> str:
     else:
         end = f"ended with {describe_exit(client.returncode)}"
     if client.end_requested:
-        return f"{client.name} was told to end, and {end}"
+        return f"{client.name} was stopped by ci-doctor, and {end}"
     return f"{client.name} {end}"

@@ -14,7 +14,8 @@ _EXHAUSTED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 def open_log(directory: Path, name: str) -> tuple[Path, int]:
     """A new file `NAME-1.log`, or with the next free number, and a descriptor that appends to it.
 
-    Raises UsageError if it cannot be made, and InfraError if the machine has no room for it.
+    Raises UsageError if it cannot be made, and InfraError if the machine has no disk space or
+    file descriptor left for it.
     """
     number = 1
     try:

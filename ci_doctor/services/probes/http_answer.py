@@ -148,7 +148,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
     while len(body) < _LARGEST_BODY:
         size_text = (await _line(reader)).partition(b";")[0].strip()
         if not _CHUNK_SIZE.fullmatch(size_text):
-            raise ValueError("the answer says that it comes in chunks, and does not")
+            raise ValueError("the answer announces chunked encoding but is not chunked")
         size = int(size_text, 16)
         if size == 0:
             return body

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services.patience import Patience, no_processes
+from ci_doctor.services.busy_timeout import BusyTimeout, no_processes
 from ci_doctor.services.probes import http_answer
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
@@ -53,19 +53,19 @@ NO_CONTEXT = ProbeContext()
 
 
 def ignore(_answer: str) -> None:
-    """What the attempts on the way say is of no interest."""
+    """Ignore the answers of failed attempts."""
 
 
 async def wait_until_ready(
     probe: ReadinessProbe,
-    limit: float | Patience,
+    limit: float | BusyTimeout,
     context: ProbeContext = NO_CONTEXT,
     *,
     on_answer: Callable[[str], None] = ignore,
 ) -> str | None:
     """None once `probe` has held for its `ready_for_s`, else what was wrong last.
 
-    `limit` is seconds, in which waits of the service for a CPU do not count (Patience); with 0
+    `limit` is seconds, in which waits of the service for a CPU do not count (BusyTimeout); with 0
     there is one quick attempt. `on_answer` gets what is wrong after each attempt but the last. A
     log is searched from its beginning, and a match in it holds from then on.
 
@@ -73,9 +73,9 @@ async def wait_until_ready(
     does not exist.
     """
     prober = make_prober(probe, context)
-    patience = limit if isinstance(limit, Patience) else Patience(limit, context.pids)
+    time_limit = limit if isinstance(limit, BusyTimeout) else BusyTimeout(limit, context.pids)
     try:
-        return await _until_it_holds(prober, probe, patience, on_answer)
+        return await _until_it_holds(prober, probe, time_limit, on_answer)
     finally:
         prober.close()
 
@@ -95,15 +95,15 @@ def make_prober(probe: ReadinessProbe, context: ProbeContext) -> Prober:
 
 
 async def _until_it_holds(
-    prober: Prober, probe: ReadinessProbe, patience: Patience, on_answer: Callable[[str], None]
+    prober: Prober, probe: ReadinessProbe, time_limit: BusyTimeout, on_answer: Callable[[str], None]
 ) -> str | None:
     holding = _Holding(probe.ready_for_s)
     while True:
-        answer = holding.after(await prober.ask(patience.attempt_s(probe.attempt_s)))
+        answer = holding.after(await prober.ask(time_limit.attempt_s(probe.attempt_s)))
         if answer is None:
             return None
         # After the attempt: a limit of 0 still allows one.
-        left_s = patience.left_s()
+        left_s = time_limit.left_s()
         if left_s <= 0:
             return answer
         on_answer(answer)
@@ -151,7 +151,7 @@ class _NetworkProber:
 
     async def rest(self, limit_s: float) -> None:
         await asyncio.sleep(min(self._pause_s, limit_s))
-        # A server needs minutes: what asks it thirty times a second would only slow it down.
+        # A server needs minutes to start: thirty requests a second would only slow it down.
         self._pause_s = min(self._pause_s * 1.5, _LONGEST_PAUSE_S)
 
     def close(self) -> None:

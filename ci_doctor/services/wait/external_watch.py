@@ -3,7 +3,6 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,17 +10,17 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
-from ci_doctor.services import failure
+from ci_doctor.services import failure_cause
 from ci_doctor.services.descendant_end import DescendantEnd, DescendantPolicy, is_death
 from ci_doctor.services.descendants import DescendantWatch
+from ci_doctor.services.oom_watch import OomWatch
 from ci_doctor.services.outcome import NamedProcess, ServiceFailure
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.services.subject import Death, Subject
-from ci_doctor.services.wait.family import Family, impostor
+from ci_doctor.services.wait.external_tree import ExternalTree, foreign_listener
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
-from ci_doctor.system.processes.memory_events import MemoryEvents, oom_cause
 
 if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
@@ -48,14 +47,13 @@ class ExternalWatch:
         self._began = clock.now()
         # Before the reader is added, which would report the same end.
         self._was_dead = process.has_ended()
-        self._scope = _memory_scope(process.pid)
-        self._memory = MemoryEvents.read(self._scope)
+        self._oom = OomWatch(_memory_scope(process.pid))
         self._loop = asyncio.get_running_loop()
         # What makes the failure, and not yet the failure: an error in a callback of the loop would
         # only be logged.
         self._death: asyncio.Future[Callable[[], ServiceFailure]] = self._loop.create_future()
         self._descendants = DescendantWatch(lambda: (process.pid,), self._descendant_ended)
-        self._family = Family(process, self._descendants)
+        self._tree = ExternalTree(process, self._descendants)
         self._loop.add_reader(process.pidfd, self._ended)
         self._descendants.start()
 
@@ -93,18 +91,18 @@ class ExternalWatch:
         """What the last answer means: None if the process is ready, and answered itself."""
         owner = None
         if problem is None:
-            owner = impostor(self._probe, self._family)
+            owner = foreign_listener(self._probe, self._tree)
         # Only now: to look for an owner takes time, in which the process may end.
         if self._process.has_ended():
             return self._died(clock.now(), self._process.returncode())
         subject = self._subject(clock.now())
         if owner is not None:
-            return self._without_log(failure.answered_by_another(subject, owner))
+            return self._without_log(failure_cause.answered_by_another(subject, owner))
         if problem is None:
             return None
         # It counts how long the wait was, not how old the process is.
         subject = structs.replace(subject, duration_s=clock.now() - self._began)
-        return self._without_log(failure.not_ready(subject, problem))
+        return self._without_log(failure_cause.not_ready(subject, problem))
 
     def _ended(self) -> None:
         at = clock.now()
@@ -115,7 +113,7 @@ class ExternalWatch:
 
     def _died(self, at: float, returncode: int | None, when: str | None = None) -> ServiceFailure:
         subject = structs.replace(self._subject(at), when=when)
-        failed = failure.died(subject, self._end(returncode), self._family)
+        failed = failure_cause.died(subject, self._oom.death(returncode), self._tree)
         return self._without_log(failed)
 
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
@@ -128,17 +126,8 @@ class ExternalWatch:
     def _lost_one(self, end: DescendantEnd) -> ServiceFailure:
         subject = self._subject(end.at)
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
-        death = self._end(end.returncode)
-        return self._without_log(failure.descendant_died(subject, process, death))
-
-    def _end(self, returncode: int | None) -> Death:
-        # Only SIGKILL is how the kernel makes room.
-        cause = None
-        if returncode == -signal.SIGKILL:
-            cause = oom_cause(self._memory, MemoryEvents.read(self._scope))
-        if cause is None:
-            return Death(returncode=returncode)
-        return Death(returncode=returncode, oom=cause.describe(), host_oom=cause.host)
+        death = self._oom.death(end.returncode)
+        return self._without_log(failure_cause.descendant_died(subject, process, death))
 
     def _subject(self, at: float) -> Subject:
         return Subject(
@@ -162,7 +151,7 @@ class ExternalWatch:
         self, environment: Mapping[str, str], directory: Path
     ) -> Iterator[ProbeContext]:
         """What the probe works with."""
-        pids = self._family.living_pids
+        pids = self._tree.living_pids
         if self._probe.scheme is not Scheme.EXEC:
             yield ProbeContext(log=self._log, environment=environment, pids=pids)
             return
@@ -182,8 +171,8 @@ def _memory_scope(pid: int) -> int | Literal["self"]:
     return "self" if same else pid
 
 
-class _Nobody:
-    """The family of a process that is gone."""
+class _EmptyTree:
+    """The empty tree of a process that is gone."""
 
     def living(self) -> tuple[()]:
         return ()
@@ -201,7 +190,7 @@ def absent(pid: int, log: Path | None, probe: ReadinessProbe) -> ServiceFailure:
         duration_s=0.0,
         when=f"{_BEFORE}, or never was",
     )
-    failed = failure.died(subject, Death(returncode=None), _Nobody())
+    failed = failure_cause.died(subject, Death(returncode=None), _EmptyTree())
     if log is None:
         return structs.replace(failed, log=None)
     return failed

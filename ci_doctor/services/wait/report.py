@@ -60,9 +60,7 @@ def _interrupted(waited: Waited, received: signal.Signals, facts: WaitFacts) -> 
 def _verdict(failure: ServiceFailure | None) -> Verdict:
     if failure is None:
         return Verdict.PASS
-    if failure.kind is FailureKind.OUTSIDE:
-        return Verdict.INFRA
-    return Verdict.FAILED
+    return failure.verdict
 
 
 def _summary(waited: Waited, probe: ReadinessProbe) -> str:

@@ -116,7 +116,7 @@ class Loop:
     def spawn(self, token: int, descriptors: list[int], request: "tuple[Any, ...]") -> None:
         """Fork. `settle` reports later whether the program runs."""
         program, stop, given, foreground = request
-        if len(descriptors) < sum(given):  # we had no room for all that were sent
+        if len(descriptors) < sum(given):  # our limit of open files was reached
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         remaining = iter(descriptors)
         streams = [next(remaining) if is_given else None for is_given in given]

@@ -26,8 +26,8 @@ class Wire:
     """One end of a stream socketpair. Nothing here waits: the caller polls `fileno()`.
 
     Of the messages that carry file descriptors only one may be under way in each direction, so
-    that all that have arrived belong to it. If the receiver has no room for them (RLIMIT_NOFILE)
-    they are fewer, or none.
+    that all that have arrived belong to it. If they exceed the receiver's limit of open
+    files (RLIMIT_NOFILE), fewer arrive, or none.
     """
 
     def __init__(self, channel: socket.socket) -> None:

@@ -48,7 +48,7 @@ class Child:
 
     @property
     def peak_rss(self) -> int | None:
-        """Bytes, after the end: its own, or those of the largest process it waited for (getrusage(2)).
+        """Bytes, after the end: of this or the largest process it waited for (getrusage(2)).
 
         A few MiB at least: those of the guardian, from which it was forked. None if unknown.
         """

@@ -56,34 +56,6 @@ def test_a_line_that_cannot_be_parsed_still_says_where_its_report_goes(
     assert (tmp_path / "r" / "report.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("argv", "statement"),
-    [
-        (("setup-env", "--nonsense"), "(exit 2)\n"),
-        (("setup_env",), "(exit 2)\n"),
-        (("set-env",), "(exit 2)\n"),
-        (("--json", "setup-env"), ""),
-        (("plugin", "pre-command"), "(exit 2)\n"),
-        (("setup-env", "--dry-run=true"), "(exit 2)\n"),
-        (("setup-env", "--json=1"), "(exit 2)\n"),
-        (("plugin", "pre-command", "--json=1"), "(exit 2)\n"),
-        (("config", "show"), ""),
-        (("setup-env", "--format", "dotenv"), ""),
-        (("settings",), ""),
-        (("env",), ""),
-        (("explain", "setup-env"), ""),
-    ],
-)
-def test_only_what_a_shell_evaluates_gets_a_statement_that_fails(
-    argv: tuple[str, ...], statement: str, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    from ci_doctor.commands.exports_output import print_failing_statement
-
-    print_failing_statement(argv, 2)
-
-    assert capfdbinary.readouterr().out.decode() == statement
-
-
 def test_other_commands_print_nothing_to_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
     fail(UsageError("m"), a_session("config", "show"))
 

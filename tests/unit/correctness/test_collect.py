@@ -66,7 +66,7 @@ def test_no_more_requests_than_wanted_are_under_way_and_no_fewer() -> None:
         (http(b"nonsense", headers="Content-Encoding: gzip\r\n"), "DecodingError"),
         (
             http(json.dumps({"choices": [{"text": "a"}] * 2}).encode()),
-            "2 choices in the answer, 1 were asked for",
+            "2 choices in the answer, 1 were requested",
         ),
     ],
 )

@@ -191,7 +191,7 @@ def test_what_is_no_whole_answer_is_refused_with_the_reason(body: bytes, why: st
 
 def test_the_count_of_choices_must_be_what_was_asked_for() -> None:
     assert canonicalise(changed(COMPLETION), 1).digest
-    with pytest.raises(NotAnAnswerError, match="1 choices in the answer, 2 were asked for"):
+    with pytest.raises(NotAnAnswerError, match="1 choices in the answer, 2 were requested"):
         canonicalise(changed(COMPLETION), 2)
 
 

@@ -174,7 +174,7 @@ def test_every_other_status_is_the_answer(status: str) -> None:
         ([http(body(), headers=STREAM)], "the stream breaks off"),
         ([http(stream(CHUNKS))], "not JSON"),
         ([http(body(choices=[]))], "no `choices`"),
-        ([http(body(choices=WHOLE["choices"] * 2))], "2 choices in the answer, 1 were asked for"),
+        ([http(body(choices=WHOLE["choices"] * 2))], "2 choices in the answer, 1 were requested"),
         ([http(body(usage={"completion_tokens": "1"}))], "no count"),
         ([http(body(usage=[1]))], "`usage` is not an object"),
         ([http(body()[:-1] + b', "choices": []}')], "stands twice"),

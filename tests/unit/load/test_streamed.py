@@ -104,7 +104,7 @@ def test_what_is_no_whole_stream_is_refused_with_the_reason(body: bytes, why: st
 
 
 def test_the_count_of_choices_must_be_what_was_asked_for() -> None:
-    with pytest.raises(NotAnAnswerError, match="1 choices in the answer, 2 were asked for"):
+    with pytest.raises(NotAnAnswerError, match="1 choices in the answer, 2 were requested"):
         folded(LAST, expected=2)
 
 

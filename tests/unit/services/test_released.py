@@ -222,7 +222,7 @@ def test_a_driver_that_hangs_holds_nothing_up(gpus: Gpus) -> None:
     (sentence,) = waited(GpuMemoryBack(before=()), limit_s=0)
     assert (
         sentence
-        == "the driver has not said within 0 s of the stop how much memory of the GPUs is in use"
+        == "the driver did not report within 0 s of the stop how much memory of the GPUs is in use"
     )
     (reading,) = [thread for thread in threading.enumerate() if thread.name == "gpu-memory"]
     assert reading.daemon, "the interpreter's exit does not wait for it"

@@ -7,14 +7,14 @@ from ci_doctor.errors import UsageError
 from ci_doctor.render import report_files
 from ci_doctor.session.report_directory import (
     ReportDirectory,
-    hold_below,
-    hold_default,
-    hold_named,
+    lock_default,
+    lock_free_below,
+    lock_named,
 )
 
 
 def test_makes_the_directory_and_leaves_no_file_of_its_own(tmp_path: Path) -> None:
-    hold_named(tmp_path / "a" / "b").release()
+    lock_named(tmp_path / "a" / "b").release()
 
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
@@ -23,28 +23,28 @@ def test_clearing_removes_an_earlier_report_and_nothing_else(tmp_path: Path) -> 
     for name in (*report_files(), "notes.txt"):
         (tmp_path / name).write_text("old")
 
-    hold_named(tmp_path).clear()
+    lock_named(tmp_path).clear()
 
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_a_directory_that_another_run_holds_is_refused_until_it_is_released(tmp_path: Path) -> None:
-    first = hold_named(tmp_path)
+    first = lock_named(tmp_path)
 
     with pytest.raises(UsageError, match="another run of ci-doctor is writing to") as caught:
-        hold_named(tmp_path)
+        lock_named(tmp_path)
     assert caught.value.hint
 
     first.release()
-    hold_named(tmp_path).release()
+    lock_named(tmp_path).release()
 
 
 def test_below_a_root_each_run_gets_a_fresh_folder(tmp_path: Path) -> None:
-    first = hold_below(tmp_path, "run")  # held, and without a report yet
-    second = hold_below(tmp_path, "run")
+    first = lock_free_below(tmp_path, "run")  # held, and without a report yet
+    second = lock_free_below(tmp_path, "run")
     (second.path / "report.json").write_text("{}")
     second.release()
-    third = hold_below(tmp_path, "run")
+    third = lock_free_below(tmp_path, "run")
 
     assert [each.path.name for each in (first, second, third)] == ["run", "run-2", "run-3"]
 
@@ -53,7 +53,7 @@ def test_what_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UsageError) as caught:
-            hold_named(path)
+            lock_named(path)
         assert caught.value.hint
 
 
@@ -61,29 +61,29 @@ def test_a_report_that_cannot_be_removed_is_refused_early(tmp_path: Path) -> Non
     (tmp_path / "report.json").mkdir()
 
     with pytest.raises(UsageError, match="cannot empty"):
-        hold_named(tmp_path).clear()
+        lock_named(tmp_path).clear()
 
 
 def test_a_report_that_arrives_while_the_lock_is_taken_is_not_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold = ReportDirectory.hold
+    lock = ReportDirectory.lock
 
-    def hold_after_the_other(path: Path) -> ReportDirectory | None:
-        directory = hold(path)
+    def lock_after_the_other(path: Path) -> ReportDirectory | None:
+        directory = lock(path)
         if path.name == "wait":
             (path / "report.json").write_text("{}")
         return directory
 
-    monkeypatch.setattr(ReportDirectory, "hold", hold_after_the_other)
+    monkeypatch.setattr(ReportDirectory, "lock", lock_after_the_other)
 
-    assert hold_below(tmp_path, "wait").path.name == "wait-2"
+    assert lock_free_below(tmp_path, "wait").path.name == "wait-2"
     assert (tmp_path / "wait" / "report.json").exists()
 
 
 def test_a_default_directory_in_use_is_left_for_the_next(tmp_path: Path) -> None:
-    outer = hold_default(tmp_path / "ci-doctor-report")
-    inner = hold_default(tmp_path / "ci-doctor-report")
+    outer = lock_default(tmp_path / "ci-doctor-report")
+    inner = lock_default(tmp_path / "ci-doctor-report")
 
     assert [each.path.name for each in (outer, inner)] == [
         "ci-doctor-report",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services.patience import Patience
+from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.ports import reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.probes.ready import ReadySpec, parse_ready
@@ -46,7 +46,7 @@ class Server:
 
 def ask(
     answers: Sequence[bytes],
-    limit: float | Patience = LIMIT_S,
+    limit: float | BusyTimeout = LIMIT_S,
     *,
     environment: dict[str, str] | None = None,
     stay: bool = False,
@@ -179,7 +179,7 @@ def test_a_body_ends_where_its_length_says_and_not_with_the_connection() -> None
         (
             answer(b"zz\r\n", headers="Transfer-Encoding: chunked\r\n"),
             {"body": "x"},
-            "the answer says that it comes in chunks",
+            "the answer announces chunked encoding but is not chunked",
         ),
         (answer(b"x" * 2_000_000), {"body": "ready"}, "the body does not match /ready/: xxx"),
         (answer(b"X: y\r\n" * 400), {"body": "ready"}, "the answer has more headers"),
@@ -277,10 +277,10 @@ def test_tcp_is_ready_when_it_accepts() -> None:
 # --- a busy machine ---
 
 
-def starved(limit_s: float) -> Patience:
+def starved(limit_s: float) -> BusyTimeout:
     """A limit on a machine on which everybody waits for a CPU all the time."""
     began = clock.now()
-    return Patience(limit_s, waited=lambda: clock.now() - began)
+    return BusyTimeout(limit_s, waited=lambda: clock.now() - began)
 
 
 def test_a_busy_machine_makes_nobody_never_ready() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads processes: what belongs to an external process, and who answers in its place."""
+"""Reads processes: the tree of an external process, and who else listens on its port."""
 
 from pathlib import Path
 
@@ -13,15 +13,15 @@ from ci_doctor.system.processes.process_table import Kin, descendants, look_up, 
 _PROXIES = frozenset({"docker-proxy", "rootlessport", "pasta", "slirp4netns", "conmon"})
 
 
-class Family:
-    """An external process, what is below it now, and what was below it before its parent ended."""
+class ExternalTree:
+    """An external process and its descendants, orphaned ones included."""
 
     def __init__(self, process: ExternalProcess, watch: DescendantWatch) -> None:
         self.process = process
         self._watch = watch
 
     def living(self) -> tuple[Kin, ...]:
-        """Those that live."""
+        """The processes of the tree that have not ended."""
         pid = self.process.pid
         processes = {}
         own = look_up(pid)
@@ -34,31 +34,32 @@ class Family:
         return tuple(kin for kin in processes.values() if not kin.ended)
 
     def living_pids(self) -> list[int]:
-        """Their ids."""
+        """The ids of the living processes."""
         return [kin.pid for kin in self.living()]
 
 
-def impostor(probe: ReadinessProbe, family: Family) -> PortOwner | None:
-    """Who answers on `probe` without belonging to `family`; None if nobody does, or is known to.
+def foreign_listener(probe: ReadinessProbe, tree: ExternalTree) -> PortOwner | None:
+    """The process that listens on the port of `probe` and does not belong to `tree`.
 
-    What serves from within a container is not taken for one if it is younger: a client may have
-    asked a daemon for it.
+    None if there is none, or if its owner is unknown. A listener that serves a container and is
+    younger than the tree's process does not count: the process may be the client that had the
+    container started. `failure_cause.older_listener` excludes every younger listener.
     """
     if not probe.is_network or not is_local(probe.host):
         return None
-    if listens(family.living_pids(), probe.port):
+    if listens(tree.living_pids(), probe.port):
         return None
     owner = owner_of(probe.port)
     if owner is None or owner.pid is None:
         return None
-    if _is_younger(owner.pid, family) and _serves_container(owner):
+    if _is_younger(owner.pid, tree) and _serves_container(owner):
         return None
     return owner
 
 
-def _is_younger(pid: int, family: Family) -> bool:
+def _is_younger(pid: int, tree: ExternalTree) -> bool:
     other = look_up(pid)
-    own = family.process.kin
+    own = tree.process.kin
     if other is None or own is None:
         return False
     # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.

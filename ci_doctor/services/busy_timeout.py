@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the clock and /proc: a time limit that a busy machine does not use up."""
+"""Reads the clock and /proc: a time limit that is extended on a busy machine."""
 
 import asyncio
 import os
@@ -10,21 +10,22 @@ from ci_doctor.system import clock
 from ci_doctor.system.processes.cpu_wait import CpuWaits
 from ci_doctor.system.processes.extension import extended, longest
 
-# The attempt that is made when the time is up must not fail for its own haste.
+# Shorter than this, the last attempt would fail for lack of time of its own.
 SHORTEST_ATTEMPT_S = 0.1
 
 
 def no_processes() -> Iterable[int]:
-    """None: only the waits of ci-doctor itself count."""
+    """Return no process: only the CPU waits of ci-doctor itself count."""
     return ()
 
 
-class Patience:
-    """Gives `limit_s` seconds from now on, not counting those in which everybody waited for a CPU.
+class BusyTimeout:
+    """A time limit, extended by the longest CPU wait of any watched thread, up to `hard_limit_s`.
 
-    `pids` names the processes that something is expected of; ci-doctor itself counts too, because a
-    starved observer sees nothing. Whatever they waited, it is over after `hard_limit_s` seconds.
-    `waited` replaces what /proc tells.
+    `limit_s` seconds count from now. The threads are those of the processes that `pids` returns.
+    ci-doctor counts too: if it gets no CPU, it cannot observe. With `hard_limit_s` None, the limit
+    can double, or grow by 30 s if that is longer. `waited` returns the longest wait in seconds;
+    None reads it from /proc.
     """
 
     def __init__(
@@ -45,11 +46,11 @@ class Patience:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds of the clock since it was made."""
+        """Seconds since the time limit began."""
         return clock.now() - self._began
 
     def left_s(self) -> float:
-        """Seconds left now; 0 once it is over. It may grow again while others have the CPU."""
+        """Seconds left, 0 if the time is up. A further CPU wait may make them grow again."""
         elapsed_s = self.elapsed_s
         if elapsed_s < self.limit_s:
             return self.limit_s - elapsed_s
@@ -61,19 +62,19 @@ class Patience:
     def attempt_s(self, longest_s: float) -> float:
         """Seconds that one attempt may take, `longest_s` at most.
 
-        It is cut short at the limit. Once that is extended, the machine is busy, and an attempt has
-        its full length: one that is cut short would fail for want of a CPU.
+        It is cut short at the limit. Once the limit is extended, the machine is busy, and an
+        attempt has its full length: a shorter one would fail for lack of a CPU.
         """
         if self.is_extended:
             return min(longest_s, max(self._longest_s - self.elapsed_s, SHORTEST_ATTEMPT_S))
         return min(longest_s, max(self.limit_s - self.elapsed_s, SHORTEST_ATTEMPT_S))
 
     async def sleep(self) -> None:
-        """Return when this is over."""
+        """Return when the time is up."""
         await self.wait(asyncio.get_running_loop().create_future())
 
     async def wait(self, future: "asyncio.Future[Any]") -> bool:
-        """Wait until `future` is done, or until this is over; whether it is done."""
+        """Wait until `future` is done or the time is up; return whether it is done."""
         while not future.done():
             left_s = self.left_s()
             if left_s <= 0:
@@ -83,7 +84,10 @@ class Patience:
 
 
 def all_waits(pids: Callable[[], Iterable[int]]) -> CpuWaits:
-    """The waits of these processes, and of ci-doctor itself: a starved observer sees nothing."""
+    """The CPU waits of these processes and of ci-doctor itself.
+
+    ci-doctor counts too: if it gets no CPU, it cannot observe.
+    """
     return CpuWaits(lambda: (os.getpid(), *pids()))
 
 

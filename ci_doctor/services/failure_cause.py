@@ -21,7 +21,7 @@ class Tree(Protocol):
     """The processes of a service: started by ci-doctor, or external."""
 
     def living(self) -> tuple[Kin, ...]:
-        """Those that live."""
+        """The processes that have not ended."""
 
 
 def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
@@ -138,8 +138,13 @@ def never_started(name: str, kind: FailureKind, why: str) -> ServiceFailure:
     )
 
 
-def impostor(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | None:
-    """The process that answers on `probe`, if it is none of ours and older than ours (`pid`)."""
+def older_listener(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | None:
+    """The process that listens on the port of `probe`, if it cannot belong to the service `pid`.
+
+    None if a process of `tree` listens there, or if the listener is younger than `pid`. This is the
+    rule for a service that ci-doctor started: `wait.external_tree.foreign_listener` also reports
+    a younger listener.
+    """
     if not probe.is_network or not is_local(probe.host):
         return None
     # Ours first: with SO_REUSEPORT several processes may listen on one port (socket(7)).
@@ -155,7 +160,7 @@ def impostor(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | None:
 
 
 def _is_older(owner: int, service: int) -> bool:
-    """A younger one may serve for ours: a container that ours has asked a daemon to start."""
+    """Whether `owner` started first. A younger one may be a container that the service started."""
     other = look_up(owner)
     own = look_up(service)
     if other is None or own is None:
