@@ -2,10 +2,7 @@
 """Acts on processes: waits until a dead service holds nothing any more, and ends the rest."""
 
 import asyncio
-import contextlib
-import os
 import shlex
-import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +19,8 @@ from ci_doctor.services.released import GpuMemoryBack, wait_released
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
 from ci_doctor.system.processes.listeners import is_listened_on
-from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.process_table import Kin
+from ci_doctor.system.processes.tree_stop import kill_in_order
 
 if TYPE_CHECKING:
     from ci_doctor.system.gpu_memory import GpuMemory
@@ -78,9 +76,7 @@ class Release:
             left = self._left(owner)
             # Before they are killed: a zombie has no command line.
             commands = tuple(map(_command, left))
-            for kin in left:
-                _kill(kin)
-            await _gone(left)
+            await kill_in_order(left, _LAST_LIMIT_S)
             gpu_left, gpu_s = await gpu
         finally:
             gpu.cancel()
@@ -202,32 +198,3 @@ def _command(kin: Kin) -> str:
     if len(text) > _LONGEST_COMMAND:
         text = text[:_LONGEST_COMMAND] + "…"
     return f"pid {kin.pid}: {text}"
-
-
-def _kill(kin: Kin) -> None:
-    """SIGKILL to this very process, and to none that has its pid by now."""
-    with contextlib.suppress(OSError):
-        pidfd = os.pidfd_open(kin.pid)
-        try:
-            # Checked once the pidfd is open: from then on it cannot name another process.
-            if _lives(kin):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        finally:
-            os.close(pidfd)
-
-
-async def _gone(processes: Iterable[Kin]) -> None:
-    """Until none of them lives, or the kernel holds one back for too long."""
-    deadline = clock.now() + _LAST_LIMIT_S
-    while any(map(_lives, processes)):
-        if clock.now() >= deadline:
-            break
-        await asyncio.sleep(_PAUSE_S)
-
-
-def _lives(kin: Kin) -> bool:
-    now = look_up(kin.pid)
-    if now is None or now.identity != kin.identity:
-        return False
-    # A zombie has given back everything but its pid.
-    return not now.ended

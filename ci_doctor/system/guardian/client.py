@@ -114,6 +114,10 @@ class Guardian:
         self._living[pid] = child
         return child
 
+    def started(self, pid: int) -> bool:
+        """Whether the living process `pid` was spawned here, and not adopted."""
+        return pid in self._living
+
     def claims(self, pid: int) -> bool:
         """Whether `pid`, a child of ours that has ended, was spawned here; its status is then kept.
 

@@ -201,4 +201,4 @@ def main() -> None:
     loop = Loop(Wire(socket.socket(fileno=channel)), doctor, doctor_pid, stay_ignored)
     loop.wire.put(("ready", refused))
     loop.run()
-    end_all(loop.stop_programs(), loop.wakeup)
+    end_all(frozenset(loop.spawned), loop.stop_programs(), loop.wakeup)

@@ -14,6 +14,13 @@ import time
 from collections.abc import Collection, Iterable
 
 from ci_doctor.system.guardian.child import Program, start
+from ci_doctor.system.processes.stop_order import (
+    HELPERS_S,
+    OWN_TIME_S,
+    SignalMasks,
+    read_masks,
+    stop_order,
+)
 
 _GRACE_S = 1.0
 _STOP_COMMANDS_S = 3.0
@@ -33,15 +40,16 @@ class ProcessRow:
         self.state = state
 
 
-def end_all(stop_programs: Iterable[Program], wakeup: int) -> None:
+def end_all(roots: Collection[int], stop_programs: Iterable[Program], wakeup: int) -> None:
     """Ask everything below us to end, run `stop_programs` meanwhile, and then kill what is left.
 
-    `wakeup` becomes readable with each SIGCHLD. Those asked have 1 second, `stop_programs` 3, and
-    the whole 10.
+    `roots` are the pids that were started as themselves, and not by others. `wakeup` becomes
+    readable with each SIGCHLD. Those asked have 1 second, helpers of others 2 after all others have
+    ended (stop_order.py), `stop_programs` 3, and the whole 10.
     """
     began = time.monotonic()
     stopping = set(_started(stop_programs))
-    asked: set[tuple[int, int]] = set()
+    ending = _Ending(roots)
     quiet = 0
     # One empty look is not enough: a fork under way during it is seen by the next.
     while quiet < 2:
@@ -56,20 +64,56 @@ def end_all(stop_programs: Iterable[Program], wakeup: int) -> None:
             # No file descriptor or memory left just now: what we end gives some back.
             living = []
             quiet = -1
-        _end(living, asked, kill=age >= _GRACE_S)
+        ending.take_turn(living, age)
         quiet = 0 if living or spared else quiet + 1
         _wait(wakeup, _pause_s(quiet, age))
 
 
-def _end(living: Iterable[ProcessRow], asked: set[tuple[int, int]], *, kill: bool) -> None:
-    """Kill each of `living`, or ask those to end that are not in `asked` yet."""
-    for row in living:
-        identity = (row.pid, row.started)
-        if kill:
-            _send(row, signal.SIGKILL)
-        elif identity not in asked:
-            asked.add(identity)
-            _ask_to_end(row)
+class _Ending:
+    """Whom to ask or kill at each look."""
+
+    def __init__(self, roots: Collection[int]) -> None:
+        self._roots = roots
+        self._asked: set[tuple[int, int]] = set()
+        self._alone_since: float | None = None
+
+    def take_turn(self, living: Iterable[ProcessRow], age: float) -> None:
+        """Do what is due `age` seconds after the beginning."""
+        first, helpers, deaf = stop_order(living, self._is_root, self._masks)
+        if first:
+            self._alone_since = None
+            self._end(first, kill=age >= _GRACE_S)
+            return
+        if self._alone_since is None:
+            self._alone_since = age
+        alone_s = age - self._alone_since
+        if alone_s >= OWN_TIME_S:
+            self._end(helpers, kill=False)
+        is_over = alone_s >= HELPERS_S
+        for row in deaf:
+            # Nothing has ended that a root could wait for the end of.
+            if is_over or (row.pid in self._roots and not self._asked):
+                _send(row, signal.SIGKILL)
+            _wake(row)
+
+    def _end(self, rows: Iterable[ProcessRow], *, kill: bool) -> None:
+        """Kill each of `rows`, or ask those to end that were not asked yet."""
+        for row in rows:
+            identity = (row.pid, row.started)
+            if kill:
+                _send(row, signal.SIGKILL)
+            elif identity not in self._asked:
+                self._asked.add(identity)
+                _ask_to_end(row)
+
+    def _is_root(self, row: ProcessRow) -> bool:
+        return row.pid in self._roots
+
+    def _masks(self, row: ProcessRow) -> SignalMasks:
+        # Whoever was asked is on its way, even if it ignores further requests by now.
+        if (row.pid, row.started) in self._asked:
+            return SignalMasks()
+        return read_masks(row.pid)
 
 
 def _pause_s(quiet: int, age: float) -> float:
@@ -130,28 +174,18 @@ def _started(programs: Iterable[Program]) -> Iterable[int]:
 
 def _ask_to_end(row: ProcessRow) -> None:
     """Send the gentlest signal that the process does not ignore."""
-    ignored = _ignored(row.pid)
+    masks = read_masks(row.pid)
     for number in _POLITE:
-        if not ignored >> (number - 1) & 1:
+        if not masks.ignores(number):
             _send(row, number)
             break
-    else:
-        _send(row, signal.SIGKILL)
-    # A stopped process acts on nothing but SIGKILL until it is continued (signal(7)).
+    _wake(row)
+
+
+def _wake(row: ProcessRow) -> None:
+    """Continue a stopped process: it acts on nothing but SIGKILL until then (signal(7))."""
     if row.state == b"T":
         _send(row, signal.SIGCONT)
-
-
-def _ignored(pid: int) -> int:
-    """The mask SigIgn of proc_pid_status(5); 0 if it cannot be read."""
-    with (
-        contextlib.suppress(OSError),
-        open(f"/proc/{pid}/status", "rb") as status,  # noqa: PTH123 - as in below
-    ):
-        for line in status:
-            if line.startswith(b"SigIgn:"):
-                return int(line.split()[1], 16)
-    return 0
 
 
 def _send(row: ProcessRow, number: int) -> None:

@@ -2,12 +2,9 @@
 """Reads /proc: which processes there are, and which descend from which."""
 
 import os
-import signal
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
-
-_POLITE = (signal.SIGINT, signal.SIGTERM)
 
 
 class Kin(Struct, frozen=True, kw_only=True):
@@ -62,23 +59,6 @@ def look_up(pid: int) -> Kin | None:
         return None
     finally:
         os.close(descriptor)
-
-
-def ignored_signals(pid: int) -> frozenset[signal.Signals]:
-    """Which of SIGINT and SIGTERM a process ignores; none if that cannot be read.
-
-    SigIgn in /proc/PID/status (proc_pid_status(5)).
-    """
-    mask = 0
-    try:
-        with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123 - as in read_table
-            for line in status:
-                if line.startswith(b"SigIgn:"):
-                    mask = int(line.split()[1], 16)
-                    break
-    except OSError:
-        return frozenset()
-    return frozenset(number for number in _POLITE if mask >> (number - 1) & 1)
 
 
 def read_table() -> Iterator[Kin]:

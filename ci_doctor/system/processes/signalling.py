@@ -10,7 +10,8 @@ import select
 import signal
 from collections.abc import Iterable
 
-from ci_doctor.system.processes.process_table import Kin, ignored_signals, look_up
+from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.stop_order import POLITE, read_masks
 
 
 def send_signal(kin: Kin, number: signal.Signals) -> bool:
@@ -33,32 +34,41 @@ class PoliteEnding:
     def __init__(self) -> None:
         self._sent: dict[tuple[int, int], signal.Signals] = {}
 
-    def ask(self, kin: Kin, gentlest: signal.Signals) -> signal.Signals | None:
-        """Send `gentlest` (SIGINT or SIGTERM), or a stronger one if that is ignored.
+    def has_asked(self, kin: Kin) -> bool:
+        """Whether this process was asked before."""
+        return kin.identity in self._sent
 
-        Returns the signal that was sent; None if this process needs no further one now.
+    def ask(self, kin: Kin, gentlest: signal.Signals) -> signal.Signals | None:
+        """Send `gentlest` (SIGINT or SIGTERM), or the other one if that is ignored.
+
+        Returns the signal that was sent; None if this process needs no further one now, or ignores
+        both.
         """
         before = self._sent.get(kin.identity)
         if before not in {None, signal.SIGINT} or before is gentlest:
             return None
         number = _first_not_ignored(kin.pid, gentlest)
-        self._sent[kin.identity] = number
         # It handled SIGINT and only ignores SIGTERM: it has the rest of the time for its ending.
-        if before is not None and number is signal.SIGKILL:
+        if number is None or number is before:
             return None
+        self._sent[kin.identity] = number
         sent = send_signal(kin, number)
-        # A stopped process acts on nothing but SIGKILL until it is continued (signal(7)).
-        if kin.state == "T":
-            send_signal(kin, signal.SIGCONT)
+        wake(kin)
         return number if sent else None
 
 
-def _first_not_ignored(pid: int, gentlest: signal.Signals) -> signal.Signals:
-    ignored = ignored_signals(pid)
-    for number in (gentlest, signal.SIGTERM):
-        if number not in ignored:
+def wake(kin: Kin) -> None:
+    """Continue a stopped process: it acts on nothing but SIGKILL until then (signal(7))."""
+    if kin.state == "T":
+        send_signal(kin, signal.SIGCONT)
+
+
+def _first_not_ignored(pid: int, gentlest: signal.Signals) -> signal.Signals | None:
+    masks = read_masks(pid)
+    for number in (gentlest, *POLITE):
+        if not masks.ignores(number):
             return number
-    return signal.SIGKILL
+    return None
 
 
 def wait_for_one(processes: Iterable[Kin], limit_s: float) -> None:

@@ -8,24 +8,14 @@ walk from ourselves finds them all.
 
 import contextlib
 import os
-import signal
 from collections.abc import Iterator
 from typing import Protocol
 
 from msgspec import Struct
 
-from ci_doctor.system import clock
 from ci_doctor.system.processes.children import children_of, kernel_lists_children
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
-from ci_doctor.system.processes.signalling import (
-    PoliteEnding,
-    send_signal,
-    wait_for_all,
-    wait_for_one,
-)
-
-_WATCHED_AT_ONCE = 16  # file descriptors; the rest is watched in the next round
-_LOOK_AGAIN_S = 0.02
+from ci_doctor.system.processes.tree_stop import TreeStop
 
 
 class KillOutcome(Struct, frozen=True, kw_only=True):
@@ -39,6 +29,9 @@ class Spawner(Protocol):
     """A process below us that starts others for us, as the guardian does."""
 
     identity: tuple[int, int]
+
+    def started(self, pid: int) -> bool:
+        """Whether the living child `pid` was spawned there, and not adopted."""
 
     def claims(self, pid: int) -> bool:
         """Whether the ended child `pid` was spawned there; its exit status is then kept for it."""
@@ -54,7 +47,7 @@ class OwnTree:
     def __init__(self, guardian: Spawner | None = None) -> None:
         self._root = os.getpid()
         self._guardian = guardian
-        self._killed: dict[tuple[int, int], Kin] = {}
+        self._stop = TreeStop(self.living, self._is_root)
         self._bystanders: frozenset[tuple[int, int]] = frozenset()
         self._bystanders = frozenset(kin.identity for kin in self._descendants())
 
@@ -82,45 +75,24 @@ class OwnTree:
     async def terminate(self, limit_s: float) -> None:
         """Send SIGINT to all, later ones too, and SIGTERM after a third of `limit_s` seconds.
 
-        A process that ignores SIGINT gets SIGTERM at once, and SIGKILL if it ignores both:
-        waiting for it is in vain. Returns as soon as none is left, or when time is up.
+        Helpers come after all others (TreeStop). Returns as soon as none is left, or when only
+        SIGKILL would help.
         """
-        began = clock.now()
-        ending = PoliteEnding()
-        rounds = ((limit_s / 3, signal.SIGINT), (limit_s, signal.SIGTERM))
-        for after_s, gentlest in rounds:
-            left_s = began + after_s - clock.now()
-            while left_s > 0:
-                living = self.living(thorough=False)
-                if not living:
-                    break
-                for kin in living:
-                    if ending.ask(kin, gentlest) is signal.SIGKILL:
-                        self._killed[kin.identity] = kin
-                await wait_for_all(living[:_WATCHED_AT_ONCE], left_s)
-                left_s = began + after_s - clock.now()
+        await self._stop.terminate(limit_s)
 
     def kill(self, limit_s: float) -> KillOutcome:
         """Send SIGKILL until none is left or time is up.
 
-        Blocks for a few milliseconds, unless the kernel holds a process back.
+        Blocks for a few milliseconds, unless helpers tidy up or the kernel holds a process back.
         """
-        deadline = clock.now() + limit_s
-        quiet = 0
-        # One empty look is not enough: a fork under way during it is seen by the next.
-        while quiet < 2:
-            living = self.living(thorough=quiet > 0)
-            quiet = 0 if living else quiet + 1
-            if living and clock.now() > deadline:
-                return self._outcome(survivors=living)
-            for kin in living:
-                if send_signal(kin, signal.SIGKILL):
-                    self._killed[kin.identity] = kin
-            wait_for_one(living[:_WATCHED_AT_ONCE], _LOOK_AGAIN_S)
-        return self._outcome()
+        survivors = self._stop.kill(limit_s)
+        return KillOutcome(killed=tuple(self._stop.killed.values()), survivors=survivors)
 
-    def _outcome(self, survivors: tuple[Kin, ...] = ()) -> KillOutcome:
-        return KillOutcome(killed=tuple(self._killed.values()), survivors=survivors)
+    def _is_root(self, kin: Kin) -> bool:
+        """Whether it was started as itself, and is no helper of another process."""
+        if self._guardian is None:
+            return kin.parent == self._root
+        return self._guardian.started(kin.pid)
 
     def _descendants(self, *, thorough: bool = True) -> tuple[Kin, ...]:
         if thorough or not kernel_lists_children():

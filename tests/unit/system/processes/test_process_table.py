@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
-import signal
-import subprocess
 
 import pytest
 
 from ci_doctor.system.processes.process_table import (
     Kin,
     descendants,
-    ignored_signals,
     look_up,
     parse_stat,
     read_table,
@@ -58,27 +55,3 @@ def test_this_process_is_in_the_table() -> None:
 
 def test_a_pid_that_nobody_has_is_none() -> None:
     assert look_up(2**22 + 1) is None
-
-
-@pytest.mark.parametrize(
-    ("trap", "ignored"),
-    [
-        ("", set()),
-        ("trap '' INT", {signal.SIGINT}),
-        ("trap '' INT TERM HUP", {signal.SIGINT, signal.SIGTERM}),
-        ("trap : TERM", set()),
-    ],
-)
-def test_of_the_signals_that_ask_to_end_those_are_known_that_a_process_ignores(
-    trap: str, ignored: set[signal.Signals]
-) -> None:
-    with subprocess.Popen(
-        ["sh", "-c", f"{trap}\necho ready; read line"], stdin=-1, stdout=-1
-    ) as process:
-        assert process.stdout
-        process.stdout.readline()
-        assert ignored_signals(process.pid) == ignored
-
-
-def test_nobody_ignores_nothing() -> None:
-    assert ignored_signals(2**22 + 1) == frozenset()

@@ -35,8 +35,10 @@ def ignoring(*names: str) -> Iterator[tuple[subprocess.Popen[str], Kin]]:
         process.stdout.readline()
         kin = look_up(process.pid)
         assert kin is not None
-        yield process, kin
-        process.kill()
+        try:
+            yield process, kin
+        finally:
+            process.kill()
 
 
 def test_a_later_process_with_the_same_pid_gets_no_signal() -> None:
@@ -62,10 +64,13 @@ def test_each_is_asked_by_the_gentlest_signal_that_it_does_not_ignore() -> None:
         assert ending.ask(kin, signal.SIGINT) is None
         assert ending.ask(kin, signal.SIGTERM) is None
     with ignoring("SIGINT", "SIGTERM") as (_, kin):
-        assert ending.ask(kin, signal.SIGINT) is signal.SIGKILL
+        assert ending.ask(kin, signal.SIGINT) is None, "there is nothing to ask it by"
+        assert not ending.has_asked(kin)
     with ignoring("SIGTERM") as (_, kin):
         assert ending.ask(kin, signal.SIGINT) is signal.SIGINT
         assert ending.ask(kin, signal.SIGTERM) is None, "it ends by itself"
+    with ignoring("SIGTERM") as (_, kin):
+        assert PoliteEnding().ask(kin, signal.SIGTERM) is signal.SIGINT, "one that came late"
 
 
 def test_waiting_ends_with_the_processes_and_leaves_no_descriptor() -> None:

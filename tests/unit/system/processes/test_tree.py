@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ci_doctor.system.processes.subreaper import become_subreaper
 from ci_doctor.system.processes.tree import OwnTree
 
 
@@ -33,6 +34,7 @@ def test_what_was_there_before_is_no_part_of_the_tree(
 
 
 def test_below_a_process_is_itself_and_its_family(processes: list[subprocess.Popen[bytes]]) -> None:
+    become_subreaper()  # what sh leaves behind stays ours
     tree = OwnTree()
     processes += [
         subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE),
