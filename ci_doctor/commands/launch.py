@@ -5,7 +5,7 @@ import contextlib
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -23,7 +23,7 @@ from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
 from ci_doctor.services.configured import service_specs
-from ci_doctor.services.launch.options import choose
+from ci_doctor.services.launch.options import choose, with_leaks
 from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
 from ci_doctor.services.launch.report import would_do
 from ci_doctor.services.launch.run import client_problem, make_plan, run
@@ -71,6 +71,11 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     metavar="FILE",
     help="Write events to this file, as JSON lines.",
 )
+@click.option(
+    "--leaks",
+    type=click.Choice(["report", "strict", "off"]),
+    help="What is made of what services leave behind. [default: leaks of each]",
+)
 @click.option("--follow", is_flag=True, help="Print the services' output on stderr.")
 @config_option
 @dry_run_option
@@ -88,6 +93,7 @@ def launch(
     needs: tuple[str, ...],
     timeout: str | None,
     events: Path | None,
+    leaks: Literal["report", "strict", "off"] | None,
     follow: bool,
     dry_run: bool,
 ) -> int:
@@ -104,6 +110,8 @@ def launch(
         session.claim(DEFAULT_DIRECTORY)
     loaded = load_config(config_path, Path.cwd())
     specs, names = choose(service_specs(loaded), services, ready, needs)
+    if leaks is not None:
+        specs = with_leaks(specs, leaks)
     request = LaunchRequest(
         specs=specs,
         names=names,

@@ -21,6 +21,7 @@ from ci_doctor.load.sending import Sender
 from ci_doctor.services.busy_timeout import all_waits
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import RunningService
+from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import (
     EventKind,
     FailureKind,
@@ -121,6 +122,7 @@ class StartAttempt:
             errors=tally.errors,
             killed=tuple(f"{process.name} ({process.pid})" for process in killed),
             not_released=self._stopped.not_released if self._stopped else (),
+            left_behind=stopped.left_behind if stopped else LeftBehind(),
             throttled=len(tally.throttled),
             facts=self.facts,
             cached=added(self._cached, now_cached),

@@ -12,6 +12,7 @@ from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.report import describe, figures, picture
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import findings
+from ci_doctor.correctness.report.start_findings import all_left
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm, OnInconclusive
 from ci_doctor.correctness.verdict.canary import canary_detected
@@ -29,6 +30,8 @@ from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.services.facts import left_facts
+from ci_doctor.services.leaks.findings import leak_table
 
 # The part of a proposed budget that is kept for stopping and for the report.
 _RESERVE_S = 12.0
@@ -88,6 +91,7 @@ def conclude(
     if prepared.archive:
         lines = (*prepared.archive.notes(), *archive_notes)
         tables = (*tables, text_table(title="Archive", lines=lines))
+    tables = (*tables, *leak_table(all_left(experiment)))
     return replace(
         outcome,
         tables=tables,
@@ -157,6 +161,7 @@ def _all_facts(
         caches=plan.caches.value,
         budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
         archive=archive_notes,
+        left_behind=left_facts(all_left(experiment)),
     )
 
 

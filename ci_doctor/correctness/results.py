@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import ServiceFailure
 
 
@@ -29,8 +30,8 @@ class StartResult(Struct, frozen=True, kw_only=True):
 
     `digests` leads from a request to its outputs by pass, and `errors` to its first error.
     `throttled` counts requests that were answered only after an HTTP 429. `killed` names the
-    processes that needed SIGKILL; `not_released` what was still in use after the stop. `facts` are
-    what was loaded and effective while it ran. `cached` counts the files that it added to the
+    processes that needed SIGKILL; `not_released` what was still in use after the stop,
+    `left_behind` what stayed on the machine. `facts` are what was loaded and effective while it ran. `cached` counts the files that it added to the
     compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
     evidence, and neither is the `warm_up`.
     """
@@ -43,6 +44,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     errors: Mapping[str, str]
     killed: tuple[str, ...] = ()
     not_released: tuple[str, ...] = ()
+    left_behind: LeftBehind = LeftBehind()
     throttled: int = 0
     facts: Mapping[str, str] = {}
     cached: int | None = None

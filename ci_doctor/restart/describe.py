@@ -23,6 +23,7 @@ from ci_doctor.restart.judge import judge
 from ci_doctor.restart.observed import Observation, RestartEnding
 from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.restart.starts import StartRun
+from ci_doctor.services.leaks.findings import leak_table
 
 _GROUP = "restart-check"
 _OUTCOMES = {
@@ -96,7 +97,14 @@ def _with_relative_logs(observation: Observation, cwd: Path) -> Observation:
 
 
 def tables(observation: Observation, terms: Terms) -> tuple[Table, ...]:
-    """The requests by phase, then how the restart went."""
+    """The requests by phase, how the restart went, and what is left on the machine."""
+    left: tuple[Table, ...] = ()
+    if observation.stopped is not None:
+        left = leak_table(observation.stopped.left_behind)
+    return (*_tables_of_requests(observation, terms), *left)
+
+
+def _tables_of_requests(observation: Observation, terms: Terms) -> tuple[Table, ...]:
     if not observation.phases:
         return ()
     rows = []

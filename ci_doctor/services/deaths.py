@@ -85,6 +85,10 @@ class DeathWatch:
         self._descendants.scan_now()
         return self._descendants.below(pid)
 
+    def pids_of(self, pid: int) -> frozenset[int]:
+        """The processes that were ever seen below `pid`, and itself."""
+        return frozenset({pid, *self._descendants.seen(pid)})
+
     def close(self) -> None:
         """Report nothing any more; may be called again."""
         self._descendants.close()

@@ -14,6 +14,7 @@ from ci_doctor.system.processes.process_table import Kin, look_up
 
 # Between two looks at the newest pid, which is one read of /proc/loadavg.
 _TICK_S = 0.2
+_SEEN = 10_000  # pids of one service; a pid is no more than a hint there
 _UNPROMPTED_S = 5.0  # a container may show a /proc/loadavg of its own making
 
 
@@ -41,6 +42,7 @@ class DescendantWatch:
         # Reported, but still in the process table until their parent waits for them.
         self._reported: dict[int, Kin] = {}
         self._root_started: dict[int, int] = {}
+        self._seen: dict[int | None, set[int]] = {}
         self._root_of_session: dict[int, int | None] = {}
         self._newest = NewestPid()
         self._newest_at_scan: int | None = None
@@ -66,6 +68,10 @@ class DescendantWatch:
     def below(self, root: int | None) -> tuple[Kin, ...]:
         """The processes below `root` at the last scan that have not ended since."""
         return tuple(member.kin for member in self._members if member.root == root)
+
+    def seen(self, root: int) -> frozenset[int]:
+        """The pids of all that was ever below `root`; up to 10,000."""
+        return frozenset(self._seen.get(root, ()))
 
     def scan_now(self) -> None:
         """Scan at once, whatever the pace. Raises OSError if no file descriptor is left for it."""
@@ -174,6 +180,9 @@ class DescendantWatch:
             root = self._root_of_session.get(session)
         elif session == pid:
             self._root_of_session[session] = root
+        seen = self._seen.setdefault(root, set())
+        if len(seen) < _SEEN:
+            seen.add(pid)
         return self._members.add(kin, root)
 
     def _check_unwatched(self) -> None:

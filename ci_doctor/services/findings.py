@@ -9,6 +9,7 @@ from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import size
 from ci_doctor.services import rules
+from ci_doctor.services.leaks.findings import leak_findings
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 
 # As many lines as every renderer shows of one excerpt.
@@ -94,6 +95,7 @@ def stop_findings(result: StopResult) -> Iterator[Finding]:
         )
     yield from _sentences(rules.NOT_RELEASED, result.not_released)
     yield from _sentences(rules.STOP_FAILED, result.problems)
+    yield from leak_findings(result.left_behind)
     if result.killed:
         yield rules.KILLED.finding(
             f"{_named(result.killed)} ignored every request to end and needed SIGKILL",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import structs
 
 from ci_doctor.services.check import check_services
+from ci_doctor.services.leaks.ledger import TEMPORARY, LeakLedger, LeakPolicy
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill_spec
@@ -80,6 +81,7 @@ class _GroupStart:
             if failed is not None:
                 self._group.fail(failed)
                 return
+        self._group.ledger = self._ledger()
         # Before the first start, because what the services take is the difference.
         if any("gpu-memory" in self._specs[name].released for name in self._order):
             self._group.note_gpu_memory()
@@ -88,6 +90,22 @@ class _GroupStart:
             _start_again, self._group, self._specs, self._context
         )
         await self._start_all()
+
+    def _ledger(self) -> LeakLedger:
+        inherited = self._context.environment.get("TMPDIR")
+        policies = {}
+        for name in self._order:
+            spec = self._specs[name]
+            filled = fill_spec(spec, self._context, self._group.ports, name)
+            temporary = filled.env.get("TMPDIR") or TEMPORARY
+            policies[name] = LeakPolicy(
+                mode=spec.leaks,
+                allowed=tuple(spec.leaks_allowed),
+                temporary=temporary,
+                is_own=temporary not in {inherited, TEMPORARY},
+            )
+        ours = (str(self._context.log_directory), str(self._context.directory))
+        return LeakLedger(policies, ours)
 
     async def _start_all(self) -> None:
         tasks = [asyncio.create_task(self._start_after_its_needs(name)) for name in self._order]

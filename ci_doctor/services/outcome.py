@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.services.leaks.left import LeftBehind
 
 
 class FailureKind(StrEnum):
@@ -31,11 +32,12 @@ class NamedProcess(Struct, frozen=True, kw_only=True):
 
 
 class StopResult(Struct, frozen=True, kw_only=True):
-    """What stopping a group left behind; the last three are sentences.
+    """What stopping a group has brought to light.
 
     `killed` needed SIGKILL; `survivors` outlived even that (uninterruptible sleep, or another
     user's). `not_released` is what was still held when the time for it was up, `cut_logs` which
-    logs have lost their middle, `problems` what else went wrong.
+    logs have lost their middle, `problems` what else went wrong; these three are sentences.
+    `left_behind` is what is still on the machine.
     """
 
     killed: tuple[NamedProcess, ...] = ()
@@ -44,6 +46,7 @@ class StopResult(Struct, frozen=True, kw_only=True):
     not_released: tuple[str, ...] = ()
     cut_logs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    left_behind: LeftBehind = LeftBehind()
 
 
 class ServiceFailure(Struct, frozen=True, kw_only=True):

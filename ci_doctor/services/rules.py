@@ -110,6 +110,28 @@ STOP_FAILED = Rule(
     ),
     remedy="Run the named command by hand; what it should have stopped may still run.",
 )
+LEFT_BEHIND = Rule(
+    id="services/left-behind",
+    severity=Severity.WARNING,
+    meaning=(
+        "Something that a service's own processes made or held is still there after the stop: "
+        'shared memory, a semaphore, a temporary file, a socket, a port. With `leaks = "strict"` '
+        "it is an error. Nothing is removed: it may be meant to stay."
+    ),
+    remedy=(
+        "Let the server remove it when it ends; what may stay goes into `leaks_allowed`. The "
+        "command shown removes it by hand."
+    ),
+)
+UNSEEN = Rule(
+    id="services/leaks-unseen",
+    severity=Severity.ERROR,
+    meaning=(
+        'A service is to leave nothing behind (`leaks = "strict"`), and its processes could not be '
+        "looked into: they belong to another user."
+    ),
+    remedy="Run ci-doctor as the user of the service, or as root.",
+)
 LOG_CUT = Rule(
     id="services/log-cut",
     severity=Severity.NOTE,
@@ -130,5 +152,7 @@ RULES = (
     SURVIVOR,
     NOT_RELEASED,
     STOP_FAILED,
+    LEFT_BEHIND,
+    UNSEEN,
     LOG_CUT,
 )

@@ -6,8 +6,11 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance, RunningService
+from ci_doctor.services.leaks.ledger import LeakLedger
 from ci_doctor.services.outcome import EventKind, ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.ports import ReservedPort, reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
@@ -17,7 +20,7 @@ from ci_doctor.system import clock
 from ci_doctor.system.gpu_memory import read_gpu_memory
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.process import Child
-from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.process_table import Kin, still_lives
 from ci_doctor.system.processes.subreaper import become_subreaper
 from ci_doctor.system.processes.tree import OwnTree
 
@@ -48,6 +51,8 @@ class RunningGroup:
         self._ended_starts: list[Instance] = []
         self._before: dict[str, tuple[Kin, ...]] = {}
         self._stopping: asyncio.Task[StopResult] | None = None
+        # In place of it comes the one for what is started, before the first start.
+        self.ledger = LeakLedger({})
         self._ports: dict[str, ReservedPort] = {}
         self._guardian = Guardian.start()
         try:
@@ -126,6 +131,7 @@ class RunningGroup:
         instance = self.instances[name]
         instance.was_ready = True
         now = clock.now()
+        self._witness(instance)
         duration_s = now - instance.began
         url = None
         if instance.service.probe.is_network:
@@ -212,7 +218,7 @@ class RunningGroup:
 
     def remains(self, name: str) -> tuple[Kin, ...]:
         """What still lives of the processes that the service had when it was taken down."""
-        return tuple(filter(_still_lives, self._before.get(name, ())))
+        return tuple(filter(still_lives, self._before.get(name, ())))
 
     async def stop(self, *, grace_s: float = LONGEST_GRACE_S, in_haste: bool = False) -> StopResult:
         """Stop the whole tree with INT, TERM and then KILL; 8 s at most in all.
@@ -244,6 +250,8 @@ class RunningGroup:
         if self.death.done() and any(self._living()):
             await asyncio.sleep(_CONSEQUENCES_S)
         instances = tuple(self.instances.values())
+        for instance in instances:
+            self._witness(instance)
         try:
             await self._stop_work.ask(instances, grace_s)
         finally:
@@ -254,14 +262,8 @@ class RunningGroup:
 
     def _note_processes(self, instance: Instance) -> None:
         """Remember what the service consists of, before it is taken down."""
-        pid = instance.process.pid
-        below = self.tree.below(pid)
-        strays = self._watch.strays(pid)
-        # By identity, because a process may be in both.
-        processes = {}
-        for kin in (*below, *strays):
-            processes[kin.identity] = kin
-        self._before[instance.name] = tuple(processes.values())
+        self._before[instance.name] = self._processes_of(instance)
+        self._witness(instance)
 
     def _living(self) -> Iterator[Instance]:
         for instance in self.instances.values():
@@ -270,9 +272,24 @@ class RunningGroup:
 
     def _finish(self, began: float) -> StopResult:
         try:
-            return self._stop_work.finish(tuple(self.instances.values()), began)
+            result = self._stop_work.finish(tuple(self.instances.values()), began)
+            for instance in (*self._ended_starts, *self.instances.values()):
+                self.ledger.belong(instance.name, self._watch.pids_of(instance.process.pid))
+            return structs.replace(result, left_behind=self.ledger.settled())
         finally:
             self._give_back()
+
+    def _witness(self, instance: Instance) -> None:
+        """Note what the processes of a service hold now."""
+        self.ledger.witness(instance.name, lambda: self._processes_of(instance))
+
+    def _processes_of(self, instance: Instance) -> tuple[Kin, ...]:
+        pid = instance.process.pid
+        # By identity, because a process may be in both.
+        processes = {}
+        for kin in (*self.tree.below(pid), *self._watch.strays(pid)):
+            processes[kin.identity] = kin
+        return tuple(processes.values())
 
     def _give_back(self) -> None:
         # Only now: until the tree is gone, its pidfds tell how it ends and its ports are in use.
@@ -281,11 +298,3 @@ class RunningGroup:
         for port in self._ports.values():
             port.release()
         self._guardian.close()
-
-
-def _still_lives(kin: Kin) -> bool:
-    now = look_up(kin.pid)
-    # Another process may have its pid by now.
-    if now is None or now.identity != kin.identity:
-        return False
-    return not now.ended

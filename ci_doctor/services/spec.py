@@ -27,7 +27,9 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     `signal`, any `exit`, or none (`ignore`). A log line that matches `fatal` is one too, unless the
     process ends within `fatal_grace`. `pidfile` names the process to watch of a service that goes
     into the background. `stop_command` is run before the tree is stopped (`docker stop`).
-    `released` are conditions awaited after that, for at most `release_timeout`.
+    `released` are conditions awaited after that, for at most `release_timeout`. `leaks` tells what is
+    made of what it leaves behind: `report` warns, `strict` fails. `leaks_allowed` are patterns of
+    names (fnmatch) that it may leave.
 
     In `command`, `stop_command`, `pidfile`, `env` values and `ready`, `{port}` becomes a port
     reserved for this service, `{NAME.port}` that of another service of the group, and each further
@@ -49,6 +51,8 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     stop_command: str | list[str] | None = None
     released: list[Literal["port", "gpu-memory"]] = []
     release_timeout: Duration = "60s"
+    leaks: Literal["report", "strict", "off"] = "report"
+    leaks_allowed: list[str] = []
 
     def words(self) -> list[str]:
         """The command's words, placeholders still in them.

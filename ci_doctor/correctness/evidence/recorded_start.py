@@ -76,6 +76,7 @@ class RecordedStart:
             errors=self.tally.errors,
             killed=record.killed,
             not_released=record.not_released,
+            left_behind=record.left_behind,
             throttled=len(self.tally.throttled),
             facts=record.facts,
             cached=record.cached,

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, structs
 
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import ServiceFailure
 
 SCHEMA = "ci-doctor/start/2"
@@ -31,6 +32,7 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     proof_missing: tuple[str, ...]
     killed: tuple[str, ...]
     not_released: tuple[str, ...]
+    left_behind: LeftBehind = LeftBehind()
     facts: dict[str, str]
     cached: int | None
 
@@ -59,6 +61,7 @@ def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord
         proof_missing=start.proof_missing,
         killed=result.killed,
         not_released=result.not_released,
+        left_behind=result.left_behind,
         facts=dict(result.facts),
         cached=result.cached,
     )

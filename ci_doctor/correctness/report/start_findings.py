@@ -11,6 +11,8 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.services.leaks.findings import leak_findings
+from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _SHOWN = 3
@@ -47,6 +49,16 @@ def start_notes(experiment: Experiment) -> Iterator[Finding]:
     yield from _throttled(experiment.results)
     yield from _empty(experiment.results)
     yield from _killed(experiment.results)
+    yield from leak_findings(all_left(experiment))
+
+
+def all_left(experiment: Experiment) -> LeftBehind:
+    """What all starts have left behind together."""
+    left = [result.left_behind for result in experiment.results]
+    return LeftBehind(
+        things=tuple(thing for each in left for thing in each.things),
+        unseen=tuple(dict.fromkeys(name for each in left for name in each.unseen)),
+    )
 
 
 def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from ci_doctor.model.facts.answers import (
     DecisionTest,
     DivergencePositions,
 )
+from ci_doctor.model.facts.services import LeftBehindFacts
 
 
 class FactDifference(Struct, frozen=True, kw_only=True):
@@ -62,7 +63,8 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     differing requests by hardness. `clusters` are names of starts that answered everything alike.
     `aligned` are the hardest differences. `rare_bug_bound` is the rate of a bug that could hide
     behind the clean candidate starts, from 0 to 1; None unless the verdict is green. `archive` are
-    sentences. The last five are None, or empty, if the run ended before they were known.
+    sentences. `left_behind` is what stayed on the machine. The last six are None, or empty, if the
+    run ended before they were known.
     """
 
     requests: int
@@ -87,3 +89,4 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     caches: str | None = None
     budget: BudgetFacts | None = None
     archive: tuple[str, ...] = ()
+    left_behind: LeftBehindFacts | None = None

@@ -11,8 +11,35 @@ class ProcessFacts(Struct, frozen=True, kw_only=True):
     name: str
 
 
+class LeftThingFacts(Struct, frozen=True, kw_only=True):
+    """A thing that `services` left behind, and how that is known; `size` is bytes."""
+
+    kind: str
+    name: str
+    services: tuple[str, ...]
+    why: str
+    size: int | None = None
+    remedy: str | None = None
+    strict: bool = False
+
+
+class LeftBehindFacts(Struct, frozen=True, kw_only=True):
+    """What was left on the machine.
+
+    `unknown` counts by folder what came up meanwhile and belongs to nobody known, `unseen` names
+    processes that could not be looked into.
+    """
+
+    things: tuple[LeftThingFacts, ...] = ()
+    unknown: dict[str, int] = {}
+    unseen: tuple[str, ...] = ()
+
+
 class StopFacts(Struct, frozen=True, kw_only=True):
-    """How the services were stopped; the last three are sentences."""
+    """How the services were stopped.
+
+    `not_released`, `cut_logs` and `problems` are sentences, `left_behind` is None in older reports.
+    """
 
     killed: tuple[ProcessFacts, ...] = ()
     survivors: tuple[ProcessFacts, ...] = ()
@@ -20,6 +47,7 @@ class StopFacts(Struct, frozen=True, kw_only=True):
     not_released: tuple[str, ...] = ()
     cut_logs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    left_behind: LeftBehindFacts | None = None
 
 
 class FailureFacts(Struct, frozen=True, kw_only=True):

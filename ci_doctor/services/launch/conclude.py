@@ -12,6 +12,7 @@ from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.launch.launched import ClientRun, Launched
+from ci_doctor.services.leaks.findings import summary
 from ci_doctor.services.outcome import ServiceFailure
 from ci_doctor.system.processes.process import describe_exit
 
@@ -44,11 +45,32 @@ def conclude(launched: Launched) -> LaunchConclusion:
     if client.unable is not None:
         return _unable(client, client.unable)
     status = status_of(client)
+    strict = _strict_leaks(launched)
+    # The client's own failure says more, and is a failure too.
+    if strict and status == 0:
+        return LaunchConclusion(
+            verdict=Verdict.FAILED,
+            summary=f"{client_end(client)}, but {strict}",
+        )
     return LaunchConclusion(
         verdict=Verdict.FAILED if status else Verdict.PASS,
         summary=f"{client_end(client)}; {_lived(launched)}",
         status=status,
     )
+
+
+def _strict_leaks(launched: Launched) -> str | None:
+    """What a service that may leave nothing has left behind, in words."""
+    if launched.stopped is None:
+        return None
+    left = launched.stopped.left_behind
+    things = [thing for thing in left.things if thing.strict]
+    if things:
+        services = dict.fromkeys(name for thing in things for name in thing.services)
+        return f"{_listed(list(services))} left behind {summary(things)}"
+    if left.unseen:
+        return "what its services left behind could not be seen"
+    return None
 
 
 def status_of(client: ClientRun) -> int:

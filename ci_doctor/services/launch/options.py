@@ -2,6 +2,7 @@
 """Which services a command line of `launch` names, and how it changes them. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from msgspec import structs
 
@@ -36,6 +37,13 @@ def choose(
     _refuse_unused("--ready", ready, started)
     _refuse_unused("--needs", needs, started)
     return specs, names
+
+
+def with_leaks(
+    specs: Mapping[str, ServiceSpec], leaks: Literal["report", "strict", "off"]
+) -> dict[str, ServiceSpec]:
+    """All services with this setting in place of their own."""
+    return {name: structs.replace(spec, leaks=leaks) for name, spec in specs.items()}
 
 
 def _commands(services: Sequence[str]) -> dict[str, str | None]:

@@ -19,6 +19,7 @@ from ci_doctor.services.launch.conclude import LaunchConclusion, client_end, con
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.plan import LaunchPlan
 from ci_doctor.services.launch.record import ServiceRun
+from ci_doctor.services.leaks.findings import leak_table
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 
@@ -36,12 +37,19 @@ def outcome_of(
         summary=conclusion.summary,
         error=conclusion.error,
         findings=tuple(_findings(launched, cwd)),
+        tables=_tables(launched),
         facts=_facts(launched),
         cases=tuple(_cases(launched, conclusion)),
         attempts=tuple(_attempts(launched, directory)),
         attachments=tuple(_attachments(launched, directory, events)),
         command_status=conclusion.status,
     )
+
+
+def _tables(launched: Launched) -> tuple[Table, ...]:
+    if launched.stopped is None:
+        return ()
+    return leak_table(launched.stopped.left_behind)
 
 
 def refused(status: int, message: str) -> Outcome:

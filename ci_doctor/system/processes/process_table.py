@@ -61,6 +61,14 @@ def look_up(pid: int) -> Kin | None:
         os.close(descriptor)
 
 
+def still_lives(kin: Kin) -> bool:
+    """Whether this process has not ended; another one may have its pid by now."""
+    now = look_up(kin.pid)
+    if now is None or now.identity != kin.identity:
+        return False
+    return not now.ended
+
+
 def read_table() -> Iterator[Kin]:
     """Every process in /proc; one that comes or goes meanwhile may be missing."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of Path objects

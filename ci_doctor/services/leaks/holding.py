@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads /proc: which of the new things a process holds: open, mapped, or by name."""
+
+import contextlib
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+_DELETED = " (deleted)"
+_READ_BYTES = 1 << 20
+
+
+class Tables(Struct, frozen=True, kw_only=True):
+    """The kernel's tables of sockets: path or port by inode."""
+
+    sockets: Mapping[int, str]
+    ports: Mapping[int, int]
+
+
+class Holding(Struct, frozen=True, kw_only=True):
+    """What a process holds: `paths` open or mapped, `named` in its command line or environment.
+
+    `sockets` are paths that it is bound to, `ports` those that it listens on by the socket's inode.
+    """
+
+    uid: int
+    paths: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
+    sockets: frozenset[str] = frozenset()
+    ports: Mapping[int, int] = {}
+
+
+def holding(pid: int, new: Collection[str], tables: Tables) -> Holding | None:
+    """What the process `pid` holds of the entries `new`; None if it has ended.
+
+    Raises PermissionError if we may not look into it.
+    """
+    try:
+        uid = Path(f"/proc/{pid}").stat().st_uid
+        links = list(_links(pid))
+        paths = set(_entries(links, new))
+        sockets = {_inode(link) for link in links} & {*tables.sockets, *tables.ports}
+        named: set[str] = set()
+        # The rest costs more, and is of use only if there is something to find.
+        if new:
+            paths.update(_entries(_mapped(pid), new))
+            paths.update(_by_another_name(pid, new))
+            named.update(_named(pid, new))
+        return Holding(
+            uid=uid,
+            paths=frozenset(paths),
+            named=frozenset(named),
+            sockets=frozenset(_bound(pid, sockets, tables)),
+            ports={inode: tables.ports[inode] for inode in sockets if inode in tables.ports},
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _links(pid: int) -> Iterator[str]:
+    """Where its file descriptors and its working directory lead."""
+    folder = f"/proc/{pid}/fd"
+    for name in os.listdir(folder):  # noqa: PTH208 - thousands of Path objects
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            yield os.readlink(f"{folder}/{name}")  # noqa: PTH115
+    yield os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115
+
+
+def _map_lines(pid: int) -> Iterator[list[str]]:
+    """The fields of its maps with a path (proc_pid_maps(5)); that is the sixth."""
+    text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    for line in text.splitlines():
+        fields = line.split(None, 5)
+        if len(fields) == 6:
+            yield fields
+
+
+def _mapped(pid: int) -> Iterator[str]:
+    for fields in _map_lines(pid):
+        yield fields[5]
+
+
+def _by_another_name(pid: int, new: Collection[str]) -> Iterator[str]:
+    """What it maps under a name that is gone: sem_open(3) links its file, and unlinks the first."""
+    wanted = {}
+    for path in new:
+        with contextlib.suppress(OSError):
+            status = os.lstat(path)
+            device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+            wanted[device, str(status.st_ino)] = path
+    for fields in _map_lines(pid):
+        path = wanted.get((fields[3], fields[4]), "")
+        if path:
+            yield path
+
+
+def _entries(paths: Iterable[str], new: Collection[str]) -> Iterator[str]:
+    """The entries of `new` that are among `paths`, or hold one of them."""
+    folders = {os.path.dirname(entry) for entry in new}  # noqa: PTH120 - thousands of them
+    for path in paths:
+        if path.endswith(_DELETED):
+            continue
+        for folder in folders:
+            if not path.startswith(f"{folder}/"):
+                continue
+            entry = "/".join((folder, path[len(folder) + 1 :].partition("/")[0]))
+            if entry in new:
+                yield entry
+
+
+def _named(pid: int, new: Collection[str]) -> Iterator[str]:
+    """The entries that stand in its command line or its environment, as whole names."""
+    for source in ("cmdline", "environ"):
+        with open(f"/proc/{pid}/{source}", "rb") as file:  # noqa: PTH123
+            content = file.read(_READ_BYTES).decode(errors="surrogateescape")
+        for path in new:
+            _, found, rest = content.partition(path)
+            if found and not (rest[:1].isalnum() or rest[:1] in {"_", "-", "."}):
+                yield path
+
+
+def _inode(link: str) -> int:
+    """That of `socket:[4242]`; -1 for other links."""
+    if not link.startswith("socket:["):
+        return -1
+    return int(link[8:-1])
+
+
+def _bound(pid: int, inodes: Collection[int], tables: Tables) -> Iterator[str]:
+    for inode in inodes:
+        path = tables.sockets.get(inode)
+        if path is None:
+            continue
+        if not path.startswith("/"):
+            path = os.path.join(os.readlink(f"/proc/{pid}/cwd"), path)  # noqa: PTH115, PTH118
+        yield path

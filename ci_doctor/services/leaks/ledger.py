@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the machine before a start, while it runs and after its stop: what its services left.
+
+No polling: the places are looked at before the first start, when a service is ready or taken down,
+when the stop begins, and after it. What a process made and closed in between, in a folder that
+others use too, belongs to nobody known.
+"""
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from ci_doctor.services.leaks.attribution import Witnesses
+from ci_doctor.services.leaks.holding import Holding, Tables, holding
+from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing, removal
+from ci_doctor.services.leaks.places import (
+    SHARED_MEMORY,
+    IpcObject,
+    bound_sockets,
+    listening_ports,
+    semaphore_pids,
+    snapshot,
+)
+from ci_doctor.system.processes.process_table import Kin, read_table
+
+TEMPORARY = "/tmp"  # noqa: S108 - read, not written
+
+
+class LeakPolicy(Struct, frozen=True, kw_only=True):
+    """What is made of what a service leaves behind.
+
+    `allowed` are patterns of names (fnmatch) that it may leave. `temporary` is its $TMPDIR;
+    `is_own` tells that only its own variables name it, so that everything new there is its.
+    """
+
+    mode: Literal["report", "strict", "off"] = "report"
+    allowed: tuple[str, ...] = ()
+    temporary: str = TEMPORARY
+    is_own: bool = False
+
+
+class LeakLedger:
+    """Made before the first start of a group. `spared` are folders of ours, which stay."""
+
+    def __init__(self, policies: Mapping[str, LeakPolicy], spared: Iterable[str] = ()) -> None:
+        watched = {name: policy for name, policy in policies.items() if policy.mode != "off"}
+        self._policies = watched
+        self._spared = tuple(map(os.path.realpath, spared))
+        self._own: dict[str, list[str]] = {}
+        folders = {SHARED_MEMORY, TEMPORARY} if watched else set()
+        for name, policy in watched.items():
+            folder = os.path.realpath(policy.temporary)
+            folders.add(folder)
+            if policy.is_own:
+                self._own.setdefault(folder, []).append(name)
+        self._folders = tuple(sorted(folders))
+        self._before = snapshot(self._folders)
+        self._witnesses = Witnesses()
+        self._uids: dict[str, set[int]] = {}
+        self._sockets: dict[tuple[str, int], dict[str, str]] = {}
+        self._ports: dict[int, tuple[int, str, str]] = {}
+        self._unseen: dict[str, set[str]] = {}
+        self._left: LeftBehind | None = None
+
+    def belong(self, service: str, pids: Iterable[int]) -> None:
+        """These processes are or were processes of `service`."""
+        for pid in pids:
+            self._witnesses.belongs(pid, service)
+
+    def witness(self, service: str, processes: Callable[[], Iterable[Kin]]) -> None:
+        """Look at what the processes of `service` hold now, if anything is made of it."""
+        if service not in self._policies:
+            return
+        try:
+            self._look(service, processes())
+        except OSError as error:  # no file descriptor is left to look with
+            self._cannot_see(str(error.strerror), [service])
+
+    def _look(self, service: str, processes: Iterable[Kin]) -> None:
+        new = self._new()
+        tables = Tables(sockets=bound_sockets(), ports=listening_ports())
+        for kin in processes:
+            self.belong(service, [kin.pid])
+            process = f"{kin.name} (pid {kin.pid})"
+            try:
+                held = holding(kin.pid, new, tables)
+            except PermissionError:
+                self._cannot_see(process, [service])
+                continue
+            if held is not None:
+                self._note(service, process, held)
+
+    def settled(self) -> LeftBehind:
+        """What is left, once nothing of the services runs any more; every later call's answer."""
+        if self._left is None:
+            try:
+                self._left = self._settle()
+            except OSError as error:  # a stop must come to its end all the same
+                self._cannot_see(str(error.strerror), self._policies)
+                self._left = LeftBehind(unseen=self._unseen_by_strict())
+        return self._left
+
+    def _settle(self) -> LeftBehind:
+        if not self._policies:
+            return LeftBehind()
+        unknown: Counter[str] = Counter()
+        things = [*self._files(unknown), *self._objects(), *self._bound(), *self._listening()]
+        things = [thing for thing in things if not self._is_allowed(thing)]
+        in_use = _in_use({thing.name for thing in things if thing.name.startswith("/")})
+        things = [thing for thing in things if thing.name not in in_use]
+        return LeftBehind(
+            things=tuple(map(self._graded, _outermost(things))),
+            unknown=dict(unknown),
+            unseen=self._unseen_by_strict(),
+        )
+
+    def _cannot_see(self, what: str, services: Iterable[str]) -> None:
+        self._unseen.setdefault(what, set()).update(services)
+
+    def _note(self, service: str, process: str, held: Holding) -> None:
+        self._uids.setdefault(service, set()).add(held.uid)
+        for path in held.paths:
+            self._witnesses.saw(path, service, f"held by {process}")
+        for path in held.named:
+            self._witnesses.saw(path, service, f"named by {process}")
+        for path in held.sockets:
+            inode = _inode(path)
+            if inode is not None:
+                seen = self._sockets.setdefault((path, inode), {})
+                seen.setdefault(service, f"bound by {process}")
+        for inode, port in held.ports.items():
+            self._ports.setdefault(inode, (port, service, process))
+
+    def _new(self) -> frozenset[str]:
+        """The entries of the folders that were not there before."""
+        now = snapshot(self._folders).files
+        before = self._before.files
+        new = (path for path, inode in now.items() if before.get(path) != inode)
+        return frozenset(path for path in new if not self._is_ours(path))
+
+    def _files(self, unknown: "Counter[str]") -> Iterator[LeftThing]:
+        for path in sorted(self._new()):
+            try:
+                status = os.lstat(path)
+            except OSError:  # it goes just now
+                continue
+            owners = self._owners(path, status.st_uid)
+            if not owners:
+                unknown[os.path.dirname(path)] += 1  # noqa: PTH120
+                continue
+            is_directory = stat.S_ISDIR(status.st_mode)
+            kind = _kind(path, status.st_mode)
+            size = None if is_directory else status.st_blocks * 512  # stat(2)
+            yield _thing(kind, path, owners, size)
+
+    def _owners(self, path: str, uid: int) -> dict[str, str]:
+        owners = dict(self._witnesses.of_path(path))
+        for name in self._own.get(os.path.dirname(path), ()):  # noqa: PTH120
+            owners.setdefault(name, f"in the TMPDIR of {name} alone")
+        # Whoever may write there may hold what another user has made.
+        return {name: why for name, why in owners.items() if uid in self._uids.get(name, {uid})}
+
+    def _objects(self) -> Iterator[LeftThing]:
+        for key, found in snapshot(()).objects.items():
+            if key in self._before.objects:
+                continue
+            owners = self._witnesses.of_object(_pids(found), found)
+            if owners:
+                yield _thing(found.kind, str(found.id), owners, found.size)
+
+    def _bound(self) -> Iterator[LeftThing]:
+        taken = set(bound_sockets().values())
+        for (path, inode), owners in self._sockets.items():
+            # Bound again, it is in use, by whomever.
+            if _inode(path) == inode and path not in taken:
+                yield _thing(LeftKind.SOCKET, path, owners, None)
+
+    def _listening(self) -> Iterator[LeftThing]:
+        now = listening_ports()
+        for inode, (port, service, process) in self._ports.items():
+            if now.get(inode) == port:
+                why = f"listened on by {process}"
+                yield _thing(LeftKind.PORT, str(port), {service: why}, None)
+
+    def _is_ours(self, path: str) -> bool:
+        return any(own == path or own.startswith(f"{path}/") for own in self._spared)
+
+    def _is_allowed(self, thing: LeftThing) -> bool:
+        for name in thing.services:
+            patterns = self._policies[name].allowed
+            if any(fnmatchcase(thing.name, pattern) for pattern in patterns):
+                return True
+        return False
+
+    def _graded(self, thing: LeftThing) -> LeftThing:
+        strict = any(self._policies[name].mode == "strict" for name in thing.services)
+        return structs.replace(thing, strict=strict)
+
+    def _unseen_by_strict(self) -> tuple[str, ...]:
+        unseen = []
+        for what, services in self._unseen.items():
+            if any(self._policies[name].mode == "strict" for name in services):
+                unseen.append(what)
+        return tuple(unseen)
+
+
+def _thing(kind: LeftKind, name: str, owners: Mapping[str, str], size: int | None) -> LeftThing:
+    return LeftThing(
+        kind=kind,
+        name=name,
+        services=tuple(owners),
+        why=next(iter(owners.values())),
+        size=size,
+        remedy=removal(kind, name),
+    )
+
+
+def _kind(path: str, mode: int) -> LeftKind:
+    if stat.S_ISSOCK(mode):
+        return LeftKind.SOCKET
+    if stat.S_ISDIR(mode):
+        return LeftKind.TEMPORARY_DIRECTORY
+    folder, _, name = path.rpartition("/")
+    if folder != SHARED_MEMORY:
+        return LeftKind.TEMPORARY_FILE
+    # The kernel's library names them so: sem_overview(7).
+    if name.startswith("sem."):
+        return LeftKind.SEMAPHORE
+    return LeftKind.SHARED_MEMORY
+
+
+def _pids(found: IpcObject) -> tuple[int, ...]:
+    if found.kind is LeftKind.SYSV_SEMAPHORES:
+        return tuple(sorted(semaphore_pids(found.id)))
+    return found.pids
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return None
+
+
+def _in_use(paths: Collection[str]) -> frozenset[str]:
+    """Those of `paths` that some process holds: another job's, or one that goes on with them."""
+    if not paths:
+        return frozenset()
+    held = set(bound_sockets().values()).intersection(paths)
+    nothing = Tables(sockets={}, ports={})
+    for kin in read_table():
+        try:
+            found = holding(kin.pid, paths, nothing)
+        except OSError:
+            continue
+        if found is not None:
+            held |= found.paths
+    return frozenset(held)
+
+
+def _outermost(things: Iterable[LeftThing]) -> Iterator[LeftThing]:
+    """Without what lies in a directory that is left itself, and each thing once."""
+    by_name = {(thing.kind, thing.name): thing for thing in things}
+    directories = [
+        thing.name for thing in by_name.values() if thing.kind is LeftKind.TEMPORARY_DIRECTORY
+    ]
+    for thing in by_name.values():
+        if not any(thing.name.startswith(f"{name}/") for name in directories):
+            yield thing
