@@ -3,7 +3,7 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services import failure_cause
@@ -35,7 +35,7 @@ class DeathWatch:
     def __init__(
         self,
         tree: OwnTree,
-        orphans_below: Callable[[], int],
+        orphans_below: Callable[[], Collection[int]],
         on_event: Callable[[ServiceEvent], None],
         on_failure: Callable[[ServiceFailure], None],
     ) -> None:

@@ -3,7 +3,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from ci_doctor.services.descendant_end import LONGEST_S, SHORTEST_S, DescendantEnd, next_pause
 from ci_doctor.services.members import Member, Members
@@ -21,7 +21,7 @@ _UNPROMPTED_S = 5.0  # a container may show a /proc/loadavg of its own making
 class DescendantWatch:
     """Calls `on_end` at the end of every process below one of `roots`, with the pid of that root.
 
-    Made and used inside a running event loop. `orphans_below` returns the process whose children
+    Made and used inside a running event loop. `orphans_below` returns the processes whose children
     others become when their parent has ended: new ones there belong to the root in whose session
     they are, or to None. A process that was born and ended between two scans is never seen. Threads
     are no processes. The end of one that outlives its root is still reported.
@@ -32,7 +32,7 @@ class DescendantWatch:
         roots: Callable[[], Iterable[int]],
         on_end: Callable[[int | None, DescendantEnd], None],
         *,
-        orphans_below: Callable[[], int] | None = None,
+        orphans_below: Callable[[], Collection[int]] | None = None,
     ) -> None:
         self._roots = roots
         self._on_end = on_end
@@ -111,33 +111,35 @@ class DescendantWatch:
         roots = set(self._roots())
         for pid in roots:
             self._note_root(pid)
-        adopter = -1
+        adopters: Collection[int] = ()
         if self._orphans_below is not None:
-            adopter = self._orphans_below()
+            adopters = self._orphans_below()
         listed: set[int] = set()
         has_changed = False
         # `parents` grows while it is walked: a new member's own children are looked for too.
-        parents = list(self._parents(roots, adopter))
+        parents = list(self._parents(roots, adopters))
         for parent, root in parents:
             children = set(look.of(parent))
             listed |= children
-            for child in children - roots - {adopter}:
+            for child in children - roots - set(adopters):
                 if child in self._members:
                     continue
-                member = self._take_in(child, root, is_orphan=parent == adopter)
+                member = self._take_in(child, root, is_orphan=parent in adopters)
                 if member is not None:
                     parents.append((child, member.root))
                     has_changed = True
         self._forget_reaped(listed)
         return has_changed
 
-    def _parents(self, roots: Iterable[int], adopter: int) -> Iterator[tuple[int, int | None]]:
+    def _parents(
+        self, roots: Iterable[int], adopters: Iterable[int]
+    ) -> Iterator[tuple[int, int | None]]:
         """Each process whose children are looked at, and the root that they belong to."""
         for root in roots:
             yield root, root
         for member in self._members:
             yield member.kin.pid, member.root
-        if adopter > 0:
+        for adopter in adopters:
             yield adopter, None
 
     def _forget_reaped(self, listed: set[int]) -> None:

@@ -61,7 +61,7 @@ class RunningGroup:
             for name in names:
                 self._ports[name] = reserve_port()
             guardian = self._guardian
-            self._watch = DeathWatch(self.tree, lambda: guardian.pid, self.report, self.fail)
+            self._watch = DeathWatch(self.tree, lambda: guardian.adopters, self.report, self.fail)
             self._stop_work = Stopping(self.tree, self._watch, guardian, self.report)
         except BaseException:
             self._give_back()

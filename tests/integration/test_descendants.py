@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,13 +100,17 @@ def _no_descriptor_is_left() -> Iterator[None]:
     assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
 
 
+def ourselves() -> frozenset[int]:
+    return frozenset({os.getpid()})
+
+
 def watching(
     told: Callable[[int | None, DescendantEnd], None],
     *roots: int,
-    adopter: Callable[[], int] | None = None,
+    adopters: Callable[[], Collection[int]] | None = None,
 ) -> DescendantWatch:
     """A watch over `roots` that is closed at the end of the test, however that ends."""
-    return started(DescendantWatch(lambda: roots, told, orphans_below=adopter))
+    return started(DescendantWatch(lambda: roots, told, orphans_below=adopters))
 
 
 def started(watch: DescendantWatch) -> DescendantWatch:
@@ -187,7 +191,7 @@ def test_an_orphan_stays_its_root_s(parent: Parent, kind: str) -> None:
 
     async def run() -> None:
         told = Told()
-        watch = watching(told.add, parent.pid, adopter=os.getpid)
+        watch = watching(told.add, parent.pid, adopters=ourselves)
         pid = parent.make(kind)
         root = parent.pid if kind == "orphan" else None
         await found(watch, root, pid)
@@ -263,7 +267,7 @@ def test_the_services_themselves_and_their_neighbours_are_not_descendants(parent
     async def run() -> None:
         other = Parent()
         told = Told()
-        watch = watching(told.add, parent.pid, other.pid, adopter=os.getpid)
+        watch = watching(told.add, parent.pid, other.pid, adopters=ourselves)
         child = parent.make("child")
         await found(watch, parent.pid, child)
         assert [kin.pid for kin in watch.below(parent.pid)] == [child]
@@ -281,7 +285,7 @@ def test_a_daemon_that_becomes_a_root_itself_is_a_descendant_no_more(
     async def run() -> None:
         told = Told()
         roots = [parent.pid]
-        watch = started(DescendantWatch(lambda: roots, told.add, orphans_below=os.getpid))
+        watch = started(DescendantWatch(lambda: roots, told.add, orphans_below=ourselves))
         daemon, other = parent.make(kind), parent.make("child")
         await found(watch, parent.pid if kind == "child" else None, daemon)
         await found(watch, parent.pid, other)

@@ -476,8 +476,6 @@ def test_without_the_guardian_what_it_started_lives_and_is_ours(scene: Scene) ->
     os.kill(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     assert child.peak_rss
-    with pytest.raises(InfraError, match="is gone"):
-        scene.spawn("true")
     assert {kin.pid for kin in scene.tree.kill(5).killed} == set(pids[1:])
 
 
@@ -491,18 +489,77 @@ def test_the_status_of_a_child_is_kept_when_the_tree_reaps_it_for_a_guardian_tha
     assert child.wait() == -signal.SIGKILL
 
 
-def test_a_stopped_guardian_is_an_error_in_time(
+def lose_the_guardian(scene: Scene) -> int:
+    lost = scene.guardian.pid
+    os.kill(lost, signal.SIGKILL)
+    assert survivors([lost]) == []
+    return lost
+
+
+def test_another_guardian_takes_the_place_of_one_that_is_gone(scene: Scene) -> None:
+    first = scene.spawn("sh", "-c", "read line < /dev/zero; exit 3")
+    lost = lose_the_guardian(scene)
+    second = scene.spawn("sh", "-c", "exit 4")
+    assert scene.guardian.pid != lost
+    assert second.wait() == 4
+    assert second.peak_rss
+    assert {kin.pid for kin in scene.tree.living()} == {first.pid}
+    os.kill(first.pid, signal.SIGTERM)
+    assert first.wait() == -signal.SIGTERM
+    assert scene.guardian.losses == 1
+
+
+def test_a_guardian_may_be_lost_again_and_again(scene: Scene) -> None:
+    children = []
+    for number in range(3):
+        lose_the_guardian(scene)
+        children.append(scene.spawn("sh", "-c", f"exit {number}"))
+    assert [child.wait() for child in children] == [0, 1, 2]
+
+
+def test_a_process_is_started_once_whenever_its_guardian_is_killed(scene: Scene) -> None:
+    """The first guardian starts it, and is killed before it can tell of that."""
+    out = scene.directory / "started"
+    lost = scene.guardian.pid
+    program = f"echo $$ >> '{out}'; kill -KILL {lost} 2>/dev/null; read line < /dev/zero"
+    child = scene.spawn("sh", "-c", program)
+    living = [kin.pid for kin in scene.tree.living()]
+    assert living == [child.pid]
+
+
+def test_what_a_lost_guardian_started_ends_with_ci_doctor_too() -> None:
+    with holder("loses", *FAMILY) as process:
+        said = lines(process)
+        lines_said = [next(said), next(said), next(said)]
+        (pids,) = (line for line in lines_said if isinstance(line, list))
+        guardian, second = (line["guardian"] for line in lines_said if isinstance(line, dict))
+        assert second != guardian
+        below = [child.pid for child in psutil.Process(pids[0]).children(recursive=True)]
+        process.kill()
+        assert survivors([pids[0], *below, second]) == []
+        for pid in survivors(pids, 0):  # an orphan of the lost one is nobody's
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_stopped_guardian_is_replaced_in_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guardian_module, "_ANSWER_S", 0.2)
     child = scene.spawn("sleep", "1000")
     os.kill(scene.guardian.pid, signal.SIGSTOP)
-    with pytest.raises(InfraError, match="does not answer") as caught:
-        scene.spawn("true")
-    assert "ci-doctor-guard" in str(caught.value.hint)
+    assert scene.spawn("sh", "-c", "exit 4").wait() == 4
     assert child.returncode() is None
     os.kill(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
+
+
+def test_a_guardian_that_cannot_be_replaced_is_an_error(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_the_guardian(scene)
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(InfraError, match=r"did not start \(exit code 1\)"):
+        scene.spawn("true")
 
 
 def test_how_a_child_ended_is_seen_past_a_stopped_guardian(scene: Scene) -> None:

@@ -438,6 +438,51 @@ def test_a_death_ends_it_without_a_client_too(site: Site) -> None:
     assert site.report["facts"]["cause"]["signal"] == "SIGKILL"
 
 
+def guardian_of(run: subprocess.Popen[bytes]) -> psutil.Process:
+    for process in psutil.Process(run.pid).children():
+        if process.name() == "ci-doctor-guard":
+            return process
+    raise AssertionError("there is no guardian")
+
+
+def killed(process: psutil.Process) -> None:
+    process.kill()
+    until(lambda: not process.is_running() or process.status() == "zombie", "it lives")
+
+
+@pytest.mark.parametrize("moment", ["start", "client", "stop"])
+def test_a_launch_goes_on_without_its_guardian(site: Site, moment: str) -> None:
+    told, go = site.directory / "told", site.directory / "go"
+    slow = f"until test -e {go}; do sleep 0.01; done; exec {site.service('answers', '{port}')}"
+    client = f"echo ready > {told}; until test -e {told}.go; do sleep 0.01; done; exit 3"
+    last = f"trap 'echo asked > {told}.end; until test -e {told}.go2; do sleep 0.01; done' INT"
+    run = site.begin(
+        *("--service", f"kv={site.service('answers', '{port}')}"),
+        *("--service", f"api={shlex.join(['sh', '-c', slow])}", "--needs", "api=kv"),
+        *("--service", f"log={shlex.join(['sh', '-c', f'{last}; while :; do sleep 0.01; done'])}"),
+        *("--ready", "log=exec:true"),
+        *("--", "sh", "-c", client),
+    )
+    assert run.stderr is not None
+    while b"api started" not in run.stderr.readline():
+        pass
+    guardian = guardian_of(run)
+    if moment == "start":
+        killed(guardian)
+    go.touch()
+    until(says(told, "ready"), "the client never ran")
+    if moment == "client":
+        killed(guardian)
+    Path(f"{told}.go").touch()
+    until(says(Path(f"{told}.end"), "asked"), "nothing was stopped")
+    if moment == "stop":
+        killed(guardian)
+    Path(f"{told}.go2").touch()
+    run.communicate(timeout=LIMIT_S)
+    assert (run.returncode, site.report["verdict"]) == (3, "failed")
+    assert site.rules()[0] == "services/client-failed"
+
+
 def test_a_second_signal_kills_at_once_and_the_report_is_written(site: Site) -> None:
     told = site.directory / "told"
     service = f"{shlex.join(site.python('outlives', str(told), '{port}'))} {site.directory}"

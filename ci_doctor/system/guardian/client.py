@@ -13,10 +13,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.connection import READY, Answer, GuardianConnection
+from ci_doctor.system.guardian.connection import (
+    READY,
+    Answer,
+    GuardianConnection,
+    GuardianLostError,
+)
 from ci_doctor.system.guardian.launch import SCARCE, SECCOMP, launch
+from ci_doctor.system.guardian.strays import end_strays
 from ci_doctor.system.processes.children import children_of
 from ci_doctor.system.processes.process import (
     Child,
@@ -33,17 +41,34 @@ _STATUS_S = 1.0
 _Program = tuple[list[bytes], dict[bytes, bytes], bytes]  # words, environment, directory
 
 
+class _Request(Struct, frozen=True, kw_only=True):
+    """A process to be started, and with which descriptors as its streams (None: /dev/null)."""
+
+    words: tuple[str, ...]
+    directory: Path
+    program: _Program
+    stop: _Program | None
+    streams: tuple[int | None, ...]
+    foreground: bool
+
+
 class Guardian:
     """Made by `start`. Call `close` once nothing runs below it any more. Use it from one thread.
 
-    `pid` is its own; `identity` distinguishes it from a later process with that pid.
+    `pid` is its own; `identity` distinguishes it from a later process with that pid. If it is
+    killed, the next `spawn` starts another one, and both change. `losses` counts that.
     """
 
     def __init__(self, pid: int, connection: GuardianConnection) -> None:
-        self.pid = pid
-        self._connection = connection
+        self.losses = 0
         self._last_token = READY
         self._living: dict[int, Child] = {}
+        self._stops: dict[int, _Program] = {}
+        self._take(pid, connection)
+
+    def _take(self, pid: int, connection: GuardianConnection) -> None:
+        self.pid = pid
+        self._connection = connection
         kin = look_up(pid)
         self.identity = (pid, kin.started if kin else 0)
 
@@ -53,15 +78,12 @@ class Guardian:
 
         Raises InfraError if the machine does not let us.
         """
-        become_subreaper()
-        process, wire = launch()
-        guardian = cls(process.pid, GuardianConnection(process, wire))
         try:
-            guardian._wait_until_ready()
-        except BaseException:
-            guardian.close()
-            raise
-        return guardian
+            become_subreaper()
+        except OSError as error:  # not even a module can be read
+            message = f"cannot start the guardian process: {error.strerror}"
+            raise InfraError(message, hint=SCARCE) from error
+        return cls(*_begun())
 
     def spawn(  # noqa: PLR0913 - what a process has
         self,
@@ -83,36 +105,77 @@ class Guardian:
         environment and directory, if we are gone while it lives.
 
         Raises OSError if it cannot run (`filename` is the directory if that is the reason), and
-        InfraError if the guardian is gone or does not answer.
+        InfraError if the guardian is gone or does not answer, and so is the one in its place.
         """
-        program = _program(words, environment, directory)
-        stop = _program(stop_words, environment, directory) if stop_words else None
-        streams = (input, output, output if error is None else error)
+        request = _Request(
+            words=tuple(words),
+            directory=directory,
+            program=_program(words, environment, directory),
+            stop=_program(stop_words, environment, directory) if stop_words else None,
+            streams=(input, output, output if error is None else error),
+            foreground=foreground,
+        )
+        before = children_of(os.getpid())
+        try:
+            return self._spawn(request)
+        except GuardianLostError:
+            # It may have started the process before it was killed.
+            end_strays(request.words, [*before, *self._living])
+            self._replace()
+            return self._spawn(request)
+
+    def _spawn(self, request: _Request) -> Child:
+        streams = request.streams
         given = tuple(stream is not None for stream in streams)
         began = clock.now()
         self._last_token += 1
         token = self._last_token
-        self._connection.put(
-            ("spawn", token, program, stop, given, foreground),
+        connection = self._connection
+        connection.put(
+            ("spawn", token, request.program, request.stop, given, request.foreground),
             [stream for stream in streams if stream is not None],
         )
-        answer = self._connection.answer(token)
-        _check_started(answer, words, directory)
+        answer = connection.answer(token)
+        _check_started(answer, request.words, request.directory)
         (_, pid), descriptors = answer
         if not descriptors:
             # It runs, but we have no free descriptor for its pidfd, and without one its end
             # would go unnoticed.
-            self._connection.put(("kill", token))
-            self._connection.exchange(0.0)
+            connection.put(("kill", token))
+            connection.exchange(0.0)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         child = Child(
             pid=pid,
             pidfd=descriptors[0],
             started_at=began,
-            ending=partial(self._ending, token, pid),
+            ending=partial(self._ending, connection, token, pid),
         )
         self._living[pid] = child
+        if request.stop is not None:
+            self._stops[pid] = request.stop
         return child
+
+    def _replace(self) -> None:
+        """Start another guardian in place of one that is gone, for what is started from now on.
+
+        What the first one had started is ours; the second one ends it too if we are gone.
+        """
+        self.losses += 1
+        self._take(*_begun())
+        for pid in self._living:
+            kin = look_up(pid)
+            if kin is not None:
+                self._connection.put(("mind", pid, kin.started, self._stops.get(pid)))
+        self._connection.exchange(0.0)
+
+    @property
+    def adopters(self) -> frozenset[int]:
+        """The processes whose children orphans become: this guardian, and we after a loss."""
+        kin = look_up(self.pid)
+        is_gone = kin is None or kin.ended or kin.identity != self.identity
+        if self.losses or is_gone:
+            return frozenset({self.pid, os.getpid()})
+        return frozenset({self.pid})
 
     def started(self, pid: int) -> bool:
         """Whether the living process `pid` was spawned here, and not adopted."""
@@ -144,30 +207,52 @@ class Guardian:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 
-    def _wait_until_ready(self) -> None:
-        try:
-            (_, refused), _ = self._connection.answer(READY, _START_S)
-        except InfraError as error:
-            how = describe_exit(self._connection.returncode or 0)
-            raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
-        if refused:
-            raise InfraError(
-                f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP
-            )
+    def _ending(
+        self, connection: GuardianConnection, token: int, pid: int, pidfd: int
+    ) -> ProcessEnding | None:
+        """How a child of this connection's guardian ended; None while it lives.
 
-    def _ending(self, token: int, pid: int, pidfd: int) -> ProcessEnding | None:
-        """How a child ended; None while it lives. `pidfd` is -1 once it is closed."""
+        `pidfd` is -1 once it is closed.
+        """
         # The kernel wakes the guardian and us at the same moment, and the guardian reports at once.
-        ending = self._connection.ending(token, _STATUS_S if pidfd >= 0 else 0.0)
-        if ending is None and self._connection.gone:
-            self._connection.lose()
-            ending = self._connection.ending(token, 0.0) or adopted_ending(pid, pidfd)
+        ending = connection.ending(token, _STATUS_S if pidfd >= 0 else 0.0)
+        if ending is None and connection.gone:
+            connection.lose()
+            ending = connection.ending(token, 0.0) or adopted_ending(pid, pidfd)
         # The guardian is stopped, or was killed between its wait and its report.
         if ending is None and pidfd >= 0:
             ending = observed_ending(pid, pidfd)
         if ending is not None:
             self._living.pop(pid, None)
+            self._stops.pop(pid, None)
         return ending
+
+
+def _begun(attempts: int = 2) -> tuple[int, GuardianConnection]:
+    """A guardian that is ready: its pid, and our connection to it."""
+    process, wire = launch()
+    connection = GuardianConnection(process, wire)
+    try:
+        _wait_until_ready(connection)
+    except BaseException as error:
+        was_killed = connection.gone and (process.wait() or 0) < 0
+        connection.lose()
+        if isinstance(error, InfraError) and was_killed and attempts > 1:
+            return _begun(attempts - 1)
+        raise
+    return process.pid, connection
+
+
+def _wait_until_ready(connection: GuardianConnection) -> None:
+    try:
+        (_, refused), _ = connection.answer(READY, _START_S)
+    except InfraError as error:
+        how = describe_exit(connection.returncode or 0)
+        raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
+    if refused:
+        raise InfraError(
+            f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP
+        )
 
 
 def _program(words: Sequence[str], environment: Mapping[str, str], directory: Path) -> _Program:

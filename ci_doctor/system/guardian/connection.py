@@ -18,6 +18,12 @@ _ANSWER_S = 5.0
 _STOPPED_HINT = (
     "see what stopped or killed the process ci-doctor-guard: the kernel's log, or the agent's"
 )
+
+
+class GuardianLostError(InfraError):
+    """The guardian is gone, or was ended because it did not answer."""
+
+
 Answer = tuple[tuple[Any, ...], list[int]]  # a message without its token, and file descriptors
 
 
@@ -46,7 +52,7 @@ class GuardianConnection:
     def answer(self, token: int, limit_s: float | None = None) -> Answer:
         """Wait for the answer to the request `token`.
 
-        Raises InfraError if the guardian is gone, or does not answer within `limit_s` seconds
+        Raises GuardianLostError if the guardian is gone, or does not answer within `limit_s` seconds
         (None: 5); it is ended then, and what it has started becomes ours.
         """
         try:
@@ -62,7 +68,7 @@ class GuardianConnection:
         state = "is gone" if self.gone else "does not answer"
         # What it would do later, nobody would learn of.
         self.lose()
-        raise InfraError(f"the guardian process {state}", hint=_STOPPED_HINT)
+        raise GuardianLostError(f"the guardian process {state}", hint=_STOPPED_HINT)
 
     def ending(self, token: int, limit_s: float) -> ProcessEnding | None:
         """How the child `token` ended; None if the guardian does not report it in `limit_s`.

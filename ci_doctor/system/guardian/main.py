@@ -17,7 +17,7 @@ import socket
 import sys
 
 from ci_doctor.system.guardian.child import EXEC, IGNORED, Program, read_report, start
-from ci_doctor.system.guardian.stop import end_all
+from ci_doctor.system.guardian.stop import end_all, still_lives
 from ci_doctor.system.guardian.wire import Wire
 
 TYPE_CHECKING = False  # as in wire
@@ -56,6 +56,7 @@ class Loop:
         self.doctor_pid = doctor_pid
         self.stay_ignored = stay_ignored
         self.spawned: dict[int, Spawned] = {}
+        self.minded: dict[tuple[int, int], Program | None] = {}
         self.poll = select.poll()
         self.wakeup, writing = os.pipe()
         os.set_blocking(self.wakeup, False)
@@ -82,7 +83,9 @@ class Loop:
 
     def stop_programs(self) -> list[Program]:
         """What ci-doctor wants to be run for those that still live."""
-        return [child.stop for child in self.spawned.values() if child.stop is not None]
+        programs = [child.stop for child in self.spawned.values()]
+        programs += [stop for identity, stop in self.minded.items() if still_lives(*identity)]
+        return [program for program in programs if program is not None]
 
     def send(self) -> None:
         """Send what is queued, as far as ci-doctor reads it."""
@@ -101,6 +104,9 @@ class Loop:
         for (kind, token, *request), descriptors in messages:
             if kind == "kill":
                 self.kill(token)
+                continue
+            if kind == "mind":
+                self.mind(token, *request)
                 continue
             try:
                 self.spawn(token, descriptors, tuple(request))
@@ -159,6 +165,10 @@ class Loop:
             if child.token == token:
                 os.kill(child.pid, signal.SIGKILL)
 
+    def mind(self, pid: int, started: int, stop: "tuple[Any, ...] | None") -> None:
+        """Take note of a process that an earlier guardian started, and that lives."""
+        self.minded[pid, started] = Program(*stop) if stop else None
+
     def reap(self) -> None:
         """Wait for all that have ended, orphans too, and report those that ci-doctor started."""
         with contextlib.suppress(ChildProcessError):
@@ -201,4 +211,4 @@ def main() -> None:
     loop = Loop(Wire(socket.socket(fileno=channel)), doctor, doctor_pid, stay_ignored)
     loop.wire.put(("ready", refused))
     loop.run()
-    end_all(frozenset(loop.spawned), loop.stop_programs(), loop.wakeup)
+    end_all(frozenset(loop.spawned), frozenset(loop.minded), loop.stop_programs(), loop.wakeup)

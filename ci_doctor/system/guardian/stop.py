@@ -40,16 +40,22 @@ class ProcessRow:
         self.state = state
 
 
-def end_all(roots: Collection[int], stop_programs: Iterable[Program], wakeup: int) -> None:
+def end_all(
+    roots: Collection[int],
+    minded: Collection[tuple[int, int]],
+    stop_programs: Iterable[Program],
+    wakeup: int,
+) -> None:
     """Ask everything below us to end, run `stop_programs` meanwhile, and then kill what is left.
 
-    `roots` are the pids that were started as themselves, and not by others. `wakeup` becomes
+    `roots` are the pids that were started as themselves, and not by others. `minded` are processes
+    that are not below us, as pid and start: they and what is below them end too. `wakeup` becomes
     readable with each SIGCHLD. Those asked have 1 second, helpers of others 2 after all others have
     ended (stop_order.py), `stop_programs` 3, and the whole 10.
     """
     began = time.monotonic()
     stopping = set(_started(stop_programs))
-    ending = _Ending(roots)
+    ending = _Ending({*roots, *(pid for pid, _ in minded)})
     quiet = 0
     # One empty look is not enough: a fork under way during it is seen by the next.
     while quiet < 2:
@@ -59,7 +65,7 @@ def end_all(roots: Collection[int], stop_programs: Iterable[Program], wakeup: in
         _reap(stopping)
         spared = stopping if age < _STOP_COMMANDS_S else set[int]()
         try:
-            living = below(os.getpid(), spared)
+            living = below(os.getpid(), spared, minded)
         except (OSError, MemoryError):
             # No file descriptor or memory left just now: what we end gives some back.
             living = []
@@ -125,18 +131,30 @@ def _pause_s(quiet: int, age: float) -> float:
     return min(0.1, _GRACE_S - age)
 
 
-def below(root: int, spared: Collection[int] = ()) -> list[ProcessRow]:
-    """What lives below `root`, without `spared` and their descendants.
+def still_lives(pid: int, started: int) -> bool:
+    """Whether this very process has not ended."""
+    row = _look_up(pid)
+    return row is not None and row.started == started and row.state not in b"ZX"
+
+
+def below(
+    root: int, spared: Collection[int] = (), minded: Collection[tuple[int, int]] = ()
+) -> list[ProcessRow]:
+    """What lives below `root`, without `spared` and their descendants, and with the `minded`.
 
     A zombie that left threads running counts as living.
     """
     children: dict[int, list[ProcessRow]] = {}
+    strangers: list[ProcessRow] = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is not loaded here
         row = _look_up(int(name)) if name.isdigit() else None
-        if row is not None:
-            children.setdefault(row.parent, []).append(row)
-    living: list[ProcessRow] = []
-    parents = [root]
+        if row is None:
+            continue
+        children.setdefault(row.parent, []).append(row)
+        if (row.pid, row.started) in minded:
+            strangers.append(row)
+    living = [row for row in strangers if row.state not in b"ZX"]
+    parents = [root, *(row.pid for row in strangers)]
     while parents:
         for row in children.get(parents.pop(), ()):
             if row.pid in spared:
