@@ -55,6 +55,7 @@ def end_all(
     """
     began = time.monotonic()
     stopping = set(_started(stop_programs))
+    known = set(minded)
     ending = _Ending({*roots, *(pid for pid, _ in minded)})
     quiet = 0
     # One empty look is not enough: a fork under way during it is seen by the next.
@@ -65,7 +66,9 @@ def end_all(
         _reap(stopping)
         spared = stopping if age < _STOP_COMMANDS_S else set[int]()
         try:
-            living = below(os.getpid(), spared, minded)
+            living = below(os.getpid(), spared, known)
+            # An orphan of a minded process is below nobody any more.
+            known.update((row.pid, row.started) for row in living)
         except (OSError, MemoryError):
             # No file descriptor or memory left just now: what we end gives some back.
             living = []
