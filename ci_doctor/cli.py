@@ -15,6 +15,9 @@ from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 
+# With a report, as SIGINT: KeyboardInterrupt stands for that.
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
 
 class Root(Group):
     """A click group that loads a command when it is asked for (click's documented LazyGroup)."""
@@ -72,10 +75,11 @@ def root() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; every error ends here."""
-    previous = signal.getsignal(signal.SIGTERM)
-    # Whoever started us with SIGTERM ignored wants what `run` becomes to ignore it too.
-    if previous is not signal.SIG_IGN:
-        signal.signal(signal.SIGTERM, _terminate)
+    previous = {number: signal.getsignal(number) for number in _ENDING}
+    for number, handler in previous.items():
+        # Whoever started us with one ignored wants what `run` becomes to ignore it too.
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, _terminate)
     session = Session(Invocation.begin(argv))
     try:
         return _run(session)
@@ -83,7 +87,9 @@ def main(argv: Sequence[str]) -> int:
     except BaseException as error:  # noqa: BLE001
         return _fail(error, session)
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            # None stands for a handler that was not installed from Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _run(session: Session) -> int:
@@ -103,7 +109,7 @@ def _fail(error: BaseException, session: Session) -> int:
         return 128 + signal.SIGPIPE
     # The report is written in a moment; a second signal must not take it away.
     impatient = {
-        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *_ENDING)
     }
     try:
         from ci_doctor.commands.failure import fail
@@ -125,5 +131,5 @@ def _reader_is_gone() -> bool:
     return any(event & gone for _, event in streams.poll(0))
 
 
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    raise Terminated
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    raise Terminated(signal.Signals(number).name)

@@ -6,7 +6,7 @@ CiDoctorError
 │   └── ConfigError          … with the file and the line
 ├── PreparationError     1   the environment cannot be prepared as asked; its findings say why
 └── InfraError          75   the evidence cannot be gathered, for a reason outside the change
-Terminated             143   SIGTERM (KeyboardInterrupt stands for SIGINT)
+Terminated             143   SIGTERM, SIGHUP, SIGQUIT (KeyboardInterrupt stands for SIGINT)
 """
 
 from typing import TYPE_CHECKING
@@ -54,6 +54,13 @@ class InfraError(CiDoctorError):
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived. A sibling of KeyboardInterrupt: `except Exception` must not hold it up."""
+    """SIGTERM, SIGHUP or SIGQUIT arrived: `signal` is its name.
+
+    A sibling of KeyboardInterrupt: `except Exception` must not hold it up.
+    """
 
     code = ExitCode.SIGTERM
+
+    def __init__(self, signal: str = "SIGTERM") -> None:
+        super().__init__(signal)
+        self.signal = signal

@@ -2,7 +2,6 @@
 """Reads the answers that a report shows: from an experiment to its outcome."""
 
 from collections.abc import Iterator, Mapping
-from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -27,7 +26,7 @@ from ci_doctor.model.facts.correctness import (
     ScheduleFacts,
 )
 from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
+from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.facts import left_facts
@@ -107,28 +106,16 @@ def conclude(
 
 def _interruption(experiment: Experiment) -> Failure | None:
     """What a signal that ended the experiment leaves to say; None if none did."""
-    kind = _error_kind(experiment.ending)
-    if kind is None:
+    ending = experiment.ending
+    if not ending.is_signal:
         return None
     return Failure(
         message=f"interrupted by {experiment.ending} after {len(experiment.starts)} starts; "
         "every process was stopped",
         hint="the answers until then are in samples.jsonl; --resume DIR continues with the "
         "finished starts",
-        kind=kind,
+        kind=signal_kind(ending.name),
     )
-
-
-def _error_kind(ending: ExperimentEnding) -> ErrorKind | None:
-    match ending:
-        case ExperimentEnding.COMPLETE | ExperimentEnding.BUDGET:
-            return None
-        case ExperimentEnding.SIGINT:
-            return ErrorKind.SIGINT
-        case ExperimentEnding.SIGTERM | ExperimentEnding.SIGHUP | ExperimentEnding.SIGQUIT:
-            return ErrorKind.SIGTERM
-        case _ as never:
-            assert_never(never)
 
 
 def _errors(experiment: Experiment) -> Mapping[str, str]:

@@ -24,6 +24,11 @@ class ExperimentEnding(StrEnum):
     SIGHUP = "SIGHUP"
     SIGQUIT = "SIGQUIT"
 
+    @property
+    def is_signal(self) -> bool:
+        """Whether a signal ended it."""
+        return self not in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
+
 
 class StartResult(Struct, frozen=True, kw_only=True):
     """One start: its answers (`start`), its `failure`, and its duration in seconds.

@@ -73,6 +73,16 @@ class ErrorKind(StrEnum):
     INFRA = "infra"
     SIGINT = "sigint"
     SIGTERM = "sigterm"
+    SIGHUP = "sighup"
+    SIGQUIT = "sigquit"
+
+
+def signal_kind(name: str) -> ErrorKind:
+    """The kind of an error that the signal `name` is: `SIGINT`, `SIGTERM`, `SIGHUP`, `SIGQUIT`.
+
+    Raises KeyError for another one, which ends no command in order.
+    """
+    return ErrorKind[name]
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -13,14 +13,14 @@ from ci_doctor.model.outcome import (
     Attempt,
     Case,
     CaseOutcome,
-    ErrorKind,
     Failure,
     Outcome,
+    signal_kind,
 )
 from ci_doctor.model.table import Row, Table, row, seconds, share, size
 from ci_doctor.restart.conclude import conclude, findings
 from ci_doctor.restart.judge import judge
-from ci_doctor.restart.observed import Observation, RestartEnding
+from ci_doctor.restart.observed import Observation
 from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.restart.starts import StartRun
 from ci_doctor.services.leaks.findings import leak_table
@@ -68,11 +68,7 @@ def outcome_of(
 def _interrupted(observation: Observation, shared: dict[str, Any]) -> Outcome:
     """A check that a signal ended: what was observed, and no verdict."""
     message = f"interrupted by {observation.ending}; {_how_stopped(observation)}"
-    # SIGHUP and SIGQUIT have no exit code of their own; both ask for an end as SIGTERM does.
-    kind = ErrorKind.SIGTERM
-    if observation.ending is RestartEnding.SIGINT:
-        kind = ErrorKind.SIGINT
-    error = Failure(message=message, kind=kind)
+    error = Failure(message=message, kind=signal_kind(observation.ending.name))
     return Outcome(verdict=None, summary=message, error=error, **shared)
 
 

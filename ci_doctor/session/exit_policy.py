@@ -60,7 +60,8 @@ def _of_error(kind: ErrorKind | None) -> ExitCode:
             return ExitCode.INFRA
         case ErrorKind.SIGINT:
             return ExitCode.SIGINT
-        case ErrorKind.SIGTERM:
+        # These have no exit code of their own; all ask for an end as SIGTERM does.
+        case ErrorKind.SIGTERM | ErrorKind.SIGHUP | ErrorKind.SIGQUIT:
             return ExitCode.SIGTERM
         case _ as never:
             assert_never(never)

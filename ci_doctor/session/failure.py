@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, Terminated
-from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
+from ci_doctor.model.outcome import ErrorKind, Failure, Outcome, signal_kind
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.version import tool_version
 
@@ -27,7 +27,8 @@ def outcome_of(error: BaseException, argv: Sequence[str]) -> Outcome:
         case KeyboardInterrupt():
             return _ended(Failure(message="interrupted (SIGINT)", kind=ErrorKind.SIGINT))
         case Terminated():
-            return _ended(Failure(message="terminated (SIGTERM)", kind=ErrorKind.SIGTERM))
+            message = f"terminated ({error.signal})"
+            return _ended(Failure(message=message, kind=signal_kind(error.signal)))
         case OSError():
             return _of_the_system(error, argv)
         case _:

@@ -409,7 +409,13 @@ def ready(run: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
+    ("number", "code"),
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, 143),
+        (signal.SIGHUP, 143),
+        (signal.SIGQUIT, 143),
+    ],
 )
 def test_a_signal_ends_it_in_order(site: Site, number: signal.Signals, code: int) -> None:
     run = site.begin("--service", f"api={site.service('answers', '{port}')}")
@@ -422,6 +428,7 @@ def test_a_signal_ends_it_in_order(site: Site, number: signal.Signals, code: int
         site.report["error"]["message"]
         == f"interrupted by {number.name}; every process was stopped"
     )
+    assert site.report["error"]["kind"] == number.name.lower()
 
 
 def test_a_death_ends_it_without_a_client_too(site: Site) -> None:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of commands; what a run of the command line does is in tests/integration/test_cli.py."""
 
+import importlib
+import os
 import signal
+from pathlib import Path
 
 import click
 import pytest
@@ -21,6 +24,47 @@ def test_every_command_of_the_table_is_there_under_its_name(name: str) -> None:
 def test_every_command_of_the_table_is_in_a_group_of_the_help(name: str) -> None:
     shown = cli.root.get_help(click.Context(cli.root))
     assert f"\n  {name} " in shown
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_a_command_is_loaded_ends_it_with_a_report(
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    def arrives(*_: object) -> None:
+        os.kill(os.getpid(), number)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "import_module", arrives)
+    before = [signal.getsignal(each) for each in SIGNALS]
+    # Where the handler is missing, the signal must end no test.
+    for each in SIGNALS:
+        signal.signal(each, lambda *_: None)
+    try:
+        assert cli.main(["launch"]) == 143
+    finally:
+        for each, handler in zip(SIGNALS, before, strict=True):
+            signal.signal(each, handler)
+    assert f"terminated ({number.name})" in capsys.readouterr().err
+
+
+def test_a_hangup_that_nohup_has_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def arrives(name: str) -> object:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return importlib.import_module(name)
+
+    monkeypatch.setattr(cli, "import_module", arrives)
+    try:
+        assert cli.main(["launch", "--help"]) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_the_handler_of_sigterm_is_put_back(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from ci_doctor.imports.report.conclude import conclude
 from ci_doctor.imports.report.facts import facts
 from ci_doctor.imports.report.findings import findings
 from ci_doctor.imports.report.runs import attempts, cases, tables
-from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
+from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 
 
 def race_outcome(
@@ -35,10 +35,6 @@ def race_outcome(
 
 def interrupted(outcome: Outcome, received: signals.Signals) -> Outcome:
     """`outcome` after a signal to ci-doctor: what was recorded so far, and no verdict."""
-    # SIGHUP and SIGQUIT have no exit code of their own; both ask for an end as SIGTERM does.
-    kind = ErrorKind.SIGTERM
-    if received is signals.SIGINT:
-        kind = ErrorKind.SIGINT
     message = f"interrupted by {received.name}; every process was stopped"
-    error = Failure(message=message, kind=kind)
+    error = Failure(message=message, kind=signal_kind(received.name))
     return replace(outcome, verdict=None, summary=message, error=error)

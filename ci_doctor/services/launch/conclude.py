@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ci_doctor.model.outcome import ErrorKind, Failure
+from ci_doctor.model.outcome import Failure, signal_kind
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.launch.launched import ClientRun, Launched
@@ -119,12 +119,10 @@ def _interrupted(launched: Launched, received: signal.Signals) -> LaunchConclusi
         names = [process.name for process in launched.stopped.survivors]
         stopped = f"could not stop {_listed(names)}"
     message = f"interrupted by {received.name}; {stopped}"
-    # SIGHUP and SIGQUIT have no exit code of their own; both ask for an end as SIGTERM does.
-    kind = ErrorKind.SIGTERM
-    if received is signal.SIGINT:
-        kind = ErrorKind.SIGINT
     return LaunchConclusion(
-        verdict=None, summary=message, error=Failure(message=message, kind=kind)
+        verdict=None,
+        summary=message,
+        error=Failure(message=message, kind=signal_kind(received.name)),
     )
 
 

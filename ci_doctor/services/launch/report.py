@@ -194,9 +194,11 @@ def _story(run: ServiceRun, failure: ServiceFailure | None) -> str:
     if run.ready_s is not None:
         ready = f"ready after {duration(run.ready_s)}"
     if run.by_itself:
-        end = f"exit code {run.exit_code}"
+        end = "its exit code is unknown"
         if run.signal:
             end = f"killed by {run.signal}"
+        elif run.exit_code is not None:
+            end = f"exit code {run.exit_code}"
         return f"{ready}, died: {end}"
     if _failed(run, failure):
         return f"{ready}, failed"

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ci_doctor.model.facts.wait import WaitFacts
 from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.outcome import Case, CaseOutcome, ErrorKind, Failure, Outcome
+from ci_doctor.model.outcome import Case, CaseOutcome, Failure, Outcome, signal_kind
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.facts import failure_facts
@@ -49,11 +49,7 @@ def _interrupted(waited: Waited, received: signal.Signals, facts: WaitFacts) -> 
     )
     if waited.answer:
         message += f": {waited.answer}"
-    # SIGHUP and SIGQUIT have no exit code of their own; both ask for an end as SIGTERM does.
-    kind = ErrorKind.SIGTERM
-    if received is signal.SIGINT:
-        kind = ErrorKind.SIGINT
-    error = Failure(message=message, kind=kind)
+    error = Failure(message=message, kind=signal_kind(received.name))
     return Outcome(verdict=None, summary=message, error=error, facts=facts)
 
 
