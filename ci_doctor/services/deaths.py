@@ -3,13 +3,14 @@
 
 import asyncio
 import functools
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.descendant_end import DescendantEnd, is_death
-from ci_doctor.services.descendants import DescendantWatch
+from ci_doctor.services.descendants import DescendantWatch, session_of
 from ci_doctor.services.following import follow
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.logs.bound import LogBound
@@ -80,10 +81,22 @@ class DeathWatch:
         while instance.cleanup:
             instance.cleanup.pop()()
 
-    def strays(self, pid: int) -> tuple[Kin, ...]:
-        """What was below `pid` and has since become an orphan, or is about to."""
+    def processes_of(self, pid: int, *, alone: bool) -> tuple[Kin, ...]:
+        """What belongs to the service with this pid now, orphans that were below it included.
+
+        If it is `alone`, so does a daemon that left before anybody saw it below its parent.
+        """
         self._descendants.scan_now()
-        return self._descendants.below(pid)
+        strays = self._descendants.below(pid)
+        if alone:
+            ours = os.getsid(0)  # the session of the client, which is no daemon
+            unknown = self._descendants.below(None)
+            strays += tuple(kin for kin in unknown if session_of(kin.pid) != ours)
+        # By identity, because a process may be in both.
+        processes = {}
+        for kin in (*self._tree.below(pid), *strays):
+            processes[kin.identity] = kin
+        return tuple(processes.values())
 
     def pids_of(self, pid: int) -> frozenset[int]:
         """The processes that were ever seen below `pid`, and itself."""

@@ -152,7 +152,7 @@ class DescendantWatch:
             kin = look_up(root)
             if kin is not None:
                 self._root_started[root] = kin.started
-                if _session(root) == root:
+                if session_of(root) == root:
                     self._root_of_session[root] = root
         if root in self._members:
             self._promote(root)
@@ -166,7 +166,7 @@ class DescendantWatch:
         for member in self._members:
             if member.root != daemon.root:
                 continue
-            if member.root is not None or _session(member.kin.pid) == _session(pid):
+            if member.root is not None or session_of(member.kin.pid) == session_of(pid):
                 member.root = pid
 
     def _take_in(self, pid: int, root: int | None, *, is_orphan: bool) -> Member | None:
@@ -176,7 +176,7 @@ class DescendantWatch:
         reported = self._reported.get(pid)
         if reported is not None and reported.identity == kin.identity:
             return None
-        session = _session(pid)
+        session = session_of(pid)
         # Its parent is gone, but a process keeps its session.
         if is_orphan:
             root = self._root_of_session.get(session)
@@ -217,7 +217,8 @@ class DescendantWatch:
         self._on_end(root, end)
 
 
-def _session(pid: int) -> int:
+def session_of(pid: int) -> int:
+    """The session of a process; -1 if it is gone."""
     try:
         return os.getsid(pid)
     except OSError:

@@ -6,11 +6,10 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import structs
-
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance, RunningService
 from ci_doctor.services.leaks.ledger import LeakLedger
+from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import EventKind, ServiceEvent, ServiceFailure, StopResult
 from ci_doctor.services.ports import ReservedPort, reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
@@ -262,7 +261,8 @@ class RunningGroup:
 
     def _note_processes(self, instance: Instance) -> None:
         """Remember what the service consists of, before it is taken down."""
-        self._before[instance.name] = self._processes_of(instance)
+        pid = instance.process.pid
+        self._before[instance.name] = self._watch.processes_of(pid, alone=False)
         self._witness(instance)
 
     def _living(self) -> Iterator[Instance]:
@@ -272,24 +272,19 @@ class RunningGroup:
 
     def _finish(self, began: float) -> StopResult:
         try:
-            result = self._stop_work.finish(tuple(self.instances.values()), began)
-            for instance in (*self._ended_starts, *self.instances.values()):
-                self.ledger.belong(instance.name, self._watch.pids_of(instance.process.pid))
-            return structs.replace(result, left_behind=self.ledger.settled())
+            return self._stop_work.finish(tuple(self.instances.values()), began, self._left_behind)
         finally:
             self._give_back()
 
+    def _left_behind(self) -> LeftBehind:
+        for instance in (*self._ended_starts, *self.instances.values()):
+            self.ledger.belong(instance.name, self._watch.pids_of(instance.process.pid))
+        return self.ledger.settled()
+
     def _witness(self, instance: Instance) -> None:
         """Note what the processes of a service hold now."""
-        self.ledger.witness(instance.name, lambda: self._processes_of(instance))
-
-    def _processes_of(self, instance: Instance) -> tuple[Kin, ...]:
-        pid = instance.process.pid
-        # By identity, because a process may be in both.
-        processes = {}
-        for kin in (*self.tree.below(pid), *self._watch.strays(pid)):
-            processes[kin.identity] = kin
-        return tuple(processes.values())
+        pid, alone = instance.process.pid, len(self._names) == 1
+        self.ledger.witness(instance.name, lambda: self._watch.processes_of(pid, alone=alone))
 
     def _give_back(self) -> None:
         # Only now: until the tree is gone, its pidfds tell how it ends and its ports are in use.

@@ -13,6 +13,7 @@ from msgspec import structs
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance
+from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, StopResult
 from ci_doctor.services.released import Condition, GpuMemoryBack, PortReleased, wait_released
 from ci_doctor.services.subject import Death
@@ -59,10 +60,15 @@ class Stopping:
         await self._run_stop_commands(instances, min(grace_s, _STOP_COMMAND_LIMIT_S))
         await self._tree.terminate(max(0.0, grace_s - (clock.now() - began)))
 
-    def finish(self, instances: Sequence[Instance], began: float) -> StopResult:
+    def finish(
+        self,
+        instances: Sequence[Instance],
+        began: float,
+        left_behind: Callable[[], LeftBehind],
+    ) -> StopResult:
         """Kill what is left, and report only then: a listener may be slow.
 
-        The first result is also that of every later call.
+        `left_behind` is called once nothing runs any more. The first result is also that of every later call.
         """
         if self._result is not None:
             return self._result
@@ -78,6 +84,7 @@ class Stopping:
                 duration_s=clock.now() - began,
                 cut_logs=self._watch.finish_logs(),
                 problems=tuple(self._problems),
+                left_behind=left_behind(),
             )
         self._report_killed(instances, self._result)
         self._report_stopped(instances)
