@@ -170,7 +170,7 @@ UNSCOPED: Final = Rule(
         "because the build reads no variable with the project's name in it."
     ),
     remedy=(
-        "Build other setuptools-scm projects in a step of their own, because the unscoped variable "
+        "Build other projects of that tool in a step of their own, because the unscoped variable "
         "gives them this version too; or call get_version(dist_name=...) in setup.py."
     ),
 )
@@ -197,6 +197,24 @@ INVALID_PIN: Final = Rule(
     severity=Severity.ERROR,
     meaning="The backend computes a version that is not valid PEP 440.",
     remedy="Correct version_scheme and local_scheme.",
+)
+BROKEN_BUILD: Final = Rule(
+    id="version/broken-build",
+    severity=Severity.ERROR,
+    meaning=(
+        "A build of the metadata fails with the pins, or has another version than without the tags "
+        "that are not versions. It was tried with the backend that the project requires."
+    ),
+    remedy="Let the backend consider release tags only, or delete the tags in the job's checkout.",
+)
+NOT_PROVEN: Final = Rule(
+    id="version/not-proven",
+    severity=Severity.WARNING,
+    meaning="The pin was not proven by a build of the metadata, because nothing could be built.",
+    remedy=(
+        "Install uv or pip and the build requirements beside ci-doctor, "
+        "or accept it with `--verify never`."
+    ),
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -226,4 +244,6 @@ RULES: Final[tuple[Rule, ...]] = (
     ALREADY_SET,
     INVALID_PRETEND,
     INVALID_PIN,
+    BROKEN_BUILD,
+    NOT_PROVEN,
 )

@@ -43,13 +43,15 @@ class Described(Struct, frozen=True, kw_only=True):
     `tag` is None if no tag is usable, `distance` the commits since it (None if unknown).
     `unparsable` names the tags reachable from HEAD that were left out; `breaks_on` is the one that
     the tool would otherwise have picked. `suspicious` is the text that was read as version, if
-    `tag` is hardly a release. `repository` is None if the version comes from files.
+    `tag` is hardly a release. `repository` is None if the version comes from files. `node` is the
+    commit as the tool spells it, None if the tool names none.
     """
 
     version: str
     repository: str | None = None
     tag: str | None = None
     distance: int | None = None
+    node: str | None = None
     dirty: bool = False
     shallow: bool = False
     unparsable: tuple[str, ...] = ()
