@@ -90,8 +90,20 @@ DIRTY_TREE: Final = Rule(
 SHALLOW_CLONE: Final = Rule(
     id="version/shallow-clone",
     severity=Severity.ERROR,
-    meaning="The clone is shallow and its HEAD has no version tag: the real version is unknown.",
+    meaning=(
+        "The clone is shallow, and its history does not reach a version tag: "
+        "the real version is unknown."
+    ),
     remedy="`git fetch --unshallow --tags`, or accept the fallback with `--allow-fallback`.",
+)
+MISSING_TAGS: Final = Rule(
+    id="version/missing-tags",
+    severity=Severity.ERROR,
+    meaning=(
+        "The clone lacks tags that its remote has, or that nothing can exclude, "
+        "so the backend would compute a wrong version such as 0.1.devN."
+    ),
+    remedy="`git fetch --tags`, or accept the version with `--allow-fallback`.",
 )
 NO_USABLE_TAG: Final = Rule(
     id="version/no-usable-tag",
@@ -230,6 +242,7 @@ RULES: Final[tuple[Rule, ...]] = (
     SUSPICIOUS_TAG,
     DIRTY_TREE,
     SHALLOW_CLONE,
+    MISSING_TAGS,
     NO_USABLE_TAG,
     NOT_FROM_GIT,
     NO_REPOSITORY,

@@ -89,7 +89,7 @@ def _describe_git(
     if tags.unparsable and is_git_describe(command):
         # Before the command is changed: the tag that the build itself would fail on.
         reachable, breaks_on = disturbing_tags(git, command, tags)
-        command = without_tags(command, tags.exclusions)
+        command = without_tags(command, tags)
         config.scm.git.describe_command = command
     version = workdir.get_scm_version()
     if version is None:

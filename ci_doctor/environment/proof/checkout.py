@@ -5,15 +5,13 @@ The copy shares the objects of the repository (gitrepository-layout(5), objects/
 and has its index, its branch and the wanted tags. Nothing is written to the original.
 """
 
-import os
 import shutil
-import subprocess
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from ci_doctor.environment.git_command import ask_git, run_git
 from ci_doctor.environment.proof.unbuildable import Unbuildable
 
-_TIMEOUT_S = 60
 _NEVER_COPIED = shutil.ignore_patterns(".git", ".venv", "venv", "node_modules", "__pycache__")
 
 
@@ -37,18 +35,18 @@ def copy_checkout(project: Path, to: Path, *, without_tags: Collection[str] = ()
 def tags_of(project: Path) -> tuple[str, ...]:
     """The tags reachable from the HEAD of the project's repository, newest first."""
     merged = ("--merged=HEAD", "--sort=-creatordate", "--format=%(refname:strip=2)", "refs/tags")
-    return tuple((_ask(project, "for-each-ref", *merged) or "").splitlines())
+    return tuple((ask_git(project, "for-each-ref", *merged) or "").splitlines())
 
 
 def nearest_tag(project: Path) -> str | None:
     """The tag that a plain `git describe` picks; None if there is none."""
-    return _ask(project, "describe", "--tags", "--abbrev=0")
+    return ask_git(project, "describe", "--tags", "--abbrev=0")
 
 
 def described(project: Path, excluded: Sequence[str]) -> tuple[str | None, int | None]:
     """The nearest tag that matches none of the patterns `excluded`, and the commits since it."""
     options = [f"--exclude={pattern}" for pattern in excluded]
-    answer = _ask(project, "describe", "--tags", "--long", *options)
+    answer = ask_git(project, "describe", "--tags", "--long", *options)
     if answer is None:
         return None, None
     tag, distance, _ = answer.rsplit("-", 2)
@@ -57,21 +55,21 @@ def described(project: Path, excluded: Sequence[str]) -> tuple[str | None, int |
 
 def root(project: Path) -> str | None:
     """The top of the project's working tree; None without a repository."""
-    return _ask(project, "rev-parse", "--show-toplevel")
+    return ask_git(project, "rev-parse", "--show-toplevel")
 
 
 def head(project: Path) -> str | None:
     """The commit that is checked out; None if nothing is committed."""
-    return _ask(project, "rev-parse", "--verify", "--quiet", "HEAD")
+    return ask_git(project, "rev-parse", "--verify", "--quiet", "HEAD")
 
 
 def is_shallow(project: Path) -> bool:
     """Whether the clone has a part of the history only."""
-    return _ask(project, "rev-parse", "--is-shallow-repository") == "true"
+    return ask_git(project, "rev-parse", "--is-shallow-repository") == "true"
 
 
 def _copy_files(root: Path, to: Path) -> None:
-    listed = _ask(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
+    listed = ask_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
     to.mkdir(parents=True)
     for name in filter(None, dict.fromkeys(listed.split("\0"))):
         source = root / name
@@ -95,17 +93,17 @@ def _copy_repository(root: Path, to: Path, without_tags: Collection[str]) -> Non
         source = _path_in_repository(root, name)
         if source.is_file():
             shutil.copy2(source, place / name)
-    head = _ask(root, "rev-parse", "--verify", "HEAD")
+    head = ask_git(root, "rev-parse", "--verify", "HEAD")
     if head is None:  # nothing is committed yet
         return
-    branch = _ask(root, "symbolic-ref", "--quiet", "HEAD")
+    branch = ask_git(root, "symbolic-ref", "--quiet", "HEAD")
     if branch is not None:
         _demand(to, "symbolic-ref", "HEAD", branch)
     _demand(to, "update-ref", *([] if branch else ["--no-deref"]), "HEAD", head)
-    tags = _ask(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags") or ""
+    tags = ask_git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags") or ""
     _demand(to, "update-ref", "--stdin", text=_creations(tags.splitlines(), without_tags))
     # The copied index has the stat data of the original files.
-    _ask(to, "update-index", "-q", "--refresh")
+    ask_git(to, "update-index", "-q", "--refresh")
 
 
 def _creations(lines: Sequence[str], without_tags: Collection[str]) -> str:
@@ -119,42 +117,11 @@ def _creations(lines: Sequence[str], without_tags: Collection[str]) -> str:
 
 
 def _path_in_repository(root: Path, name: str) -> Path:
-    answer = _ask(root, "rev-parse", "--git-path", name)
+    answer = ask_git(root, "rev-parse", "--git-path", name)
     return (root / (answer or name)).resolve()
 
 
 def _demand(directory: Path, *arguments: str, text: str = "") -> None:
-    completed = _git(directory, arguments, text)
+    completed = run_git(directory, arguments, text=text)
     if completed.returncode:
         raise Unbuildable(f"git {arguments[0]}: {completed.stderr.strip()}")
-
-
-def _ask(directory: Path, *arguments: str) -> str | None:
-    completed = _git(directory, arguments)
-    return None if completed.returncode else completed.stdout.rstrip("\n")
-
-
-def _git(
-    directory: Path, arguments: Sequence[str], text: str = ""
-) -> "subprocess.CompletedProcess[str]":
-    # GIT_DIR and its kin, set inside a hook, would point at another repository. GIT_CONFIG_* say
-    # which settings hold, and GIT_EXEC_PATH is where git finds its own parts.
-    environ = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("GIT_") or name.startswith(("GIT_CONFIG", "GIT_EXEC_PATH"))
-    }
-    try:
-        return subprocess.run(
-            ["git", *arguments],
-            cwd=directory,
-            env=environ,
-            input=text,
-            capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-            check=False,
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unbuildable(f"git {arguments[0]}: {error}") from error

@@ -1,28 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git: the tags of a checkout whose version tool cannot be asked without a build."""
 
-import re
 from pathlib import Path
 
+from ci_doctor.environment.clone_history import with_clone_limits
 from ci_doctor.environment.proof import checkout
+from ci_doctor.environment.release_names import is_release
 from ci_doctor.environment.tags import Described, exclusions
-
-# `v1.2`, `release-1.2`, `pkg/v1.2rc1`: a prefix of words, then a version by PEP 440.
-_RELEASE = re.compile(r"^(?:[A-Za-z][\w.]*[-_/])*[vV]?(?P<version>\d.*)$")
-
-
-def is_release(tag: str) -> bool:
-    """Whether a tag's name is a version by PEP 440, with or without a prefix before it."""
-    from packaging.version import InvalidVersion, Version
-
-    match = _RELEASE.match(tag)
-    if match is None:
-        return False
-    try:
-        Version(match["version"])
-    except InvalidVersion:
-        return False
-    return True
 
 
 def disturbing_tags(project: Path) -> tuple[str, ...]:
@@ -37,7 +21,7 @@ def describe(project: Path, version: str) -> Described:
     nearest = checkout.nearest_tag(project)
     tag, distance = checkout.described(project, exclusions(disturbing, good))
     head = checkout.head(project)
-    return Described(
+    described = Described(
         version=version,
         repository=checkout.root(project),
         tag=tag,
@@ -47,3 +31,4 @@ def describe(project: Path, version: str) -> Described:
         unparsable=disturbing,
         breaks_on=nearest if nearest in disturbing else None,
     )
+    return with_clone_limits(project, described)
