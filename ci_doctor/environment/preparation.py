@@ -8,9 +8,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.environment import determinism, exports
+from ci_doctor.environment import determinism, exports, rules
 from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.pinning import Pinning, pin_projects
+from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.environment.targets import TargetInterpreter, choose_targets
 from ci_doctor.errors import PreparationError
@@ -64,7 +65,7 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
     """
     earlier = exports.ours(environ)
     projects = [read_project(Path(directory)) for directory in settings.projects]
-    directories = [project.directory for project in projects]
+    directories = [project.directory for project in projects] or [Path.cwd()]
     targets = choose_targets(settings.pythons, settings.venvs, directories, environ)
     pinning = pin_projects(projects, settings, targets, environ, earlier)
     pins = pinning.pins
@@ -79,7 +80,7 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
         changed=tuple(name for name, value in ours.items() if environ.get(name) != value),
         requested=profile.requested,
         targets=targets,
-        findings=(*pinning.findings, *profile.findings),
+        findings=(*_no_project(projects), *pinning.findings, *profile.findings),
         tables=_tables(pinning, profile.requested, targets),
         proofs=pinning.proofs,
         cases=tuple(_case(variable) for variable in variables),
@@ -95,6 +96,18 @@ def outcome(preparation: Preparation, *, dry_run: bool = False) -> Outcome:
         tables=preparation.tables,
         cases=preparation.cases,
         facts=_facts(preparation),
+    )
+
+
+def _no_project(projects: Sequence[Project]) -> tuple[Finding, ...]:
+    """A note if no version is pinned because there is no project."""
+    if projects:
+        return ()
+    return (
+        rules.NO_PROJECT.finding(
+            f"{Path.cwd()} holds no Python project, so no version is pinned",
+            remedy=rules.NO_PROJECT.remedy,
+        ),
     )
 
 

@@ -63,6 +63,12 @@ OWN_INTERPRETER: Final = Rule(
     meaning=("The shim went, by default and not by name, into ci-doctor's own interpreter."),
     remedy="Name the job's interpreter with `--venv DIR` or `--python PY`, if it is another one.",
 )
+NO_PROJECT: Final = Rule(
+    id="setup-env/no-project",
+    severity=Severity.NOTE,
+    meaning="The working directory holds no Python project, so no version was pinned.",
+    remedy="Nothing, if the job builds none. Otherwise name its directory with `--project DIR`.",
+)
 UNPARSABLE_TAG: Final = Rule(
     id="version/unparsable-tag",
     severity=Severity.WARNING,
@@ -238,6 +244,7 @@ RULES: Final[tuple[Rule, ...]] = (
     STRICT,
     AGENT,
     OWN_INTERPRETER,
+    NO_PROJECT,
     UNPARSABLE_TAG,
     SUSPICIOUS_TAG,
     DIRTY_TREE,
