@@ -2,7 +2,7 @@
 """Reads a project's files: the code that a build runs to get a version, and what it reads."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,8 @@ from msgspec import Struct
 from ci_doctor.environment.code_reading_git import git_command, git_reader, literal_name
 from ci_doctor.environment.packaging_files import PackagingFiles, table
 
-_MESON_VERSION = re.compile(
-    r"\bproject\s*\((?P<arguments>.*?)\n\s*\)|\bproject\s*\((?P<line>.*)\)", re.DOTALL
-)
+_MESON_PROJECT = re.compile(r"\bproject\s*\(")
+_MESON_TOOL = re.compile(r"setuptools_scm|versioneer|dunamai|versioningit")
 _SCRIPT = re.compile(r"'([^']+\.(?:py|sh))'")
 
 
@@ -26,11 +25,10 @@ class VersionCode(Struct, frozen=True, kw_only=True):
 
 def version_code(files: PackagingFiles) -> VersionCode | None:
     """The first file that computes the version and reads tags; None if there is none."""
-    for path in _candidates(files):
-        tool = _tool_of(path)
-        if tool is not None:
-            return VersionCode(file=path, tool=tool)
-    return None
+    found = _meson_code(files)
+    if found is not None:
+        return found
+    return _first_reader(_candidates(files))
 
 
 def code_of_attribute(files: PackagingFiles, attribute: str) -> VersionCode | None:
@@ -46,16 +44,20 @@ def code_of_attribute(files: PackagingFiles, attribute: str) -> VersionCode | No
     text = _read(path)
     if literal_name(text, name):
         return None
-    for each in (path, *_imported_from(path, text)):
-        tool = _tool_of(each)
+    return _first_reader((path, *_imported_from(path, text)))
+
+
+def _first_reader(paths: Iterable[Path]) -> VersionCode | None:
+    for path in paths:
+        text = _read(path)
+        tool = git_reader(text) if path.suffix == ".py" else git_command(text)
         if tool is not None:
-            return VersionCode(file=each, tool=tool)
+            return VersionCode(file=path, tool=tool)
     return None
 
 
 def _candidates(files: PackagingFiles) -> Iterator[Path]:
     yield from _in_tree_backend(files)
-    yield from _meson_programs(files)
     hatch = table(files.tools, "hatch")
     source = table(files.hatch, "version") or table(hatch, "version")
     if source.get("source") == "code" and isinstance(source.get("path"), str):
@@ -81,18 +83,32 @@ def _in_tree_backend(files: PackagingFiles) -> Iterator[Path]:
             yield file
 
 
-def _meson_programs(files: PackagingFiles) -> Iterator[Path]:
-    """meson.build if its `project()` computes the version, and the scripts named there."""
+def _meson_code(files: PackagingFiles) -> VersionCode | None:
+    """A command in `project()` of meson.build that computes the version, or its script."""
     path = files.directory / "meson.build"
-    if not files.backend.startswith("mesonpy") or not path.is_file():
-        return
-    match = _MESON_VERSION.search(_read(path))
-    arguments = (match["arguments"] or match["line"] or "") if match else ""
+    if not files.backend.startswith("mesonpy"):
+        return None
+    arguments = _project_arguments(_read(path))
     if "run_command" not in arguments:
-        return
-    yield path
-    for script in _SCRIPT.findall(arguments):
-        yield files.directory / script
+        return None
+    named = _MESON_TOOL.search(arguments)
+    tool = named[0].replace("_", "-") if named else git_command(arguments)
+    if tool is not None:
+        return VersionCode(file=path, tool=tool)
+    return _first_reader(files.directory / script for script in _SCRIPT.findall(arguments))
+
+
+def _project_arguments(text: str) -> str:
+    """What stands between the parentheses of `project(...)`."""
+    match = _MESON_PROJECT.search(text)
+    if match is None:
+        return ""
+    depth = 1
+    for index in range(match.end(), len(text)):
+        depth += {"(": 1, ")": -1}.get(text[index], 0)
+        if depth == 0:
+            return text[match.end() : index]
+    return text[match.end() :]
 
 
 def _flit_module(files: PackagingFiles) -> Iterator[Path]:
@@ -113,14 +129,6 @@ def _code_paths(files: PackagingFiles) -> Iterator[str]:
     getter = table(table(files.tools, "pdm"), "version").get("getter")
     if isinstance(getter, str):
         yield f"{getter.partition(':')[0].replace('.', '/')}.py"
-
-
-def _tool_of(path: Path) -> str | None:
-    text = _read(path)
-    if path.name == "meson.build":
-        named = re.search(r"setuptools_scm|versioneer|dunamai|versioningit", text)
-        return named[0].replace("_", "-") if named else git_command(text)
-    return git_reader(text) if path.suffix == ".py" else git_command(text)
 
 
 def _module_file(directory: Path, module: str) -> Path | None:
