@@ -178,6 +178,43 @@ def test_a_build_that_hangs_is_ended_at_the_time_limit(tmp_path: Path) -> None:
     assert "time limit" in proof.reason
 
 
+SCM_PROJECT = SCM + '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
+
+
+@pytest.mark.parametrize("way", ["worktree", "shallow", "dirty", "below", "detached"])
+def test_the_copy_has_the_version_of_the_checkout(tmp_path: Path, way: str) -> None:
+    checkout = Checkout(tmp_path / "r", pyproject__toml=SCM_PROJECT)
+    place = tmp_path / way
+    if way == "worktree":
+        checkout.git("worktree", "add", "-q", str(place))
+    elif way == "shallow":
+        url = f"file://{checkout.root}"
+        checkout.git("clone", "-q", "--depth=3", url, str(place))
+    elif way == "dirty":
+        place = checkout.root
+        (place / "pyproject.toml").write_text(SCM_PROJECT + 'fallback_version = "0.1"\n')
+    elif way == "below":
+        place = checkout.root / "below"
+        place.mkdir()
+        (place / "pyproject.toml").write_text(SCM_PROJECT + 'root = ".."\n')
+        checkout.git("add", ".")
+        checkout.git("commit", "-qm", "below")
+    else:
+        place = checkout.root
+        checkout.git("checkout", "-q", "--detach")
+    preparation = prepare(SetupEnvSettings(projects=(str(place),)), dict(os.environ))
+    (proof,) = preparation.proofs
+    assert proof.proven, proof
+
+
+def test_a_checkout_that_is_too_large_to_copy_is_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_doctor.environment.proof.checkout._MOST_BYTES", 10)
+    (proof,) = Checkout(tmp_path / "r", pyproject__toml=SCM_PROJECT).prepare().proofs
+    assert "too large to copy" in (proof.reason or "")
+
+
 HATCH = """
 [build-system]
 requires = ["hatchling", "hatch-vcs"]
