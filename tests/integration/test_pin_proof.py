@@ -104,6 +104,18 @@ def test_a_build_that_does_not_take_the_pin_is_an_error_with_the_tags(tmp_path: 
     assert [each.excerpt for each in broken[0].evidence] == [f"refs/tags/{BAD}"]
 
 
+def test_the_remedy_runs_nothing_that_a_tag_is_named(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path / "r", pyproject__toml=SCM, setup__py=IGNORES_THE_PIN)
+    checkout.git("tag", "--delete", BAD)
+    checkout.git("tag", "x1-$(touch${IFS}pwned)", "HEAD~1")
+    with pytest.raises(PreparationError) as caught:
+        checkout.prepare()
+    (broken,) = (each for each in caught.value.findings if each.rule == "version/broken-build")
+    subprocess.run(["sh", "-c", broken.remedy or "false"], cwd=checkout.root, check=True)
+    assert checkout.git("tag") == "v1.2.3"
+    assert not (checkout.root / "pwned").exists()
+
+
 DESCRIBES = """
     import subprocess
     from setuptools import setup
