@@ -106,6 +106,12 @@ def environment_options(function: F) -> F:
             help="Pin even if a shallow clone hides the real version.",
         ),
         click.option(
+            "--verify",
+            type=click.Choice(["auto", "always", "never"]),
+            help="Prove pins by building the metadata: where that is cheap, always (installs the "
+            "build requirements), or never. [default: auto]",
+        ),
+        click.option(
             "--preload",
             multiple=True,
             metavar="RULE",

@@ -140,6 +140,8 @@ class TestPrecedence:
             "determinism": "ci-doctor.toml:2",
             "preload": "flag --preload",
             "allow_fallback": "default",
+            "verify": "default",
+            "verify_timeout": "default",
         }
 
     def test_a_flag_that_was_not_given_does_not_count(self) -> None:
