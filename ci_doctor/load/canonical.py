@@ -228,6 +228,14 @@ def text_of(output: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
+def is_blank(output: dict[str, Any]) -> bool:
+    """Whether an output holds nothing but white space: no word, tool call or token."""
+    for choice in output.get("choices", []):
+        if choice.get("token_ids"):
+            return False
+    return not text_of(output).strip()
+
+
 def _readable_parts(choice: dict[str, Any]) -> Iterator[str]:
     if choice.get("text") is not None:
         yield str(choice["text"])

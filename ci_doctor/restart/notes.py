@@ -60,4 +60,5 @@ class Notes:
             different=tuple(ledger.different),
             different_count=ledger.different_count,
             unstable=ledger.unstable,
+            answers=ledger.book.comparison(),
         )

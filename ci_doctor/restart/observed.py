@@ -40,13 +40,14 @@ class Counts(Struct, frozen=True, kw_only=True):
 
     `seconds` is how long requests were sent, `rate` the answers per second of the best pass (of
     phases that consist of whole passes). `errors` are the first three that differ, `empty` counts
-    answers that hold no text.
+    answers that hold no text, `blank` those and the ones with white space alone.
     """
 
     ok: int = 0
     failed: int = 0
     hung: int = 0
     empty: int = 0
+    blank: int = 0
     seconds: float = 0.0
     rate: float | None = None
     errors: tuple[str, ...] = ()
@@ -55,6 +56,11 @@ class Counts(Struct, frozen=True, kw_only=True):
     def sent(self) -> int:
         """How many requests were sent."""
         return self.ok + self.failed + self.hung
+
+    @property
+    def has_words(self) -> bool:
+        """Whether any answer holds a word."""
+        return self.ok > max(self.empty, self.blank)
 
     @property
     def answers_a_second(self) -> float | None:
@@ -112,6 +118,37 @@ class DifferentAnswer(Struct, frozen=True, kw_only=True):
     after: str
 
 
+class BlankAnswer(Struct, frozen=True, kw_only=True):
+    """An answer without any word to a request that always got words in the baseline."""
+
+    id: str
+    phase: Phase
+
+
+class AnswerComparison(Struct, frozen=True, kw_only=True):
+    """The answers after the restart beside those before, whatever `same_outputs` is.
+
+    `requests` were answered before, `compared` of them also after. `blank` are the first answers
+    that lost their words, of `blank_count` since the kill. `different_before` and
+    `different_after` count the different texts over all requests. `shorter` counts requests whose
+    every answer has less than half of its length before; `steady` those that got one text in every
+    pass of the baseline, and `changed` those of them that got another one after. The models are
+    those that the answers name.
+    """
+
+    requests: int = 0
+    blank: tuple[BlankAnswer, ...] = ()
+    blank_count: int = 0
+    different_before: int = 0
+    different_after: int = 0
+    compared: int = 0
+    shorter: int = 0
+    steady: int = 0
+    changed: int = 0
+    models_before: tuple[str, ...] = ()
+    models_after: tuple[str, ...] = ()
+
+
 class Observation(Struct, frozen=True, kw_only=True):
     """Everything observed; what was not reached is None or empty.
 
@@ -144,6 +181,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     different: tuple[DifferentAnswer, ...] = ()
     different_count: int = 0
     unstable: tuple[str, ...] = ()
+    answers: AnswerComparison = AnswerComparison()
     stopped: StopResult | None = None
     ending: RestartEnding = RestartEnding.COMPLETE
 

@@ -253,6 +253,12 @@ def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
             id="other",
         ),
         pytest.param("falls-ill@2", {}, ["not-recovered"], "not ready", id="falls-ill"),
+        pytest.param("empty@2", {}, ["lost-answers"], "hold no word", id="empty-after"),
+        pytest.param("one-answer@2", {}, ["lost-answers"], "one and the same", id="one-answer"),
+        pytest.param("cut@2", {}, ["lost-answers"], "less than half", id="cut-after"),
+        pytest.param("other-model@2", {}, ["other-model"], "of tinier", id="other-model"),
+        pytest.param("error-in-200@2", {}, ["lost-after"], "requests failed", id="error-in-200"),
+        pytest.param("list@2", {}, ["lost-after"], "requests failed", id="not-a-text"),
     ],
 )
 def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(
