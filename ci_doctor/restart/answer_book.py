@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ci_doctor.load.canonical import Canonical, is_blank, text_of
+from ci_doctor.load.canonical import Canonical, is_blank
+from ci_doctor.load.looks import words_of
 from ci_doctor.restart.observed import AnswerComparison, BlankAnswer, Phase
 
 _BLANKS_KEPT = 5
@@ -53,7 +54,7 @@ class AnswerBook:
         model = answer.prompt_facts.get("model")
         if model is not None:
             self._models.setdefault(phase, set()).add(str(model))
-        text = _words(answer)
+        text = words_of(answer.output)
         blank = answer.empty or is_blank(answer.output)
         if phase is Phase.BASELINE:
             self._before.setdefault(name, _voice()).add(text, blank=blank)
@@ -104,14 +105,6 @@ class AnswerBook:
 
     def _named(self, phase: Phase) -> tuple[str, ...]:
         return tuple(sorted(self._models.get(phase, ())))
-
-
-def _words(answer: Canonical) -> str:
-    text = text_of(answer.output)
-    if text:
-        return text
-    # Some servers give tokens only.
-    return " ".join(str(choice.get("token_ids", "")) for choice in answer.output["choices"])
 
 
 def _different(voices: Iterable[_Voice]) -> int:

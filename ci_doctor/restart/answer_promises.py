@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from ci_doctor.load.looks import FEWEST_PROMPTS
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.restart import rules
 from ci_doctor.restart.observed import AnswerComparison, Observation, Phase
@@ -72,8 +73,12 @@ def suspicious(observation: Observation, *, same_outputs: bool) -> Iterator[Find
     answers = observation.answers
     if not answers.requests:
         return
-    if answers.different_before == 1 and answers.requests > 1:
-        message = f"all {answers.requests} requests got one and the same answer before the kill"
+    prompts = min(observation.prompts, answers.requests)
+    if answers.different_before == 1 and prompts >= FEWEST_PROMPTS:
+        message = (
+            f"all {answers.requests} requests, of {prompts} different prompts, got one and the same "
+            "answer before the kill"
+        )
         yield rules.ONE_ANSWER.finding(message, remedy=rules.ONE_ANSWER.remedy)
     blank = observation.counts(Phase.BASELINE).blank
     if blank:

@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import Callable
 
+from ci_doctor.load.looks import count_prompts
 from ci_doctor.restart.notes import Notes, RestartProgress
 from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.restart.phases import FailedError, Phases
@@ -35,6 +36,7 @@ async def _to_the_end(
     plan: RestartPlan, interruption: Interruption, on_progress: Callable[[RestartProgress], None]
 ) -> Observation:
     notes = Notes(len(plan.requests), on_progress, compare=plan.same_outputs)
+    notes.note(prompts=count_prompts(plan.requests))
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - we are in one
     ending = RestartEnding.COMPLETE

@@ -152,7 +152,7 @@ class AnswerComparison(Struct, frozen=True, kw_only=True):
 class Observation(Struct, frozen=True, kw_only=True):
     """Everything observed; what was not reached is None or empty.
 
-    `requests` is the size of the load. `failures` are of services that failed by themselves in
+    `requests` is the size of the load, of so many different `prompts`. `failures` are of services that failed by themselves in
     `failed_in`, the root cause first. `killed_at` is how many requests were done when the signal
     was sent. `ended_s` counts from that to the end of the process, `outage_s` from there to the
     relaunch, `ready_s` and `recovered_s` from the relaunch. `refused` tells that it did not end by
@@ -162,6 +162,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     """
 
     requests: int
+    prompts: int = 0
     phases: Mapping[Phase, Counts] = {}
     failures: tuple[ServiceFailure, ...] = ()
     failed_in: Phase | None = None

@@ -135,3 +135,4 @@ class RestartCheckFacts(Facts, frozen=True, kw_only=True):
     identity_changed: bool | None
     throughput_ratio: float | None
     answers: AnswerComparisonFacts = AnswerComparisonFacts()
+    prompts: int = 0

@@ -36,7 +36,9 @@ def observed(answers: Passes, models: Mapping[Phase, str] = {}) -> Observation:
                 ledger.keep(phase, reply(f"r{number}", text, models.get(phase)))
             ledger.passed(phase, len(texts), 1.0)
     requests = len(answers[Phase.BASELINE][0])
-    return seen(requests=requests, phases=ledger.counts, answers=ledger.book.comparison())
+    return seen(
+        requests=requests, prompts=requests, phases=ledger.counts, answers=ledger.book.comparison()
+    )
 
 
 def restarted(
