@@ -137,5 +137,13 @@ def _noticed(observation: Observation) -> Iterator[Finding]:
             evidence=(Evidence(excerpt=" ".join(unstable[:_SHOWN])),),
             remedy=rules.UNSTABLE_OUTPUTS.remedy,
         )
+    released = observation.released
+    if released is not None and released.memory_unknown:
+        files = released.memory_unknown
+        yield rules.MEMORY_OF_UNKNOWN_OWNER.finding(
+            f"{len(files)} new files in /dev/shm are in use by nobody, the first {files[0]}",
+            evidence=(Evidence(excerpt="\n".join(files[:_SHOWN])),),
+            remedy=rules.MEMORY_OF_UNKNOWN_OWNER.remedy,
+        )
     if observation.stopped is not None:
         yield from stop_findings(observation.stopped)

@@ -83,7 +83,9 @@ class Released(Struct, frozen=True, kw_only=True):
     """Seconds from the death until each was released; None if not in time, or not checked.
 
     `port` is the checked number, `port_owner` who still had it. `processes` outlived the service
-    and were stopped then, `commands` are how they were started. `memory_left` are sentences. `rss`
+    and were stopped then, `commands` are how they were started. `memory_left` are sentences,
+    `memory_seen` the places that were looked at, `memory_unknown` what is new there and may be
+    another job's (if the service is alone in its group). `rss`
     is what the service's processes held before, in bytes.
     """
 
@@ -95,6 +97,8 @@ class Released(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     memory_s: float | None = None
     memory_left: tuple[str, ...] = ()
+    memory_seen: tuple[str, ...] = ()
+    memory_unknown: tuple[str, ...] = ()
     rss: int = 0
 
 

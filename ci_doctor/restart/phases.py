@@ -159,7 +159,7 @@ class Phases:
             service,
             held,
             died,
-            shared_memory=plan.shared_memory,
+            earlier=self._notes.memory_before,
             gpu_before=self._notes.gpu_before,
         )
         await self._outage(release, died)

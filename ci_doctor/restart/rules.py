@@ -50,12 +50,24 @@ MEMORY_NOT_RELEASED = Rule(
     id="restart-check/memory-not-released",
     severity=Severity.ERROR,
     meaning=(
-        "Memory of the killed service is still taken although no process uses it any more: shared "
-        "memory in /dev/shm, or memory of the GPU."
+        "Memory of the killed service is still taken although no process uses it any more: a file "
+        "in /dev/shm, mapped or not, a System V segment, or memory of the GPU."
     ),
     remedy=(
         "Unlink what an earlier start has left, at the start of the next one. If it is kept on "
         "purpose, set `shared_memory = false`."
+    ),
+)
+MEMORY_OF_UNKNOWN_OWNER = Rule(
+    id="restart-check/memory-of-unknown-owner",
+    severity=Severity.WARNING,
+    meaning=(
+        "Files in /dev/shm are new since the services were started, and no process has them open. "
+        "Nothing shows who made them: the killed service, or another job on this machine."
+    ),
+    remedy=(
+        "If the service writes them, remove them at its start or its end. Run the check alone on "
+        "its machine, or in a container with its own /dev/shm, to know for sure."
     ),
 )
 NOT_RECOVERED = Rule(
@@ -203,6 +215,7 @@ RULES = (
     PORT_NOT_RELEASED,
     TREE_NOT_RELEASED,
     MEMORY_NOT_RELEASED,
+    MEMORY_OF_UNKNOWN_OWNER,
     NOT_RECOVERED,
     SAME_IDENTITY,
     LOST_AFTER,

@@ -202,12 +202,15 @@ def test_a_child_that_outlives_its_parent_is_a_tree_that_is_not_released(bench: 
     assert report["facts"]["released"]["port_s"] is not None
 
 
-def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(bench: Bench) -> None:
-    bench.write(worker="shm@1", release_timeout="500ms")
+@pytest.mark.parametrize("how", ["shm", "shm-open"])
+def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(
+    bench: Bench, how: str
+) -> None:
+    bench.write(worker=f"{how}@1", release_timeout="500ms")
     report = expect(bench, bench.check(), "failed", 1, "memory-not-released")
     assert str(bench.shared) in report["findings"][0]["summary"]
     (bench.directory / "serve_worker.starts").unlink()
-    bench.write(worker="shm@1", shared_memory=False)
+    bench.write(worker=f"{how}@1", shared_memory=False)
     expect(bench, bench.check(), "pass", 0)
 
 

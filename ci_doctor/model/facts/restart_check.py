@@ -42,6 +42,8 @@ class ReleaseFacts(Struct, frozen=True, kw_only=True):
     memory_s: float | None
     memory_left: tuple[str, ...]
     rss: int
+    memory_seen: tuple[str, ...] = ()
+    memory_unknown: tuple[str, ...] = ()
 
 
 class ConditionFacts(Struct, frozen=True, kw_only=True):

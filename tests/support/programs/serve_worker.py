@@ -105,6 +105,13 @@ def leave_a_child() -> None:
             signal.pause()
 
 
+def hold_open() -> object:
+    shared = SHARED.open("wb+")
+    shared.write(b"x" * (4 << 20))
+    shared.flush()
+    return shared
+
+
 def hold_shared_memory() -> mmap.mmap:
     with SHARED.open("wb+") as shared:
         shared.write(b"x" * (4 << 20))
@@ -118,7 +125,9 @@ if "dies" in TRAITS:
     raise RuntimeError("the engine could not be loaded again")
 if "child" in TRAITS:
     leave_a_child()
-held = hold_shared_memory() if "shm" in TRAITS else None
+held: object = hold_shared_memory() if "shm" in TRAITS else None
+if "shm-open" in TRAITS:
+    held = hold_open()
 server = Server(("127.0.0.1", int(sys.argv[1])), Handler)
 if "daemon" in TRAITS:
     leave_a_daemon(server)
