@@ -127,7 +127,8 @@ def test_what_a_command_said_beats_the_run_that_the_deadline_cut(
     seen: list[str] = []
     problem = commands.ask(ReadySpec(exec=["sh", "-c", once]), 1.5, on_seen=seen.append)
     assert (tmp_path / "once").exists()
-    assert problem == "sh ended with exit code 3: denied"
+    # On a busy machine the last attempt has its full time, and what became of it follows.
+    assert (problem or "").startswith("sh ended with exit code 3: denied")
 
 
 def test_a_command_is_killed_when_the_wait_is_cancelled(commands: Commands) -> None:
