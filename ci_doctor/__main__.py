@@ -5,6 +5,7 @@ The only place that exits, and the last resort.
 """
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -35,26 +36,44 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
 
     A broken installation must not end with 1, or without a word.
     """
-    import traceback
-
-    from ci_doctor.commands.failing_statement import print_failing_statement
-    from ci_doctor.model.exit_code import ExitCode
-
-    code = (
-        ExitCode.SIGINT
-        if isinstance(error, KeyboardInterrupt)
-        else getattr(error, "code", ExitCode.BUG)
-    )
-    code = code if isinstance(code, ExitCode) else ExitCode.BUG
+    code, message, hint = _judged(error)
     # Nothing is left to catch what this raises, and 1 would say that the change is at fault.
     with contextlib.suppress(Exception):
+        from ci_doctor.commands.failing_statement import print_failing_statement
+
         print_failing_statement(argv, code)
-    if sys.stderr is not None:
+    with contextlib.suppress(Exception):
+        import traceback
+
         traceback.print_exception(error)
-        sys.stderr.write(
-            "error: ci-doctor is broken, or its installation is\n  hint: install it again\n"
-        )
-    return int(code)
+    if sys.stderr is not None:
+        sys.stderr.write(f"error: {message}\n  hint: {hint}\n")
+    return code
+
+
+def _judged(error: BaseException) -> tuple[int, str, str]:
+    """The exit code, what happened and what to do."""
+    broken = ("ci-doctor is broken, or its installation is", "install it again")
+    try:
+        from ci_doctor.model.exit_code import ExitCode
+        from ci_doctor.session.shortage import shortage
+
+        lacking = shortage(error)
+    except Exception as another:  # noqa: BLE001 - nothing of ours can be loaded any more
+        for each in (error, another):
+            if isinstance(each, MemoryError) or "map segment" in str(each):
+                return os.EX_TEMPFAIL, "no memory is left", "free memory, or raise `ulimit -v`"
+            if isinstance(each, OSError) and each.errno == errno.EMFILE:
+                return os.EX_TEMPFAIL, "ci-doctor may open no more files", "raise `ulimit -n`"
+        return os.EX_SOFTWARE, *broken
+    if isinstance(error, KeyboardInterrupt):
+        return int(ExitCode.SIGINT), *broken
+    code = getattr(error, "code", ExitCode.BUG)
+    if not isinstance(code, ExitCode):
+        code = ExitCode.BUG
+    if code is ExitCode.BUG and lacking is not None:
+        return int(ExitCode.INFRA), *lacking
+    return int(code), *broken
 
 
 def _flush() -> None:

@@ -127,6 +127,30 @@ EMPTY_ANSWERS = Rule(
     remedy="Check `max_tokens` and the prompts in samples.jsonl. An empty answer equals any other "
     "empty answer.",
 )
+BLANK_ANSWERS = Rule(
+    id="correctness/blank-answers",
+    severity=Severity.WARNING,
+    meaning="Some answers hold nothing but white space. Two of them are easily equal.",
+    remedy="Raise `max_tokens`, or look at what the prompts end with.",
+)
+ONE_ANSWER = Rule(
+    id="correctness/one-answer",
+    severity=Severity.WARNING,
+    meaning=(
+        "Different prompts got one and the same answer, so a comparison of them shows little: the "
+        "model may not see the prompts, or it is broken on both sides."
+    ),
+    remedy="Look at some answers in samples.jsonl. Send prompts that have different answers.",
+)
+OTHER_MODEL = Rule(
+    id="correctness/other-model",
+    severity=Severity.WARNING,
+    meaning="Answers name another model than the request, or than the same request's other arm.",
+    remedy=(
+        "Check the model in both arms' commands and in the requests. If one model is served under "
+        "two names, give it one name (`--served-model-name`)."
+    ),
+)
 
 # --- the plan ---
 
@@ -172,6 +196,9 @@ RULES: tuple[Rule, ...] = (
     ARCHIVE_UNREADABLE,
     THROTTLED,
     EMPTY_ANSWERS,
+    BLANK_ANSWERS,
+    ONE_ANSWER,
+    OTHER_MODEL,
     KILLED,
     NOT_GREEDY,
     DIFFERENT_DETERMINISM,

@@ -7,6 +7,7 @@ from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.load.canonical import digest
+from ci_doctor.load.looks import LooksOfAnswers
 
 
 def outcome(digests: Mapping[int, str], passes: int) -> Answer:
@@ -64,6 +65,7 @@ class Tally:
         self._passes = passes
         self._prompts: dict[str, dict[str, str]] = {}
         self._empty: set[str] = set()
+        self._looks = LooksOfAnswers()
 
     def add(self, sample: Sample) -> None:
         """Count `sample` under its request and pass; keep its digests, its error, its facts."""
@@ -84,6 +86,8 @@ class Tally:
         words[number] = sample.words_digest or sample.digest
         prompt = self._prompts.setdefault(request, {})
         add_prompt_facts(prompt, sample.prompt_facts)
+        if sample.output is not None:
+            self._looks.add(request, sample.output, sample.prompt_facts)
         if sample.empty:
             self._empty.add(request)
 
@@ -100,6 +104,7 @@ class Tally:
             claimed=claimed,
             prompts=self._prompts,
             empty=len(self._empty),
+            looks=self._looks.value(),
             proof_missing=self.proof_missing,
         )
 

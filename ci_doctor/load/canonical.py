@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.load import strict_json
+from ci_doctor.load import schema, strict_json
 from ci_doctor.load.choices import NotAnAnswerError, compared_choice, index_of, is_empty
 from ci_doctor.load.logprobs import as_float32
 
@@ -65,10 +65,21 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotAnAnswerError(f"a JSON {type(value).__name__} instead of an object")
 
-    if value.get("error"):
-        report = json.dumps(value["error"])
-        raise NotAnAnswerError(f"an error in a 200 response: {report[:200]}")
+    report = _error_report(value)
+    if report is not None:
+        shown = json.dumps(report)[:200]
+        raise NotAnAnswerError(f"an error in a 200 response: {shown}")
     return value
+
+
+def _error_report(value: dict[str, Any]) -> Any:
+    """What an answer holds of an error; None if it reports none."""
+    if value.get("error"):
+        return value["error"]
+    # vLLM before 0.10 and SGLang: the report is the whole object.
+    if value.get("object") == "error":
+        return value.get("message", value)
+    return None
 
 
 def canonicalise_value(value: dict[str, Any], expected: int | None = None) -> Canonical:
@@ -83,13 +94,28 @@ def canonicalise_value(value: dict[str, Any], expected: int | None = None) -> Ca
 
 
 def _choices(value: dict[str, Any]) -> list[dict[str, Any]]:
+    problem = schema.problem(value)
+    if problem is not None:
+        raise NotAnAnswerError(f"outside the API's schema: {problem}")
     choices = value.get("choices")
-    if not isinstance(choices, list) or not choices:
+    if not choices:
         raise NotAnAnswerError("no `choices` in the answer")
     for choice in choices:
-        if not isinstance(choice, dict):
-            raise NotAnAnswerError("no `choices` in the answer")
-    return choices
+        # The one word by which the API says that a choice is not finished.
+        if "finish_reason" in choice and choice["finish_reason"] is None:
+            raise NotAnAnswerError("the answer is not finished: its `finish_reason` is null")
+    checked: list[dict[str, Any]] = choices
+    return checked
+
+
+def check_output(output: dict[str, Any]) -> None:
+    """Raises NotAnAnswerError for an `output` that no answer can have been divided into.
+
+    It may have been written by another program.
+    """
+    for choice in _choices(output):
+        compared_choice(choice)
+    _usage({"completion_tokens": output.get("completion_tokens")})
 
 
 def _divided(value: dict[str, Any], choices: Sequence[dict[str, Any]]) -> Canonical:
@@ -200,6 +226,14 @@ def text_of(output: dict[str, Any]) -> str:
     for choice in choices:
         parts += _readable_parts(choice)
     return "\n".join(parts)
+
+
+def is_blank(output: dict[str, Any]) -> bool:
+    """Whether an output holds nothing but white space: no word, tool call or token."""
+    for choice in output.get("choices", []):
+        if choice.get("token_ids"):
+            return False
+    return not text_of(output).strip()
 
 
 def _readable_parts(choice: dict[str, Any]) -> Iterator[str]:

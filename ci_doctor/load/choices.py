@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. One choice of an answer, reduced to what is compared.
 
-The fields are those of vLLM's protocol (vllm/entrypoints/openai/protocol.py) and OpenAI's API
-reference. Streamed and whole answers must come out the same: what one form writes as "" or [] and
+Its shape has been checked before (`schema`). Streamed and whole answers must come out the same: what one form writes as "" or [] and
 the other omits is omitted.
 """
 
@@ -34,11 +33,8 @@ class NotAnAnswerError(ValueError):
 
 
 def index_of(part: dict[str, Any]) -> int:
-    """Which choice this is, 0 without an index. Raises NotAnAnswerError if it is no number."""
-    index = part.get("index", 0)
-    # By type: True is an int, and equal to 1.
-    if type(index) is not int:
-        raise NotAnAnswerError("a choice's `index` is not a number")
+    """Which choice this is, 0 without an index."""
+    index: int = part.get("index", 0)
     return index
 
 
@@ -81,10 +77,8 @@ def is_empty(choice: dict[str, Any]) -> bool:
     return not any(map(message.get, _CONTENT_KEYS))
 
 
-def _message(message: Any) -> dict[str, Any]:
+def _message(message: dict[str, Any]) -> dict[str, Any]:
     """The parts of a chat's message; without a role it is the assistant's, who alone answers."""
-    if not isinstance(message, dict):
-        raise NotAnAnswerError("a choice's `message` is not an object")
     part: dict[str, Any] = {"role": "assistant"}
     part |= _filled(message, MESSAGE_KEYS, (None, ""))
     calls = _calls(message)
@@ -93,26 +87,18 @@ def _message(message: Any) -> dict[str, Any]:
     return part
 
 
-def _calls(message: dict[str, Any]) -> list[Any]:
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     """The tool calls; the legacy `function_call` counts as one."""
-    calls = message.get("tool_calls")
+    calls: list[dict[str, Any]] = message.get("tool_calls") or []
     if not calls and message.get("function_call"):
         return [message["function_call"]]
-    if not calls:
-        return []
-    if not isinstance(calls, list):
-        raise NotAnAnswerError("a message's `tool_calls` are not a list")
     return calls
 
 
-def _tool_call(call: Any) -> dict[str, Any]:
-    """Name and raw arguments; the call's id is random."""
-    function = call
+def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
+    """Name and raw arguments; the call's id is random. Raises NotAnAnswerError without a name."""
     # The legacy `function_call` is the function itself.
-    if isinstance(call, dict):
-        function = call.get("function", call)
-    if not isinstance(function, dict):
-        raise NotAnAnswerError("a tool call is not an object")
+    function = call.get("function") or call.get("custom") or call
     part = {}
     for key in ("name", "arguments"):
         value = function.get(key)
@@ -120,4 +106,8 @@ def _tool_call(call: Any) -> dict[str, Any]:
         if value == "":
             value = None
         part[key] = value
+    if function.get("input"):  # of a custom tool, which has no arguments
+        part["input"] = function["input"]
+    if part["name"] is None:
+        raise NotAnAnswerError("a tool call does not name its tool")
     return part

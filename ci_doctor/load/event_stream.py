@@ -29,6 +29,11 @@ def is_event_stream(content_type: str) -> bool:
     return media_type.strip().lower() == CONTENT_TYPE
 
 
+def begins_as_stream(body: bytes) -> bool:
+    """Whether a body begins with a field or a comment of an event stream, and so is no JSON."""
+    return body.removeprefix(b"\xef\xbb\xbf").startswith((b"data:", b"event:", b"id:", b":"))
+
+
 def events(body: bytes) -> Iterator[StreamEvent]:
     """The events of a whole stream in order.
 

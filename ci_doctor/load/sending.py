@@ -15,7 +15,7 @@ from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import Canonical, canonicalise
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.connections import open_client
-from ci_doctor.load.event_stream import is_event_stream
+from ci_doctor.load.event_stream import begins_as_stream, is_event_stream
 from ci_doctor.load.requests import Request
 from ci_doctor.load.retrying import wait_before_retry
 from ci_doctor.load.streamed import canonicalise_stream
@@ -147,9 +147,17 @@ def _canonical(request: Request, response: httpx.Response, body: bytes) -> Canon
         shown = body[:_SHOWN_OF_A_BODY].decode("utf-8", "replace")
         raise NotAnAnswerError(f"HTTP {status}: {shown}")
     content_type = response.headers.get("content-type", "")
-    if is_event_stream(content_type):
+    if is_event_stream(content_type) or _is_unnamed_stream(request, body):
         return canonicalise_stream(body, request.choices)
     return canonicalise(body, request.choices)
+
+
+def _is_unnamed_stream(request: Request, body: bytes) -> bool:
+    """Whether a stream that was asked for has come under another content type.
+
+    The proxies for disaggregated prefill of vLLM and LMCache send theirs as application/json.
+    """
+    return bool(request.body.get("stream")) and begins_as_stream(body)
 
 
 class _Exchange:

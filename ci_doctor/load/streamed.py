@@ -2,7 +2,9 @@
 """Pure. A streamed answer (`"stream": true`), folded into the shape of one that is not streamed.
 
 The chunks are those of OpenAI's API reference and of vLLM: `choices` with `text` or `delta`, at
-last `data: [DONE]`. What still differs from the same answer in one piece:
+last `data: [DONE]`. Their shape is in `schema`. A choice is finished by a chunk with its
+`finish_reason`: a server whose model is gone in mid-answer still sends `[DONE]`. Some servers write
+"" until then instead of null. What still differs from the same answer in one piece:
 
 - Usage comes only if the request has `"stream_options": {"include_usage": true}`. Without it the
   completion tokens are counted from `token_ids` if every choice has them, and are otherwise
@@ -12,24 +14,26 @@ last `data: [DONE]`. What still differs from the same answer in one piece:
 - Audio cannot be put together again and is refused.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ci_doctor.load import schema
 from ci_doctor.load.canonical import Canonical, canonicalise_value, parse_object
 from ci_doctor.load.choices import NotAnAnswerError, index_of
 from ci_doctor.load.event_stream import events
 
 DONE = "[DONE]"
 _TEXT_KEYS = ("content", "reasoning_content", "reasoning", "refusal")
-_CALL_KEYS = ("name", "arguments")
-_FOLDED_APART = frozenset({"delta", "text", "logprobs", "token_ids", "index"})
+_CALL_KEYS = ("name", "arguments", "input")
+_FOLDED_APART = frozenset({"delta", "text", "logprobs", "token_ids", "index", "finish_reason"})
 
 
 def canonicalise_stream(body: bytes, expected: int | None = None) -> Canonical:
     """As `canonicalise`, for the whole body of a 200 response of type text/event-stream.
 
-    Raises NotAnAnswerError also if the stream holds an error event or does not end with
-    `data: [DONE]`.
+    Raises NotAnAnswerError also if the stream holds an error event, leaves a choice unfinished or
+    does not end with `data: [DONE]`.
     """
     return canonicalise_value(fold(_chunks(body)), expected)
 
@@ -58,8 +62,9 @@ def fold(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
     # By index, since choices of one request arrive interleaved.
     growing: dict[int, _Choice] = {}
     for chunk in chunks:
+        _check(chunk)
         _keep(whole, chunk)
-        for part in _objects(chunk.get("choices"), "choices"):
+        for part in chunk.get("choices") or ():
             index = index_of(part)
             if index not in growing:
                 growing[index] = _Choice(index)
@@ -71,6 +76,15 @@ def fold(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
         if count is not None:
             whole["usage"] = {"completion_tokens": count}
     return whole
+
+
+def _check(chunk: dict[str, Any]) -> None:
+    problem = schema.problem(chunk)
+    if problem is not None:
+        raise NotAnAnswerError(f"a chunk outside the API's schema: {problem}")
+    # The chunk with the usage has an empty list of choices, which a server may leave out.
+    if chunk.get("choices") is None and not chunk.get("usage"):
+        raise NotAnAnswerError("a chunk without `choices`")
 
 
 def _keep(whole: dict[str, Any], chunk: dict[str, Any]) -> None:
@@ -112,12 +126,14 @@ class _Choice:
 
     def add(self, part: Part) -> None:
         self._add_words(part)
-        logprobs = _object(part.get("logprobs"), "logprobs")
+        logprobs = part.get("logprobs") or {}
         for key, value in logprobs.items():
             _extend(self._logprobs, key, value)
         ids = part.get("token_ids")
         _extend(self._lists, "token_ids", ids)
-        # Of anything else, such as the finish reason, the last value is the answer's.
+        if part.get("finish_reason"):
+            self._last["finish_reason"] = part["finish_reason"]
+        # Of anything else, such as the stop reason, the last value is the answer's.
         for key, value in part.items():
             if value is not None and key not in _FOLDED_APART:
                 self._last[key] = value
@@ -125,20 +141,20 @@ class _Choice:
     def _add_words(self, part: Part) -> None:
         """Add what the model wrote: a chat sends `delta`, a completion `text`."""
         if "delta" in part:
-            delta = _object(part["delta"], "delta")
             if self._message is None:
                 self._message = _Message()
-            self._message.add(delta)
+            self._message.add(part["delta"] or {})
         elif "text" in part:
-            text = _text(part["text"], "text")
             self._has_text = True
-            self._text.append(text)
+            self._text.append(part["text"] or "")
         else:
             raise NotAnAnswerError("a choice of a chunk holds neither `text` nor `delta`")
 
     def value(self) -> Part:
         if self._has_text and self._message is not None:
             raise NotAnAnswerError("a choice is streamed as `text` and as `delta`")
+        if "finish_reason" not in self._last:
+            raise NotAnAnswerError("the stream breaks off: a choice without a `finish_reason`")
         choice = self._last | self._lists
         choice["logprobs"] = self._logprobs or None
         if self._message is None:
@@ -163,17 +179,14 @@ class _Message:
         # Some servers send the role with every chunk, most with the first alone.
         self._role = self._role or delta.get("role")
         _append(self._texts, delta, _TEXT_KEYS)
-        legacy = _object(delta.get("function_call"), "function_call")
-        _append(self._function, legacy, _CALL_KEYS)
-        calls = _objects(delta.get("tool_calls"), "tool_calls")
-        for call in calls:
+        _append(self._function, delta.get("function_call") or {}, _CALL_KEYS)
+        for call in delta.get("tool_calls") or ():
+            index = call.get("index")
             # Parallel calls arrive interleaved; without an index their pieces cannot be told apart.
-            if "index" not in call:
+            if index is None:
                 raise NotAnAnswerError("a streamed tool call has no `index`")
-            function = _object(call.get("function"), "function")
-            index = index_of(call)
             pieces = self._calls.setdefault(index, {})
-            _append(pieces, function, _CALL_KEYS)
+            _append(pieces, call.get("function") or call.get("custom") or {}, _CALL_KEYS)
 
     def value(self) -> Part:
         message: Part = {}
@@ -199,9 +212,11 @@ def _append(pieces: Pieces, part: Part, keys: Iterable[str]) -> None:
     """Add the next piece of each text that `part` has."""
     for key in keys:
         value = part.get(key)
+        if isinstance(value, dict):
+            # TGI writes the arguments of a call as an object, and in one chunk.
+            value = json.dumps(value)
         if value is not None:
-            text = _text(value, key)
-            pieces.setdefault(key, []).append(text)
+            pieces.setdefault(key, []).append(value)
 
 
 def _joined(pieces: Pieces) -> dict[str, str]:
@@ -222,34 +237,3 @@ def _extend(lists: Part, key: str, value: Any) -> None:
         grown.extend(value)
     else:
         lists[key] = value
-
-
-def _object(value: Any, name: str) -> Part:
-    """`value` as an object of a chunk; null stands for an absent one."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise NotAnAnswerError(f"a chunk's `{name}` is not an object")
-    return value
-
-
-def _objects(value: Any, name: str) -> list[Part]:
-    """`value` as a list of objects; null stands for an empty one."""
-    if value is None:
-        return []
-    message = f"a chunk's `{name}` are not a list of objects"
-    if not isinstance(value, list):
-        raise NotAnAnswerError(message)
-    for each in value:
-        if not isinstance(each, dict):
-            raise NotAnAnswerError(message)
-    return value
-
-
-def _text(value: Any, name: str) -> str:
-    """`value` as a text; null stands for an empty one."""
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise NotAnAnswerError(f"a chunk's `{name}` is not a text")
-    return value

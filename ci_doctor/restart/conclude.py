@@ -8,6 +8,7 @@ from msgspec import Struct
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart import rules
+from ci_doctor.restart.answer_promises import suspicious
 from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.services.findings import finding_of, stop_findings
@@ -80,11 +81,14 @@ def _bad_baseline(observation: Observation) -> str:
 
 
 def _proves_nothing(observation: Observation, terms: Terms) -> str | None:
-    before = observation.counts(Phase.BASELINE)
+    # A server that answers 200 without a word passes every other check, whatever it has lost.
     after = observation.counts(Phase.AFTER)
-    # A server that answers 200 without a token passes every other check, whatever it has lost.
-    if before.empty == before.ok and after.empty == after.ok:
-        return "every answer is empty, before the kill and after it"
+    if not after.ok:
+        return "nothing was answered after the recovery"
+    if not observation.counts(Phase.BASELINE).has_words:
+        if after.has_words:
+            return "no answer held a word before the kill, so nothing can be compared with it"
+        return "no answer holds a word, before the kill and after it"
     is_all_unstable = len(observation.unstable) == observation.requests
     if terms.same_outputs and is_all_unstable:
         return (
@@ -94,7 +98,10 @@ def _proves_nothing(observation: Observation, terms: Terms) -> str | None:
 
 
 def findings(
-    observation: Observation, promises: Sequence[Promise], conclusion: RestartConclusion
+    observation: Observation,
+    promises: Sequence[Promise],
+    conclusion: RestartConclusion,
+    terms: Terms,
 ) -> Iterator[Finding]:
     """One for each broken promise, or why there is no evidence; then what is worth a look."""
     for promise in _in_state(promises, State.BROKEN):
@@ -107,6 +114,7 @@ def findings(
     elif conclusion.verdict is Verdict.INCONCLUSIVE:
         yield rules.BUDGET_SPENT.finding(conclusion.reason, remedy=rules.BUDGET_SPENT.remedy)
     yield from _noticed(observation)
+    yield from suspicious(observation, same_outputs=terms.same_outputs)
 
 
 def _void(observation: Observation, conclusion: RestartConclusion) -> Finding:
@@ -128,6 +136,14 @@ def _noticed(observation: Observation) -> Iterator[Finding]:
             "baseline itself, and are left out of the comparison",
             evidence=(Evidence(excerpt=" ".join(unstable[:_SHOWN])),),
             remedy=rules.UNSTABLE_OUTPUTS.remedy,
+        )
+    released = observation.released
+    if released is not None and released.memory_unknown:
+        files = released.memory_unknown
+        yield rules.MEMORY_OF_UNKNOWN_OWNER.finding(
+            f"{len(files)} new files in /dev/shm are in use by nobody, the first {files[0]}",
+            evidence=(Evidence(excerpt="\n".join(files[:_SHOWN])),),
+            remedy=rules.MEMORY_OF_UNKNOWN_OWNER.remedy,
         )
     if observation.stopped is not None:
         yield from stop_findings(observation.stopped)

@@ -4,6 +4,8 @@
 import asyncio
 from collections.abc import Callable
 
+from ci_doctor.load.looks import count_prompts
+from ci_doctor.restart.named_memory import named_memory
 from ci_doctor.restart.notes import Notes, RestartProgress
 from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.restart.phases import FailedError, Phases
@@ -35,6 +37,7 @@ async def _to_the_end(
     plan: RestartPlan, interruption: Interruption, on_progress: Callable[[RestartProgress], None]
 ) -> Observation:
     notes = Notes(len(plan.requests), on_progress, compare=plan.same_outputs)
+    notes.note(prompts=count_prompts(plan.requests))
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - we are in one
     ending = RestartEnding.COMPLETE
@@ -64,6 +67,8 @@ async def _with_services(plan: RestartPlan, notes: Notes) -> None:
     if plan.gpu_memory:
         # Before the first start: what is in use now is not the services'.
         notes.gpu_before = read_gpu_memory()
+    if plan.shared_memory:
+        notes.memory_before = named_memory()
     launched = await start_group(plan.specs, plan.names, context, notes.event)
     if isinstance(launched, ServiceFailure):
         is_late = clock.now() >= plan.deadline - _CLOSE_S

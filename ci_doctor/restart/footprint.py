@@ -2,28 +2,37 @@
 """Reads processes: what memory they hold, and which of it outlives them."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from ci_doctor.render.formatting import size
-from ci_doctor.system.processes.process_table import Kin
+from ci_doctor.restart.named_memory import (
+    SHARED,
+    NamedMemory,
+    held_by,
+    named_memory,
+    names_one_of,
+    open_anywhere,
+)
+from ci_doctor.system.processes.process_table import Kin, look_up
 
-_SHARED = "/dev/shm/"  # noqa: S108 - read, not written
 # Semaphores are files there too, of some bytes; they are not what makes a machine run out of
 # memory.
 _SMALLEST_LEFT = 1024 * 1024
+_NEW = f"it is new in {SHARED} since the services were started, and no process has it open"
 
 
 class Footprint(Struct, frozen=True, kw_only=True):
     """What processes hold: `rss` bytes, and files in /dev/shm by path with their inode.
 
-    Shared pages count in each process.
+    Shared pages count in each process. `pids` are the processes that were read.
     """
 
     rss: int = 0
     shared: dict[str, int] = {}
+    pids: frozenset[int] = frozenset()
 
 
 def footprint(processes: Iterable[Kin]) -> Footprint:
@@ -31,54 +40,100 @@ def footprint(processes: Iterable[Kin]) -> Footprint:
     page = os.sysconf("SC_PAGE_SIZE")
     rss = 0
     shared: dict[str, int] = {}
+    pids = set()
     for kin in processes:
         try:
             # statm counts pages (proc_pid_statm(5)); its second figure is the resident set.
-            rss += page * int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1])
-            # Named memory outlives its processes; private memory goes with them (shm_overview(7)).
-            shared |= _mapped(kin.pid)
+            pages = int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1])
         except (OSError, IndexError, ValueError):
             continue
-    return Footprint(rss=rss, shared=shared)
+        # Named memory outlives its processes; private memory goes with them (shm_overview(7)).
+        held = held_by(kin.pid)
+        now = look_up(kin.pid)
+        # Another process may have the pid by now: what was read is then not this one's.
+        if now is None or now.identity != kin.identity:
+            continue
+        rss += page * pages
+        shared |= held
+        pids.add(kin.pid)
+    return Footprint(rss=rss, shared=shared, pids=frozenset(pids))
 
 
-def left_behind(before: Footprint, living: Iterable[Kin]) -> tuple[str, ...]:
-    """The shared memory of `before` that still exists and that none of `living` uses.
+def left_behind(
+    before: Footprint,
+    living: Iterable[Kin],
+    earlier: NamedMemory | None = None,
+) -> tuple[str, ...]:
+    """The shared memory that still exists and that none of `living` uses, a sentence for each.
 
-    Returns a sentence for each file.
+    It is what `before` held. With `earlier`, what there was before the services were started, also
+    what is new since then and held by no process of the machine: a file with the pid of one of its
+    processes in its name, a System V segment that one of them made or used last.
     """
     candidates = {}
     for path, inode in sorted(before.shared.items()):
         count = _held(path, inode)
         if count >= _SMALLEST_LEFT:
             candidates[path] = count
-    # The maps of every living process are read only if there is something to find.
-    if not candidates:
-        return ()
-    in_use = footprint(living).shared
-    sentences = []
-    for path, count in candidates.items():
-        if path not in in_use:
-            sentences.append(
-                f"{path} still takes {size(count)} of shared memory, and none of the services' "
-                "processes uses it"
-            )
+    sentences = list(_unused(candidates, living))
+    if earlier is not None:
+        now = named_memory()
+        for path, count in _new_files(before, earlier, now).items():
+            if names_one_of(path, before.pids):
+                sentences.append(f"{path} takes {size(count)} of shared memory: {_NEW}")
+        sentences.extend(_new_segments(before, earlier, now))
     return tuple(sentences)
 
 
-def _mapped(pid: int) -> dict[str, int]:
-    """Files in /dev/shm that a process maps, with their inodes (proc_pid_maps(5))."""
-    files = {}
-    for line in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
-        # The sixth field is the path, which may hold blanks; anonymous memory has none.
-        fields = line.split(None, 5)
-        if len(fields) < 6:
+def of_unknown_owner(before: Footprint, earlier: NamedMemory) -> tuple[str, ...]:
+    """New files that nobody uses, and that another job may have made as well, a sentence for each."""
+    sentences = []
+    for path, count in _new_files(before, earlier, named_memory()).items():
+        if not names_one_of(path, before.pids):
+            sentences.append(f"{path} ({size(count)})")
+    return tuple(sentences)
+
+
+def _unused(candidates: dict[str, int], living: Iterable[Kin]) -> Iterator[str]:
+    # The maps of every living process are read only if there is something to find.
+    if not candidates:
+        return
+    in_use = footprint(living).shared
+    for path, count in candidates.items():
+        if path not in in_use:
+            yield (
+                f"{path} still takes {size(count)} of shared memory, and none of the services' "
+                "processes uses it"
+            )
+
+
+def _new_files(before: Footprint, earlier: NamedMemory, now: NamedMemory) -> dict[str, int]:
+    """Files that came up meanwhile and that no process has open or mapped, with their bytes."""
+    candidates = {}
+    for path, file in sorted(now.files.items()):
+        known = earlier.files.get(path)
+        is_new = known is None or known.inode != file.inode
+        # What it held is judged already. Another user's files are not its.
+        if not is_new or path in before.shared or file.uid != os.getuid():
             continue
-        path = fields[5]
-        # A file without a name ends with the processes that map it.
-        if path.startswith(_SHARED) and not path.endswith(" (deleted)"):
-            files[path] = int(fields[4])
-    return files
+        if file.size >= _SMALLEST_LEFT:
+            candidates[path] = file.size
+    if not candidates:
+        return {}
+    in_use = open_anywhere(candidates)
+    return {path: count for path, count in candidates.items() if path not in in_use}
+
+
+def _new_segments(before: Footprint, earlier: NamedMemory, now: NamedMemory) -> Iterator[str]:
+    """System V segments to which nobody is attached any more."""
+    for number, segment in sorted(now.segments.items()):
+        if number in earlier.segments or segment.attached or segment.size < _SMALLEST_LEFT:
+            continue
+        if before.pids.intersection(segment.pids):
+            yield (
+                f"System V segment {number} takes {size(segment.size)} of shared memory, and nobody "
+                f"is attached to it (`ipcrm -m {number}` removes it)"
+            )
 
 
 def _held(path: str, inode: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import duration
 from ci_doctor.restart import rules
+from ci_doctor.restart.answer_promises import real_answers, same_model
 from ci_doctor.restart.load_promises import as_fast, no_request_hangs, nothing_lost, same_outputs
 from ci_doctor.restart.observed import ConditionResult, Observation
 from ci_doctor.restart.promise import Promise, Terms, broken, kept, untested
@@ -16,7 +17,7 @@ from ci_doctor.services.outcome import ServiceFailure
 
 def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:
     """Every promise, in the order in which a restart can break them."""
-    return (
+    promises = (
         _others_live(observation, terms),
         no_request_hangs(observation, terms),
         port_released(observation, terms),
@@ -27,7 +28,12 @@ def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:
         nothing_lost(observation),
         as_fast(observation, terms),
         same_outputs(observation, terms),
+        real_answers(observation),
     )
+    # Most stand-ins name no model, and a promise that nobody can test is noise.
+    if not observation.answers.models_before:
+        return promises
+    return (*promises, same_model(observation))
 
 
 def _failed(observation: Observation, kill: str, *, own: bool) -> ServiceFailure | None:

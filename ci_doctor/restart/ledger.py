@@ -3,7 +3,8 @@
 
 from typing import TYPE_CHECKING
 
-from ci_doctor.load.canonical import Canonical, text_of
+from ci_doctor.load.canonical import Canonical, is_blank, text_of
+from ci_doctor.restart.answer_book import AnswerBook
 from ci_doctor.restart.observed import Counts, DifferentAnswer, Phase
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Ledger:
     def __init__(self, *, compare: bool) -> None:
         self.different: list[DifferentAnswer] = []
         self.different_count = 0
+        self.book = AnswerBook()
         self._compare = compare
         self._tallies: dict[Phase, _Tally] = {}
         # Digests decide what is the same; of the texts the first is kept, to show a difference.
@@ -32,7 +34,10 @@ class Ledger:
     def keep(self, phase: Phase, reply: "Reply") -> None:
         """Take note of a reply."""
         self._tally(phase).add(reply)
-        if not self._compare or reply.answer is None:
+        if reply.answer is None:
+            return
+        self.book.add(phase, reply.id, reply.answer)
+        if not self._compare:
             return
         if phase is Phase.BASELINE:
             self._learn(reply.id, reply.answer)
@@ -106,6 +111,7 @@ class _Tally:
         self.failed = 0
         self.hung = 0
         self.empty = 0
+        self.blank = 0
         self.seconds = 0.0
         self.rates: list[float] = []
         self.errors: list[str] = []
@@ -114,6 +120,7 @@ class _Tally:
         if reply.answer is not None:
             self.ok += 1
             self.empty += reply.answer.empty
+            self.blank += reply.answer.empty or is_blank(reply.answer.output)
         elif reply.hung:
             self.hung += 1
         else:
@@ -131,6 +138,7 @@ class _Tally:
             failed=self.failed,
             hung=self.hung,
             empty=self.empty,
+            blank=self.blank,
             seconds=round(self.seconds, 3),
             rate=rate,
             errors=tuple(self.errors),

@@ -11,6 +11,7 @@ from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.services.outcome import ServiceEvent
 
 if TYPE_CHECKING:
+    from ci_doctor.restart.named_memory import NamedMemory
     from ci_doctor.system.gpu_memory import GpuMemory
 
 
@@ -25,7 +26,8 @@ class RestartProgress(Struct, frozen=True, kw_only=True):
 class Notes:
     """The observation so far, and the requests in `ledger`. `phase` is what is going on.
 
-    `gpu_before` is what the GPUs held before anything was started; None if they are not checked.
+    `gpu_before` is what the GPUs held before anything was started, `memory_before` the shared memory
+    with a name; None if they are not checked.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Notes:
     ) -> None:
         self.phase = Phase.BASELINE
         self.gpu_before: tuple[GpuMemory, ...] | None = None
+        self.memory_before: NamedMemory | None = None
         self.ledger = Ledger(compare=compare)
         self._observation = Observation(requests=requests)
         self._on_progress = on_progress
@@ -60,4 +63,5 @@ class Notes:
             different=tuple(ledger.different),
             different_count=ledger.different_count,
             unstable=ledger.unstable,
+            answers=ledger.book.comparison(),
         )

@@ -40,13 +40,14 @@ class Counts(Struct, frozen=True, kw_only=True):
 
     `seconds` is how long requests were sent, `rate` the answers per second of the best pass (of
     phases that consist of whole passes). `errors` are the first three that differ, `empty` counts
-    answers that hold no text.
+    answers that hold no text, `blank` those and the ones with white space alone.
     """
 
     ok: int = 0
     failed: int = 0
     hung: int = 0
     empty: int = 0
+    blank: int = 0
     seconds: float = 0.0
     rate: float | None = None
     errors: tuple[str, ...] = ()
@@ -55,6 +56,11 @@ class Counts(Struct, frozen=True, kw_only=True):
     def sent(self) -> int:
         """How many requests were sent."""
         return self.ok + self.failed + self.hung
+
+    @property
+    def has_words(self) -> bool:
+        """Whether any answer holds a word."""
+        return self.ok > max(self.empty, self.blank)
 
     @property
     def answers_a_second(self) -> float | None:
@@ -77,7 +83,9 @@ class Released(Struct, frozen=True, kw_only=True):
     """Seconds from the death until each was released; None if not in time, or not checked.
 
     `port` is the checked number, `port_owner` who still had it. `processes` outlived the service
-    and were stopped then, `commands` are how they were started. `memory_left` are sentences. `rss`
+    and were stopped then, `commands` are how they were started. `memory_left` are sentences,
+    `memory_seen` the places that were looked at, `memory_unknown` what is new there and may be
+    another job's (if the service is alone in its group). `rss`
     is what the service's processes held before, in bytes.
     """
 
@@ -89,6 +97,8 @@ class Released(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     memory_s: float | None = None
     memory_left: tuple[str, ...] = ()
+    memory_seen: tuple[str, ...] = ()
+    memory_unknown: tuple[str, ...] = ()
     rss: int = 0
 
 
@@ -112,10 +122,41 @@ class DifferentAnswer(Struct, frozen=True, kw_only=True):
     after: str
 
 
+class BlankAnswer(Struct, frozen=True, kw_only=True):
+    """An answer without any word to a request that always got words in the baseline."""
+
+    id: str
+    phase: Phase
+
+
+class AnswerComparison(Struct, frozen=True, kw_only=True):
+    """The answers after the restart beside those before, whatever `same_outputs` is.
+
+    `requests` were answered before, `compared` of them also after. `blank` are the first answers
+    that lost their words, of `blank_count` since the kill. `different_before` and
+    `different_after` count the different texts over all requests. `shorter` counts requests whose
+    every answer has less than half of its length before; `steady` those that got one text in every
+    pass of the baseline, and `changed` those of them that got another one after. The models are
+    those that the answers name.
+    """
+
+    requests: int = 0
+    blank: tuple[BlankAnswer, ...] = ()
+    blank_count: int = 0
+    different_before: int = 0
+    different_after: int = 0
+    compared: int = 0
+    shorter: int = 0
+    steady: int = 0
+    changed: int = 0
+    models_before: tuple[str, ...] = ()
+    models_after: tuple[str, ...] = ()
+
+
 class Observation(Struct, frozen=True, kw_only=True):
     """Everything observed; what was not reached is None or empty.
 
-    `requests` is the size of the load. `failures` are of services that failed by themselves in
+    `requests` is the size of the load, of so many different `prompts`. `failures` are of services that failed by themselves in
     `failed_in`, the root cause first. `killed_at` is how many requests were done when the signal
     was sent. `ended_s` counts from that to the end of the process, `outage_s` from there to the
     relaunch, `ready_s` and `recovered_s` from the relaunch. `refused` tells that it did not end by
@@ -125,6 +166,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     """
 
     requests: int
+    prompts: int = 0
     phases: Mapping[Phase, Counts] = {}
     failures: tuple[ServiceFailure, ...] = ()
     failed_in: Phase | None = None
@@ -144,6 +186,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     different: tuple[DifferentAnswer, ...] = ()
     different_count: int = 0
     unstable: tuple[str, ...] = ()
+    answers: AnswerComparison = AnswerComparison()
     stopped: StopResult | None = None
     ending: RestartEnding = RestartEnding.COMPLETE
 

@@ -159,7 +159,7 @@ class Phases:
             service,
             held,
             died,
-            shared_memory=plan.shared_memory,
+            earlier=self._notes.memory_before,
             gpu_before=self._notes.gpu_before,
         )
         await self._outage(release, died)
@@ -225,8 +225,11 @@ class Phases:
                 return True
         finally:
             await _cancelled(relaunch)
-        # The cancelled relaunch takes its last answer with it, so the probe is made once more.
+        # The cancelled relaunch takes its result with it. The last attempt that had its full time
+        # says more than a quick one now.
         problem = await self._group.still_ready(name, 0.0)
+        if problem is not None:
+            problem = self._group.instances[name].answer or problem
         late = "it answered its probe only after the time was up"
         self._notes.note(not_ready=problem or late)
         return False

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ci_doctor.restart.footprint import Footprint, left_behind
+from ci_doctor.restart.footprint import Footprint, left_behind, of_unknown_owner
+from ci_doctor.restart.named_memory import SHARED, NamedMemory
 from ci_doctor.restart.observed import Released
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import RunningService
@@ -35,7 +36,8 @@ _LAST_LIMIT_S = 2.0
 class Release:
     """What one service gives back after its end, as seconds since `died_at`.
 
-    `gpu_before` is what the GPUs held before anything was started; None if they are not checked.
+    `earlier` is the shared memory that there was before anything was started, and `gpu_before` what
+    the GPUs held; None if they are not checked.
     """
 
     def __init__(
@@ -45,14 +47,14 @@ class Release:
         before: Footprint,
         died_at: float,
         *,
-        shared_memory: bool,
+        earlier: NamedMemory | None,
         gpu_before: "tuple[GpuMemory, ...] | None" = None,
     ) -> None:
         self._group = group
         self._service = service
         self._before = before
         self._died_at = died_at
-        self._shared_memory = shared_memory
+        self._earlier = earlier
         self._gpu_before = gpu_before
         probe = service.probe
         # Listeners of another machine are not in our /proc.
@@ -89,6 +91,8 @@ class Release:
             commands=commands,
             memory_s=memory_s,
             memory_left=memory_left,
+            memory_seen=self._places_seen(),
+            memory_unknown=self._memory_unknown(),
             rss=self._before.rss,
         )
         if self._checks_port:
@@ -138,9 +142,24 @@ class Release:
                 self._memory_s = since_s
 
     def _shared_memory_left(self) -> tuple[str, ...]:
-        if not self._shared_memory:
+        if self._earlier is None:
             return ()
-        return left_behind(self._before, self._group.tree.living())
+        return left_behind(self._before, self._group.tree.living(), self._earlier)
+
+    def _memory_unknown(self) -> tuple[str, ...]:
+        # With several services it is even less clear whose such a file is.
+        if self._earlier is None or len(self._group.services) > 1:
+            return ()
+        return of_unknown_owner(self._before, self._earlier)
+
+    def _places_seen(self) -> tuple[str, ...]:
+        """Where memory could have been left, as far as it was looked at."""
+        places = []
+        if self._earlier is not None:
+            places += [SHARED, "System V segments"]
+        if self._gpu_before is not None:
+            places.append("the GPUs")
+        return tuple(places)
 
     def _port_owner(self) -> PortOwner | None:
         """Who still has the service's port, if it was not released."""

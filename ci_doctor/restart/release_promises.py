@@ -68,4 +68,8 @@ def memory_released(observation: Observation, terms: Terms) -> Promise:
     # While processes live, memory is in use and not left behind: it was never looked at.
     if released.memory_s is None:
         return untested(name, rule, "its processes had to be killed first")
-    return kept(name, rule, f"{size(released.rss)} went with its processes")
+    gone = f"{size(released.rss)} went with its processes"
+    if not released.memory_seen:
+        return kept(name, rule, gone)
+    places = ", ".join(released.memory_seen)
+    return kept(name, rule, f"{gone}; nothing is left in what was looked at: {places}")

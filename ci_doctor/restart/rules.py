@@ -50,12 +50,24 @@ MEMORY_NOT_RELEASED = Rule(
     id="restart-check/memory-not-released",
     severity=Severity.ERROR,
     meaning=(
-        "Memory of the killed service is still taken although no process uses it any more: shared "
-        "memory in /dev/shm, or memory of the GPU."
+        "Memory of the killed service is still taken although no process uses it any more: a file "
+        "in /dev/shm, mapped or not, a System V segment, or memory of the GPU."
     ),
     remedy=(
         "Unlink what an earlier start has left, at the start of the next one. If it is kept on "
         "purpose, set `shared_memory = false`."
+    ),
+)
+MEMORY_OF_UNKNOWN_OWNER = Rule(
+    id="restart-check/memory-of-unknown-owner",
+    severity=Severity.WARNING,
+    meaning=(
+        "Files in /dev/shm are new since the services were started, and no process has them open. "
+        "Nothing shows who made them: the killed service, or another job on this machine."
+    ),
+    remedy=(
+        "If the service writes them, remove them at its start or its end. Run the check alone on "
+        "its machine, or in a container with its own /dev/shm, to know for sure."
     ),
 )
 NOT_RECOVERED = Rule(
@@ -119,6 +131,50 @@ DIFFERENT_OUTPUTS = Rule(
         "settings, or what stands in for the killed service answers otherwise."
     ),
 )
+LOST_ANSWERS = Rule(
+    id="restart-check/lost-answers",
+    severity=Severity.ERROR,
+    meaning=(
+        "Requests that always got words before the kill got an answer without any word since: "
+        "HTTP says 200, and the client has nothing. Or the answers after the restart are no "
+        "answers to the requests: all are the same, where many differed before, or all have less "
+        "than half of their length. Sampling explains none of these."
+    ),
+    remedy=(
+        "Send one of the requests by hand after a restart. See whether the weights were loaded "
+        "again, and what the service returns while its engine is not ready."
+    ),
+)
+OTHER_MODEL = Rule(
+    id="restart-check/other-model",
+    severity=Severity.ERROR,
+    meaning="After the restart the answers name a model that no answer named before.",
+    remedy="See by which command the service is started again, and which model it loads then.",
+)
+CHANGED_ANSWERS = Rule(
+    id="restart-check/changed-answers",
+    severity=Severity.WARNING,
+    meaning=(
+        "Requests that got one and the same text in every pass before the kill got another one "
+        "after it. `same_outputs` is off, so this is no failure."
+    ),
+    remedy=(
+        "Set `same_outputs = true` if the server is deterministic; the report then shows the "
+        "texts. Look at some answers by hand otherwise: noise looks the same from outside."
+    ),
+)
+ONE_ANSWER = Rule(
+    id="restart-check/one-answer",
+    severity=Severity.WARNING,
+    meaning="Different requests got one and the same answer, before the kill already.",
+    remedy="See whether the load reaches the model, and send prompts with different answers.",
+)
+BLANK_ANSWERS = Rule(
+    id="restart-check/blank-answers",
+    severity=Severity.WARNING,
+    meaning="Answers hold no text, or white space alone. They show little of what a restart lost.",
+    remedy="Raise `max_tokens`, or change the prompts.",
+)
 UNSTABLE_OUTPUTS = Rule(
     id="restart-check/unstable-outputs",
     severity=Severity.WARNING,
@@ -159,11 +215,17 @@ RULES = (
     PORT_NOT_RELEASED,
     TREE_NOT_RELEASED,
     MEMORY_NOT_RELEASED,
+    MEMORY_OF_UNKNOWN_OWNER,
     NOT_RECOVERED,
     SAME_IDENTITY,
     LOST_AFTER,
     SLOWER,
     DIFFERENT_OUTPUTS,
+    LOST_ANSWERS,
+    OTHER_MODEL,
+    CHANGED_ANSWERS,
+    ONE_ANSWER,
+    BLANK_ANSWERS,
     UNSTABLE_OUTPUTS,
     BASELINE_FAILED,
     PROVES_NOTHING,

@@ -28,6 +28,8 @@ async def one_pass(
     """
     first = float("inf")
     last = 0.0
+    if not requests:
+        return 0.0
 
     def note(reply: Reply) -> None:
         nonlocal first, last

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from ci_doctor.services.outcome import EventKind, ServiceEvent
-from ci_doctor.services.probes.ready import ReadinessProbe, written_host
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme, written_host
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
 from ci_doctor.services.subject import Death, Subject
 
@@ -40,6 +40,17 @@ class RunningService(Struct, frozen=True, kw_only=True):
             host = self.probe.host
         return f"http://{written_host(host)}:{self.port}"
 
+    @property
+    def address(self) -> str | None:
+        """Where it was reached, as people are shown it: `tcp://…` if only that was tried."""
+        if not self.probe.is_network:
+            return None
+        if self.probe.scheme is Scheme.TCP:
+            return self.probe.describe()
+        if self.probe.tls:
+            return f"https://{written_host(self.probe.host)}:{self.port}"
+        return self.base_url
+
 
 class WatchedProcess(Protocol):
     """A process whose end is awaited: our child, or one that a child left in the background."""
@@ -65,6 +76,7 @@ class WatchedProcess(Protocol):
 class Instance:
     """One start of a service under watch.
 
+    `answer` is what was wrong with its probe in the last attempt that had its full time.
     `stop_wanted` is True once its end was requested: an end after that is no death. `stopping_since` is the
     monotonic time of that request, if the group as a whole was stopped.
     """
@@ -82,6 +94,7 @@ class Instance:
         self.process = process
         self.began = process.started_at
         self.was_ready = False
+        self.answer = ""
         # Set before the signal is sent, so that no end in between counts as a death.
         self.stop_wanted = False
         self.ended = False
@@ -93,6 +106,10 @@ class Instance:
     def name(self) -> str:
         """The name of the service."""
         return self.service.name
+
+    def note_answer(self, answer: str) -> None:
+        """Keep what an attempt of its probe has shown: a cancelled wait takes it along."""
+        self.answer = answer
 
     def subject(self, at: float) -> Subject:
         """What a failure says of the service; its age is that at `at` (monotonic seconds)."""

@@ -9,7 +9,7 @@ from ci_doctor.services.probes.local_probe import WatchedFile
 # A pidfile holds one line; by mistake any file may be named, such as a log of gigabytes.
 _MOST_BYTES = 4096
 _LONGEST_SHOWN = 40
-_LARGEST_PID = 2**22  # proc_sys_kernel(5), pid_max
+LARGEST_PID = 2**22  # proc_sys_kernel(5), pid_max
 
 
 def read_pidfile(path: Path) -> int | str:
@@ -26,7 +26,7 @@ def read_pidfile(path: Path) -> int | str:
         return f"{path} is empty"
     # isdigit() alone also takes digits of other scripts, and int() a sign and underscores.
     is_number = word.isascii() and word.isdigit()
-    if not is_number or not 1 < int(word) <= _LARGEST_PID:
+    if not is_number or not 1 < int(word) <= LARGEST_PID:
         return f"{path} holds {word[:_LONGEST_SHOWN]!r}, which is no process id"
     return int(word)
 

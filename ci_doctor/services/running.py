@@ -132,9 +132,7 @@ class RunningGroup:
         now = clock.now()
         self._witness(instance)
         duration_s = now - instance.began
-        url = None
-        if instance.service.probe.is_network:
-            url = instance.service.base_url
+        url = instance.service.address
         self.report(instance.event(EventKind.READY, now, duration_s=duration_s, url=url))
 
     async def still_ready(self, name: str, limit_s: float) -> str | None:

@@ -100,7 +100,10 @@ async def _ready_or_dead(
 
 async def _probe(group: RunningGroup, instance: Instance, time_limit: BusyTimeout) -> str | None:
     problem = await wait_until_ready(
-        instance.filled.probe, time_limit, group.probe_context(instance)
+        instance.filled.probe,
+        time_limit,
+        group.probe_context(instance),
+        on_answer=instance.note_answer,
     )
     # One that goes into the background is ready only once it is known which process to watch.
     if problem is not None or instance.filled.pidfile is None:

@@ -13,6 +13,7 @@ from typing import Final
 from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, Terminated
 from ci_doctor.model.outcome import ErrorKind, Failure, Outcome, signal_kind
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.shortage import Shortage, shortage
 from ci_doctor.version import tool_version
 
 # A path with one of these errors is one that this user cannot look at, whatever is there.
@@ -29,10 +30,8 @@ def outcome_of(error: BaseException, argv: Sequence[str]) -> Outcome:
         case Terminated():
             message = f"terminated ({error.signal})"
             return _ended(Failure(message=message, kind=signal_kind(error.signal)))
-        case OSError():
-            return _of_the_system(error, argv)
         case _:
-            return _ended(_bug(error, argv))
+            return _unexpected(error, argv)
 
 
 def _ours(error: CiDoctorError) -> Outcome:
@@ -46,6 +45,9 @@ def _ours(error: CiDoctorError) -> Outcome:
             kind = ErrorKind.INFRA
             verdict = Verdict.INFRA
         case _:
+            lacking = _shortage_behind(error)
+            if lacking is not None:
+                return _infra(error.message, lacking.hint)
             # What was typed was wrong: nothing has been judged.
             kind = ErrorKind.USAGE
             verdict = None
@@ -53,14 +55,31 @@ def _ours(error: CiDoctorError) -> Outcome:
     return Outcome(verdict=verdict, summary=error.message, error=failure, findings=error.findings)
 
 
+def _shortage_behind(error: CiDoctorError) -> Shortage | None:
+    """What the machine lacked, if that is why a file could not be used that a person named."""
+    if error.__cause__ is None:
+        return None
+    # A read-only place is one that was named wrongly.
+    if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EROFS:
+        return None
+    return shortage(error.__cause__)
+
+
 def _ended(failure: Failure, verdict: Verdict | None = None) -> Outcome:
     return Outcome(verdict=verdict, summary=failure.message, error=failure)
 
 
-def _of_the_system(error: OSError, argv: Sequence[str]) -> Outcome:
+def _unexpected(error: BaseException, argv: Sequence[str]) -> Outcome:
     """What is wrong with the machine, or with a path that a person named; else a bug of ours."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return _infra(str(error), "free some space on that disk")
+    lacking = shortage(error)
+    if lacking is not None:
+        return _infra(lacking.message, lacking.hint)
+    if isinstance(error, OSError):
+        return _of_the_system(error, argv)
+    return _ended(_bug(error, argv))
+
+
+def _of_the_system(error: OSError, argv: Sequence[str]) -> Outcome:
     if error.errno in _UNUSABLE and error.filename is not None:
         message = f"cannot use {os.fsdecode(error.filename)}: {error.strerror}"
         hint = "name another, or run as a user who may use it"

@@ -28,9 +28,11 @@ class WarmUp:
             self._thread.join()
 
     def _run(self) -> None:
-        if self._load is not None:
-            self._load()
-        _render_once()
+        # What fails here fails again where it is needed, and is reported there.
+        with contextlib.suppress(Exception):
+            if self._load is not None:
+                self._load()
+            _render_once()
 
 
 def _render_once() -> None:

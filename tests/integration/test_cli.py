@@ -313,3 +313,27 @@ def test_a_path_that_cannot_be_looked_at_is_a_usage_error(
     ran = doctor(*line, cwd=project, env=env)
     assert ran.code == 2, ran
     assert ran.out in {"", "(exit 2)\n"}, ran
+
+
+@pytest.mark.parametrize("files", [5, 6, 8, 12, 20])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["wait", "--pid", "self", "--ready", "tcp://127.0.0.1:1", "--timeout", "0"],
+        ["launch", "--service", "a=sleep 60", "--ready", "a=exec:true", "--", "true"],
+        ["config", "show"],
+    ],
+    ids=lambda line: line[0],
+)
+def test_too_few_files_are_the_machines_fault_and_no_bug(
+    line: list[str], files: int, tmp_path: Path
+) -> None:
+    line = [str(os.getpid()) if word == "self" else word for word in line]
+    limited = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *words(*line)]
+    ran = subprocess.run(
+        limited, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    # 1: there were enough of them for the wait itself.
+    assert ran.returncode in {0, 75} or (line[0], ran.returncode) == ("wait", 1), ran
+    assert ran.returncode != 75 or "ulimit -n" in ran.stderr, ran
+    assert "a bug in ci-doctor" not in ran.stderr

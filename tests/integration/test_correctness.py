@@ -189,6 +189,7 @@ NEVER_ANSWER = {
     "no-choices": "no `choices`",
     "two-choices": "2 choices in the answer, 1 were requested",
     "nan": "NaN is no JSON number",
+    "cut-stream": "a choice without a `finish_reason`",
     "nested": "not JSON",
     "silent": "no answer in 0.5 s",
     "trickle": "no answer in 0.5 s",

@@ -99,6 +99,41 @@ def test_the_same_ids_in_another_order_are_aligned_by_id(tmp_path: Path) -> None
     assert (code, report["facts"]["aligned_by"]) == (0, "id")
 
 
+@pytest.mark.parametrize(
+    ("texts", "model", "rule"),
+    [
+        (["same"] * 3, "m", "one-answer"),
+        (["\n", " ", "word"], "m", "blank-answers"),
+        (SAME, "another", "other-model"),
+    ],
+)
+def test_equal_answers_that_show_little_are_a_pass_with_a_warning(
+    tmp_path: Path, texts: Sequence[str], model: str, rule: str
+) -> None:
+    write(tmp_path / "a.jsonl", responses(texts))
+    write(tmp_path / "b.jsonl", [{**each, "model": model} for each in responses(texts)])
+    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
+    assert code == 0
+    assert [finding["rule"] for finding in report["findings"]] == [f"correctness/{rule}"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"choices": [{"index": 0, "text": ["Paris is nice"]}]},
+        {"choices": [{"index": 0, "text": 5}]},
+        {"choices": [{"index": 0, "text": "Paris", "finish_reason": None}]},
+        {"choices": [{"index": 0, "message": {"tool_calls": ["f"]}}]},
+    ],
+)
+def test_what_is_no_answer_on_both_sides_is_no_pass(tmp_path: Path, change: dict[str, Any]) -> None:
+    lines = [{**each, **change} for each in responses(SAME)]
+    write(tmp_path / "a.jsonl", lines)
+    write(tmp_path / "b.jsonl", lines)
+    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
+    assert (code, report["verdict"]) == (86, "void")
+
+
 def test_reordered_keys_are_the_same_answer(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", responses(SAME))
     write(tmp_path / "b.jsonl", [json.dumps(each, sort_keys=True) for each in responses(SAME)])

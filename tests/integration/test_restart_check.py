@@ -202,12 +202,15 @@ def test_a_child_that_outlives_its_parent_is_a_tree_that_is_not_released(bench: 
     assert report["facts"]["released"]["port_s"] is not None
 
 
-def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(bench: Bench) -> None:
-    bench.write(worker="shm@1", release_timeout="500ms")
+@pytest.mark.parametrize("how", ["shm", "shm-open"])
+def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(
+    bench: Bench, how: str
+) -> None:
+    bench.write(worker=f"{how}@1", release_timeout="500ms")
     report = expect(bench, bench.check(), "failed", 1, "memory-not-released")
     assert str(bench.shared) in report["findings"][0]["summary"]
     (bench.directory / "serve_worker.starts").unlink()
-    bench.write(worker="shm@1", shared_memory=False)
+    bench.write(worker=f"{how}@1", shared_memory=False)
     expect(bench, bench.check(), "pass", 0)
 
 
@@ -253,6 +256,12 @@ def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
             id="other",
         ),
         pytest.param("falls-ill@2", {}, ["not-recovered"], "not ready", id="falls-ill"),
+        pytest.param("empty@2", {}, ["lost-answers"], "hold no word", id="empty-after"),
+        pytest.param("one-answer@2", {}, ["lost-answers"], "one and the same", id="one-answer"),
+        pytest.param("cut@2", {}, ["lost-answers"], "less than half", id="cut-after"),
+        pytest.param("other-model@2", {}, ["other-model"], "of tinier", id="other-model"),
+        pytest.param("error-in-200@2", {}, ["lost-after"], "requests failed", id="error-in-200"),
+        pytest.param("list@2", {}, ["lost-after"], "requests failed", id="not-a-text"),
     ],
 )
 def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(

@@ -7,6 +7,7 @@ from ci_doctor.correctness.collected.cases import cases
 from ci_doctor.correctness.collected.differences import collected_differences
 from ci_doctor.correctness.collected.figures import facts
 from ci_doctor.correctness.collected.findings import findings, void_finding
+from ci_doctor.correctness.collected.first_looks import first_looks
 from ci_doctor.correctness.collected.formats import named
 from ci_doctor.correctness.collected.judge import judge
 from ci_doctor.correctness.collected.reread import Collected, reread
@@ -50,7 +51,10 @@ def compare(request: CompareRequest) -> Outcome:
     return Outcome(
         verdict=decision.verdict,
         summary=decision.reason,
-        findings=tuple(findings(collected, decision, differences)),
+        findings=(
+            *findings(collected, decision, differences),
+            *first_looks(collected.survey.starts),
+        ),
         tables=tables(collected, decision),
         facts=facts(collected, decision, differences) if request.details else Facts(),
         cases=cases(collected, decision) if request.details else (),

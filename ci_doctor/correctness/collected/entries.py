@@ -10,10 +10,11 @@ from msgspec import Struct
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
 from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.load import strict_json
-from ci_doctor.load.canonical import Canonical, canonicalise, digest, text_of
+from ci_doctor.load.canonical import Canonical, canonicalise, check_output, digest, text_of
 from ci_doctor.load.choices import NotAnAnswerError
 
 _MOST_ERROR = 200  # characters; a server may answer with a page of HTML
+_MOST_COUNT = 999_999_999  # as in `pieces`
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -49,9 +50,12 @@ def read(form: SampleFormat, content: bytes) -> Entry:
         return Entry(error=f"a JSON {type(value).__name__} instead of an object")
     try:
         return _READERS[form](value, content)
-    except NotAnAnswerError as error:
+    except (NotAnAnswerError, RecursionError) as error:
         group = _group(value) if form is SampleFormat.OURS else None
-        return Entry(id=_identity(value), error=str(error), group=group)
+        reason = str(error)
+        if isinstance(error, RecursionError):
+            reason = "nested too deep"
+        return Entry(id=_identity(value), error=reason, group=group)
 
 
 def _identity(value: dict[str, Any]) -> str | None:
@@ -71,9 +75,14 @@ def _group(value: dict[str, Any]) -> tuple[str, int] | None:
     arm = value.get("arm")
     start = value.get("start")
     # A tuple, and not a set: `arm` may be a list, which has no hash.
-    if arm not in ("baseline", "candidate") or not _is_number(start):
+    if arm not in ("baseline", "candidate") or not _is_count(start):
         return None
     return str(arm), start
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    """Whether a start or a pass may have this number: they count from 1."""
+    return _is_number(value) and 1 <= value <= _MOST_COUNT
 
 
 def _ours(value: dict[str, Any], _content: bytes) -> Entry:
@@ -81,8 +90,10 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
     group = _group(value)
     number = value.get("pass")
     identity = value.get("id")
-    if group is None or not isinstance(number, int) or not isinstance(identity, str):
-        return Entry(error="no sample of ci-doctor: `arm`, `start`, `pass` or `id` is missing")
+    if group is None or not _is_count(number) or not isinstance(identity, str):
+        return Entry(
+            error="no sample of ci-doctor: `arm`, `start`, `pass` or `id` is missing or wrong"
+        )
     error = _sample_error(value)
     if error is not None:
         return Entry(id=identity, group=group, pass_=number, error=error)
@@ -109,11 +120,13 @@ def _sample_error(value: dict[str, Any]) -> str | None:
     output = value.get("output")
     if error is not None or not isinstance(output, dict):
         return str(error or "no answer")
-    choices = output.get("choices")
-    if not isinstance(choices, list):
-        return "no `choices` in the answer"
-    if not all(isinstance(choice, dict) for choice in choices):
-        return "a choice in the answer is no object"
+    status = value.get("status", 200)
+    if status not in (None, 200):
+        return f"HTTP {status}"[:_MOST_ERROR]
+    try:
+        check_output(output)
+    except NotAnAnswerError as problem:
+        return str(problem)
     return None
 
 

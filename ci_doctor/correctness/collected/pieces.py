@@ -12,12 +12,13 @@ a duplicate key. Both are then the same on both sides.
 
 import re
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.load.choices import BROKEN_OFF
+from ci_doctor.load.schema import AnswerSchema, ChoiceSchema
 
 _PLAIN = rb'[^"\\\x00-\x1f\x7f-\xff]*'  # a string that needs no decoding
 # As our own SampleWriter writes it: the top-level keys in this order, with these spaces; `said` and
@@ -44,27 +45,19 @@ HEADS = {SampleFormat.OURS: _OURS_HEAD, SampleFormat.RESPONSES: _RESPONSE_HEAD}
 ID = "id"  # the group of a head that holds the id
 
 
-# msgspec checks the whole line as JSON and makes values only of the fields below. gc=False: the
-# values hold no cycles, and a hundred thousand of them would wake the collector again and again.
-class _AnswerMessage(msgspec.Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    tool_calls: list[msgspec.Raw] | None = None
-    function_call: None = None
+# msgspec checks the whole line as JSON and makes values only of the fields that have a type.
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class _AnswerChoice(msgspec.Struct, gc=False):
-    index: int = 0
-    text: str | None = None
-    message: _AnswerMessage | None = None
-    finish_reason: str | None = None
+class _Usage(msgspec.Struct, gc=False):
+    completion_tokens: _Count | None = None
+    prompt_tokens: _Count | None = None
 
 
-class _Response(msgspec.Struct, gc=False):
-    choices: list[_AnswerChoice]
+class _Response(AnswerSchema, gc=False):
     error: None = None  # anything else does not decode
-    object: str | None = None
+    usage: _Usage | None = None
+    completion_tokens: _Count | None = None  # of our own samples
 
 
 class _SampleLine(msgspec.Struct, gc=False):
@@ -144,14 +137,15 @@ def is_answer(form: SampleFormat, line: bytes) -> bool:
     return _is_whole(choices[0]) if len(choices) == 1 else all(map(_is_whole, choices))
 
 
-def _is_whole(choice: _AnswerChoice) -> bool:
-    if choice.finish_reason in BROKEN_OFF:
+def _is_whole(choice: ChoiceSchema) -> bool:
+    # null: the answer is not finished.
+    if choice.finish_reason is None or choice.finish_reason in BROKEN_OFF:
         return False
     message = choice.message
     if message is None:
         return bool(choice.text)
     # The id of a tool call is random, and not compared: only the slow way can leave it out.
-    if message.tool_calls:
+    if message.tool_calls or message.function_call:
         return False
     return bool(message.content or message.reasoning_content or message.reasoning)
 

@@ -53,11 +53,19 @@ def align(chosen: Sequence[ChosenStart]) -> AlignedRecords:
 
 
 def _passes(chosen: Sequence[ChosenStart]) -> int:
-    """How often each start got a request. Raises NoEvidenceError if not all the same."""
+    """How often each start got a request. Raises NoEvidenceError if not all the same.
+
+    Also if answers of a whole pass are missing.
+    """
     passes = set()
     counts = []
     for start, file_start in chosen:
-        number = max(record.pass_ for record in file_start.records)
+        there = {record.pass_ for record in file_start.records}
+        number = max(there)
+        if len(there) < number:
+            raise NoEvidenceError(
+                f"{start.name} has answers of pass {number}, and of {len(there)} passes in all"
+            )
         passes.add(number)
         counts.append(f"{start.name} {number}")
     if len(passes) > 1:

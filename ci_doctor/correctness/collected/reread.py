@@ -75,9 +75,10 @@ class _StartReader:
     def take(self, request: str, columns: Positions) -> None:
         """The answers to one request over the passes."""
         digests: list[str] = []
-        for number in range(1, self._passes + 1):
-            positions = columns.get(number, [])
-            answer = _answer(positions)
+        if len(columns) < self._passes:
+            self.errors[request] = "no answer"
+        for number in sorted(columns):
+            answer = _answer(columns[number])
             if answer.digest is None:
                 error = answer.error or "no answer"
                 self.errors.setdefault(request, error)
@@ -111,8 +112,6 @@ class _StartReader:
 
 
 def _answer(positions: list[SourcePosition]) -> Entry:
-    if not positions:
-        return Entry(error="no answer")
     if len(positions) > 1:
         return Entry(error=TWICE)
     return entry(positions[0])

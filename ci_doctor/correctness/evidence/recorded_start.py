@@ -11,6 +11,19 @@ from ci_doctor.correctness.evidence.samples import Sample, is_valid
 from ci_doctor.correctness.evidence.start_record import StartRecord
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.load.canonical import check_output
+from ci_doctor.load.choices import NotAnAnswerError
+
+
+def _is_answer(sample: Sample) -> bool:
+    """Whether a sample's output, if there is one, has the shape of an answer."""
+    if sample.output is None:
+        return True
+    try:
+        check_output(sample.output)
+    except NotAnAnswerError:
+        return False
+    return True
 
 
 class RecordedStart:
@@ -32,8 +45,10 @@ class RecordedStart:
         answer = f"the answer to {sample.id} in pass {sample.pass_}"
         if key not in self._open:
             self._invalid = f"{answer} stands twice, or was never requested"
-        elif not is_valid(sample):
+        elif not is_valid(sample) or not _is_answer(sample):
             self._invalid = f"{answer} is not what it was"
+            # It may have any shape, and the start is made again.
+            return
         self._open.discard(key)
         self.tally.add(sample)
 

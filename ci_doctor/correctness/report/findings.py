@@ -70,7 +70,7 @@ def findings(
     if experiment.ending is ExperimentEnding.BUDGET:
         rule = rules.BUDGET_SPENT
         yield rule.finding("the budget ended before every start was made", remedy=rule.remedy)
-    yield from start_notes(experiment)
+    yield from start_notes(experiment, context.requests)
 
 
 def _lines(context: Context) -> dict[str, int | None]:

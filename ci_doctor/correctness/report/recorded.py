@@ -14,12 +14,14 @@ from ci_doctor.correctness.evidence.samples import Sample, read_line, read_lines
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, classify
 from ci_doctor.errors import UsageError
+from ci_doctor.load.canonical import check_output
 from ci_doctor.model.suggestion import nearest
 
 # So many ids are compared with a mistyped one. The comparison is quadratic in their length: a
 # larger file would keep a person waiting for a hint.
 _MOST_IDS = 20_000
 _MANY_IDS = 10
+_MOST_PASSES = 1_000_000  # of a request; a file may hold any number
 
 
 class StartSamples(Struct, frozen=True, kw_only=True):
@@ -107,7 +109,7 @@ def read_request(directory: Path, identity: str) -> RecordedRequest:
             if line_id != identity:
                 others.setdefault(line_id)
                 continue
-            sample = read_line(line)
+            sample = _sample(line)
             starts.setdefault((Arm(sample.arm), sample.start), {})[sample.pass_] = sample
         except ValueError:
             unreadable += 1
@@ -139,6 +141,16 @@ def _id(line: bytes) -> str:
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         raise ValueError("no sample")  # noqa: TRY004 - of the line, not of an argument
     return str(value["id"])
+
+
+def _sample(line: bytes) -> Sample:
+    """The sample of a line, whose output has the shape of an answer. Raises ValueError."""
+    sample = read_line(line)
+    if sample.start < 1 or not 1 <= sample.pass_ <= _MOST_PASSES:
+        raise ValueError("starts and passes count from 1")
+    if sample.output is not None:
+        check_output(sample.output)
+    return sample
 
 
 def _unknown(path: Path, identity: str, ids: Sequence[str]) -> UsageError:

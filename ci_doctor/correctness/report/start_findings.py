@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ci_doctor.correctness import rules
+from ci_doctor.correctness.report.suspicious_answers import suspicious_answers
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.leaks.findings import leak_findings
@@ -44,10 +46,12 @@ def start_findings(
     yield from _unanswered(experiment, requests_file, lines)
 
 
-def start_notes(experiment: Experiment) -> Iterator[Finding]:
+def start_notes(experiment: Experiment, requests: Sequence[Request]) -> Iterator[Finding]:
     """What is worth knowing of the starts and decides nothing."""
     yield from _throttled(experiment.results)
     yield from _empty(experiment.results)
+    starts = [result.start for result in experiment.results]
+    yield from suspicious_answers(starts, requests)
     yield from _killed(experiment.results)
     yield from leak_findings(all_left(experiment))
 

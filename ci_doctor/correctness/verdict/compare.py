@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.load.looks import AnswerLooks
 
 # The outcome of a request in one start: a digest over its passes, None if a pass has no answer.
 Answer = str | None
@@ -22,7 +23,8 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     `outside`: the cause of that lies outside the change. `claimed`: only the service's own log says
     so. `prompts` maps a request to what the server reports of its prompt, by the name of the fact
     (`prompt_tokens`: "7"); facts that it does not report are absent. `empty` counts answers without
-    any text. `proof_missing` holds one sentence for each required proof that is absent.
+    any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
+    what the answers look like beside each other; nothing is decided by it.
     """
 
     arm: Arm
@@ -36,6 +38,7 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     empty: int = 0
     proof_missing: tuple[str, ...] = ()
     archived: bool = False
+    looks: AnswerLooks = AnswerLooks()
 
     @property
     def name(self) -> str:

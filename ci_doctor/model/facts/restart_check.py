@@ -8,7 +8,10 @@ from ci_doctor.model.facts.services import FailureFacts, ProcessFacts, StopFacts
 
 
 class PhaseFacts(Struct, frozen=True, kw_only=True):
-    """The requests of a phase by how they ended; `rate` is answers a second of the best pass."""
+    """The requests of a phase by how they ended; `rate` is answers a second of the best pass.
+
+    `empty` answers hold no text, `blank` ones nothing but white space.
+    """
 
     ok: int
     failed: int
@@ -17,6 +20,7 @@ class PhaseFacts(Struct, frozen=True, kw_only=True):
     seconds: float
     rate: float | None
     errors: tuple[str, ...]
+    blank: int = 0
 
 
 class RestartIdentityFacts(Struct, frozen=True, kw_only=True):
@@ -38,6 +42,8 @@ class ReleaseFacts(Struct, frozen=True, kw_only=True):
     memory_s: float | None
     memory_left: tuple[str, ...]
     rss: int
+    memory_seen: tuple[str, ...] = ()
+    memory_unknown: tuple[str, ...] = ()
 
 
 class ConditionFacts(Struct, frozen=True, kw_only=True):
@@ -55,6 +61,33 @@ class DifferenceFacts(Struct, frozen=True, kw_only=True):
     phase: str
     before: str
     after: str
+
+
+class BlankAnswerFacts(Struct, frozen=True, kw_only=True):
+    """An answer without any word to a request that always got words before the kill."""
+
+    id: str
+    phase: str
+
+
+class AnswerComparisonFacts(Struct, frozen=True, kw_only=True):
+    """The answers after the restart beside those before; counts of requests, but for `blank_count`.
+
+    `different_…` count texts. `shorter`: less than half as long. `steady`: one text in every pass
+    of the baseline; `changed`: another one after.
+    """
+
+    requests: int = 0
+    blank: tuple[BlankAnswerFacts, ...] = ()
+    blank_count: int = 0
+    different_before: int = 0
+    different_after: int = 0
+    compared: int = 0
+    shorter: int = 0
+    steady: int = 0
+    changed: int = 0
+    models_before: tuple[str, ...] = ()
+    models_after: tuple[str, ...] = ()
 
 
 class TermsFacts(Struct, frozen=True, kw_only=True):
@@ -103,3 +136,5 @@ class RestartCheckFacts(Facts, frozen=True, kw_only=True):
     down_s: float | None
     identity_changed: bool | None
     throughput_ratio: float | None
+    answers: AnswerComparisonFacts = AnswerComparisonFacts()
+    prompts: int = 0

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # What answers on the port may be anything, and may never stop sending.
 _LARGEST_BODY = 1024 * 1024
 _MOST_LINES = 300
+_MOST_DIGITS = 18
 _LONGEST_SHOWN = 120
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})\b")
 # Not int() alone, which also takes a sign, blanks and underscores.
@@ -135,11 +136,22 @@ async def _headers(reader: asyncio.StreamReader) -> dict[str, str]:
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
     if "chunked" in headers.get("transfer-encoding", "").lower():
         return await _chunks(reader)
-    length = headers.get("content-length", "")
-    if length.isdigit():
-        return await reader.readexactly(min(int(length), _LARGEST_BODY))
+    length = headers.get("content-length")
+    if length is not None:
+        return await reader.readexactly(_body_length(length))
     # Without a length the body ends with the connection (RFC 9112, 6.3).
     return await _up_to(reader, _LARGEST_BODY)
+
+
+def _body_length(text: str) -> int:
+    """The bytes to read of a body with this Content-Length."""
+    # Not isdigit() alone, which also takes digits of other scripts.
+    if not text.isascii() or not text.isdigit():
+        raise ValueError("the answer's Content-Length is no number")
+    # int() refuses thousands of digits.
+    if len(text) > _MOST_DIGITS:
+        return _LARGEST_BODY
+    return min(int(text), _LARGEST_BODY)
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:

@@ -9,7 +9,10 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ci_doctor.errors import UsageError
+from ci_doctor.services.probes.answers import ProbeAnswer, Telling
 from ci_doctor.services.probes.log_search import GrowingLog
 from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.system import clock
@@ -72,7 +75,7 @@ class LogProber(WatchedFile):
         self._probe = probe
         self._log = GrowingLog(log, probe.pattern)
 
-    async def ask(self, limit_s: float) -> str | None:
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
         """None once the log has matched, else its last line."""
         deadline = clock.now() + limit_s
         self.begin()
@@ -86,10 +89,12 @@ class LogProber(WatchedFile):
         if self._log.search.matched:
             return None
         if self._log.problem:
-            return f"cannot read {self._path}: {self._log.problem}"
+            text = f"cannot read {self._path}: {self._log.problem}"
+            return ProbeAnswer(text=text, telling=Telling.ABSENT)
         last = self._log.search.last_line
         state = f"its last line is: {_cut(last)}" if last else "nothing was written yet"
-        return f"no line of {self._path} matches /{self._probe.pattern}/; {state}"
+        text = f"no line of {self._path} matches /{self._probe.pattern}/; {state}"
+        return ProbeAnswer(text=text)
 
 
 class FileProber(WatchedFile):
@@ -99,13 +104,14 @@ class FileProber(WatchedFile):
         self._path = probe.file or Path()
         super().__init__(self._path)
 
-    async def ask(self, limit_s: float) -> str | None:  # noqa: ARG002 - takes no time
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:  # noqa: ARG002 - takes no time
         """None if there is such a file."""
         self.begin()
         try:
             os.stat(self._path)  # noqa: PTH116 - exists() would hide why it cannot be read
         except OSError as error:
-            return f"{self._path}: {(error.strerror or 'cannot be read').lower()}"
+            text = f"{self._path}: {(error.strerror or 'cannot be read').lower()}"
+            return ProbeAnswer(text=text, telling=Telling.ABSENT)
         return None
 
 
@@ -119,10 +125,11 @@ class ExecProber:
             message = f"ready: {probe.describe()} cannot be run here"
             raise UsageError(message, hint="use http, tcp, log or file")
         self._words = probe.words
+        self._attempt_s = probe.attempt_s
         self._spawn = spawn
         self._took_s = 0.0
 
-    async def ask(self, limit_s: float) -> str | None:
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
         """None if a run ends with 0, else how it ended and the last line that it wrote."""
         # A file and no pipe: a command that writes much never blocks.
         with os.fdopen(os.memfd_create("output"), "rb") as output:
@@ -133,7 +140,8 @@ class ExecProber:
             problem = await self._run(child, limit_s)
             if problem is None:
                 return None
-            return f"{self._words[0]} {problem}{_last_line(output.fileno())}"
+            text = f"{self._words[0]} {problem.text}{_last_line(output.fileno())}"
+            return structs.replace(problem, text=text)
 
     async def rest(self, limit_s: float) -> None:
         """As long as the run took, so that at most half the time goes into probing; up to 1 s."""
@@ -144,7 +152,7 @@ class ExecProber:
     def close(self) -> None:
         """Nothing outlives a run."""
 
-    async def _run(self, child: "Child", limit_s: float) -> str | None:
+    async def _run(self, child: "Child", limit_s: float) -> ProbeAnswer | None:
         """How the run failed; None if it ended with 0."""
         began = clock.now()
         in_time = False
@@ -158,18 +166,22 @@ class ExecProber:
             code = _reap(child)
             self._took_s = clock.now() - began
         if not in_time:
-            return f"did not end within {limit_s:.3g} s"
+            return ProbeAnswer(
+                text=f"did not end within {limit_s:.3g} s",
+                telling=Telling.SILENT,
+                cut=limit_s < self._attempt_s,
+            )
         if code == 0:
             return None
         end = "an unknown exit code" if code is None else describe_exit(code)
-        return f"ended with {end}"
+        return ProbeAnswer(text=f"ended with {end}")
 
-    def _cannot_run(self, error: OSError) -> str:
+    def _cannot_run(self, error: OSError) -> ProbeAnswer:
         message = f"cannot run {self._words[0]}: {error.strerror}"
         if error.errno in _CANNOT_EVER_RUN:
             hint = "check the path and its x bit; no shell runs it"
             raise UsageError(f"ready: {message}", hint=hint) from error
-        return message
+        return ProbeAnswer(text=message, telling=Telling.ABSENT)
 
 
 async def _end_of(child: "Child") -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.busy_timeout import BusyTimeout, no_processes
 from ci_doctor.services.probes import http_answer
+from ci_doctor.services.probes.answers import AnswersSoFar, ProbeAnswer, Telling
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 
@@ -39,7 +40,7 @@ class ProbeContext(Struct, frozen=True, kw_only=True):
 class Prober(Protocol):
     """One kind of probe, while a service is probed."""
 
-    async def ask(self, limit_s: float) -> str | None:
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
         """None if it holds now, else what is wrong; takes `limit_s` seconds at most."""
 
     async def rest(self, limit_s: float) -> None:
@@ -63,7 +64,10 @@ async def wait_until_ready(
     *,
     on_answer: Callable[[str], None] = ignore,
 ) -> str | None:
-    """None once `probe` has held for its `ready_for_s`, else what was wrong last.
+    """None once `probe` has held for its `ready_for_s`, else what was wrong.
+
+    That is the most telling answer of all attempts: a status beats silence, and an attempt that was
+    cut by the end of the time counts only if there was no other.
 
     `limit` is seconds, in which waits of the service for a CPU do not count (BusyTimeout); with 0
     there is one quick attempt. `on_answer` gets what is wrong after each attempt but the last. A
@@ -98,15 +102,17 @@ async def _until_it_holds(
     prober: Prober, probe: ReadinessProbe, time_limit: BusyTimeout, on_answer: Callable[[str], None]
 ) -> str | None:
     holding = _Holding(probe.ready_for_s)
+    so_far = AnswersSoFar()
     while True:
         answer = holding.after(await prober.ask(time_limit.attempt_s(probe.attempt_s)))
         if answer is None:
             return None
+        so_far.add(answer)
         # After the attempt: a limit of 0 still allows one.
         left_s = time_limit.left_s()
         if left_s <= 0:
-            return answer
-        on_answer(answer)
+            return so_far.cause()
+        on_answer(answer.text)
         await prober.rest(min(left_s, holding.left_s))
 
 
@@ -118,7 +124,7 @@ class _Holding:
         self._since: float | None = None
         self.left_s = float("inf")
 
-    def after(self, answer: str | None) -> str | None:
+    def after(self, answer: ProbeAnswer | None) -> ProbeAnswer | None:
         """None once it has held for long enough, else why not yet."""
         if answer is not None:
             self._since, self.left_s = None, float("inf")
@@ -130,7 +136,9 @@ class _Holding:
         self.left_s = self._wanted_s - held_s
         if self.left_s <= 0:
             return None
-        return f"it has been ready for {held_s:.1f} s, and must be for {self._wanted_s:g} s"
+        return ProbeAnswer(
+            text=f"it has been ready for {held_s:.1f} s, and must be for {self._wanted_s:g} s"
+        )
 
 
 class _NetworkProber:
@@ -145,9 +153,11 @@ class _NetworkProber:
             hint = "export it, or pass it on to this step"
             raise UsageError(f"ready: {error}", hint=hint) from error
 
-    async def ask(self, limit_s: float) -> str | None:
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
         answer = await self._attempt_within(limit_s)
-        return self._without_secret(answer) if answer else None
+        if answer is None:
+            return None
+        return structs.replace(answer, text=self._without_secret(answer.text))
 
     async def rest(self, limit_s: float) -> None:
         await asyncio.sleep(min(self._pause_s, limit_s))
@@ -157,20 +167,27 @@ class _NetworkProber:
     def close(self) -> None:
         pass
 
-    async def _attempt_within(self, limit_s: float) -> str | None:
+    async def _attempt_within(self, limit_s: float) -> ProbeAnswer | None:
         try:
             async with asyncio.timeout(limit_s):
-                return await self._attempt()
+                problem = await self._attempt()
         except TimeoutError:
-            return f"no answer within {limit_s:.3g} s"
+            return ProbeAnswer(
+                text=f"no answer within {limit_s:.3g} s",
+                telling=Telling.SILENT,
+                cut=limit_s < self._probe.attempt_s,
+            )
         except ConnectionRefusedError:
-            return _REFUSED
+            return ProbeAnswer(text=_REFUSED, telling=Telling.ABSENT)
         except OSError as error:
-            return f"no answer: {error}"
+            return ProbeAnswer(text=f"no answer: {error}", telling=Telling.ABSENT)
         except EOFError:
-            return "the connection was closed in the middle of the answer"
+            problem = "the connection was closed in the middle of the answer"
         except ValueError as error:
-            return str(error)
+            problem = str(error)
+        if problem is None:
+            return None
+        return ProbeAnswer(text=problem)
 
     async def _attempt(self) -> str | None:
         connection = await http_answer.connect(self._probe)

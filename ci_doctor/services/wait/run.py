@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Outcome
+from ci_doctor.services.pidfile import LARGEST_PID
 from ci_doctor.services.probes.ready import Scheme
 from ci_doctor.services.wait.report import outcome_of
 from ci_doctor.services.wait.waited import WaitProgress, WaitRequest
@@ -58,6 +59,11 @@ def _check_pid(pid: int) -> None:
         raise UsageError(
             f"--pid {pid} names no process",
             hint="is the variable that held it empty, or a process group?",
+        )
+    if pid > LARGEST_PID:
+        raise UsageError(
+            f"--pid {pid} names no process: no system has so many",
+            hint=f"a pid is at most {LARGEST_PID} (proc_sys_kernel(5), pid_max)",
         )
     if pid == 1:
         raise UsageError("--pid 1 is the system's first process", hint="name the server itself")

@@ -174,6 +174,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return b'{"choices":[{"text":"' + b"x" * (70 << 20) + b'"}]}'
         if "nested" in TRAITS:
             return b"[" * 200_000
+        if "cut-stream" in TRAITS:
+            # The engine is lost after two words, and the front end ends the stream in good order.
+            words = [json.dumps({"choices": [{"index": 0, "text": word}]}) for word in ("I", " am")]
+            return "".join(f"data: {each}\n\n" for each in (*words, "[DONE]")).encode()
         return json.dumps(answer(body)).encode()
 
     def after_an_answer(self) -> None:
@@ -192,6 +196,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Connection", "close")
+        if content.startswith(b"data:"):
+            self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         if "trickle" in TRAITS and self.command == "POST":
             while True:

@@ -56,7 +56,7 @@ def alone(prompt: str) -> tuple[int, bytes]:
     salt = "other" if "spare-other" in TRAITS else ""
     if "spare" in TRAITS or salt:
         text = hashlib.sha256(f"{salt}{prompt}".encode()).hexdigest()
-        return 200, json.dumps({"choices": [{"text": text}]}).encode()
+        return 200, json.dumps({"choices": [{"text": text, "finish_reason": "stop"}]}).encode()
     return 502, b"the worker is gone"
 
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(sys.argv[-1])
 STARTS = FOLDER / f"{Path(sys.argv[0]).stem}.starts"
@@ -27,6 +28,21 @@ SHARED = (
     Path("/dev/shm") / f"ci-doctor-test-{hashlib.sha256(str(FOLDER).encode()).hexdigest()[:12]}"
 )
 asked = [0]
+
+
+def answer(prompt: str) -> dict[str, Any]:
+    salt = "other" if "other" in TRAITS else ""
+    text = hashlib.sha256(f"{salt}{prompt}".encode()).hexdigest()
+    for trait, worse in (("empty", ""), ("one-answer", "!" * 64), ("cut", text[:9])):
+        if trait in TRAITS:
+            text = worse
+    choice = {"text": [text] if "list" in TRAITS else text, "finish_reason": "stop"}
+    value: dict[str, Any] = {"model": "tiny", "choices": [choice]}
+    if "other-model" in TRAITS:
+        value["model"] = "tinier"
+    if "error-in-200" in TRAITS:
+        value["error"] = {"message": "the engine is dead"}
+    return value
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,13 +67,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             threading.Event().wait()
         if "unsteady" in TRAITS and body["prompt"] == "p0":
             body["prompt"] = str(asked[0])
-        salt = "other" if "other" in TRAITS else ""
-        text = (
-            ""
-            if "empty" in TRAITS
-            else hashlib.sha256(f"{salt}{body['prompt']}".encode()).hexdigest()
-        )
-        self.reply(500 if "fails" in TRAITS else 200, json.dumps({"choices": [{"text": text}]}))
+        self.reply(500 if "fails" in TRAITS else 200, json.dumps(answer(body["prompt"])))
 
     def reply(self, status: int, text: str) -> None:
         self.send_response(status)
@@ -95,6 +105,13 @@ def leave_a_child() -> None:
             signal.pause()
 
 
+def hold_open() -> object:
+    shared = SHARED.open("wb+")
+    shared.write(b"x" * (4 << 20))
+    shared.flush()
+    return shared
+
+
 def hold_shared_memory() -> mmap.mmap:
     with SHARED.open("wb+") as shared:
         shared.write(b"x" * (4 << 20))
@@ -108,7 +125,9 @@ if "dies" in TRAITS:
     raise RuntimeError("the engine could not be loaded again")
 if "child" in TRAITS:
     leave_a_child()
-held = hold_shared_memory() if "shm" in TRAITS else None
+held: object = hold_shared_memory() if "shm" in TRAITS else None
+if "shm-open" in TRAITS:
+    held = hold_open()
 server = Server(("127.0.0.1", int(sys.argv[1])), Handler)
 if "daemon" in TRAITS:
     leave_a_daemon(server)

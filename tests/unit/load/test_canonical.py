@@ -90,8 +90,8 @@ def test_what_the_model_said_and_its_numbers_are_compared_to_the_bit(body: bytes
 
 def test_zero_and_minus_zero_are_not_the_same_bits() -> None:
     assert (
-        canonicalise(with_choice(logprobs=[0.0])).digest
-        != canonicalise(with_choice(logprobs=[-0.0])).digest
+        canonicalise(with_choice(logprobs={"token_logprobs": [0.0]})).digest
+        != canonicalise(with_choice(logprobs={"token_logprobs": [-0.0]})).digest
     )
 
 
@@ -160,26 +160,29 @@ def test_an_answer_that_says_nothing_is_known_as_empty(body: bytes, empty: bool)
         (b"[]", "a JSON list instead of an object"),
         (b"{}", "no `choices`"),
         (b'{"choices": []}', "no `choices`"),
-        (b'{"choices": [1]}', "no `choices`"),
+        (b'{"choices": [1]}', "Expected `object`, got `int`"),
         (b'{"choices": [{}]}', "neither `text` nor `message`"),
-        (b'{"choices": [{"message": "hi"}]}', "`message` is not an object"),
-        (b'{"choices": [{"message": {"tool_calls": 5}}]}', "`tool_calls` are not a list"),
-        (b'{"choices": [{"message": {"tool_calls": [5]}}]}', "a tool call is not an object"),
-        (b'{"choices": [{"text": "", "index": "0"}]}', "`index` is not a number"),
+        (b'{"choices": [{"message": "hi"}]}', "Expected `object | null`, got `str`"),
+        (b'{"choices": [{"message": {"tool_calls": 5}}]}', "Expected `array | null`, got `int`"),
+        (b'{"choices": [{"message": {"tool_calls": [5]}}]}', "Expected `object`, got `int`"),
+        (b'{"choices": [{"text": "", "index": "0"}]}', "Expected `int`, got `str`"),
         (b'{"error": "no", "choices": [{"text": "hi"}]}', "an error in a 200 response"),
         (b'{"choices": [{"text": "a", "logprobs": [NaN]}]}', "NaN is no JSON number"),
         (b'{"choices": [{"text": "a", "logprobs": [-Infinity]}]}', "-Infinity is no JSON number"),
-        (b'{"choices": [{"text": "a", "logprobs": [1e999]}]}', "cannot be written as JSON again"),
+        (
+            b'{"choices": [{"text": "a", "logprobs": {"x": [1e999]}}]}',
+            "cannot be written as JSON again",
+        ),
         (b'{"choices": [{"text": "a", "finish_reason": "abort"}]}', "broke the answer off"),
         (b'{"choices": [{"text": "a", "text": "b"}]}', 'the key "text" stands twice'),
         (b'{"choices": [{"text": "\xff"}]}', "not JSON"),
-        (b'{"choices": [{"text": "a", "index": true}]}', "`index` is not a number"),
+        (b'{"choices": [{"text": "a", "index": true}]}', "Expected `int`, got `bool`"),
         (b'{"choices": [{"text": "a"}], "usage": 5}', "`usage` is not an object"),
         (b'{"choices": [{"text": "a"}], "usage": {"completion_tokens": "1"}}', "no count"),
         (b'{"choices": [{"text": "a"}], "usage": {"prompt_tokens": -1}}', "no count"),
         (b'{"choices": [{"text": "a"}], "usage": {"completion_tokens": 1.0}}', "no count"),
         (
-            b'{"choices": [{"text": "a", "logprobs": ' + b"[" * 5000 + b"]" * 5000 + b"}]}",
+            b'{"choices": [{"text": "a", "logprobs": {"x": ' + b"[" * 5000 + b"]" * 5000 + b"}}]}",
             "nested too deep",
         ),
     ],

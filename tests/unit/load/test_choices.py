@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.load.choices import NotAnAnswerError, compared_choice, index_of, is_empty
+from ci_doctor.load.choices import NotAnAnswerError, compared_choice, is_empty
 
 CALL: dict[str, Any] = {"id": "call_1", "function": {"name": "f", "arguments": '{"a": 1}'}}
 
@@ -55,7 +55,17 @@ def test_what_decides_an_answer_is_compared(key: str) -> None:
     assert "id" not in compared_choice({**choice, "id": "cmpl-1"})
 
 
-@pytest.mark.parametrize("index", [True, "0", 1.0, None])
-def test_an_index_that_is_no_number_is_refused(index: Any) -> None:
-    with pytest.raises(NotAnAnswerError, match="not a number"):
-        index_of({"index": index})
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_what_a_call_gives_its_tool_is_compared(kind: str) -> None:
+    keys = {"function": "arguments", "custom": "input"}
+
+    def call(given: str) -> dict[str, Any]:
+        tool = {"name": "f", keys[kind]: given}
+        return compared_choice(with_message(tool_calls=[{"id": "x", "type": kind, kind: tool}]))
+
+    assert call("one") != call("other")
+
+
+def test_a_call_that_names_no_tool_is_no_answer() -> None:
+    with pytest.raises(NotAnAnswerError, match="does not name its tool"):
+        compared_choice(with_message(tool_calls=[{"function": {"arguments": "{}"}}]))

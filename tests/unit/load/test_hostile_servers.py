@@ -40,7 +40,11 @@ def choice(**changes: Any) -> bytes:
 
 
 def ask(
-    *replies: Sequence[bytes], limit_s: float = 20.0, n: int = 1, comes_again: bool = True
+    *replies: Sequence[bytes],
+    limit_s: float = 20.0,
+    n: int = 1,
+    comes_again: bool = True,
+    streamed: bool = False,
 ) -> Reply:
     """Ask a server whose connections give `replies` in turn, each in the pieces given; the last one again and again."""
     kept: list[Reply] = []
@@ -64,7 +68,8 @@ def ask(
     async def run() -> None:
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            request = Request(id="r0", path="/v1/completions", body={"prompt": "x", "n": n}, line=1)
+            content = {"prompt": "x", "n": n, "stream": streamed}
+            request = Request(id="r0", path="/v1/completions", body=content, line=1)
             await send_all(
                 Sender(base_url=url, timeout_s=limit_s, comes_again=comes_again),
                 [request],
@@ -103,6 +108,12 @@ def test_a_stream_is_the_same_answer_wherever_it_is_cut_into_chunks(
 def test_a_stream_byte_by_byte_is_the_same_answer() -> None:
     content = stream(CHUNKS)
     assert digest(ask(chunked(content, range(len(content))))) == digest(ask([http(body())]))
+
+
+def test_a_stream_that_was_asked_for_may_come_as_json() -> None:
+    # As from LMCache's disagg_proxy_server.py.
+    reply = ask([http(stream(CHUNKS))], streamed=True)
+    assert digest(reply) == digest(ask([http(body())]))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +182,9 @@ def test_every_other_status_is_the_answer(status: str) -> None:
         ([http(stream(CHUNKS)[:-1], headers=STREAM)], "the stream breaks off"),
         ([http(stream(CHUNKS, done=False), headers=STREAM)], "the stream breaks off"),
         (chunked(stream(CHUNKS), [10], end=b""), "RemoteProtocolError"),
+        (chunked(stream([{"choices": [{"text": "h"}]}]), [10]), "without a `finish_reason`"),
+        ([http(body(choices=[{"text": ["h"]}]))], "outside the API's schema"),
+        ([http(body(choices=[{"text": "h", "finish_reason": None}]))], "not finished"),
         ([http(body(), headers=STREAM)], "the stream breaks off"),
         ([http(stream(CHUNKS))], "not JSON"),
         ([http(body(choices=[]))], "no `choices`"),

@@ -59,17 +59,26 @@ def test_no_beginning_of_a_stream_is_an_answer(answer: Answer, data: st.DataObje
         (b"data: {\n\ndata: [DONE]\n\n", "not JSON"),
         (b"data: \xff\n\ndata: [DONE]\n\n", "not UTF-8"),
         (stream([[1]]), "a JSON list"),
-        (stream([{"choices": [5]}]), "not a list of objects"),
-        (stream([{"choices": {}}]), "not a list of objects"),
+        (stream([{"choices": [5]}]), "`choices.0.`: Expected `object`, got `int`"),
+        (stream([{"choices": {}}]), "`choices`: Expected `array . null`, got `object`"),
         (stream([{"choices": [{}]}]), "neither `text` nor `delta`"),
-        (stream([{"choices": [{"text": 5}]}]), "`text` is not a text"),
-        (stream([{"choices": [{"text": "", "index": "0"}]}]), "`index` is not a number"),
-        (stream([{"choices": [{"delta": "x"}]}]), "`delta` is not an object"),
+        (
+            stream([{"choices": [{"text": 5}]}]),
+            r"`choices\[0\].text`: Expected `str . null`, got `int`",
+        ),
+        (
+            stream([{"choices": [{"text": "", "index": "0"}]}]),
+            r"`choices\[0\].index`: Expected `int`, got `str`",
+        ),
+        (
+            stream([{"choices": [{"delta": "x"}]}]),
+            r"`choices\[0\].delta`: Expected `object . null`, got `str`",
+        ),
         (
             stream(
                 [
-                    {"choices": [{"text": "a", "token_ids": [1]}]},
-                    {"choices": [{"text": "b", "token_ids": 5}]},
+                    {"choices": [{"text": "a", "logprobs": {"x": [1]}}]},
+                    {"choices": [{"text": "b", "logprobs": {"x": 5}}]},
                 ]
             ),
             "a list in",
@@ -78,17 +87,22 @@ def test_no_beginning_of_a_stream_is_an_answer(answer: Answer, data: st.DataObje
             stream([{"choices": [{"text": "x"}]}, {"choices": [{"delta": {}}]}]),
             "as `text` and as `delta`",
         ),
-        (stream([{"choices": [{"text": "x", "logprobs": [1]}]}]), "`logprobs` is not an object"),
+        (
+            stream([{"choices": [{"text": "x", "logprobs": [1]}]}]),
+            r"`choices\[0\].logprobs`: Expected",
+        ),
         (stream([delta(tool_calls=[{"function": {"name": "f"}}])]), "no `index`"),
         (
             stream([delta(tool_calls=[{"index": 0, "function": "f"}])]),
-            "`function` is not an object",
+            r"tool_calls\[0\].function`: Expected `object . null`, got `str`",
         ),
-        (stream([delta(content=["x"])]), "`content` is not a text"),
+        (stream([delta(content=["x"])]), r"delta.content`: Expected `str . null`, got `array`"),
         (stream([delta(audio={"data": "AA=="})]), "audio in a stream"),
         (stream([{"choices": [{"text": "", "finish_reason": "abort"}]}]), "broke the answer off"),
         (
-            stream([{"choices": [{"text": "", "text2": [[]]}], "usage": 5}]),
+            stream(
+                [{"choices": [{"text": "", "text2": [[]], "finish_reason": "stop"}], "usage": 5}]
+            ),
             "`usage` is not an object",
         ),
         (b'data: {"choices": [], "choices": []}\n\ndata: [DONE]\n\n', "stands twice"),
@@ -118,24 +132,27 @@ def test_usage_is_the_last_that_was_told() -> None:
 
 def test_without_usage_the_tokens_are_counted_where_all_are_told() -> None:
     one = {"index": 0, "text": "a", "token_ids": [5, 6]}
-    assert folded({"choices": [one]}, {"choices": [one]}).output["completion_tokens"] == 4
-    assert "completion_tokens" not in folded({"choices": [one, {"index": 1, "text": "b"}]}).output
+    end = {**one, "finish_reason": "length"}
+    other = {"index": 1, "text": "b", "finish_reason": "stop"}
+    assert folded({"choices": [one]}, {"choices": [end]}).output["completion_tokens"] == 4
+    assert "completion_tokens" not in folded({"choices": [end, other]}).output
 
 
 def test_a_legacy_function_call_is_put_together() -> None:
     chunks = [
         delta(function_call={"name": "f", "arguments": "{"}),
         delta(function_call={"arguments": "}"}),
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "function_call"}]},
     ]
     call = {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}
-    assert (
-        folded(*chunks).digest
-        == canonicalise(json.dumps({"choices": [{"message": call}]}).encode()).digest
-    )
+    choice = {"message": call, "finish_reason": "function_call"}
+    assert folded(*chunks).digest == canonicalise(json.dumps({"choices": [choice]}).encode()).digest
 
 
 def test_a_long_stream_costs_time_in_proportion() -> None:
-    chunk = {"choices": [{"index": 0, "text": "x" * 1000, "token_ids": [1]}]}
+    chunk = {
+        "choices": [{"index": 0, "text": "x" * 1000, "token_ids": [1], "finish_reason": "length"}]
+    }
 
     def fold(count: int) -> None:
         assert len(folded(*[chunk] * count).output["choices"][0]["text"]) == 1000 * count

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from ci_doctor.restart.observed import (
+    AnswerComparison,
     ConditionResult,
     Counts,
     Observation,
@@ -31,6 +32,15 @@ PHASES = {
     Phase.RECOVERY: Counts(ok=1, failed=1, seconds=0.5),
     Phase.AFTER: Counts(ok=8, seconds=1.1, rate=7.5),
 }
+ANSWERS = AnswerComparison(
+    requests=4,
+    different_before=4,
+    different_after=4,
+    compared=4,
+    steady=4,
+    models_before=("tiny",),
+    models_after=("tiny",),
+)
 GOOD = Observation(
     requests=4,
     phases=PHASES,
@@ -41,6 +51,7 @@ GOOD = Observation(
     ready_s=0.4,
     recovered_s=0.5,
     conditions=(ConditionResult(label="/ready", after_s=0.5),),
+    answers=ANSWERS,
     old=ProcessIdentity(pid=1, started=10),
     new=ProcessIdentity(pid=2, started=20),
 )

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 import mmap
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from ci_doctor.restart.footprint import Footprint, footprint, left_behind
+from ci_doctor.restart.footprint import Footprint, footprint, left_behind, of_unknown_owner
+from ci_doctor.restart.named_memory import named_memory
 from ci_doctor.system.processes.process_table import Kin, look_up
 
 SIZE = 2 << 20
@@ -46,6 +50,62 @@ def test_shared_memory_that_nobody_uses_any_more_is_left_behind(shared: Path) ->
     (told,) = left_behind(held, [ourselves()])
     assert str(shared) in told
     assert "2.1 MB" in told
+
+
+def test_what_is_open_and_not_mapped_is_a_footprint_too(shared: Path) -> None:
+    with shared.open("rb"):
+        held = footprint([ourselves()])
+    assert held.shared[str(shared)] == shared.stat().st_ino
+
+
+def test_a_pid_that_another_process_has_by_now_holds_nothing() -> None:
+    earlier = structs.replace(ourselves(), started=1)
+    assert footprint([earlier]) == Footprint()
+
+
+def test_a_new_file_that_nobody_has_open_is_left_behind_if_it_names_a_process(
+    shared: Path,
+) -> None:
+    before = named_memory()
+    closed = shared.with_name(f"{shared.name}-closed")
+    own = Footprint(pids=frozenset({os.getpid()}))
+    other = Footprint(pids=frozenset({2**22 + 1}))
+    try:
+        closed.write_bytes(b"x" * SIZE)
+        with closed.open("rb"):
+            assert left_behind(own, [], before) == ()
+            assert str(closed) not in str(of_unknown_owner(other, before))
+        (told,) = left_behind(own, [], before)
+        assert str(closed) in told
+        assert "no process has it open" in told
+        # Another job may have made it.
+        assert left_behind(other, [], before) == ()
+        assert f"{closed} (2.1 MB)" in of_unknown_owner(other, before)
+    finally:
+        closed.unlink(missing_ok=True)
+
+
+def test_a_segment_that_nobody_is_attached_to_is_left_behind() -> None:
+    program = (
+        "import ctypes\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.shmat.restype = ctypes.c_void_p\n"
+        f"number = libc.shmget(0, {SIZE}, 0o1600)\n"
+        f"ctypes.memset(libc.shmat(number, None, 0), 1, {SIZE})\n"
+        "print(number)\n"
+    )
+    before = named_memory()
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as maker:
+        assert maker.stdout is not None
+        number = int(maker.stdout.read())
+    try:
+        own = Footprint(pids=frozenset({maker.pid}))
+        (told,) = left_behind(own, [], before)
+        assert f"System V segment {number} takes 2.1 MB" in told
+        assert left_behind(Footprint(), [], before) == ()
+    finally:
+        subprocess.run(["ipcrm", "-m", str(number)], check=True)
+    assert left_behind(own, [], before) == ()
 
 
 def test_what_was_unlinked_or_made_anew_is_not_left_behind(shared: Path) -> None:

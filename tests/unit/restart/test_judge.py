@@ -35,7 +35,7 @@ def broken(observation: Observation, terms: Terms = TERMS) -> list[str]:
     conclusion = conclude(observation, promises, terms)
     found = [
         each.rule
-        for each in findings(observation, promises, conclusion)
+        for each in findings(observation, promises, conclusion, terms)
         if each.severity == "error"
     ]
     assert found == [each.rule.id for each in promises if each.state is State.BROKEN]

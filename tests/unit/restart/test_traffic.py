@@ -36,6 +36,11 @@ def traffic(url: str, kept: Kept, *, reached_at: int, timeout_s: float = 20.0) -
     )
 
 
+def test_a_pass_of_no_requests_takes_no_time() -> None:
+    sender = Sender(base_url="http://127.0.0.1:1")
+    assert asyncio.run(one_pass(sender, (), lambda _: None)) == 0.0
+
+
 @pytest.mark.parametrize("at", [1, 3, 6])
 def test_the_fraction_is_reached_when_so_many_requests_are_done(at: int) -> None:
     async def run() -> int:

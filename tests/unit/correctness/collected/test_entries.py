@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ci_doctor.correctness.collected.entries import read
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
+from ci_doctor.load.canonical import text_of
 
 
 @pytest.mark.parametrize("identity", ID_KEYS)
@@ -59,3 +63,103 @@ def test_a_batch_line_is_the_same_answer_as_the_response_in_it() -> None:
 
     assert batch.id == "r0"
     assert batch.digest == read(SampleFormat.RESPONSES, json.dumps(body).encode()).digest
+
+
+def ours(**changes: Any) -> bytes:
+    line = {
+        "arm": "baseline",
+        "start": 1,
+        "pass": 1,
+        "id": "r0",
+        "status": 200,
+        "error": None,
+        "output": {"choices": [{"index": 0, "text": "a", "finish_reason": "stop"}]},
+        **changes,
+    }
+    return json.dumps(line).encode() + b"\n"
+
+
+def test_a_sample_of_ours_is_an_answer() -> None:
+    assert read(SampleFormat.OURS, ours()).digest is not None
+
+
+@pytest.mark.parametrize("key", ["start", "pass"])
+@pytest.mark.parametrize("value", [True, 0, -1, 10**9, 1.0, "1", None, [1]])
+def test_starts_and_passes_count_from_one(key: str, value: Any) -> None:
+    entry = read(SampleFormat.OURS, ours(**{key: value}))
+    assert entry.digest is None
+    assert "is missing or wrong" in (entry.error or "")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"choices": []},
+        {"choices": [{}]},
+        {"choices": [{"text": ["a"]}]},
+        {"choices": [{"text": 5}]},
+        {"choices": [{"message": ["a"]}]},
+        {"choices": [{"message": {"tool_calls": 5}}]},
+        {"choices": [{"message": {"tool_calls": ["f"]}}]},
+        {"choices": [{"text": "a", "finish_reason": "abort"}]},
+        {"choices": [{"text": "a", "finish_reason": None}]},
+        {"choices": [{"text": "a"}], "completion_tokens": "1"},
+        {"choices": "a"},
+        ["a"],
+    ],
+)
+def test_a_sample_of_ours_with_another_shape_is_no_answer(output: Any) -> None:
+    assert read(SampleFormat.OURS, ours(output=output)).digest is None
+
+
+def test_a_sample_that_was_no_success_is_no_answer() -> None:
+    assert read(SampleFormat.OURS, ours(status=500)).error == "HTTP 500"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from([form for form in SampleFormat if form is not SampleFormat.LMCACHE]),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "arm",
+                "start",
+                "pass",
+                "id",
+                "status",
+                "error",
+                "output",
+                "choices",
+                "response",
+                "body",
+                "text",
+                "resps",
+                "custom_id",
+            ]
+        ),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=2),
+            lambda inner: (
+                st.lists(inner, max_size=2)
+                | st.dictionaries(
+                    st.sampled_from(
+                        ["choices", "text", "message", "tool_calls", "index", "body", "status_code"]
+                    ),
+                    inner,
+                    max_size=3,
+                )
+            ),
+            max_leaves=8,
+        ),
+    ),
+)
+def test_no_line_crashes_it(form: SampleFormat, change: dict[str, Any]) -> None:
+    entry = read(form, ours(**change))
+    assert (entry.digest is None) is (entry.output is None)
+    text_of(entry.output or {})
+
+
+@pytest.mark.parametrize("depth", [900, 950, 980, 990, 5000])
+def test_a_row_nested_too_deep_is_an_error_and_no_crash(depth: int) -> None:
+    entry = read(SampleFormat.ROWS, b'{"resps": ' + b"[" * depth + b'"a"' + b"]" * depth + b"}")
+    assert (entry.digest is None) is (entry.error is not None)

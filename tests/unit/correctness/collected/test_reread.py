@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
+import pytest
+
+from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.reread import SAME, TWICE, reread
+from ci_doctor.correctness.collected.sources import NoEvidenceError
 from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.settings import Arm
 from tests.unit.correctness.collected.sample_files import (
@@ -40,3 +44,18 @@ def test_an_id_that_comes_twice_is_no_answer(tmp_path: Path) -> None:
 
     assert collected.errors["A1"] == {"c-0": TWICE}
     assert collected.place("A1", "c-0", 1) is None
+
+
+def test_a_pass_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
+    lines = [
+        {"arm": "baseline", "start": 1, "pass": number, "id": "r0", "status": 200, "error": None}
+        | {"output": {"choices": [{"text": "a"}]}}
+        for number in (1, 999_999_999)
+    ]
+    path = write(tmp_path / "samples.jsonl", lines)
+    other = write(tmp_path / "other.jsonl", lines)
+    sides = [
+        [source(arm, each, SampleFormat.OURS)] for arm, each in zip(Arm, (path, other), strict=True)
+    ]
+    with pytest.raises(NoEvidenceError, match="answers of pass 999999999, and of 2 passes in all"):
+        survey(*sides)

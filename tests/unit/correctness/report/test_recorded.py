@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,3 +61,30 @@ def test_a_directory_without_samples_and_an_empty_file_are_errors_of_usage(tmp_p
         read_request(tmp_path, "r0")
     with pytest.raises(UsageError, match="holds no sample"):
         read_request(write_run(tmp_path / "run"), "r0")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"choices": [{"message": ["a"]}]},
+        {"choices": [{"message": {"tool_calls": 5}}]},
+        {"choices": 5},
+        {"choices": [{"text": 5}]},
+        {},
+    ],
+)
+def test_what_has_the_shape_of_no_answer_is_unreadable(
+    tmp_path: Path, output: dict[str, Any]
+) -> None:
+    good = answer("a", "x")
+    run = write_run(tmp_path, line("A1", "r0", output), line("A2", "r0", good))
+    recorded = read_request(run, "r0")
+    assert [start.name for start in recorded.starts] == ["A2"]
+    assert recorded.unreadable == 1
+
+
+@pytest.mark.parametrize("number", [0, -1, 10**9])
+def test_a_pass_that_cannot_be_is_unreadable(tmp_path: Path, number: int) -> None:
+    good = answer("a", "x")
+    run = write_run(tmp_path, line("A1", "r0", good, number), line("A2", "r0", good))
+    assert read_request(run, "r0").unreadable == 1

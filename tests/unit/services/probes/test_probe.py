@@ -392,3 +392,57 @@ def test_a_probe_that_cannot_work_here_is_a_usage_error() -> None:
         probe_text("log:x", 0)
     with pytest.raises(UsageError, match="cannot be run here"):
         probe_text("exec:true", 0)
+
+
+@pytest.mark.parametrize("length", ["9" * 30, "9" * 5000, "2000000000"])
+def test_a_huge_length_of_a_body_is_read_up_to_the_bound(length: str) -> None:
+    body = answer(b"ready", headers=f"Content-Length: {length}\r\n")
+    assert ask([body], 0, body="ready")[0] == (
+        "the connection was closed in the middle of the answer"
+    )
+
+
+@pytest.mark.parametrize("length", ["-5", "5, 5", "\u00b2", "five", ""])
+def test_a_length_that_is_no_number_is_told(length: str) -> None:
+    body = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nready".encode("latin-1")
+    assert ask([body], 0, body="ready", stay=True)[0] == "the answer's Content-Length is no number"
+
+
+class LittleTimeAtLast(BusyTimeout):
+    """Time enough for the first attempt, and next to none for the second and last."""
+
+    def __init__(self) -> None:
+        super().__init__(LIMIT_S)
+        self.attempts = 0
+
+    def attempt_s(self, longest_s: float) -> float:
+        self.attempts += 1
+        return LIMIT_S if self.attempts == 1 else min(longest_s, 0.05)
+
+    def left_s(self) -> float:
+        return LIMIT_S if self.attempts == 1 else 0.0
+
+
+def test_a_status_is_the_cause_and_not_the_attempt_that_the_deadline_cut() -> None:
+    async def run() -> str | None:
+        asked = 0
+        silent = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal asked
+            asked += 1
+            await reader.readuntil(b"\r\n\r\n")
+            if asked > 1:
+                await silent.wait()
+            writer.write(answer(b"", status="401 Unauthorized"))
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready(ReadySpec(http="/health"), port, directory=Path())
+            problem = await wait_until_ready(probe, LittleTimeAtLast())
+            silent.set()
+        return problem
+
+    assert asyncio.run(run()) == "HTTP status 401"

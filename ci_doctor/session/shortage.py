@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Tells a machine that has run out of something from a bug of ours.
+
+Uses the standard library alone: the last resort of a broken start asks it too.
+"""
+
+import errno
+from typing import Final, NamedTuple
+
+
+class Shortage(NamedTuple):
+    """What the machine has not got, and what to raise or free."""
+
+    message: str
+    hint: str
+
+
+_PROCESSES = Shortage(
+    "no more processes or threads may be started",
+    "raise `ulimit -u`, or the limit of processes of the container (pids.max)",
+)
+_MEMORY = Shortage(
+    "no memory is left", "free memory, or raise `ulimit -v` or the memory limit of the container"
+)
+_DISK = "free some space on that disk"
+_OF_ERROR: Final = {
+    errno.EMFILE: Shortage("ci-doctor may open no more files", "raise `ulimit -n`"),
+    errno.ENFILE: Shortage(
+        "the machine may open no more files", "raise fs.file-max (sysctl), or end what holds them"
+    ),
+    errno.EAGAIN: _PROCESSES,
+    errno.ENOMEM: _MEMORY,
+    errno.ENOSPC: Shortage("a disk is full", _DISK),
+    errno.EDQUOT: Shortage("a disk quota is used up", _DISK),
+    errno.EROFS: Shortage(
+        "a file system is read-only",
+        "name a directory that can be written, with --report-dir or TMPDIR",
+    ),
+}
+# The loader of libraries gives the reason as text alone (dlopen(3)).
+_OF_TEXT: Final = {
+    "Too many open files": _OF_ERROR[errno.EMFILE],
+    "Cannot allocate memory": _MEMORY,
+    "failed to map segment from shared object": _MEMORY,
+    "can't start new thread": _PROCESSES,
+}
+
+
+def shortage(error: BaseException) -> Shortage | None:
+    """What was missing, if that is why `error` was raised; else None.
+
+    Its causes count, and the members of a group.
+    """
+    waiting: list[BaseException] = [error]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop(0)
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        found = _of(each)
+        if found is not None:
+            return found
+        if isinstance(each, BaseExceptionGroup):
+            waiting.extend(each.exceptions)
+        origin = each.__cause__
+        if origin is None and not each.__suppress_context__:
+            origin = each.__context__
+        if origin is not None:
+            waiting.append(origin)
+    return None
+
+
+def _of(error: BaseException) -> Shortage | None:
+    if isinstance(error, MemoryError):
+        return _MEMORY
+    if isinstance(error, OSError):
+        return _with_details(_OF_ERROR.get(error.errno or 0), error)
+    if isinstance(error, ImportError | RuntimeError):
+        text = str(error)
+        for part, found in _OF_TEXT.items():
+            if part in text:
+                return found
+    return None
+
+
+def _with_details(found: Shortage | None, error: OSError) -> Shortage | None:
+    """With the path, if the error names one."""
+    if found is None:
+        return None
+    return Shortage(f"{found.message}: {error}", found.hint)
