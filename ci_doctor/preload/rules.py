@@ -171,6 +171,43 @@ SITECUSTOMIZE_OF_THE_JOB: Final = Rule(
     ),
     remedy="Nothing, if it is intended; under `-I` and `-E` it does not run.",
 )
+THREAD_RACES: Final = Rule(
+    id="preload/thread-races-import",
+    severity=Severity.ERROR,
+    meaning=(
+        "A thread and the code that goes on after its start both import a module that replaces "
+        "itself in sys.modules. The one that waits gets the replaced object, and a name of it is "
+        "missing. Found in source code by `ci-doctor preload audit`; a warning if the thread is "
+        "only started by a function that somebody else may call."
+    ),
+    remedy=(
+        "Import the module before the thread starts: in the program, or by a preload rule "
+        "(`ci-doctor preload install --rule RULE`)."
+    ),
+)
+THREAD_MAY_RACE: Final = Rule(
+    id="preload/thread-may-race",
+    severity=Severity.WARNING,
+    meaning=(
+        "A thread and the code that goes on after its start both import a module for which the "
+        "import lock may not suffice: it lies in a circle of imports that they enter at different "
+        "modules, or one imports a package and the other names its submodule directly, or the "
+        "module is not installed here, so that nothing is known of it."
+    ),
+    remedy=(
+        "See whether it happens: `ci-doctor import-race -- CMD`. Import the module before the "
+        "thread starts."
+    ),
+)
+AUDIT_INCOMPLETE: Final = Rule(
+    id="preload/audit-incomplete",
+    severity=Severity.WARNING,
+    meaning="Code that an entry point runs could not be read, or the time was up before its end.",
+    remedy=(
+        "Allow more time (`--timeout`), or name fewer entry points (`--entry NAME`). "
+        "This never counts as a pass."
+    ),
+)
 
 RULES: Final[tuple[Rule, ...]] = (
     NOT_INSTALLED,
@@ -192,4 +229,7 @@ RULES: Final[tuple[Rule, ...]] = (
     SHADOWED,
     SITECUSTOMIZE_HEAVY,
     SITECUSTOMIZE_OF_THE_JOB,
+    THREAD_RACES,
+    THREAD_MAY_RACE,
+    AUDIT_INCOMPLETE,
 )
