@@ -85,10 +85,9 @@ NOT_ARMED: Final = Rule(
 START_COST: Final = Rule(
     id="preload/start-cost",
     severity=Severity.ERROR,
-    meaning="The shim takes more than 5 ms of every start.",
+    meaning="The shim takes more than 5 ms of CPU time of every start.",
     remedy=(
-        "Install it again, so that its bytecode exists: without it every start compiles the shim. "
-        "A slow file system is the other cause."
+        "Install it again, so that its bytecode exists: without it every start compiles the shim."
     ),
 )
 RACE_LOST: Final = Rule(
@@ -171,6 +170,64 @@ SITECUSTOMIZE_OF_THE_JOB: Final = Rule(
     ),
     remedy="Nothing, if it is intended; under `-I` and `-E` it does not run.",
 )
+THREAD_RACES: Final = Rule(
+    id="preload/thread-races-import",
+    severity=Severity.ERROR,
+    meaning=(
+        "A thread and the code that goes on after its start both import a module that replaces "
+        "itself in sys.modules. The one that waits gets the replaced object, and a name of it is "
+        "missing. Found in source code by `ci-doctor preload audit`; a warning if the thread is "
+        "only started by a function that somebody else may call."
+    ),
+    remedy=(
+        "Import the module before the thread starts: in the program, or by a preload rule "
+        "(`ci-doctor preload install --rule RULE`)."
+    ),
+)
+THREAD_MAY_RACE: Final = Rule(
+    id="preload/thread-may-race",
+    severity=Severity.WARNING,
+    meaning=(
+        "A thread and the code that goes on after its start both import a module for which the "
+        "import lock may not suffice: it lies in a circle of imports that they enter at different "
+        "modules, or one imports a package and the other names its submodule directly, or the "
+        "module is not installed here, so that nothing is known of it."
+    ),
+    remedy=(
+        "See whether it happens: `ci-doctor import-race -- CMD`. Import the module before the "
+        "thread starts."
+    ),
+)
+PRESET_DOES_NOT_HOLD: Final = Rule(
+    id="preload/preset-does-not-hold",
+    severity=Severity.WARNING,
+    meaning=(
+        "The preset is for other versions of the package than the installed one: there is no race "
+        "that its shim would settle. No shim is installed for it."
+    ),
+    remedy=(
+        "Leave the preset out. `ci-doctor preload audit PACKAGE` finds the races of this version; "
+        "`--force` installs the shim nevertheless."
+    ),
+)
+PRESET_UNKNOWN_VERSION: Final = Rule(
+    id="preload/preset-unknown-version",
+    severity=Severity.NOTE,
+    meaning=(
+        "The installed version says nothing (a build without tags), so that nobody knows whether "
+        "the preset is for it. The shim is installed: it does no harm."
+    ),
+    remedy="`ci-doctor preload audit PACKAGE` tells whether the race is in this version.",
+)
+AUDIT_INCOMPLETE: Final = Rule(
+    id="preload/audit-incomplete",
+    severity=Severity.WARNING,
+    meaning="Code that an entry point runs could not be read, or the time was up before its end.",
+    remedy=(
+        "Allow more time (`--timeout`), or name fewer entry points (`--entry NAME`). "
+        "This never counts as a pass."
+    ),
+)
 
 RULES: Final[tuple[Rule, ...]] = (
     NOT_INSTALLED,
@@ -192,4 +249,9 @@ RULES: Final[tuple[Rule, ...]] = (
     SHADOWED,
     SITECUSTOMIZE_HEAVY,
     SITECUSTOMIZE_OF_THE_JOB,
+    THREAD_RACES,
+    THREAD_MAY_RACE,
+    PRESET_DOES_NOT_HOLD,
+    PRESET_UNKNOWN_VERSION,
+    AUDIT_INCOMPLETE,
 )

@@ -93,7 +93,7 @@ class Venv:
         """Write modules into the site directory, by path."""
         for name, text in files.items():
             path = self.site_dir / name
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text))
 
     def put_shim(self, *rules: str) -> None:

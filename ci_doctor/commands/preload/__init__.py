@@ -7,7 +7,7 @@ import click
 
 from ci_doctor.commands.group import Group
 
-_NAMES = ("plan", "install", "status", "verify", "remove")
+_NAMES = ("plan", "install", "status", "verify", "remove", "audit")
 
 
 class _PreloadGroup(Group):

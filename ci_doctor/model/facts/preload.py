@@ -31,6 +31,14 @@ class ActionFact(Struct, frozen=True, kw_only=True):
     why: str
 
 
+class PresetFact(Struct, frozen=True, kw_only=True):
+    """A preset; `fit` is `holds`, `does not hold`, `package absent` or `unknown version`."""
+
+    name: str
+    fit: str
+    version: str | None
+
+
 class ChangeFact(Struct, frozen=True, kw_only=True):
     """One interpreter; `state` is `planned`, `changed`, `unchanged`, `held back` or `refused`."""
 
@@ -39,6 +47,7 @@ class ChangeFact(Struct, frozen=True, kw_only=True):
     state: str
     version: str | None = None
     rules: tuple[str, ...] = ()
+    presets: tuple[PresetFact, ...] = ()
     actions: tuple[ActionFact, ...] = ()
     refused: RefusalFact | None = None
 
@@ -107,4 +116,71 @@ class VerifyFacts(Facts, frozen=True, kw_only=True):
     """All checks, and the interpreters that did not answer."""
 
     checks: tuple[CheckFact, ...]
+    refused: tuple[RefusedFact, ...]
+
+
+class RaceFact(Struct, frozen=True, kw_only=True):
+    """A module that a thread and `rival` both import.
+
+    `hazard`: `replaces itself`, `import circle`, `package and submodule`, `not installed`, or
+    `safe`: the import lock suffices. `thread` and `other` are the places of the two imports.
+    """
+
+    module: str
+    hazard: str
+    rival: str
+    thread: str
+    other: str
+
+
+class ThreadStartFact(Struct, frozen=True, kw_only=True):
+    """A thread start, as `file:line`.
+
+    `when` is `at import`, `when run`, each with `, conditionally` if a condition leads there, or
+    `if called`: by code that was not followed. `imports` is the number of modules that the thread
+    imports. `preload_rule` cures the races, if a rule can.
+    """
+
+    file: str
+    line: int
+    module: str
+    kind: str
+    target: str
+    when: str
+    entry_points: tuple[str, ...]
+    imports: int
+    races: tuple[RaceFact, ...]
+    preload_rule: str | None = None
+
+
+class AuditLimitsFact(Struct, frozen=True, kw_only=True):
+    """What was not followed: places as `file:line`, modules by name."""
+
+    unknown_starts: tuple[str, ...] = ()
+    unknown_targets: tuple[str, ...] = ()
+    dynamic_imports: tuple[str, ...] = ()
+    unread: dict[str, str] = {}
+    unfollowed: tuple[str, ...] = ()
+    callbacks: int = 0
+    is_cut: bool = False
+
+
+class AuditedPackageFact(Struct, frozen=True, kw_only=True):
+    """A package in one interpreter. `modules` were read; `seconds` is wall time."""
+
+    python: str
+    distribution: str | None
+    version: str | None
+    entry_points: tuple[str, ...]
+    modules: int
+    seconds: float
+    starts: tuple[ThreadStartFact, ...]
+    limits: AuditLimitsFact
+
+
+class AuditFacts(Facts, frozen=True, kw_only=True):
+    """The thread starts of a package, interpreter by interpreter."""
+
+    package: str
+    audits: tuple[AuditedPackageFact, ...]
     refused: tuple[RefusedFact, ...]

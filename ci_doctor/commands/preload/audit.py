@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor preload audit`."""
+
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.commands.preload.options import interpreters_of, settings_of, target_options
+from ci_doctor.session.session import Session
+
+
+@click.command("audit")
+@click.argument("package")
+@click.option(
+    "--trigger",
+    "triggers",
+    multiple=True,
+    metavar="MODULE[:FUNCTION]",
+    help="Also audit a program that imports MODULE and calls FUNCTION. Repeatable.",
+)
+@click.option(
+    "--entry", "entries", multiple=True, metavar="NAME", help="Only this entry point. Repeatable."
+)
+@click.option(
+    "--follow",
+    multiple=True,
+    metavar="PACKAGE",
+    help="Go through the code of this dependency too. Repeatable.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stop after this time; the verdict is then void.",
+)
+@target_options
+@config_option
+@output_options
+@pass_session
+def audit(
+    session: Session,
+    package: str,
+    triggers: tuple[str, ...],
+    entries: tuple[str, ...],
+    follow: tuple[str, ...],
+    timeout: float,
+    pythons: tuple[str, ...],
+    venvs: tuple[str, ...],
+    config_path: Path | None,
+) -> int:
+    """Find the threads that an installed PACKAGE starts, and the imports that they race.
+
+    Its source is read and nothing of it is imported. Entry points are its scripts,
+    `python -m PACKAGE` and `import PACKAGE`. Exit codes: 0 no sure race was seen; 1 a thread
+    races a module that replaces itself; 86 code could not be read, or the time was up.
+    """
+    from ci_doctor.commands.telling.line import LineKind
+    from ci_doctor.commands.telling.steps import StepSource
+    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.preload.audit.package_audit import AuditRequest
+    from ci_doctor.preload.outcome.audit import audit as audit_package
+
+    session.claim()
+    targets = interpreters_of(settings_of(session, config_path, pythons, venvs))
+    request = AuditRequest(
+        package=package, triggers=triggers, entries=entries, follow=follow, timeout_s=timeout
+    )
+    with Teller(StepSource(LineKind.STATUS)) as tell:
+        outcome = audit_package(targets, request, tell=tell)
+    return session.finish(outcome, on_stdout=outcome.error is None)
