@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ci_doctor.imports.analyse.all_processes import find_in_all
+from ci_doctor.imports.analyse.harm import newly_failed
 from ci_doctor.imports.confirm.delays import Candidate, Hold, grouped
 from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
 from ci_doctor.imports.confirm.standing import judge
@@ -72,7 +73,12 @@ def investigate(
         confirmations = confirm(chosen, runs.make, say, repeats=request.repeats)
     return Investigation(
         recorded=recorded,
-        judged=judge(candidates, confirmations, confirming=request.confirming),
+        judged=judge(
+            candidates,
+            confirmations,
+            confirming=request.confirming,
+            command_failed=recorded.command_failed,
+        ),
         runs=tuple(runs.made),
         spared=hazards.spared,
         is_whole=hazards.is_whole,
@@ -130,6 +136,7 @@ class _HeldRuns:
             output=output,
             error=error,
             ended_as_recorded=_end(held) == _end(self.recorded),
+            newly_failed=newly_failed(self.recorded.processes, held.processes),
         )
         self.made.append(run)
         return run

@@ -25,9 +25,14 @@ class HazardKind(StrEnum):
 
 
 class Closeness(StrEnum):
-    """FIRED: it happened in this run. NEAR: the imports overlapped. LATENT: nothing orders them."""
+    """How close two imports came in the recorded run.
+
+    FIRED: it did harm. HANDED_OUT: a thread received a wrong module, and missed nothing in it.
+    NEAR: the imports overlapped. LATENT: nothing orders them.
+    """
 
     FIRED = "fired"
+    HANDED_OUT = "handed out"
     NEAR = "near"
     LATENT = "latent"
 
@@ -75,7 +80,7 @@ _RANKS = {closeness: rank for rank, closeness in enumerate(Closeness)}
 
 
 def badness(hazard: Hazard) -> tuple[int, bool, int]:
-    """The sort key of "worst first": FIRED, NEAR, LATENT; among those, the smallest margin first.
+    """The sort key of "worst first", in the order of `Closeness`; then by the smallest margin.
 
     An unknown margin comes after the known ones.
     """

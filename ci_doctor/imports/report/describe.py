@@ -4,6 +4,7 @@
 import os
 from typing import Final
 
+from ci_doctor.imports.analyse.harm import Harm, HarmKind
 from ci_doctor.imports.analyse.hazard import Hazard, HazardKind, Import
 from ci_doctor.imports.record.events import Site
 
@@ -14,6 +15,15 @@ _WHAT: Final = {
     HazardKind.FAILED: "the import of {0} fails",
 }
 _CHAIN_SHOWN = 4
+_NOT_JUDGED: Final = {
+    "greenlets": "several greenlets import in one thread, and only threads are told apart",
+    "free threading": "its interpreter runs without the GIL, for which no check exists yet",
+}
+
+
+def not_judged(why: str) -> str:
+    """Why nothing is known of a process, from the word in its trace."""
+    return _NOT_JUDGED.get(why, f"{why} switches stacks within a thread")
 
 
 def what(hazard: Hazard) -> str:
@@ -53,6 +63,25 @@ def describe_import(side: Import) -> str:
     outermost = reversed(outer[:_CHAIN_SHOWN])
     lines.extend(f"while {site.module} runs {place(site)}" for site in outermost)
     return "\n".join(lines)
+
+
+def describe_harm(harm: Harm) -> str:
+    """What went wrong, in a sentence without its full stop."""
+    where = ""
+    if harm.site is not None:
+        where = f" at {place(harm.site)}"
+    match harm.kind:
+        case HarmKind.MISSING_NAME if harm.attribute == "*":
+            return f"thread {harm.thread} took `*` from the incomplete {harm.name}{where}"
+        case HarmKind.MISSING_NAME:
+            return f"thread {harm.thread} found no {harm.attribute} in {harm.name}{where}"
+        case HarmKind.DEADLOCK_ERROR:
+            return f"the import of {harm.name} in thread {harm.thread} ended with _DeadlockError"
+        case HarmKind.UNFINISHED_MODULE:
+            return (
+                f"thread {harm.thread} received the unfinished module {harm.name} "
+                "instead of the error of its import"
+            )
 
 
 def place(site: Site) -> str:

@@ -87,6 +87,7 @@ def _counts(
         possible=len(investigation.having(Standing.POSSIBLE)),
         open=len(investigation.having(Standing.OPEN)),
         not_confirmed=len(investigation.having(Standing.SAFE)),
+        no_harm_seen=len(investigation.having(Standing.HARMLESS)),
         processes=len(processes),
         threads=threads,
         loaded=loaded,

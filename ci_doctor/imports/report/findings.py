@@ -6,11 +6,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from ci_doctor.imports import rules
+from ci_doctor.imports.analyse.harm import Harm, harms
 from ci_doctor.imports.analyse.hazard import HazardKind
 from ci_doctor.imports.confirm.run import Confirmation, HeldRun
 from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.investigation import Investigation
-from ci_doctor.imports.report.describe import describe_import, shown, threads, what
+from ci_doctor.imports.record.recorded import RecordedRun
+from ci_doctor.imports.report.describe import (
+    describe_harm,
+    describe_import,
+    shown,
+    threads,
+    what,
+)
 from ci_doctor.imports.report.remedy import remedy
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.render.formatting import duration
@@ -23,12 +31,15 @@ _BY_KIND: Final = {
 }
 # Examples of what was started; the facts list all.
 _COMMANDS_SHOWN = 3
-# What fired is an error even if the program ignored it: another run may not be able to.
+# What went wrong first; all of it follows from one race.
+_HARMS_SHOWN = 3
+# Harm is an error even if the program ignored it: another run may not be able to.
 _SEVERITIES: Final = {
     Standing.FIRED: Severity.ERROR,
     Standing.CONFIRMED: Severity.ERROR,
     Standing.POSSIBLE: Severity.WARNING,
     Standing.OPEN: Severity.WARNING,
+    Standing.HARMLESS: Severity.WARNING,
     Standing.SAFE: Severity.NOTE,
 }
 
@@ -78,14 +89,20 @@ def _standing(judged: JudgedHazard) -> str:
             # A delay adds no order that cannot come about by itself: what fires with it can fire
             # without it.
             return f"it fired in a run with a delay ({confirmation.fired_in.hold.describe()})"
+        case Standing.HARMLESS:
+            return "a thread was handed a wrong module, and nothing that it read was missing"
         case Standing.SAFE if confirmation is not None:
             return _not_fired(confirmation)
-        case Standing.OPEN if confirmation is None:
-            return "no run was made for it"
         case Standing.OPEN:
-            return "the runs with a delay could not decide it"
+            return _open(confirmation)
         case _:
             return "nothing orders the two imports"
+
+
+def _open(confirmation: Confirmation | None) -> str:
+    if confirmation is None:
+        return "no run was made for it"
+    return "the runs with a delay could not decide it"
 
 
 def _not_fired(confirmation: Confirmation) -> str:
@@ -109,9 +126,19 @@ def _evidence(
         line = side.site.line or None
         yield Evidence(file=shown(side.site.file), line=line, excerpt=describe_import(side))
     lines = [hazard.detail, *_elsewhere(judged, investigation)]
+    if judged.standing is Standing.FIRED:
+        lines += _of_harm(judged, investigation.recorded)
     yield Evidence(excerpt="\n".join(lines))
     if judged.confirmation is not None and judged.confirmation.fired_in is not None:
-        yield _of_run(judged.confirmation.fired_in, excerpts)
+        yield _of_run(judged, judged.confirmation.fired_in, excerpts)
+
+
+def _of_harm(judged: JudgedHazard, run: RecordedRun) -> list[str]:
+    """The first things that went wrong, each in a sentence."""
+    found: dict[Harm, None] = {}
+    for hazard in judged.candidate.hazards:
+        found.update(dict.fromkeys(harms(hazard, run.processes)))
+    return [describe_harm(harm) for harm in list(found)[:_HARMS_SHOWN]]
 
 
 def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[str]:
@@ -126,12 +153,15 @@ def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[s
         yield f"in process {listed}"
 
 
-def _of_run(run: HeldRun, excerpts: dict[int, str]) -> Evidence:
+def _of_run(judged: JudgedHazard, run: HeldRun, excerpts: dict[int, str]) -> Evidence:
     recorded = run.recorded
     ending = f"ended with {recorded.describe_end()}"
     if recorded.timed_out:
         ending = "was stopped, it did not end"
-    lines = [f"the run with the delay {ending}"]
+    lines = [*_of_harm(judged, recorded), f"the run with the delay {ending}"]
+    if run.newly_failed:
+        failed = ", ".join(run.newly_failed[:_HARMS_SHOWN])
+        lines.append(f"the import of {failed} failed, and succeeds without the delay")
     # A program that ends well may still write warnings, which would look like evidence.
     excerpt = excerpts.get(run.number)
     if excerpt and (recorded.timed_out or recorded.exit_code != 0):

@@ -23,6 +23,7 @@ _OUTCOMES = {
     Standing.CONFIRMED: CaseOutcome.FAILED,
     Standing.POSSIBLE: CaseOutcome.ERROR,
     Standing.OPEN: CaseOutcome.ERROR,
+    Standing.HARMLESS: CaseOutcome.PASSED,
     Standing.SAFE: CaseOutcome.PASSED,
 }
 
@@ -78,7 +79,8 @@ def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attemp
 
 def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Attempt:
     fired = list(_fired_in(run, investigation))
-    outcome = _outcome(run.recorded, _result(run, fired))
+    is_handed_out = _was_handed_out(run, investigation)
+    outcome = _outcome(run.recorded, _result(run, fired, is_handed_out=is_handed_out))
     return Attempt(
         name=f"held {run.number}",
         outcome=f"{outcome} ({run.hold.text()})",
@@ -89,6 +91,7 @@ def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Att
             "hold": run.hold.text(),
             "held": run.was_held,
             "met": run.met,
+            "handed_out": is_handed_out,
             "fired": bool(fired),
             "exit_code": run.recorded.exit_code,
             "signal": run.recorded.signal,
@@ -106,9 +109,19 @@ def _fired_in(run: HeldRun, investigation: Investigation) -> Iterator[str]:
             yield what(judged.candidate.worst)
 
 
-def _result(run: HeldRun, fired: list[str]) -> str:
+def _was_handed_out(run: HeldRun, investigation: Investigation) -> bool:
+    for judged in investigation.judged:
+        confirmation = judged.confirmation
+        if confirmation is not None and run in confirmation.handed_out_in:
+            return True
+    return False
+
+
+def _result(run: HeldRun, fired: list[str], *, is_handed_out: bool) -> str:
     if fired:
         return f"fired: {', '.join(fired)}"
+    if is_handed_out:
+        return "a wrong module was handed out, nothing that was read was missing"
     if run.met:
         return "met, nothing happened"
     if not run.was_held:

@@ -70,6 +70,7 @@ class RaceCounts(Struct, frozen=True, kw_only=True):
     possible: int
     open: int
     not_confirmed: int = field(name="not confirmed")
+    no_harm_seen: int = field(name="no harm seen", default=0)
     processes: int
     threads: int
     loaded: int
