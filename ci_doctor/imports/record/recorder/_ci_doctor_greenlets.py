@@ -7,7 +7,7 @@ what was not complete before the first switch, the order of the two is not known
 
 import builtins
 import sys
-from _thread import get_ident
+from os import register_at_fork
 
 import _ci_doctor_order as order  # type: ignore[import-not-found]
 from _ci_doctor_trace import (  # type: ignore[import-not-found]
@@ -15,6 +15,7 @@ from _ci_doctor_trace import (  # type: ignore[import-not-found]
     is_initialising,
     process,
     record,
+    thread,
     unframed,
 )
 
@@ -44,9 +45,10 @@ def note(name: str) -> None:
         return
     try:
         greenlet = current()
-        known = first.setdefault(get_ident(), None)
+        # By our number: a new thread may get the identity of one that has ended.
+        known = first.get(thread.number)
         if known is None:
-            first[get_ident()] = reference(greenlet)
+            first[thread.number] = reference(greenlet)
         elif known() is not greenlet:
             unjudged("greenlets")
     except Exception:  # noqa: BLE001 - a greenlet of another kind
@@ -80,6 +82,7 @@ def of_stacks(module: "Any") -> None:
     unjudged(str(getattr(module, "__name__", "")))
 
 
+register_at_fork(after_in_child=first.clear)
 order.WATCHED["greenlet"] = of_greenlet
 for _name in ("_continuation", "stackless", "fibers"):
     order.WATCHED[_name] = of_stacks

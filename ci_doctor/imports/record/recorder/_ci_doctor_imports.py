@@ -150,7 +150,19 @@ def end(entry: "list[Any]") -> None:
     event("end", name, status, status == "loaded" and there is not created)
     if created is not None and name in missing.watched:
         missing.complete(name)
+    if not process.is_threaded and can_start_threads(created):
+        process.begin_threads()
     order.watch(name)
+
+
+def can_start_threads(module: "Any") -> bool:
+    """Whether C code of the program's own may start threads, which no function of Python starts.
+
+    Of the standard library's extension modules, only ctypes does.
+    """
+    if type(getattr(module, "__loader__", None)).__name__ != "ExtensionFileLoader":
+        return False
+    return module.__name__ == "_ctypes" or "lib-dynload" not in str(module.__loader__.path)
 
 
 def depth(lock: "Any") -> int:
