@@ -4,7 +4,22 @@
 from typing import Final
 
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.rule import Rule
+
+ABOUT: Final = Meaning(
+    meaning="Two threads import at the same time, and one of them is handed an incomplete module. "
+    "The error is `cannot import name 'X' from partially initialized module 'Y'`, `partially "
+    "initialized module 'Y' has no attribute 'X'`, or, of a module that replaces itself as "
+    "transformers does, `cannot import name 'X' from 'Y'`. If it comes in some runs only, threads "
+    "race. If it comes in every run, it is an import cycle, or the name does not exist.",
+    remedy="First `ci-doctor import-race probe Y:X` tests whether this interpreter can lose that "
+    "import to another thread. Then put `ci-doctor import-race --confirm --` before the command "
+    "that failed. It finds the two imports and the place that starts the thread, makes the race "
+    "happen, and prints the preload rule or the import to move. At last, `ci-doctor preload "
+    "install --rule RULE` puts the rule into the interpreter, or `ci-doctor run --preload RULE --` "
+    "before a command. See docs/import-race.md.",
+)
 
 SELF_REPLACING: Final = Rule(
     id="import-race/self-replacing",

@@ -250,6 +250,23 @@ if __name__ == "__main__":
     print("fine")
 """
 
+# Python waits for its threads, and for those of pools, before it calls what atexit holds.
+_AT_EXIT = """
+import atexit, threading
+from paced import done, gap
+
+def background():
+    import lazypkg
+    done.append(1)
+
+def at_exit():
+    gap()
+    from lazypkg import Thing
+    print("fine")
+
+atexit.register(at_exit)
+threading.Thread(target=background, daemon={daemon}).start()
+"""
 # A thread that C code starts: nothing in Python tells of it before it imports.
 _IN_C = """
 import ctypes
@@ -334,6 +351,7 @@ RACY = (
         for method in ("spawn", "forkserver", "fork")
     ),
     _racy("replaced, subprocess", _CHILD_RUN, _SELF, "lazypkg"),
+    _racy("replaced, daemon at exit", _AT_EXIT.replace("{daemon}", "True"), _SELF, "lazypkg"),
     _racy("replaced, thread of C code", _IN_C, _SELF, "lazypkg"),
     _racy("replaced, forked in a thread", _FORKED_IN_A_THREAD, _SELF, "lazypkg"),
     _racy("replaced, zipapp", _LAZY, _SELF, "lazypkg", words=("app.pyz",), zipped=True),
@@ -467,6 +485,20 @@ async def main():
 
 asyncio.run(main())
 """
+_POOL_AT_EXIT = """
+import atexit
+from concurrent.futures import ThreadPoolExecutor
+
+def background():
+    import lazypkg
+
+def at_exit():
+    from lazypkg import Thing
+    print("fine")
+
+atexit.register(at_exit)
+ThreadPoolExecutor(1).submit(background)
+"""
 _LOCKED = """
 import threading
 lock = threading.Lock()
@@ -505,6 +537,8 @@ SAFE = tuple(
         "plain modules": _threaded("import plain_a", "import plain_b"),
         "joined thread": _ordered(_START, "thread.join()"),
         "main first, then thread start": _ordered("import lazypkg", _START),
+        "joined at exit": _AT_EXIT.replace("{daemon}", "False"),
+        "pool joined at exit": _POOL_AT_EXIT,
         "event": _ordered(_START, "event.wait()"),
         "queue": _ordered(_START, "box.get()"),
         "future": _ordered("future = ThreadPoolExecutor(1).submit(background)", "future.result()"),

@@ -32,6 +32,7 @@ RACY = (
     "replaced, asyncio thread",
     "replaced, daemon thread",
     "replaced, forkserver child",
+    "replaced, daemon at exit",
     "replaced, thread of C code",
     "replaced, forked in a thread",
     "replaced, -m",

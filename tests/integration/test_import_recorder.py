@@ -197,6 +197,47 @@ def test_what_hands_on_from_thread_to_thread_is_an_order(own_program: Program, w
     assert known[-1][loader] >= number
 
 
+def at_exit(program: Program, start: str) -> list[int]:
+    """How many events of each thread that loaded `plain` are known to come before atexit's import of it."""
+    ran = program.run(f"""
+        import atexit, concurrent.futures, threading
+        def work():
+            import plain
+        def last():
+            import plain
+        atexit.register(last)
+        pool = concurrent.futures.ThreadPoolExecutor()
+        {start}
+    """)
+    assert ran.stderr == ""
+    ((_, loader, number, *_),) = program.of("end", "plain")
+    asked = next(
+        index
+        for index, record in enumerate(program.records)
+        if record[1] == "ask" and record[3] == 0 and record[5] == "plain"
+    )
+    known = [record[3] for record in program.records[:asked] if record[1:3] == ("order", 0)]
+    return [loader, number, known[-1].get(loader, 0) if known else 0]
+
+
+@pytest.mark.parametrize("start", ["threading.Thread(target=work).start()", "pool.submit(work)"])
+def test_the_threads_that_python_joins_at_its_end_come_before_atexit(
+    program: Program, start: str
+) -> None:
+    _, number, known = at_exit(program, start)
+
+    assert known >= number
+
+
+def test_a_daemon_is_not_joined_at_the_end(own_program: Program) -> None:
+    start = "threading.Thread(target=work, daemon=True).start()"
+    start += "\n        while 'plain' not in __import__('sys').modules: pass"
+
+    _, number, known = at_exit(own_program, start)
+
+    assert known < number
+
+
 @pytest.mark.parametrize("wait", ["thread.join(5)", "done.wait(5)", "done.wait(timeout=5)"])
 def test_a_wait_that_can_give_up_is_no_order(own_program: Program, wait: str) -> None:
     text = f"""

@@ -11,6 +11,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.services.findings import with_next_step
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _SHOWN = 3
@@ -69,6 +70,7 @@ def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
         yield rule.finding(
             f"{group.arm} ({starts}): {failure.message}",
             evidence=failure.evidence(),
+            remedy=with_next_step(None, failure),
             severity=_blame(group, decision),
         )
 

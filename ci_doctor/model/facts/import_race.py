@@ -138,8 +138,9 @@ class ImportRaceFacts(Facts, frozen=True, kw_only=True):
 class ImportProbeFacts(Facts, frozen=True, kw_only=True):
     """Whether one interpreter can lose the import of one module.
 
-    exposed: None if the module cannot be imported at all. rule: the preload rule, with `TRIGGER`
-    for the module that starts the thread.
+    exposed: None if the module cannot be imported at all. rule: a preload rule
+    that works for each program; its trigger is `threading`. Better is the module that starts the
+    thread.
     """
 
     module: str
