@@ -52,7 +52,7 @@ def background():
     done.append(1)
 thread = threading.Thread(target=background, name="worker")
 thread.start()
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 1
 while not done and time.monotonic() < deadline:
     time.sleep(0.01)
 {foreground}

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ci_doctor.imports.baseline import NO_BASELINE, Baseline
 from ci_doctor.imports.confirm.delays import Candidate
 from ci_doctor.imports.confirm.run import Confirmation
 
@@ -15,7 +16,8 @@ class Standing(StrEnum):
 
     FIRED: it did harm in the recorded run. CONFIRMED: it did harm in a run with a delay. POSSIBLE:
     no runs with a delay were requested. OPEN: they could not decide it. HARMLESS: a thread was
-    handed an incomplete module, and missed nothing in it. SAFE: no delay made it happen.
+    handed an incomplete module, and missed nothing in it. SAFE: no delay made it happen. KNOWN: the
+    baseline accepts it, whatever it did.
     """
 
     FIRED = "fired"
@@ -24,6 +26,7 @@ class Standing(StrEnum):
     OPEN = "open"
     HARMLESS = "no harm seen"
     SAFE = "not confirmed"
+    KNOWN = "known"
 
 
 class JudgedHazard(Struct, frozen=True, kw_only=True):
@@ -43,6 +46,7 @@ def judge(
     *,
     confirming: bool,
     command_failed: bool = False,
+    baseline: Baseline = NO_BASELINE,
 ) -> tuple[JudgedHazard, ...]:
     """What is known of each of `candidates`; `confirmations` are of some of them.
 
@@ -52,7 +56,9 @@ def judge(
     judged = []
     for candidate in candidates:
         confirmation = _confirmation_of(candidate, confirmations)
-        if candidate.has_fired or (command_failed and candidate.was_handed_out):
+        if baseline.entry_of(candidate.worst) is not None:
+            standing = Standing.KNOWN
+        elif candidate.has_fired or (command_failed and candidate.was_handed_out):
             standing = Standing.FIRED
         else:
             standing = _standing(candidate, confirmation, confirming=confirming)

@@ -23,7 +23,7 @@ def conclude(investigation: Investigation) -> RaceConclusion:
     if investigation.having(Standing.FIRED, Standing.CONFIRMED):
         # Not a regression: nothing was compared with a run before the change.
         return RaceConclusion(verdict=Verdict.FAILED, summary=_happened(investigation))
-    gap = _nothing_known(investigation)
+    gap = nothing_known(investigation)
     if gap is not None:
         return RaceConclusion(verdict=Verdict.VOID, summary=gap)
     doubt = _undecided(investigation)
@@ -56,7 +56,7 @@ def _happened(investigation: Investigation) -> str:
     return f"{_races(len(investigation.judged))} can happen here; {'; '.join(parts)}"
 
 
-def _nothing_known(investigation: Investigation) -> str | None:
+def nothing_known(investigation: Investigation) -> str | None:
     """Why the recording is no evidence, if it is none."""
     run = investigation.recorded
     if investigation.isolated is not None:
@@ -128,6 +128,9 @@ def _safe(investigation: Investigation) -> str:
     where = f"{processes} processes"
     if processes == 1:
         where = "1 process"
+    known = len(investigation.having(Standing.KNOWN))
+    if known:
+        return f"no import race in {where} besides {known} in the baseline"
     spared = len(investigation.spared)
     if spared:
         return (

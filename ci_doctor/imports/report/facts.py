@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from ci_doctor.imports.analyse.hazard import Hazard
+from ci_doctor.imports.baseline import race_id
 from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.events import Deadlock, End, ImportEvent, Wait
@@ -49,6 +50,7 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
         processes=processes,
         command=_command_facts(investigation.recorded, investigation.isolated),
         analysis=AnalysisFacts(is_whole=investigation.is_whole),
+        baseline_unused=investigation.unused_entries,
     )
 
 
@@ -58,7 +60,7 @@ def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> JudgedHazardFacts:
     if confirmation is not None and confirmation.fired_in is not None:
         hold = confirmation.fired_in.hold.text()
     plain = msgspec.structs.asdict(_hazard_facts(hazard))
-    return JudgedHazardFacts(standing=str(judged.standing), hold=hold, **plain)
+    return JudgedHazardFacts(standing=str(judged.standing), hold=hold, id=race_id(hazard), **plain)
 
 
 def _hazard_facts(hazard: Hazard) -> HazardFacts:
@@ -88,6 +90,7 @@ def _counts(
         open=len(investigation.having(Standing.OPEN)),
         not_confirmed=len(investigation.having(Standing.SAFE)),
         no_harm_seen=len(investigation.having(Standing.HARMLESS)),
+        known=len(investigation.having(Standing.KNOWN)),
         processes=len(processes),
         threads=threads,
         loaded=loaded,

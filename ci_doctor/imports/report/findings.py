@@ -21,7 +21,7 @@ from ci_doctor.imports.report.describe import (
 )
 from ci_doctor.imports.report.remedy import remedy
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.render.formatting import duration
+from ci_doctor.render.formatting import amount, duration
 
 _BY_KIND: Final = {
     HazardKind.REPLACED: rules.SELF_REPLACING,
@@ -41,6 +41,13 @@ _SEVERITIES: Final = {
     Standing.OPEN: Severity.WARNING,
     Standing.HARMLESS: Severity.WARNING,
     Standing.SAFE: Severity.NOTE,
+    Standing.KNOWN: Severity.NOTE,
+}
+
+_STANDINGS: Final = {
+    Standing.FIRED: "it fired in the recorded run",
+    Standing.HARMLESS: "a thread was handed a wrong module, and nothing that it read was missing",
+    Standing.KNOWN: "the baseline accepts it",
 }
 
 
@@ -52,6 +59,8 @@ def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator
     yield from _not_followed(investigation)
     if investigation.spared:
         yield _immune(investigation)
+    if investigation.unused_entries:
+        yield _unused(investigation)
     if run.unreadable or not run.processes:
         yield _not_recorded(investigation)
     # A race that fired may be why the command failed: the failure is no finding of its own then.
@@ -82,15 +91,13 @@ def _of_hazard(
 
 def _standing(judged: JudgedHazard) -> str:
     confirmation = judged.confirmation
+    if judged.standing in _STANDINGS:
+        return _STANDINGS[judged.standing]
     match judged.standing:
-        case Standing.FIRED:
-            return "it fired in the recorded run"
         case Standing.CONFIRMED if confirmation is not None and confirmation.fired_in is not None:
             # A delay adds no order that cannot come about by itself: what fires with it can fire
             # without it.
             return f"it fired in a run with a delay ({confirmation.fired_in.hold.describe()})"
-        case Standing.HARMLESS:
-            return "a thread was handed a wrong module, and nothing that it read was missing"
         case Standing.SAFE if confirmation is not None:
             return _not_fired(confirmation)
         case Standing.OPEN:
@@ -187,6 +194,15 @@ def _not_followed(investigation: Investigation) -> Iterator[Finding]:
             remedy=rules.NOT_FOLLOWED.remedy,
             severity=severity,
         )
+
+
+def _unused(investigation: Investigation) -> Finding:
+    entries = investigation.unused_entries
+    return rules.BASELINE_UNUSED.finding(
+        f"{amount(len(entries), 'race')} of the baseline did not occur",
+        evidence=tuple(Evidence(excerpt=entry) for entry in entries),
+        remedy=rules.BASELINE_UNUSED.remedy,
+    )
 
 
 def _immune(investigation: Investigation) -> Finding:

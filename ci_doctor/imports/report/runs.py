@@ -25,6 +25,7 @@ _OUTCOMES = {
     Standing.OPEN: CaseOutcome.ERROR,
     Standing.HARMLESS: CaseOutcome.PASSED,
     Standing.SAFE: CaseOutcome.PASSED,
+    Standing.KNOWN: CaseOutcome.PASSED,
 }
 
 

@@ -56,10 +56,14 @@ class HazardFacts(Struct, frozen=True, kw_only=True):
 
 
 class JudgedHazardFacts(HazardFacts, frozen=True, kw_only=True):
-    """A hazard and what is known of it; `hold` is the delay that made it fire."""
+    """A hazard and what is known of it.
+
+    hold: the delay that made it fire. id: its line in a baseline.
+    """
 
     standing: str
     hold: str | None
+    id: str = ""
 
 
 class RaceCounts(Struct, frozen=True, kw_only=True):
@@ -71,6 +75,7 @@ class RaceCounts(Struct, frozen=True, kw_only=True):
     open: int
     not_confirmed: int = field(name="not confirmed")
     no_harm_seen: int = field(name="no harm seen", default=0)
+    known: int = 0
     processes: int
     threads: int
     loaded: int
@@ -123,7 +128,8 @@ class AnalysisFacts(Struct, frozen=True, kw_only=True):
 class ImportRaceFacts(Facts, frozen=True, kw_only=True):
     """What was recorded, and what can race.
 
-    `immune_to` are hazards that an immune interpreter does not have.
+    `immune_to` are hazards that an immune interpreter does not have. `baseline_unused` are entries
+    of the baseline whose races did not occur.
     """
 
     hazards: tuple[JudgedHazardFacts, ...]
@@ -133,6 +139,7 @@ class ImportRaceFacts(Facts, frozen=True, kw_only=True):
     processes: tuple[RecordedProcessFacts, ...]
     command: RecordedCommandFacts
     analysis: AnalysisFacts
+    baseline_unused: tuple[str, ...] = ()
 
 
 class ImportProbeFacts(Facts, frozen=True, kw_only=True):
