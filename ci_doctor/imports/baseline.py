@@ -21,6 +21,7 @@ _NAMES: Final = {
     HazardKind.CYCLE: "cycle",
     HazardKind.SUBMODULE: "submodule-order",
     HazardKind.FAILED: "failed-import",
+    HazardKind.RELOAD: "reload",
 }
 _ENTRY: Final = re.compile(r"(?P<kind>[a-z-]+)\s+(?P<modules>[^\s#]+)\s*(?:#.*)?")
 

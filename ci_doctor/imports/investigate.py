@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ci_doctor.imports.analyse.all_processes import find_in_all
 from ci_doctor.imports.analyse.harm import newly_failed
 from ci_doctor.imports.baseline import NO_BASELINE, Baseline
-from ci_doctor.imports.confirm.delays import Candidate, Hold, grouped
+from ci_doctor.imports.confirm.delays import Candidate, Hold, grouped, holds
 from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
 from ci_doctor.imports.confirm.standing import judge
 from ci_doctor.imports.interpreters import check_interpreters
@@ -100,8 +100,9 @@ def _chosen(candidates: Sequence[Candidate], request: RaceRequest) -> list[Candi
     unproven = []
     for candidate in candidates:
         is_known = request.baseline.entry_of(candidate.worst) is not None
+        can_fire = bool(holds(candidate.worst))
         # What has fired needs no run: it is proven.
-        if not is_known and not candidate.has_fired:
+        if can_fire and not is_known and not candidate.has_fired:
             unproven.append(candidate)
     return unproven[: request.candidates]
 

@@ -56,6 +56,13 @@ FAILED_IMPORT: Final = Rule(
     remedy="Repair the import that fails, or make it on the main thread before the other thread "
     "starts.",
 )
+RELOAD: Final = Rule(
+    id="import-race/reload",
+    severity=Severity.WARNING,
+    meaning="`importlib.reload` executes a module again in one thread. Another thread has imported "
+    "the module, and nothing orders the two. That thread may see old and new objects side by side.",
+    remedy="Reload a module only while no other thread uses it.",
+)
 NOT_FOLLOWED: Final = Rule(
     id="import-race/not-followed",
     severity=Severity.WARNING,
@@ -127,6 +134,7 @@ RULES: Final = (
     CYCLE,
     SUBMODULE_ORDER,
     FAILED_IMPORT,
+    RELOAD,
     NOT_FOLLOWED,
     NOT_RECORDED,
     INTERPRETER_IMMUNE,

@@ -15,6 +15,7 @@ from ci_doctor.imports.analyse.hazard import Closeness, Hazard, badness
 from ci_doctor.imports.analyse.history import History
 from ci_doctor.imports.analyse.locks import ComparisonBudget, crossings
 from ci_doctor.imports.analyse.one_module import failed_hazards, wrong_objects
+from ci_doctor.imports.analyse.reloaded import reload_hazards
 from ci_doctor.imports.analyse.replaced import replaced_hazards, replaced_modules
 from ci_doctor.imports.record.recorded import RecordedProcess
 
@@ -56,6 +57,7 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
         *wrong_objects(history),
         *replaced_hazards(history, forests, replacing),
         *failed_hazards(history),
+        *reload_hazards(history),
         *avoided_deadlocks(history, graph),
         *_crossed(history, forests, graph, crossing),
     ]

@@ -15,13 +15,15 @@ class HazardKind(StrEnum):
     waits for it receives the discarded object. CYCLE: each thread holds a module that the other one
     needs. SUBMODULE: the same for a package that imports its submodule, and the submodule, which
     needs its package first. FAILED: the import fails, and a thread that waits for it receives the
-    incomplete module.
+    incomplete module. RELOAD: `importlib.reload` executes the module again, which no lock keeps
+    from a thread that uses it.
     """
 
     REPLACED = "self-replacing package"
     CYCLE = "import cycle"
     SUBMODULE = "submodule order"
     FAILED = "failed import"
+    RELOAD = "reload"
 
 
 class Closeness(StrEnum):

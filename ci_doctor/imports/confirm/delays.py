@@ -59,6 +59,9 @@ def limit_s(hazard: Hazard) -> float:
 def holds(hazard: Hazard) -> tuple[Hold, ...]:
     """The delays that can make it happen, in the order in which to try them."""
     limit = limit_s(hazard)
+    # A reload needs no delay to meet a thread that has the module: any run may show nothing.
+    if hazard.kind is HazardKind.RELOAD:
+        return ()
     # One module: it is enough that the other thread requests it while its code runs.
     if hazard.kind in {HazardKind.REPLACED, HazardKind.FAILED}:
         return (Hold(mode="exec", x=hazard.modules[0], limit_s=limit),)
@@ -128,5 +131,5 @@ def grouped(hazards: Iterable[Hazard]) -> tuple[Candidate, ...]:
     for hazard in sorted(hazards, key=badness):
         delays = [(hold.mode, hold.x, hold.y) for hold in holds(hazard)]
         # Without the limits: how long to wait differs from place to place.
-        groups.setdefault((hazard.kind, *delays), []).append(hazard)
+        groups.setdefault((hazard.kind, hazard.modules, *delays), []).append(hazard)
     return tuple(Candidate(hazards=tuple(group)) for group in groups.values())

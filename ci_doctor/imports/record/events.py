@@ -106,6 +106,13 @@ class Missing(ImportEvent, frozen=True, kw_only=True):
     site: Site
 
 
+class Reload(ImportEvent, frozen=True, kw_only=True):
+    """The thread begins to execute the loaded module `name` again, by `importlib.reload`."""
+
+    name: str
+    site: Site
+
+
 class HeldImport(ImportEvent, frozen=True, kw_only=True):
     """The recorder delayed the thread at module `name` by at most `limit_ns`.
 

@@ -17,7 +17,7 @@ FILES = (
     FOLDER / "_ci_doctor_order.py",
     FOLDER / "_ci_doctor_escapes.py",
     FOLDER / "_ci_doctor_greenlets.py",
-    FOLDER / "_ci_doctor_zip.py",
+    FOLDER / "_ci_doctor_other_loads.py",
     FOLDER / "_ci_doctor_imports.py",
 )
 

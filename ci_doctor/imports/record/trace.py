@@ -19,6 +19,7 @@ from ci_doctor.imports.record.events import (
     ImportEvent,
     Missing,
     Order,
+    Reload,
     Site,
     Wait,
 )
@@ -31,6 +32,7 @@ _EVENTS: dict[str, tuple[type[ImportEvent], tuple[str, ...]]] = {
     "wait": (Wait, ("t", "n", "k", "name", "owner", "waited_ns", "outcome")),
     "deadlock": (Deadlock, ("t", "n", "k", "name", "owner", "held", "raised")),
     "missing": (Missing, ("t", "n", "k", "name", "attribute", "file", "line", "module")),
+    "reload": (Reload, ("t", "n", "k", "name", "file", "line", "module")),
     "held": (HeldImport, ("t", "n", "k", "name", "limit_ns", "met")),
 }
 _OTHERS = {

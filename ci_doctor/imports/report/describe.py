@@ -13,6 +13,7 @@ _WHAT: Final = {
     HazardKind.CYCLE: "{all} import each other",
     HazardKind.SUBMODULE: "{0} imports its submodule {last}",
     HazardKind.FAILED: "the import of {0} fails",
+    HazardKind.RELOAD: "{0} is reloaded",
 }
 _CHAIN_SHOWN = 4
 _NOT_JUDGED: Final = {
@@ -40,6 +41,8 @@ def threads(hazard: Hazard) -> str:
     """Which threads import them."""
     first = hazard.first
     second = hazard.second
+    if hazard.kind is HazardKind.RELOAD:
+        return f"by thread {first.thread}, and thread {second.thread} has imported it"
     if hazard.kind is HazardKind.REPLACED or first.name == second.name:
         return f"and threads {first.thread} and {second.thread} import it"
     one = f"thread {first.thread} imports {first.name}"

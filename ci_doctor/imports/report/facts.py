@@ -25,6 +25,10 @@ from ci_doctor.model.facts.import_race import (
 )
 from ci_doctor.preload.preload_rule import format_rule
 
+_NOT_LOOKED_AT: Final = (
+    "`pkg.sub` in one thread, if only another thread imports pkg.sub",
+    "reads of `sys.modules`, which may find an incomplete module",
+)
 _EXPOSURES: Final[dict[bool | None, Literal["exposed", "immune", "unknown"]]] = {
     True: "exposed",
     False: "immune",
@@ -49,7 +53,9 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
         interpreters=interpreters,
         processes=processes,
         command=_command_facts(investigation.recorded, investigation.isolated),
-        analysis=AnalysisFacts(is_whole=investigation.is_whole),
+        analysis=AnalysisFacts(
+            is_whole=investigation.is_whole, not_looked_at=not_looked_at(investigation)
+        ),
         baseline_unused=investigation.unused_entries,
     )
 
@@ -128,6 +134,14 @@ def _command_facts(run: RecordedRun, isolated: str | None) -> RecordedCommandFac
         outlived=run.outlived,
         isolated=isolated,
     )
+
+
+def not_looked_at(investigation: Investigation) -> tuple[str, ...]:
+    """Races of imports that no recording shows; none if no process has a second thread."""
+    for process in investigation.recorded.processes:
+        if len(process.threads) > 1:
+            return _NOT_LOOKED_AT
+    return ()
 
 
 def count_loaded(process: RecordedProcess) -> int:

@@ -8,6 +8,7 @@ from typing import Final
 from ci_doctor.imports import rules
 from ci_doctor.imports.analyse.harm import Harm, harms
 from ci_doctor.imports.analyse.hazard import HazardKind
+from ci_doctor.imports.confirm.delays import holds
 from ci_doctor.imports.confirm.run import Confirmation, HeldRun
 from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.investigation import Investigation
@@ -28,6 +29,7 @@ _BY_KIND: Final = {
     HazardKind.CYCLE: rules.CYCLE,
     HazardKind.SUBMODULE: rules.SUBMODULE_ORDER,
     HazardKind.FAILED: rules.FAILED_IMPORT,
+    HazardKind.RELOAD: rules.RELOAD,
 }
 # Examples of what was started; the facts list all.
 _COMMANDS_SHOWN = 3
@@ -79,7 +81,7 @@ def _of_hazard(
     if judged.standing is Standing.SAFE:
         rule = rules.NOT_CONFIRMED
         advice = None
-    elif judged.standing is Standing.OPEN:
+    elif judged.standing is Standing.OPEN and holds(hazard):
         rule = rules.NOT_SETTLED
     return rule.finding(
         f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
@@ -101,13 +103,15 @@ def _standing(judged: JudgedHazard) -> str:
         case Standing.SAFE if confirmation is not None:
             return _not_fired(confirmation)
         case Standing.OPEN:
-            return _open(confirmation)
+            return _open(judged)
         case _:
             return "nothing orders the two imports"
 
 
-def _open(confirmation: Confirmation | None) -> str:
-    if confirmation is None:
+def _open(judged: JudgedHazard) -> str:
+    if not holds(judged.candidate.worst):
+        return "nothing orders the two, and no run with a delay decides it"
+    if judged.confirmation is None:
         return "no run was made for it"
     return "the runs with a delay could not decide it"
 

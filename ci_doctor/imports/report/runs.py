@@ -9,7 +9,7 @@ from ci_doctor.imports.confirm.standing import Standing
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.report.describe import shown, what
-from ci_doctor.imports.report.facts import count_loaded
+from ci_doctor.imports.report.facts import count_loaded, not_looked_at
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
 from ci_doctor.model.table import Row, Table, row
 
@@ -44,6 +44,9 @@ def tables(investigation: Investigation) -> tuple[Table, ...]:
         made.append(Table(title="Recorded", columns=_PROCESS_COLUMNS, rows=tuple(recorded)))
     if interpreters:
         made.append(Table(title="Race of self-replacing modules", rows=tuple(interpreters)))
+    if not_looked_at(investigation):
+        rows = [row(what) for what in not_looked_at(investigation)]
+        made.append(Table(title="Not looked at", rows=tuple(rows)))
     return tuple(made)
 
 

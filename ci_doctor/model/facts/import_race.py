@@ -120,9 +120,13 @@ class RecordedCommandFacts(Struct, frozen=True, kw_only=True):
 
 
 class AnalysisFacts(Struct, frozen=True, kw_only=True):
-    """Whether everything that could meet was compared."""
+    """Whether everything that could meet was compared.
+
+    not_looked_at: races of imports that no recording shows.
+    """
 
     is_whole: bool
+    not_looked_at: tuple[str, ...] = ()
 
 
 class ImportRaceFacts(Facts, frozen=True, kw_only=True):

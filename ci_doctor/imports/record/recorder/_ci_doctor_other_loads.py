@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in other interpreters: records modules from archives where zipimport has no `exec_module`.
+"""Runs in other interpreters: records modules that are executed in another way than most.
 
-That is the case up to Python 3.9.
+These are reloaded ones, and those of archives up to Python 3.9, whose zipimport has no
+`exec_module`.
 """
 
 import sys
 
-from _ci_doctor_trace import thread, unframed  # type: ignore[import-not-found]
+from _ci_doctor_trace import event, place, thread, unframed  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,14 @@ if TYPE_CHECKING:
 
 bootstrap: "Any" = sys.modules["_frozen_importlib"]  # importlib._bootstrap
 modules: "dict[str, Any]" = sys.modules
+original_exec = bootstrap._exec
 original_old_load: "Any" = getattr(bootstrap, "_load_backward_compatible", None)
+
+
+def _exec(spec: "Any", module: "Any") -> "Any":
+    """Stands for importlib's, which `importlib.reload` calls, and runpy of some versions."""
+    event("reload", spec.name, *place())
+    return original_exec(spec, module)
 
 
 def _load_backward_compatible(spec: "Any") -> "Any":
@@ -36,6 +44,7 @@ def zip_exec(code: "Any", namespace: "Any") -> None:
     exec(code, namespace)
 
 
+bootstrap._exec = unframed(_exec)
 if original_old_load is not None:
     bootstrap._load_backward_compatible = unframed(_load_backward_compatible)
 if "zipimport" in modules and not hasattr(modules["zipimport"].zipimporter, "exec_module"):
