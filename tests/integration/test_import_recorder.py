@@ -134,6 +134,71 @@ def test_python_code_that_imports_is_handed_the_new_module(program: Program) -> 
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("read", "missing"),
+    [
+        ("import lazy; hasattr(lazy, 'nothing'); getattr(lazy, 'thing', None)", ["thing"]),
+        ("import lazy; hasattr(lazy, 'sys'); hasattr(lazy, 'nothing')", []),
+        ("exec('from lazy import *', {})", ["*"]),
+        ("from lazy import sys", []),
+    ],
+)
+def test_names_that_are_missing_in_the_discarded_module_are_recorded(
+    program: Program, read: str, missing: list[str]
+) -> None:
+    text = BACKGROUND_FIRST.replace(" or thread.is_alive()", "")
+
+    ran = program.run(text.replace("from lazy import thing", read), hold="exec lazy - 20")
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = program.of("missing", "lazy")
+    assert [record[4] for record in found] == missing
+    assert all(Path(record[5]).name in ("app.py", "<string>") for record in found)
+
+
+# A cycle whose second entry is handed the module `one` before all of its names are there: CPython gives way to the
+# thread that comes to wait last (importlib keeps who waits by thread).
+HANDED_OUT = {
+    "one.py": "early = 1\nimport two\nlate = 1\n",
+    "two.py": "import sys, importlib._bootstrap as bootstrap\n"
+    "background = sys.modules['__main__'].thread.ident\n"
+    "while not bootstrap._blocking_on.get(background): pass\n"
+    "import one\n{read}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "missing"),
+    [
+        ("one.early; hasattr(one, 'late'); hasattr(one, 'never')", {"late"}),
+        ("from one import early", set()),
+        ("try:\n    from one import late\nexcept ImportError: pass", {"late"}),
+        ("try:\n    from one import never\nexcept ImportError: pass", set()),
+        ("from one import *", {"*"}),
+    ],
+)
+def test_names_that_are_missing_in_an_incomplete_module_are_recorded(
+    own_program: Program, read: str, missing: set[str]
+) -> None:
+    files = {name: text.replace("{read}", read) for name, text in HANDED_OUT.items()}
+    own_program.write(files)
+    text = """
+        import threading
+        def background():
+            import one
+        thread = threading.Thread(target=background)
+        thread.start()
+        import two
+        thread.join()
+    """
+    own_program.run(text, hold="together one two 60")
+
+    assert {record[-1] for record in own_program.of("deadlock", "one")} == {False}
+    absent = {attribute for _, attribute in own_program.of("absent")}
+    found = {record[4] for record in own_program.of("missing", "one")}
+    assert found - absent == missing
+
+
 @pytest.mark.parametrize("hold", ["together one two 20", "together two one 20"])
 def test_a_cycle_is_entered_from_both_sides(program: Program, hold: str) -> None:
     text = """

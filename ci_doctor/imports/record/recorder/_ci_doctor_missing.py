@@ -87,7 +87,7 @@ def note(module: "Any", attribute: str, frame: "Any") -> None:
             attribute = "*"
             stars[name] = public(module)
         is_replaced = id(module) in discarded and name in modules
-        if is_replaced and not has(modules[name], attribute):
+        if is_replaced and not has(name, modules[name], attribute):
             return
         key = thread.number, name, attribute
         if key not in seen:
@@ -117,8 +117,10 @@ def is_importlib(frame: "Any") -> bool:
     )
 
 
-def has(module: "Any", attribute: str) -> bool:
+def has(name: str, module: "Any", attribute: str) -> bool:
     """Whether the module that stays has it. A lazy one may import now what the program wants."""
+    if attribute == "*":
+        return bool(public(module) - stars.pop(name, set()))
     try:
         getattr(module, attribute)
     except Exception:  # noqa: BLE001 - a module's own __getattr__ may raise anything
