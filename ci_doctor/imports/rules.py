@@ -76,6 +76,14 @@ NOT_RECORDED: Final = Rule(
     meaning="No Python recorded its imports, or a record cannot be read. Nothing is known.",
     remedy="Give a command that starts a Python without `-I`, `-E` and `-S`, and record again.",
 )
+NOT_JUDGED: Final = Rule(
+    id="import-race/not-judged",
+    severity=Severity.WARNING,
+    meaning="Several greenlets of one thread import (gevent, eventlet, SQLAlchemy's asyncio), or an "
+    "interpreter runs without the GIL. ci-doctor tells only threads apart, so nothing is known.",
+    remedy="Record the program with ordinary threads (gunicorn `-k gthread`, no monkey patching). "
+    "Import what greenlets need before the first of them starts.",
+)
 INTERPRETER_IMMUNE: Final = Rule(
     id="import-race/interpreter-immune",
     severity=Severity.NOTE,
@@ -137,6 +145,7 @@ RULES: Final = (
     RELOAD,
     NOT_FOLLOWED,
     NOT_RECORDED,
+    NOT_JUDGED,
     INTERPRETER_IMMUNE,
     COMMAND_FAILED,
     NOT_CONFIRMED,

@@ -116,6 +116,7 @@ def test_imports_of_two_greenlets_are_void(
     assert ran.out == "fine\n"
     assert (ran.code, report["verdict"]) == (86, "void"), ran
     assert "several greenlets import in one thread" in report["summary"]
+    assert [finding["rule"] for finding in report["findings"]] == ["import-race/not-judged"]
 
 
 def test_an_import_that_is_suspended_by_a_switch_is_no_pass(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from ci_doctor.imports.record.recorded import RecordedRun
 from ci_doctor.imports.report.describe import (
     describe_harm,
     describe_import,
+    not_judged,
     shown,
     threads,
     what,
@@ -63,6 +64,7 @@ def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator
         yield _immune(investigation)
     if investigation.unused_entries:
         yield _unused(investigation)
+    yield from _not_judged(investigation)
     if run.unreadable or not run.processes:
         yield _not_recorded(investigation)
     # A race that fired may be why the command failed: the failure is no finding of its own then.
@@ -197,6 +199,21 @@ def _not_followed(investigation: Investigation) -> Iterator[Finding]:
             evidence=tuple(evidence),
             remedy=rules.NOT_FOLLOWED.remedy,
             severity=severity,
+        )
+
+
+def _not_judged(investigation: Investigation) -> Iterator[Finding]:
+    # One finding for a reason: each worker of a server has the same one.
+    commands: dict[str, list[str]] = defaultdict(list)
+    for process in investigation.recorded.processes:
+        for why in process.unjudged:
+            commands[why].append(" ".join(process.argv))
+    for why, processes in commands.items():
+        evidence = [Evidence(excerpt=command) for command in processes[:_COMMANDS_SHOWN]]
+        yield rules.NOT_JUDGED.finding(
+            f"imports cannot be judged in {len(processes)} of the processes: {not_judged(why)}",
+            evidence=tuple(evidence),
+            remedy=rules.NOT_JUDGED.remedy,
         )
 
 
