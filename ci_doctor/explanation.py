@@ -4,7 +4,9 @@
 from typing import TYPE_CHECKING
 
 from ci_doctor.catalogue import all_rules
+from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
+from ci_doctor.imports import rules as imports
 from ci_doctor.model.facts.explain import ExplainFacts
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.outcome import Outcome
@@ -18,7 +20,11 @@ _NOTHING = "Nothing."
 
 
 def explain(word: str) -> Outcome:
-    """The meaning of `word` as an Outcome without a verdict. Raises UsageError for other words."""
+    """The meaning of `word` as an Outcome without a verdict.
+
+    It is a rule, a verdict, an exit code, a group of rules, or the error of an import. Raises
+    UsageError for other words.
+    """
     meaning, remedy = _look_up(word)
     return Outcome(
         verdict=None,
@@ -26,6 +32,14 @@ def explain(word: str) -> Outcome:
         tables=(text_table("What to do", (remedy,)),),
         facts=ExplainFacts(meaning=meaning, remedy=remedy),
     )
+
+
+def _with_probe(error: str, remedy: str) -> str:
+    """`remedy`, with the names that the text of an error holds in its first command."""
+    sign = import_race_sign([error])
+    if sign is None or sign.name is None:
+        return remedy
+    return remedy.replace("Y:X", f"{sign.module}:{sign.name}")
 
 
 def _look_up(word: str) -> tuple[str, str]:
@@ -40,6 +54,12 @@ def _look_up(word: str) -> tuple[str, str]:
         words[str(int(code))] = meaning
     if word in words:
         return words[word].meaning, words[word].remedy
+    if is_import_race(word):
+        return imports.ABOUT.meaning, _with_probe(word, imports.ABOUT.remedy)
+    family = [rule for rule in rules if rule.startswith(f"{word}/")]
+    if family:
+        listed = ", ".join(f"`{rule}`" for rule in family)
+        return f"a group of rules: {listed}.", f"`ci-doctor explain {family[0]}`, and so on."
     # Not `did_you_mean`: without a near one it lists all names, which are too many here.
     near = nearest(word, (*rules, *words))
     hint = "see docs/findings.md and docs/exit-codes.md"

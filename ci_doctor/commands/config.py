@@ -15,6 +15,7 @@ from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.environment.settings import SetupEnvSettings
+from ci_doctor.imports.settings import ImportRaceSettings
 from ci_doctor.model.facts.config import ConfigFacts, ConfigValue
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row
@@ -26,6 +27,7 @@ TYPED: dict[str, type[Struct]] = {
     "setup-env": SetupEnvSettings,
     "correctness": CorrectnessSettings,
     "restart-check": RestartSettings,
+    "import-race": ImportRaceSettings,
 }
 
 

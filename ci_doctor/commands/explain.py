@@ -13,9 +13,10 @@ from ci_doctor.session.session import Session
 @output_options
 @pass_session
 def explain(session: Session, word: str) -> int:
-    """Explain a finding's rule, a verdict or an exit code.
+    """Explain a finding's rule, a verdict, an exit code, or the error of an import.
 
-    WORD is a rule (version/shallow-clone), a verdict (flaky) or an exit code (75).
+    WORD is a rule (version/shallow-clone), a group of them (import-race), a verdict (flaky), an
+    exit code (75), or the text of an error in quotes ("cannot import name").
     """
     session.claim()
     return session.finish(explanation(word), on_stdout=True)

@@ -10,7 +10,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ci_doctor.imports.analyse.all_processes import find_in_all
-from ci_doctor.imports.confirm.delays import Candidate, Hold, grouped
+from ci_doctor.imports.analyse.harm import newly_failed
+from ci_doctor.imports.baseline import NO_BASELINE, Baseline
+from ci_doctor.imports.confirm.delays import Candidate, Hold, grouped, holds
 from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
 from ci_doctor.imports.confirm.standing import judge
 from ci_doctor.imports.interpreters import check_interpreters
@@ -29,7 +31,9 @@ class RaceRequest(Struct, frozen=True, kw_only=True):
 
     environ: by default that of this process. output: the file descriptor that gets the command's
     stdout. timeout_s: ends a command that does not end by itself. confirming: at most `candidates`
-    hazards are confirmed, each in at most `repeats` runs for each of its delays.
+    hazards are confirmed, each in at most `repeats` runs for each of its delays. baseline: the
+    known races, which are accepted and not confirmed. updated_baseline: the file to which the races
+    of this run are written.
     """
 
     command: tuple[str, ...]
@@ -39,6 +43,8 @@ class RaceRequest(Struct, frozen=True, kw_only=True):
     confirming: bool = False
     candidates: int = CANDIDATES
     repeats: int = REPEATS
+    baseline: Baseline = NO_BASELINE
+    updated_baseline: Path | None = None
 
 
 def investigate(
@@ -68,11 +74,18 @@ def investigate(
     runs = _HeldRuns(request, recorded, (scratch, logs), interruption, stdin)
     confirmations: tuple[Confirmation, ...] = ()
     if request.confirming and interruption.received is None:
-        chosen = _chosen(candidates, request.candidates)
+        chosen = _chosen(candidates, request)
         confirmations = confirm(chosen, runs.make, say, repeats=request.repeats)
     return Investigation(
         recorded=recorded,
-        judged=judge(candidates, confirmations, confirming=request.confirming),
+        judged=judge(
+            candidates,
+            confirmations,
+            confirming=request.confirming,
+            command_failed=recorded.command_failed,
+            baseline=request.baseline,
+        ),
+        baseline=request.baseline,
         runs=tuple(runs.made),
         spared=hazards.spared,
         is_whole=hazards.is_whole,
@@ -82,11 +95,16 @@ def investigate(
     )
 
 
-def _chosen(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
+def _chosen(candidates: Sequence[Candidate], request: RaceRequest) -> list[Candidate]:
     """The worst candidates that have not fired yet."""
-    # What has fired needs no run: it is proven.
-    unproven = [candidate for candidate in candidates if not candidate.has_fired]
-    return unproven[:count]
+    unproven = []
+    for candidate in candidates:
+        is_known = request.baseline.entry_of(candidate.worst) is not None
+        can_fire = bool(holds(candidate.worst))
+        # What has fired needs no run: it is proven.
+        if can_fire and not is_known and not candidate.has_fired:
+            unproven.append(candidate)
+    return unproven[: request.candidates]
 
 
 class _HeldRuns:
@@ -130,6 +148,7 @@ class _HeldRuns:
             output=output,
             error=error,
             ended_as_recorded=_end(held) == _end(self.recorded),
+            newly_failed=newly_failed(self.recorded.processes, held.processes),
         )
         self.made.append(run)
         return run

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ci_doctor.imports.analyse.hazard import Hazard
+from ci_doctor.imports.baseline import NO_BASELINE, Baseline
 from ci_doctor.imports.confirm.run import HeldRun
 from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.record.recorded import RecordedRun
@@ -19,6 +20,7 @@ class Investigation(Struct, frozen=True, kw_only=True):
     exposed to the race of self-replacing modules; None if it did not answer. isolated: why the
     command's own Python does not record. confirming: runs with a delay were requested. is_whole:
     False if a process requested more modules than are compared, so that there may be more hazards.
+    baseline: the known races.
     """
 
     recorded: RecordedRun
@@ -29,6 +31,12 @@ class Investigation(Struct, frozen=True, kw_only=True):
     isolated: str | None = None
     confirming: bool = False
     is_whole: bool = True
+    baseline: Baseline = NO_BASELINE
+
+    @property
+    def unused_entries(self) -> tuple[str, ...]:
+        """The entries of the baseline whose races did not occur."""
+        return self.baseline.unused(judged.candidate.worst for judged in self.judged)
 
     def having(self, *standings: Standing) -> tuple[JudgedHazard, ...]:
         """The hazards with one of these standings."""

@@ -4,7 +4,22 @@
 from typing import Final
 
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.rule import Rule
+
+ABOUT: Final = Meaning(
+    meaning="Two threads import at the same time, and one of them is handed an incomplete module. "
+    "The error is `cannot import name 'X' from partially initialized module 'Y'`, `partially "
+    "initialized module 'Y' has no attribute 'X'`, or, of a module that replaces itself as "
+    "transformers does, `cannot import name 'X' from 'Y'`. If it comes in some runs only, threads "
+    "race. If it comes in every run, it is an import cycle, or the name does not exist.",
+    remedy="First `ci-doctor import-race probe Y:X` tests whether this interpreter can lose that "
+    "import to another thread. Then put `ci-doctor import-race --confirm --` before the command "
+    "that failed. It finds the two imports and the place that starts the thread, makes the race "
+    "happen, and prints the preload rule or the import to move. At last, `ci-doctor preload "
+    "install --rule RULE` puts the rule into the interpreter, or `ci-doctor run --preload RULE --` "
+    "before a command. See docs/import-race.md.",
+)
 
 SELF_REPLACING: Final = Rule(
     id="import-race/self-replacing",
@@ -41,6 +56,13 @@ FAILED_IMPORT: Final = Rule(
     remedy="Repair the import that fails, or make it on the main thread before the other thread "
     "starts.",
 )
+RELOAD: Final = Rule(
+    id="import-race/reload",
+    severity=Severity.WARNING,
+    meaning="`importlib.reload` executes a module again in one thread. Another thread has imported "
+    "the module, and nothing orders the two. That thread may see old and new objects side by side.",
+    remedy="Reload a module only while no other thread uses it.",
+)
 NOT_FOLLOWED: Final = Rule(
     id="import-race/not-followed",
     severity=Severity.WARNING,
@@ -53,6 +75,14 @@ NOT_RECORDED: Final = Rule(
     severity=Severity.WARNING,
     meaning="No Python recorded its imports, or a record cannot be read. Nothing is known.",
     remedy="Give a command that starts a Python without `-I`, `-E` and `-S`, and record again.",
+)
+NOT_JUDGED: Final = Rule(
+    id="import-race/not-judged",
+    severity=Severity.WARNING,
+    meaning="Several greenlets of one thread import (gevent, eventlet, SQLAlchemy's asyncio), or an "
+    "interpreter runs without the GIL. ci-doctor tells only threads apart, so nothing is known.",
+    remedy="Record the program with ordinary threads (gunicorn `-k gthread`, no monkey patching). "
+    "Import what greenlets need before the first of them starts.",
 )
 INTERPRETER_IMMUNE: Final = Rule(
     id="import-race/interpreter-immune",
@@ -85,6 +115,20 @@ NOT_SETTLED: Final = Rule(
     remedy="Run it again with a higher `--candidates`, or with a command that does the same in "
     "every run.",
 )
+BASELINE_UNUSED: Final = Rule(
+    id="import-race/baseline-unused",
+    severity=Severity.NOTE,
+    meaning="The baseline accepts an import race that did not occur in this run.",
+    remedy="Remove its line, or write the baseline anew with `--update-baseline`. Keep the line if "
+    "the race belongs to another command or another interpreter.",
+)
+BASELINE_NOT_UPDATED: Final = Rule(
+    id="import-race/baseline-not-updated",
+    severity=Severity.ERROR,
+    meaning="The baseline was to be updated and was not. Either the run is no evidence for it, or "
+    "the file cannot be written.",
+    remedy="Mend what the finding names, and run it again with `--update-baseline`.",
+)
 TIMELINE: Final = Rule(
     id="import-race/timeline",
     severity=Severity.WARNING,
@@ -98,11 +142,15 @@ RULES: Final = (
     CYCLE,
     SUBMODULE_ORDER,
     FAILED_IMPORT,
+    RELOAD,
     NOT_FOLLOWED,
     NOT_RECORDED,
+    NOT_JUDGED,
     INTERPRETER_IMMUNE,
     COMMAND_FAILED,
     NOT_CONFIRMED,
     NOT_SETTLED,
+    BASELINE_UNUSED,
+    BASELINE_NOT_UPDATED,
     TIMELINE,
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ci_doctor.imports.baseline_file import BaselineUpdate, update_baseline
 from ci_doctor.imports.confirm.run import HeldRun
 from ci_doctor.imports.investigate import RaceRequest, investigate
 from ci_doctor.imports.report.outcome import interrupted, race_outcome
@@ -65,11 +66,15 @@ def run(
         _redact(investigation.runs, redactor, on_event)
         excerpts = _excerpts(investigation.runs)
     kept_logs = _kept_logs(investigation.runs, directory)
+    update = BaselineUpdate(investigation=investigation)
+    if request.updated_baseline is not None:
+        update = update_baseline(request.updated_baseline, investigation)
+        investigation = update.investigation
     outcome = race_outcome(investigation, excerpts, kept_logs)
     written = write_timeline(investigation.recorded.processes, timeline, directory, redactor)
     outcome = replace(
         outcome,
-        findings=(*outcome.findings, *written.findings),
+        findings=(*outcome.findings, *update.findings, *written.findings),
         attachments=written.attachments,
     )
     if interruption.received is not None:

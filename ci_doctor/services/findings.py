@@ -4,10 +4,12 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from ci_doctor.diagnosis.import_race import next_step
 from ci_doctor.diagnosis.root_lines import marked
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import size
+from ci_doctor.render.remedies import is_sentence
 from ci_doctor.services import rules
 from ci_doctor.services.leaks.findings import leak_findings
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
@@ -69,6 +71,23 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
 
 
 def _remedy(rule: Rule, failure: ServiceFailure) -> str | None:
+    return with_next_step(_first_step(rule, failure), failure)
+
+
+def with_next_step(remedy: str | None, failure: ServiceFailure) -> str | None:
+    """`remedy`, and after it the command that investigates the error in the log, if there is one.
+
+    A remedy that is a command to paste is put into backticks then.
+    """
+    step = next_step(failure.tail)
+    if step is None or remedy is None:
+        return step or remedy
+    if not is_sentence(remedy):
+        remedy = f"`{remedy}`"
+    return f"{remedy.removesuffix('.')}; {step}"
+
+
+def _first_step(rule: Rule, failure: ServiceFailure) -> str | None:
     if rule in {rules.OOM_KILLED, rules.OUTSIDE}:
         return rule.remedy
     if failure.log is None:

@@ -46,6 +46,9 @@ sys.modules[__name__] = lazy
 MODULES = {
     "paced.py": PACED,
     "lazypkg/__init__.py": LAZY,
+    # Replaces itself by an object that has the same names.
+    "twin.py": "import sys, types\nvalue = 1\ntwin = types.ModuleType(__name__)\n"
+    "twin.__dict__.update(globals())\nsys.modules[__name__] = twin\n",
     "outer/__init__.py": "",
     "outer/lazy.py": LAZY,
     "outer/user.py": "def use():\n    from .lazy import Thing\n    return Thing\n",
@@ -247,6 +250,66 @@ if __name__ == "__main__":
     print("fine")
 """
 
+# Python waits for its threads, and for those of pools, before it calls what atexit holds.
+_AT_EXIT = """
+import atexit, threading
+from paced import done, gap
+
+def background():
+    import lazypkg
+    done.append(1)
+
+def at_exit():
+    gap()
+    from lazypkg import Thing
+    print("fine")
+
+atexit.register(at_exit)
+threading.Thread(target=background, daemon={daemon}).start()
+"""
+# A thread that C code starts: nothing in Python tells of it before it imports.
+_IN_C = """
+import ctypes
+from paced import done, gap
+
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+def background(_):
+    gap()
+    from lazypkg import Thing
+    print("fine")
+    return 0
+
+thread = ctypes.c_ulong()
+library = ctypes.CDLL(None)
+library.pthread_create(ctypes.byref(thread), None, background, None)
+import lazypkg
+done.append(1)
+library.pthread_join(thread, None)
+"""
+_FORKED_IN_A_THREAD = """
+import os, sys, threading
+from paced import done, gap
+
+def background():
+    import lazypkg
+    done.append(1)
+
+def forking():
+    child = os.fork()
+    if child == 0:
+        threading.Thread(target=background).start()
+        gap()
+        from lazypkg import Thing
+        print("fine", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+if __name__ == "__main__":
+    thread = threading.Thread(target=forking)
+    thread.start()
+    thread.join()
+"""
+
 RACY = (
     _racy("replaced, thread first", _LAZY, _SELF, "lazypkg"),
     _racy(
@@ -288,6 +351,9 @@ RACY = (
         for method in ("spawn", "forkserver", "fork")
     ),
     _racy("replaced, subprocess", _CHILD_RUN, _SELF, "lazypkg"),
+    _racy("replaced, daemon at exit", _AT_EXIT.replace("{daemon}", "True"), _SELF, "lazypkg"),
+    _racy("replaced, thread of C code", _IN_C, _SELF, "lazypkg"),
+    _racy("replaced, forked in a thread", _FORKED_IN_A_THREAD, _SELF, "lazypkg"),
     _racy("replaced, zipapp", _LAZY, _SELF, "lazypkg", words=("app.pyz",), zipped=True),
     _racy("replaced, -m", _LAZY, _SELF, "lazypkg", words=("-m", "main")),
     _racy("replaced, -c", "", _SELF, "lazypkg", words=("-c", textwrap.dedent(_LAZY))),
@@ -419,6 +485,20 @@ async def main():
 
 asyncio.run(main())
 """
+_POOL_AT_EXIT = """
+import atexit
+from concurrent.futures import ThreadPoolExecutor
+
+def background():
+    import lazypkg
+
+def at_exit():
+    from lazypkg import Thing
+    print("fine")
+
+atexit.register(at_exit)
+ThreadPoolExecutor(1).submit(background)
+"""
 _LOCKED = """
 import threading
 lock = threading.Lock()
@@ -457,6 +537,8 @@ SAFE = tuple(
         "plain modules": _threaded("import plain_a", "import plain_b"),
         "joined thread": _ordered(_START, "thread.join()"),
         "main first, then thread start": _ordered("import lazypkg", _START),
+        "joined at exit": _AT_EXIT.replace("{daemon}", "False"),
+        "pool joined at exit": _POOL_AT_EXIT,
         "event": _ordered(_START, "event.wait()"),
         "queue": _ordered(_START, "box.get()"),
         "future": _ordered("future = ThreadPoolExecutor(1).submit(background)", "future.result()"),
@@ -476,7 +558,14 @@ SAFE = tuple(
     }.items()
 )
 
-CORPUS = (*RACY, *SAFE)
+# A race that hands out a wrong module, in which nothing that is read is missing.
+HARMLESS = (
+    _racy(
+        "replaced, same names", _threaded("import twin", "from twin import value"), _SELF, "twin"
+    ),
+)
+
+CORPUS = (*RACY, *SAFE, *HARMLESS)
 
 
 def named(name: str) -> Program:

@@ -2,6 +2,9 @@
 """`ci-doctor import-race probe MODULE[:ATTR]`: whether one import can be lost, asked of an interpreter."""
 
 import json
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ import pytest
 
 from tests.integration.import_programs import MODULES, Program
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
-from tests.support.cli import doctor
+from tests.support.cli import doctor, environment
 
 pytestmark = pytest.mark.integration
 
@@ -43,10 +46,29 @@ def test_a_self_replacing_module_is_exposed_and_a_rule_is_ready(folder: Path, ta
 
     assert (code, report["verdict"], report["facts"]["exposed"]) == (1, "failed", True)
     assert target.partition(":")[0] in report["facts"]["replaced"]
-    assert report["facts"]["rule"] == f"TRIGGER={target}"
+    assert report["facts"]["rule"] == f"threading={target}"
     (finding,) = report["findings"]
     assert finding["rule"] == "import-race/self-replacing"
     assert ("cannot import name 'Thing'" in finding["evidence"][0]["excerpt"]) == (":" in target)
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("target", ["lazypkg:Thing", "outer.lazy"])
+def test_the_commands_of_the_remedy_can_be_pasted_as_they_stand(
+    folder: Path, target: str, shell: str
+) -> None:
+    _, report = probe(folder, target)
+    commands = re.findall(r"`([^`]+)`", report["findings"][0]["remedy"])
+    environ = environment({"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+
+    assert commands
+    for command in commands:
+        pasted = subprocess.run(
+            [shell, "-c", command], cwd=folder, env=environ, capture_output=True, text=True,
+            check=False, timeout=90,
+        )  # fmt: skip
+        assert pasted.returncode == 0, pasted
+        assert "Error" not in pasted.stderr
 
 
 @pytest.mark.parametrize("version", ["3.8.18", "3.10.13", "3.13.0"])

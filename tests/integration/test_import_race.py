@@ -177,6 +177,55 @@ def test_a_program_without_a_hazard_passes_and_keeps_its_output(site: Site) -> N
     assert site.report["facts"]["interpreters"] == {sys.executable: "exposed"}
 
 
+RELOADS = """
+import importlib, threading
+import plain_b
+asked, told = threading.Semaphore(0), threading.Semaphore(0)
+
+def background():
+    import plain_b
+    {background}
+
+thread = threading.Thread(target=background)
+thread.start()
+{before}
+importlib.reload(plain_b)
+{after}
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("confirm", [(), ("--confirm",)])
+def test_a_reload_beside_a_thread_that_has_the_module_is_no_pass(
+    site: Site, confirm: tuple[str, ...]
+) -> None:
+    site.put(RELOADS.format(background="told.acquire(timeout=0.5)", before="", after=""))
+
+    ran = site.race(*confirm, "--", sys.executable, "main.py")
+
+    assert (ran.code, ran.out) == (86, "fine\n"), ran
+    assert site.findings() == [("import-race/reload", "warning")]
+    assert len(site.report["attempts"]) == 1, "no delay decides it"
+
+
+def test_a_reload_after_the_thread_was_joined_passes(site: Site) -> None:
+    site.put(RELOADS.format(background="", before="thread.join()", after=""))
+
+    assert site.race("--", sys.executable, "main.py").code == 0
+
+
+def test_what_was_not_looked_at_is_said_where_there_are_threads(site: Site) -> None:
+    site.put("import threading\nthread = threading.Thread(target=print)\nthread.start()")
+
+    ran = site.race("--", sys.executable, "main.py")
+
+    assert ran.code == 0, ran
+    assert "Not looked at" in ran.err
+    assert any("sys.modules" in each for each in site.report["facts"]["analysis"]["not_looked_at"])
+    assert site.python("import json").code == 0
+    assert site.report["facts"]["analysis"]["not_looked_at"] == []
+
+
 def test_with_json_stdout_holds_nothing_but_the_report(site: Site) -> None:
     ran = site.python("print('hello')", "--json")
 

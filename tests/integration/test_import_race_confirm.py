@@ -32,6 +32,9 @@ RACY = (
     "replaced, asyncio thread",
     "replaced, daemon thread",
     "replaced, forkserver child",
+    "replaced, daemon at exit",
+    "replaced, thread of C code",
+    "replaced, forked in a thread",
     "replaced, -m",
     "cycle, thread at b",
     "cycle of three, a and c",
@@ -102,6 +105,60 @@ def test_a_safe_program_ends_as_it_does_without_us(program: Program, tmp_path: P
         assert attempt["facts"]["same_end_as_recorded"]
     for output in (tmp_path / "out").glob("import-race/*.stdout"):
         assert output.read_text() == "fine\n"
+
+
+def test_a_wrong_module_in_which_nothing_is_missing_is_a_warning(tmp_path: Path) -> None:
+    program = named("replaced, same names")
+    program.write(tmp_path)
+
+    ran, report = confirm(tmp_path, command(program))
+
+    assert (ran.code, report["verdict"]) == (0, "pass"), ran
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["severity"]) == ("import-race/self-replacing", "warning")
+    assert "nothing that it read was missing" in finding["summary"]
+    held = report["attempts"][1]["facts"]
+    assert (held["handed_out"], held["fired"]) == (True, False)
+    assert report["facts"]["counts"]["no harm seen"] == 1
+
+
+CAUGHT = """
+import threading
+from paced import done, gap
+
+def background():
+    import lazypkg
+    done.append(1)
+
+threading.Thread(target=background).start()
+gap()
+{read}
+print("fine")
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "missing"),
+    [
+        ("try: from lazypkg import Thing\nexcept ImportError: pass", "Thing"),
+        ("import lazypkg\ngetattr(lazypkg, 'Thing', None)", "Thing"),
+        ("import lazypkg\nhasattr(lazypkg, 'Nothing') or hasattr(lazypkg, 'Thing')", "Thing"),
+    ],
+    ids=["except", "default", "hasattr"],
+)
+def test_a_name_that_is_missed_without_an_error_is_harm(
+    read: str, missing: str, tmp_path: Path
+) -> None:
+    Program(name="", text=CAUGHT.format(read=read)).write(tmp_path)
+
+    ran, report = confirm(tmp_path, [sys.executable, "main.py"])
+
+    assert ran.code == 1, ran
+    (finding,) = report["findings"]
+    shown = finding["evidence"][-1]["excerpt"]
+    assert f"thread MainThread found no {missing} in lazypkg at main.py:" in shown
+    assert "ended with exit code 0" in shown
+    assert "Nothing" not in shown, "the module never has this one"
 
 
 def test_the_run_in_which_it_fired_is_quoted_and_kept(tmp_path: Path) -> None:

@@ -134,6 +134,71 @@ def test_python_code_that_imports_is_handed_the_new_module(program: Program) -> 
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("read", "missing"),
+    [
+        ("import lazy; hasattr(lazy, 'nothing'); getattr(lazy, 'thing', None)", ["thing"]),
+        ("import lazy; hasattr(lazy, 'sys'); hasattr(lazy, 'nothing')", []),
+        ("exec('from lazy import *', {})", ["*"]),
+        ("from lazy import sys", []),
+    ],
+)
+def test_names_that_are_missing_in_the_discarded_module_are_recorded(
+    program: Program, read: str, missing: list[str]
+) -> None:
+    text = BACKGROUND_FIRST.replace(" or thread.is_alive()", "")
+
+    ran = program.run(text.replace("from lazy import thing", read), hold="exec lazy - 20")
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = program.of("missing", "lazy")
+    assert [record[4] for record in found] == missing
+    assert all(Path(record[5]).name in ("app.py", "<string>") for record in found)
+
+
+# A cycle whose second entry is handed the module `one` before all of its names are there: CPython gives way to the
+# thread that comes to wait last (importlib keeps who waits by thread).
+HANDED_OUT = {
+    "one.py": "early = 1\nimport two\nlate = 1\n",
+    "two.py": "import sys, importlib._bootstrap as bootstrap\n"
+    "background = sys.modules['__main__'].thread.ident\n"
+    "while not bootstrap._blocking_on.get(background): pass\n"
+    "import one\n{read}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "missing"),
+    [
+        ("one.early; hasattr(one, 'late'); hasattr(one, 'never')", {"late"}),
+        ("from one import early", set()),
+        ("try:\n    from one import late\nexcept ImportError: pass", {"late"}),
+        ("try:\n    from one import never\nexcept ImportError: pass", set()),
+        ("from one import *", {"*"}),
+    ],
+)
+def test_names_that_are_missing_in_an_incomplete_module_are_recorded(
+    own_program: Program, read: str, missing: set[str]
+) -> None:
+    files = {name: text.replace("{read}", read) for name, text in HANDED_OUT.items()}
+    own_program.write(files)
+    text = """
+        import threading
+        def background():
+            import one
+        thread = threading.Thread(target=background)
+        thread.start()
+        import two
+        thread.join()
+    """
+    own_program.run(text, hold="together one two 60")
+
+    assert {record[-1] for record in own_program.of("deadlock", "one")} == {False}
+    absent = {attribute for _, attribute in own_program.of("absent")}
+    found = {record[4] for record in own_program.of("missing", "one")}
+    assert found - absent == missing
+
+
 @pytest.mark.parametrize("hold", ["together one two 20", "together two one 20"])
 def test_a_cycle_is_entered_from_both_sides(program: Program, hold: str) -> None:
     text = """
@@ -195,6 +260,47 @@ def test_what_hands_on_from_thread_to_thread_is_an_order(own_program: Program, w
     )
     known = [record[3] for record in own_program.records[:asked] if record[1:3] == ("order", 0)]
     assert known[-1][loader] >= number
+
+
+def at_exit(program: Program, start: str) -> list[int]:
+    """How many events of each thread that loaded `plain` are known to come before atexit's import of it."""
+    ran = program.run(f"""
+        import atexit, concurrent.futures, threading
+        def work():
+            import plain
+        def last():
+            import plain
+        atexit.register(last)
+        pool = concurrent.futures.ThreadPoolExecutor()
+        {start}
+    """)
+    assert ran.stderr == ""
+    ((_, loader, number, *_),) = program.of("end", "plain")
+    asked = next(
+        index
+        for index, record in enumerate(program.records)
+        if record[1] == "ask" and record[3] == 0 and record[5] == "plain"
+    )
+    known = [record[3] for record in program.records[:asked] if record[1:3] == ("order", 0)]
+    return [loader, number, known[-1].get(loader, 0) if known else 0]
+
+
+@pytest.mark.parametrize("start", ["threading.Thread(target=work).start()", "pool.submit(work)"])
+def test_the_threads_that_python_joins_at_its_end_come_before_atexit(
+    program: Program, start: str
+) -> None:
+    _, number, known = at_exit(program, start)
+
+    assert known >= number
+
+
+def test_a_daemon_is_not_joined_at_the_end(own_program: Program) -> None:
+    start = "threading.Thread(target=work, daemon=True).start()"
+    start += "\n        while 'plain' not in __import__('sys').modules: pass"
+
+    _, number, known = at_exit(own_program, start)
+
+    assert known < number
 
 
 @pytest.mark.parametrize("wait", ["thread.join(5)", "done.wait(5)", "done.wait(timeout=5)"])

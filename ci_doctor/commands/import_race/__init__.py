@@ -3,14 +3,17 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.separator import check_separator, stands_behind
+from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
+    from ci_doctor.config.loading import Config
+    from ci_doctor.imports.baseline import Baseline
     from ci_doctor.imports.investigate import RaceRequest
     from ci_doctor.session.session import Session
 
@@ -42,6 +45,16 @@ if TYPE_CHECKING:
     help="Write the imports by thread to this file, for Perfetto. "
     "[default: imports.json in --report-dir, or here]",
 )
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    help="Accept the import races that this file lists. [default: `baseline` in [import-race]]",
+)
+@click.option(
+    "--update-baseline",
+    is_flag=True,
+    help="Write the import races of this run to the baseline, and remove those that did not occur.",
+)
 @config_option
 @output_options
 @click.argument(
@@ -61,13 +74,16 @@ def import_race(
     timeout: str | None,
     candidates: int,
     timeline: Path | None,
+    baseline: str | None,
+    update_baseline: bool,
     config_path: Path | None,
 ) -> int:
     """Run CMD, record its imports across threads, and report possible races.
 
     Reports races even if nothing went wrong. Follows all Python processes of CMD, except if they
-    ignore PYTHONPATH. Exit codes: 0 no race, 1 a race fired (in this run, or with --confirm in a
-    run with a delay), 86 races are possible and none fired, or nothing is known.
+    ignore PYTHONPATH. Exit codes: 0 no race, or none that did harm with --confirm, 1 a race did harm
+    (in this run, or with --confirm in a run with a delay), 86 races are possible and none fired, or
+    nothing is known.
     """
     session: Session = context.obj
     invocation = session.invocation
@@ -85,8 +101,10 @@ def import_race(
     from ci_doctor.services.launch.client import problem
     from ci_doctor.session.exit_policy import ExitPolicy
 
-    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
+    loaded = load_config(config_path, Path.cwd())
+    codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes)
+    known = _baseline(loaded, baseline, update=update_baseline)
     if reason := problem(words[0], os.environ, Path.cwd()):
         return session.finish(not_run(*reason))
     timeout_s = None
@@ -99,8 +117,39 @@ def import_race(
         timeout_s=timeout_s,
         confirming=confirm,
         candidates=candidates,
+        baseline=known.baseline,
+        updated_baseline=known.written_to,
     )
     return _investigate(session, request, timeline)
+
+
+class _Known(NamedTuple):
+    """The known races, and the file that is written anew, if any."""
+
+    baseline: "Baseline"
+    written_to: Path | None
+
+
+def _baseline(loaded: "Config", flag: str | None, *, update: bool) -> _Known:
+    """Raises UsageError if the file cannot be read, or if there is none to update."""
+    from ci_doctor.config.decoding import decode_section, path_in
+    from ci_doctor.imports.baseline import NO_BASELINE
+    from ci_doctor.imports.baseline_file import load_baseline
+    from ci_doctor.imports.settings import ImportRaceSettings
+
+    settings, origins = decode_section(
+        loaded, "import-race", ImportRaceSettings, environ=os.environ, flags={"baseline": flag}
+    )
+    if settings.baseline is None:
+        if update:
+            raise UsageError(
+                "--update-baseline: no baseline is named",
+                hint="name one with --baseline FILE, or with `baseline` in [import-race]",
+            )
+        return _Known(NO_BASELINE, None)
+    path = path_in(loaded, origins["baseline"], settings.baseline)
+    known = load_baseline(path, may_be_missing=update)
+    return _Known(known, path if update else None)
 
 
 def _investigate(session: "Session", request: "RaceRequest", timeline: Path | None) -> int:

@@ -15,6 +15,7 @@ from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.leaks.findings import leak_findings
 from ci_doctor.services.leaks.left import LeftBehind
+from ci_doctor.services.findings import with_next_step
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _SHOWN = 3
@@ -85,6 +86,7 @@ def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
         yield rule.finding(
             f"{group.arm} ({starts}): {failure.message}",
             evidence=failure.evidence(),
+            remedy=with_next_step(None, failure),
             severity=_blame(group, decision),
         )
 

@@ -40,7 +40,7 @@ def _load(history: History, n: int, name: str) -> Load | None:
 
 
 def avoided_deadlocks(history: History, graph: Graph) -> Iterator[Hazard]:
-    """FIRED: CPython let a thread continue without a lock that it needed."""
+    """HANDED_OUT: CPython let a thread continue without a lock that it needed."""
     for deadlock in history.deadlocks:
         held = _crossed_lock(deadlock, graph)
         second = _import(history, deadlock.n, held, deadlock)
@@ -57,7 +57,7 @@ def avoided_deadlocks(history: History, graph: Graph) -> Iterator[Hazard]:
             f"CPython avoided a deadlock: thread {second.thread} holds {held} "
             f"and went on without {deadlock.name}"
         )
-        yield _hazard(history, Closeness.FIRED, (first, second), margin_ns, detail)
+        yield _hazard(history, Closeness.HANDED_OUT, (first, second), margin_ns, detail)
 
 
 def _crossed_lock(deadlock: Deadlock, graph: Graph) -> str:

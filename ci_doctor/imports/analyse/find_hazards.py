@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from ci_doctor.imports.analyse.crossed import avoided_deadlocks, crossing_hazard
 from ci_doctor.imports.analyse.forest import Forest, ForestBuilder
 from ci_doctor.imports.analyse.graph import Graph
-from ci_doctor.imports.analyse.hazard import Hazard, badness
+from ci_doctor.imports.analyse.harm import harms
+from ci_doctor.imports.analyse.hazard import Closeness, Hazard, badness
 from ci_doctor.imports.analyse.history import History
 from ci_doctor.imports.analyse.locks import ComparisonBudget, crossings
 from ci_doctor.imports.analyse.one_module import failed_hazards, wrong_objects
+from ci_doctor.imports.analyse.reloaded import reload_hazards
 from ci_doctor.imports.analyse.replaced import replaced_hazards, replaced_modules
 from ci_doctor.imports.record.recorded import RecordedProcess
 
@@ -35,7 +37,7 @@ class ProcessHazards(Struct, frozen=True, kw_only=True):
 
 
 def find_hazards(process: RecordedProcess) -> ProcessHazards:
-    """The hazards of `process`, FIRED first, then NEAR, then LATENT, the closest first.
+    """The hazards of `process`, the worst first.
 
     Of a module that replaces itself there is one hazard for each two places; of a group of modules
     that need each other, the closest one. If a bound was reached, the `detail` of each says so.
@@ -55,9 +57,11 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
         *wrong_objects(history),
         *replaced_hazards(history, forests, replacing),
         *failed_hazards(history),
+        *reload_hazards(history),
         *avoided_deadlocks(history, graph),
         *_crossed(history, forests, graph, crossing),
     ]
+    hazards = [_with_harm(hazard, process) for hazard in hazards]
     # The worst first, so that it is the one that stands for its places and for its group.
     hazards.sort(key=_badness)
     hazards = _first_of_each(hazards, _places)
@@ -66,6 +70,13 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     if not is_whole:
         hazards = list(map(_with_bound, hazards))
     return ProcessHazards(hazards=tuple(hazards), is_whole=is_whole)
+
+
+def _with_harm(hazard: Hazard, process: RecordedProcess) -> Hazard:
+    """`hazard`, FIRED if what was handed out did harm."""
+    if hazard.closeness is Closeness.HANDED_OUT and any(harms(hazard, (process,))):
+        return replace(hazard, closeness=Closeness.FIRED)
+    return hazard
 
 
 def _with_bound(hazard: Hazard) -> Hazard:

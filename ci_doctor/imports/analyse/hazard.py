@@ -15,19 +15,26 @@ class HazardKind(StrEnum):
     waits for it receives the discarded object. CYCLE: each thread holds a module that the other one
     needs. SUBMODULE: the same for a package that imports its submodule, and the submodule, which
     needs its package first. FAILED: the import fails, and a thread that waits for it receives the
-    incomplete module.
+    incomplete module. RELOAD: `importlib.reload` executes the module again, which no lock keeps
+    from a thread that uses it.
     """
 
     REPLACED = "self-replacing package"
     CYCLE = "import cycle"
     SUBMODULE = "submodule order"
     FAILED = "failed import"
+    RELOAD = "reload"
 
 
 class Closeness(StrEnum):
-    """FIRED: it happened in this run. NEAR: the imports overlapped. LATENT: nothing orders them."""
+    """How close two imports came in the recorded run.
+
+    FIRED: it did harm. HANDED_OUT: a thread received a wrong module, and missed nothing in it.
+    NEAR: the imports overlapped. LATENT: nothing orders them.
+    """
 
     FIRED = "fired"
+    HANDED_OUT = "handed out"
     NEAR = "near"
     LATENT = "latent"
 
@@ -75,7 +82,7 @@ _RANKS = {closeness: rank for rank, closeness in enumerate(Closeness)}
 
 
 def badness(hazard: Hazard) -> tuple[int, bool, int]:
-    """The sort key of "worst first": FIRED, NEAR, LATENT; among those, the smallest margin first.
+    """The sort key of "worst first", in the order of `Closeness`; then by the smallest margin.
 
     An unknown margin comes after the known ones.
     """

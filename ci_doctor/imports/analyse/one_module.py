@@ -17,7 +17,7 @@ _KINDS = {"replaced": HazardKind.REPLACED, "removed": HazardKind.FAILED}
 
 
 def wrong_objects(history: History) -> Iterator[Hazard]:
-    """FIRED: a thread that waited received an object that is not in `sys.modules`."""
+    """HANDED_OUT: a thread that waited received an object that is not in `sys.modules`."""
     for waits in history.waits.values():
         for wait in waits:
             if wait.outcome not in _KINDS:
@@ -41,7 +41,7 @@ def _of_wait(history: History, wait: Wait) -> Hazard | None:
     received = _RECEIVED[wait.outcome]
     detail = f"the second import waited {waited} and was handed {received}"
     kind = _KINDS[wait.outcome]
-    return one_module_hazard(history, kind, Closeness.FIRED, (first, second), load, detail)
+    return one_module_hazard(history, kind, Closeness.HANDED_OUT, (first, second), load, detail)
 
 
 def _awaited_load(history: History, wait: Wait) -> Load | None:

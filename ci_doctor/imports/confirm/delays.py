@@ -9,8 +9,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ci_doctor.imports.analyse.harm import harms
 from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, badness
-from ci_doctor.imports.record.events import Deadlock, HeldImport, ImportEvent, Wait
+from ci_doctor.imports.record.events import HeldImport, ImportEvent
 from ci_doctor.imports.record.recorded import RecordedProcess
 
 # A second run is not as fast as the first one: twice the recorded gap, and a second more for a
@@ -58,6 +59,9 @@ def limit_s(hazard: Hazard) -> float:
 def holds(hazard: Hazard) -> tuple[Hold, ...]:
     """The delays that can make it happen, in the order in which to try them."""
     limit = limit_s(hazard)
+    # A reload needs no delay to meet a thread that has the module: any run may show nothing.
+    if hazard.kind is HazardKind.RELOAD:
+        return ()
     # One module: it is enough that the other thread requests it while its code runs.
     if hazard.kind in {HazardKind.REPLACED, HazardKind.FAILED}:
         return (Hold(mode="exec", x=hazard.modules[0], limit_s=limit),)
@@ -72,37 +76,13 @@ def holds(hazard: Hazard) -> tuple[Hold, ...]:
 
 
 def fired(hazard: Hazard, processes: Iterable[RecordedProcess]) -> bool:
-    """Whether the events of a run show that the hazard happened.
-
-    A thread received a wrong object, or CPython let it continue without its lock.
-    """
-    return any(_shows(hazard, event) for event in _events(processes))
+    """Whether the events of a run show that the hazard did harm."""
+    return any(True for _ in harms(hazard, processes))
 
 
 def _events(processes: Iterable[RecordedProcess]) -> Iterator[ImportEvent]:
     for process in processes:
         yield from process.events
-
-
-def _shows(hazard: Hazard, event: ImportEvent) -> bool:
-    modules = hazard.modules
-    match hazard.kind:
-        case HazardKind.REPLACED:
-            return _received(event, "replaced") in modules
-        case HazardKind.FAILED:
-            return _received(event, "removed") in modules
-        case _:
-            if not isinstance(event, Deadlock) or event.name not in modules:
-                return False
-            # Both sides are modules of this hazard: the lock that is wanted and one that is held.
-            return not set(modules).isdisjoint(event.held)
-
-
-def _received(event: ImportEvent, outcome: str) -> str | None:
-    """The module of which a thread received a wrong object in this way, if `event` says so."""
-    if isinstance(event, Wait) and event.outcome == outcome:
-        return event.name
-    return None
 
 
 def was_held(processes: Iterable[RecordedProcess]) -> bool:
@@ -136,8 +116,13 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     @property
     def has_fired(self) -> bool:
-        """Whether one of them happened without any delay."""
+        """Whether one of them did harm without any delay."""
         return self.worst.closeness is Closeness.FIRED
+
+    @property
+    def was_handed_out(self) -> bool:
+        """Whether one of them happened without any delay, with or without harm."""
+        return self.worst.closeness in {Closeness.FIRED, Closeness.HANDED_OUT}
 
 
 def grouped(hazards: Iterable[Hazard]) -> tuple[Candidate, ...]:
@@ -146,5 +131,5 @@ def grouped(hazards: Iterable[Hazard]) -> tuple[Candidate, ...]:
     for hazard in sorted(hazards, key=badness):
         delays = [(hold.mode, hold.x, hold.y) for hold in holds(hazard)]
         # Without the limits: how long to wait differs from place to place.
-        groups.setdefault((hazard.kind, *delays), []).append(hazard)
+        groups.setdefault((hazard.kind, hazard.modules, *delays), []).append(hazard)
     return tuple(Candidate(hazards=tuple(group)) for group in groups.values())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.imports.analyse.harm import was_handed_out
 from ci_doctor.imports.confirm.delays import Candidate, Hold, fired, holds, met, was_held
 from ci_doctor.imports.record.recorded import RecordedRun
 
@@ -22,7 +23,8 @@ _TIMES_AS_LONG = 5.0
 class HeldRun(Struct, frozen=True, kw_only=True):
     """One run with one delay; `output` and `error` are the files into which it printed.
 
-    ended_as_recorded: it ended with the same status as the run without a delay.
+    ended_as_recorded: it ended with the same status as the run without a delay. newly_failed: the
+    modules whose import failed in this run only.
     """
 
     number: int
@@ -31,6 +33,7 @@ class HeldRun(Struct, frozen=True, kw_only=True):
     output: Path
     error: Path
     ended_as_recorded: bool = True
+    newly_failed: tuple[str, ...] = ()
 
     @property
     def was_held(self) -> bool:
@@ -55,21 +58,28 @@ class HeldRun(Struct, frozen=True, kw_only=True):
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
-    """What the runs show of one candidate: those made for it, and the one in which it fired."""
+    """What the runs show of one candidate: those made for it, and the one in which it fired.
+
+    handed_out_in: the runs in which a thread was handed a wrong module.
+    """
 
     candidate: Candidate
     runs: tuple[HeldRun, ...] = ()
     fired_in: HeldRun | None = None
+    handed_out_in: tuple[HeldRun, ...] = ()
 
     @property
     def is_settled(self) -> bool:
         """Whether it fired, or a run was conclusive without it."""
-        if self.fired_in is not None:
+        if self.fired_in is not None or self.handed_out_in:
             return True
         return any(run.is_conclusive for run in self.runs)
 
     def with_run(self, run: HeldRun, *, is_own: bool) -> "Confirmation":
         """What is known after `run`; `is_own` if the run was made for this candidate."""
+        handed_out_in = self.handed_out_in
+        if self._was_handed_out(run):
+            handed_out_in = (*handed_out_in, run)
         fired_in = self.fired_in
         if fired_in is None and self._fired(run):
             fired_in = run
@@ -77,11 +87,28 @@ class Confirmation(Struct, frozen=True, kw_only=True):
         runs = self.runs
         if is_own:
             runs = (*runs, run)
-        return Confirmation(candidate=self.candidate, runs=runs, fired_in=fired_in)
+        return Confirmation(
+            candidate=self.candidate, runs=runs, fired_in=fired_in, handed_out_in=handed_out_in
+        )
+
+    def needs(self, hold: Hold) -> bool:
+        """Whether a run with the delay `hold` can still show something new."""
+        if self.fired_in is not None:
+            return False
+        # A thread was handed the module at the very place of the delay: no run shows another one.
+        return all(run.hold != hold for run in self.handed_out_in)
 
     def _fired(self, run: HeldRun) -> bool:
         processes = run.recorded.processes
-        return any(fired(hazard, processes) for hazard in self.candidate.hazards)
+        if any(fired(hazard, processes) for hazard in self.candidate.hazards):
+            return True
+        # What was handed out may do harm in a way that no single read shows.
+        went_wrong = bool(run.newly_failed) or not run.ended_as_recorded
+        return went_wrong and self._was_handed_out(run)
+
+    def _was_handed_out(self, run: HeldRun) -> bool:
+        processes = run.recorded.processes
+        return any(was_handed_out(hazard, processes) for hazard in self.candidate.hazards)
 
 
 def confirm(
@@ -100,8 +127,8 @@ def confirm(
     for index, candidate in enumerate(candidates):
         for hold in _tries(candidate, repeats):
             # A run for another candidate may have shown this one too.
-            if confirmations[index].fired_in is not None:
-                break
+            if not confirmations[index].needs(hold):
+                continue
             number += 1
             say(f"confirming {index + 1}/{len(candidates)}: {hold.describe()}…")
             held = run(number, hold)

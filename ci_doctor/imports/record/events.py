@@ -83,12 +83,34 @@ class Wait(ImportEvent, frozen=True, kw_only=True):
 class Deadlock(ImportEvent, frozen=True, kw_only=True):
     """CPython let the thread continue without the lock of `name`, to avoid a deadlock.
 
-    Thread `owner` held that lock; this thread held the locks of the modules `held`.
+    Thread `owner` held that lock; this thread held the locks of the modules `held`. raised: the
+    import ended with importlib's `_DeadlockError`; otherwise the thread received the module as it
+    was.
     """
 
     name: str
     owner: int | None
     held: tuple[str, ...]
+    raised: bool = False
+
+
+class Missing(ImportEvent, frozen=True, kw_only=True):
+    """The thread read `attribute` of module `name`, which had no such name yet.
+
+    The thread had been handed the incomplete module, or one that is no longer in `sys.modules`.
+    `*` stands for the names of a `from m import *`.
+    """
+
+    name: str
+    attribute: str
+    site: Site
+
+
+class Reload(ImportEvent, frozen=True, kw_only=True):
+    """The thread begins to execute the loaded module `name` again, by `importlib.reload`."""
+
+    name: str
+    site: Site
 
 
 class HeldImport(ImportEvent, frozen=True, kw_only=True):

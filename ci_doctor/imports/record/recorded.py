@@ -36,7 +36,9 @@ class RecordedProcess(Struct, frozen=True, kw_only=True):
     """One process. `events` are in the order of `t`, those of one thread in the order of `k`.
 
     orders: in the order in which they were written. threading: `threading` was loaded before the
-    recorder. truncated: the last line was cut off. armed: the recorder watched imports; False if it
+    recorder. absent: by module, the names that it never had, even once it was complete. unjudged:
+    what the recorder cannot follow in this process, such as greenlets. truncated: the last line was
+    cut off. armed: the recorder watched imports; False if it
     failed before it could. exited_ns: None if the process ended without notice (kill -9, os._exit).
     """
 
@@ -53,6 +55,8 @@ class RecordedProcess(Struct, frozen=True, kw_only=True):
     events: tuple[ImportEvent, ...] = ()
     orders: tuple[Order, ...] = ()
     escapes: tuple[Escape, ...] = ()
+    absent: frozenset[tuple[str, str]] = frozenset()
+    unjudged: tuple[str, ...] = ()
     truncated: bool = False
     armed: bool = True
 

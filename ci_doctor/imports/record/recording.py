@@ -12,9 +12,12 @@ FOLDER = Path(__file__).parent / "recorder"
 # In this order: each file imports those before it.
 FILES = (
     FOLDER / "_ci_doctor_trace.py",
+    FOLDER / "_ci_doctor_missing.py",
     FOLDER / "_ci_doctor_hold.py",
     FOLDER / "_ci_doctor_order.py",
     FOLDER / "_ci_doctor_escapes.py",
+    FOLDER / "_ci_doctor_greenlets.py",
+    FOLDER / "_ci_doctor_other_loads.py",
     FOLDER / "_ci_doctor_imports.py",
 )
 

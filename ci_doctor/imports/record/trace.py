@@ -17,7 +17,9 @@ from ci_doctor.imports.record.events import (
     End,
     HeldImport,
     ImportEvent,
+    Missing,
     Order,
+    Reload,
     Site,
     Wait,
 )
@@ -28,7 +30,9 @@ _EVENTS: dict[str, tuple[type[ImportEvent], tuple[str, ...]]] = {
     "begin": (Begin, ("t", "n", "k", "name", "within")),
     "end": (End, ("t", "n", "k", "name", "status", "replaced")),
     "wait": (Wait, ("t", "n", "k", "name", "owner", "waited_ns", "outcome")),
-    "deadlock": (Deadlock, ("t", "n", "k", "name", "owner", "held")),
+    "deadlock": (Deadlock, ("t", "n", "k", "name", "owner", "held", "raised")),
+    "missing": (Missing, ("t", "n", "k", "name", "attribute", "file", "line", "module")),
+    "reload": (Reload, ("t", "n", "k", "name", "file", "line", "module")),
     "held": (HeldImport, ("t", "n", "k", "name", "limit_ns", "met")),
 }
 _OTHERS = {
@@ -36,6 +40,8 @@ _OTHERS = {
     "thread": ("t", "n", "name", "parent", "file", "line", "module"),
     "order": ("n", "clock"),
     "escape": ("t", "n", "argv", "why"),
+    "absent": ("name", "attribute"),
+    "unjudged": ("why",),
     "armed": ("t",),
     "exit": ("t",),
 }
@@ -112,6 +118,8 @@ class _TraceReader:
         self.events: list[ImportEvent] = []
         self.orders: list[Order] = []
         self.escapes: list[Escape] = []
+        self.absent: set[tuple[str, str]] = set()
+        self.unjudged: list[str] = []
         self.sites: dict[tuple[object, ...], Site] = {}
         self.pending: dict[int, object] = {}  # by thread, the clock of its next event
 
@@ -126,7 +134,7 @@ class _TraceReader:
 
     def read_event(self, event_type: type[ImportEvent], fields: dict[str, object]) -> None:
         """Take an event, and the vector clock that was written just before it."""
-        if event_type is Ask:
+        if "file" in fields:
             fields["site"] = self.site(fields)
         event = msgspec.convert(fields, event_type)
         self.events.append(event)
@@ -158,10 +166,19 @@ class _TraceReader:
                 self.pending[msgspec.convert(fields["n"], int)] = fields["clock"]
             case "escape":
                 self.escapes.append(msgspec.convert(fields, Escape))
-            case "armed":
-                self.facts["armed"] = True
+            case "absent":
+                self.absent.add((str(fields["name"]), str(fields["attribute"])))
+            case "unjudged":
+                self.unjudged.append(str(fields["why"]))
             case _:
-                self.facts["exited_ns"] = msgspec.convert(fields["t"], int)
+                self.read_moment(kind, fields["t"])
+
+    def read_moment(self, kind: str, t: object) -> None:
+        """Take `armed` or `exit`, of which only the time is recorded."""
+        if kind == "armed":
+            self.facts["armed"] = True
+        else:
+            self.facts["exited_ns"] = msgspec.convert(t, int)
 
     def process(self, *, truncated: bool) -> RecordedProcess | None:
         """All records as one value; None if the first record is missing."""
@@ -177,5 +194,7 @@ class _TraceReader:
             events=tuple(sorted(self.events, key=lambda event: event.t)),
             orders=tuple(self.orders),
             escapes=tuple(self.escapes),
+            absent=frozenset(self.absent),
+            unjudged=tuple(self.unjudged),
             truncated=truncated,
         )

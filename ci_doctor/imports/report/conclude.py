@@ -5,6 +5,8 @@ from msgspec import Struct
 
 from ci_doctor.imports.confirm.standing import Standing
 from ci_doctor.imports.investigation import Investigation
+from ci_doctor.imports.record.recorded import RecordedRun
+from ci_doctor.imports.report.describe import not_judged
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
 
@@ -21,7 +23,7 @@ def conclude(investigation: Investigation) -> RaceConclusion:
     if investigation.having(Standing.FIRED, Standing.CONFIRMED):
         # Not a regression: nothing was compared with a run before the change.
         return RaceConclusion(verdict=Verdict.FAILED, summary=_happened(investigation))
-    gap = _nothing_known(investigation)
+    gap = nothing_known(investigation)
     if gap is not None:
         return RaceConclusion(verdict=Verdict.VOID, summary=gap)
     doubt = _undecided(investigation)
@@ -33,6 +35,7 @@ def conclude(investigation: Investigation) -> RaceConclusion:
 def _happened(investigation: Investigation) -> str:
     fired = len(investigation.having(Standing.FIRED))
     confirmed = len(investigation.having(Standing.CONFIRMED))
+    harmless = len(investigation.having(Standing.HARMLESS))
     safe = len(investigation.having(Standing.SAFE))
     others = len(investigation.judged) - fired - confirmed
     parts = []
@@ -43,6 +46,8 @@ def _happened(investigation: Investigation) -> str:
         parts.append(f"{fired} fired in the recorded run{ending}")
     if confirmed:
         parts.append(f"{confirmed} fired once the right import was delayed")
+    if harmless:
+        parts.append(f"{harmless} did no harm that was seen")
     # Without --confirm there is no SAFE one, but others that it could settle.
     if investigation.confirming and safe:
         parts.append(f"{safe} could not be made to fire")
@@ -51,7 +56,7 @@ def _happened(investigation: Investigation) -> str:
     return f"{_races(len(investigation.judged))} can happen here; {'; '.join(parts)}"
 
 
-def _nothing_known(investigation: Investigation) -> str | None:
+def nothing_known(investigation: Investigation) -> str | None:
     """Why the recording is no evidence, if it is none."""
     run = investigation.recorded
     if investigation.isolated is not None:
@@ -61,6 +66,8 @@ def _nothing_known(investigation: Investigation) -> str | None:
         )
     if not run.processes:
         return "nothing was recorded: no Python that reads PYTHONPATH and runs `site` was started"
+    if unjudged := _unjudged(run):
+        return unjudged
     for process in run.processes:
         if not process.armed:
             return (
@@ -70,6 +77,13 @@ def _nothing_known(investigation: Investigation) -> str | None:
     if run.unreadable:
         traces = amount(len(run.unreadable), "trace")
         return f"{traces} cannot be read, so that what is known is not whole"
+    return None
+
+
+def _unjudged(run: RecordedRun) -> str | None:
+    for process in run.processes:
+        for why in process.unjudged:
+            return f"process {process.pid} cannot be judged: {not_judged(why)}"
     return None
 
 
@@ -97,6 +111,12 @@ def _undecided(investigation: Investigation) -> str | None:
 
 
 def _safe(investigation: Investigation) -> str:
+    harmless = len(investigation.having(Standing.HARMLESS))
+    if harmless:
+        return (
+            f"{_races(harmless)} can happen here, and did no harm in "
+            f"{_runs(investigation)}: no name was missing"
+        )
     safe = len(investigation.having(Standing.SAFE))
     if safe:
         what = "one"
@@ -108,6 +128,9 @@ def _safe(investigation: Investigation) -> str:
     where = f"{processes} processes"
     if processes == 1:
         where = "1 process"
+    known = len(investigation.having(Standing.KNOWN))
+    if known:
+        return f"no import race in {where} besides {known} in the baseline"
     spared = len(investigation.spared)
     if spared:
         return (

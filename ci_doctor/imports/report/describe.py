@@ -4,6 +4,7 @@
 import os
 from typing import Final
 
+from ci_doctor.imports.analyse.harm import Harm, HarmKind
 from ci_doctor.imports.analyse.hazard import Hazard, HazardKind, Import
 from ci_doctor.imports.record.events import Site
 
@@ -12,8 +13,18 @@ _WHAT: Final = {
     HazardKind.CYCLE: "{all} import each other",
     HazardKind.SUBMODULE: "{0} imports its submodule {last}",
     HazardKind.FAILED: "the import of {0} fails",
+    HazardKind.RELOAD: "{0} is reloaded",
 }
 _CHAIN_SHOWN = 4
+_NOT_JUDGED: Final = {
+    "greenlets": "several greenlets import in one thread, and only threads are told apart",
+    "free threading": "its interpreter runs without the GIL, for which no check exists yet",
+}
+
+
+def not_judged(why: str) -> str:
+    """Why nothing is known of a process, from the word in its trace."""
+    return _NOT_JUDGED.get(why, f"{why} switches stacks within a thread")
 
 
 def what(hazard: Hazard) -> str:
@@ -30,6 +41,8 @@ def threads(hazard: Hazard) -> str:
     """Which threads import them."""
     first = hazard.first
     second = hazard.second
+    if hazard.kind is HazardKind.RELOAD:
+        return f"by thread {first.thread}, and thread {second.thread} has imported it"
     if hazard.kind is HazardKind.REPLACED or first.name == second.name:
         return f"and threads {first.thread} and {second.thread} import it"
     one = f"thread {first.thread} imports {first.name}"
@@ -53,6 +66,25 @@ def describe_import(side: Import) -> str:
     outermost = reversed(outer[:_CHAIN_SHOWN])
     lines.extend(f"while {site.module} runs {place(site)}" for site in outermost)
     return "\n".join(lines)
+
+
+def describe_harm(harm: Harm) -> str:
+    """What went wrong, in a sentence without its full stop."""
+    where = ""
+    if harm.site is not None:
+        where = f" at {place(harm.site)}"
+    match harm.kind:
+        case HarmKind.MISSING_NAME if harm.attribute == "*":
+            return f"thread {harm.thread} took `*` from the incomplete {harm.name}{where}"
+        case HarmKind.MISSING_NAME:
+            return f"thread {harm.thread} found no {harm.attribute} in {harm.name}{where}"
+        case HarmKind.DEADLOCK_ERROR:
+            return f"the import of {harm.name} in thread {harm.thread} ended with _DeadlockError"
+        case HarmKind.UNFINISHED_MODULE:
+            return (
+                f"thread {harm.thread} received the unfinished module {harm.name} "
+                "instead of the error of its import"
+            )
 
 
 def place(site: Site) -> str:

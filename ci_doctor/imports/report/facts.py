@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from ci_doctor.imports.analyse.hazard import Hazard
+from ci_doctor.imports.baseline import race_id
 from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.events import Deadlock, End, ImportEvent, Wait
@@ -24,6 +25,10 @@ from ci_doctor.model.facts.import_race import (
 )
 from ci_doctor.preload.preload_rule import format_rule
 
+_NOT_LOOKED_AT: Final = (
+    "`pkg.sub` in one thread, if only another thread imports pkg.sub",
+    "reads of `sys.modules`, which may find an incomplete module",
+)
 _EXPOSURES: Final[dict[bool | None, Literal["exposed", "immune", "unknown"]]] = {
     True: "exposed",
     False: "immune",
@@ -48,7 +53,10 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
         interpreters=interpreters,
         processes=processes,
         command=_command_facts(investigation.recorded, investigation.isolated),
-        analysis=AnalysisFacts(is_whole=investigation.is_whole),
+        analysis=AnalysisFacts(
+            is_whole=investigation.is_whole, not_looked_at=not_looked_at(investigation)
+        ),
+        baseline_unused=investigation.unused_entries,
     )
 
 
@@ -58,7 +66,7 @@ def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> JudgedHazardFacts:
     if confirmation is not None and confirmation.fired_in is not None:
         hold = confirmation.fired_in.hold.text()
     plain = msgspec.structs.asdict(_hazard_facts(hazard))
-    return JudgedHazardFacts(standing=str(judged.standing), hold=hold, **plain)
+    return JudgedHazardFacts(standing=str(judged.standing), hold=hold, id=race_id(hazard), **plain)
 
 
 def _hazard_facts(hazard: Hazard) -> HazardFacts:
@@ -87,6 +95,8 @@ def _counts(
         possible=len(investigation.having(Standing.POSSIBLE)),
         open=len(investigation.having(Standing.OPEN)),
         not_confirmed=len(investigation.having(Standing.SAFE)),
+        no_harm_seen=len(investigation.having(Standing.HARMLESS)),
+        known=len(investigation.having(Standing.KNOWN)),
         processes=len(processes),
         threads=threads,
         loaded=loaded,
@@ -124,6 +134,14 @@ def _command_facts(run: RecordedRun, isolated: str | None) -> RecordedCommandFac
         outlived=run.outlived,
         isolated=isolated,
     )
+
+
+def not_looked_at(investigation: Investigation) -> tuple[str, ...]:
+    """Races of imports that no recording shows; none if no process has a second thread."""
+    for process in investigation.recorded.processes:
+        if len(process.threads) > 1:
+            return _NOT_LOOKED_AT
+    return ()
 
 
 def count_loaded(process: RecordedProcess) -> int:

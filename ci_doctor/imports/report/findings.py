@@ -6,30 +6,51 @@ from collections.abc import Iterator
 from typing import Final
 
 from ci_doctor.imports import rules
+from ci_doctor.imports.analyse.harm import Harm, harms
 from ci_doctor.imports.analyse.hazard import HazardKind
+from ci_doctor.imports.confirm.delays import holds
 from ci_doctor.imports.confirm.run import Confirmation, HeldRun
 from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.investigation import Investigation
-from ci_doctor.imports.report.describe import describe_import, shown, threads, what
+from ci_doctor.imports.record.recorded import RecordedRun
+from ci_doctor.imports.report.describe import (
+    describe_harm,
+    describe_import,
+    not_judged,
+    shown,
+    threads,
+    what,
+)
 from ci_doctor.imports.report.remedy import remedy
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.render.formatting import duration
+from ci_doctor.render.formatting import amount, duration
 
 _BY_KIND: Final = {
     HazardKind.REPLACED: rules.SELF_REPLACING,
     HazardKind.CYCLE: rules.CYCLE,
     HazardKind.SUBMODULE: rules.SUBMODULE_ORDER,
     HazardKind.FAILED: rules.FAILED_IMPORT,
+    HazardKind.RELOAD: rules.RELOAD,
 }
 # Examples of what was started; the facts list all.
 _COMMANDS_SHOWN = 3
-# What fired is an error even if the program ignored it: another run may not be able to.
+# What went wrong first; all of it follows from one race.
+_HARMS_SHOWN = 3
+# Harm is an error even if the program ignored it: another run may not be able to.
 _SEVERITIES: Final = {
     Standing.FIRED: Severity.ERROR,
     Standing.CONFIRMED: Severity.ERROR,
     Standing.POSSIBLE: Severity.WARNING,
     Standing.OPEN: Severity.WARNING,
+    Standing.HARMLESS: Severity.WARNING,
     Standing.SAFE: Severity.NOTE,
+    Standing.KNOWN: Severity.NOTE,
+}
+
+_STANDINGS: Final = {
+    Standing.FIRED: "it fired in the recorded run",
+    Standing.HARMLESS: "a thread was handed a wrong module, and nothing that it read was missing",
+    Standing.KNOWN: "the baseline accepts it",
 }
 
 
@@ -41,6 +62,9 @@ def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator
     yield from _not_followed(investigation)
     if investigation.spared:
         yield _immune(investigation)
+    if investigation.unused_entries:
+        yield _unused(investigation)
+    yield from _not_judged(investigation)
     if run.unreadable or not run.processes:
         yield _not_recorded(investigation)
     # A race that fired may be why the command failed: the failure is no finding of its own then.
@@ -59,7 +83,7 @@ def _of_hazard(
     if judged.standing is Standing.SAFE:
         rule = rules.NOT_CONFIRMED
         advice = None
-    elif judged.standing is Standing.OPEN:
+    elif judged.standing is Standing.OPEN and holds(hazard):
         rule = rules.NOT_SETTLED
     return rule.finding(
         f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
@@ -71,21 +95,27 @@ def _of_hazard(
 
 def _standing(judged: JudgedHazard) -> str:
     confirmation = judged.confirmation
+    if judged.standing in _STANDINGS:
+        return _STANDINGS[judged.standing]
     match judged.standing:
-        case Standing.FIRED:
-            return "it fired in the recorded run"
         case Standing.CONFIRMED if confirmation is not None and confirmation.fired_in is not None:
             # A delay adds no order that cannot come about by itself: what fires with it can fire
             # without it.
             return f"it fired in a run with a delay ({confirmation.fired_in.hold.describe()})"
         case Standing.SAFE if confirmation is not None:
             return _not_fired(confirmation)
-        case Standing.OPEN if confirmation is None:
-            return "no run was made for it"
         case Standing.OPEN:
-            return "the runs with a delay could not decide it"
+            return _open(judged)
         case _:
             return "nothing orders the two imports"
+
+
+def _open(judged: JudgedHazard) -> str:
+    if not holds(judged.candidate.worst):
+        return "nothing orders the two, and no run with a delay decides it"
+    if judged.confirmation is None:
+        return "no run was made for it"
+    return "the runs with a delay could not decide it"
 
 
 def _not_fired(confirmation: Confirmation) -> str:
@@ -109,9 +139,19 @@ def _evidence(
         line = side.site.line or None
         yield Evidence(file=shown(side.site.file), line=line, excerpt=describe_import(side))
     lines = [hazard.detail, *_elsewhere(judged, investigation)]
+    if judged.standing is Standing.FIRED:
+        lines += _of_harm(judged, investigation.recorded)
     yield Evidence(excerpt="\n".join(lines))
     if judged.confirmation is not None and judged.confirmation.fired_in is not None:
-        yield _of_run(judged.confirmation.fired_in, excerpts)
+        yield _of_run(judged, judged.confirmation.fired_in, excerpts)
+
+
+def _of_harm(judged: JudgedHazard, run: RecordedRun) -> list[str]:
+    """The first things that went wrong, each in a sentence."""
+    found: dict[Harm, None] = {}
+    for hazard in judged.candidate.hazards:
+        found.update(dict.fromkeys(harms(hazard, run.processes)))
+    return [describe_harm(harm) for harm in list(found)[:_HARMS_SHOWN]]
 
 
 def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[str]:
@@ -126,12 +166,15 @@ def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[s
         yield f"in process {listed}"
 
 
-def _of_run(run: HeldRun, excerpts: dict[int, str]) -> Evidence:
+def _of_run(judged: JudgedHazard, run: HeldRun, excerpts: dict[int, str]) -> Evidence:
     recorded = run.recorded
     ending = f"ended with {recorded.describe_end()}"
     if recorded.timed_out:
         ending = "was stopped, it did not end"
-    lines = [f"the run with the delay {ending}"]
+    lines = [*_of_harm(judged, recorded), f"the run with the delay {ending}"]
+    if run.newly_failed:
+        failed = ", ".join(run.newly_failed[:_HARMS_SHOWN])
+        lines.append(f"the import of {failed} failed, and succeeds without the delay")
     # A program that ends well may still write warnings, which would look like evidence.
     excerpt = excerpts.get(run.number)
     if excerpt and (recorded.timed_out or recorded.exit_code != 0):
@@ -157,6 +200,30 @@ def _not_followed(investigation: Investigation) -> Iterator[Finding]:
             remedy=rules.NOT_FOLLOWED.remedy,
             severity=severity,
         )
+
+
+def _not_judged(investigation: Investigation) -> Iterator[Finding]:
+    # One finding for a reason: each worker of a server has the same one.
+    commands: dict[str, list[str]] = defaultdict(list)
+    for process in investigation.recorded.processes:
+        for why in process.unjudged:
+            commands[why].append(" ".join(process.argv))
+    for why, processes in commands.items():
+        evidence = [Evidence(excerpt=command) for command in processes[:_COMMANDS_SHOWN]]
+        yield rules.NOT_JUDGED.finding(
+            f"imports cannot be judged in {len(processes)} of the processes: {not_judged(why)}",
+            evidence=tuple(evidence),
+            remedy=rules.NOT_JUDGED.remedy,
+        )
+
+
+def _unused(investigation: Investigation) -> Finding:
+    entries = investigation.unused_entries
+    return rules.BASELINE_UNUSED.finding(
+        f"{amount(len(entries), 'race')} of the baseline did not occur",
+        evidence=tuple(Evidence(excerpt=entry) for entry in entries),
+        remedy=rules.BASELINE_UNUSED.remedy,
+    )
 
 
 def _immune(investigation: Investigation) -> Finding:

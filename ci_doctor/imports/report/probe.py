@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the result of a probe to the outcome that is reported. Pure."""
 
+import shlex
+
 from ci_doctor.imports import rules
 from ci_doctor.imports.probe_result import ProbeResult
 from ci_doctor.model.facts.import_race import ImportProbeFacts
@@ -39,7 +41,22 @@ def probe_outcome(result: ProbeResult) -> Outcome:
 
 
 def _preload_rule(result: ProbeResult) -> str:
-    return f"TRIGGER={result.target}"
+    # Each Python that starts a thread by `threading` or a pool loads that module before.
+    return f"threading={result.target}"
+
+
+def _demonstration(result: ProbeResult) -> str:
+    """A command in which two threads race for the import, and the preload rule decides it."""
+    wanted = f"import {result.module}"
+    if result.attribute:
+        wanted = f"from {result.module} import {result.attribute}"
+    program = (
+        "import threading; "
+        f"thread = threading.Thread(target=__import__, args=({result.module!r},)); "
+        f"thread.start(); {wanted}; thread.join()"
+    )
+    words = ("run", "--preload", _preload_rule(result), "--", str(result.python), "-c", program)
+    return f"ci-doctor {shlex.join(words)}"
 
 
 def _summary(result: ProbeResult) -> str:
@@ -72,8 +89,9 @@ def _findings(result: ProbeResult) -> list[Finding]:
             f"{result.module} replaces itself in sys.modules, "
             "and who waits for its import gets what was there before",
             evidence=(Evidence(excerpt=result.error or received),),
-            remedy="preload it, with the module that starts the thread as TRIGGER: "
-            f"`ci-doctor run --preload '{_preload_rule(result)}' -- CMD`",
+            remedy="import it before the first thread starts. This preloads it, and two threads "
+            f"no longer race: `{_demonstration(result)}`. Put your own command in place of that "
+            "Python",
             severity=Severity.ERROR,
         )
         return [finding]

@@ -28,6 +28,9 @@ class Remedy(Struct, frozen=True, kw_only=True):
 
 def remedy(hazard: Hazard) -> Remedy:
     """What keeps both imports apart: all modules are imported before one of the threads starts."""
+    if hazard.kind is HazardKind.RELOAD:
+        text = f"reload {hazard.modules[0]} only while no other thread uses it"
+        return Remedy(rule=None, move=text, text=text)
     started_at = hazard.first.thread_started_at or hazard.second.thread_started_at
     preloads = tuple(_preload(name, hazard) for name in hazard.modules)
     rule = None

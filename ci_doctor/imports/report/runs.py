@@ -9,7 +9,7 @@ from ci_doctor.imports.confirm.standing import Standing
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.report.describe import shown, what
-from ci_doctor.imports.report.facts import count_loaded
+from ci_doctor.imports.report.facts import count_loaded, not_looked_at
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
 from ci_doctor.model.table import Row, Table, row
 
@@ -23,7 +23,9 @@ _OUTCOMES = {
     Standing.CONFIRMED: CaseOutcome.FAILED,
     Standing.POSSIBLE: CaseOutcome.ERROR,
     Standing.OPEN: CaseOutcome.ERROR,
+    Standing.HARMLESS: CaseOutcome.PASSED,
     Standing.SAFE: CaseOutcome.PASSED,
+    Standing.KNOWN: CaseOutcome.PASSED,
 }
 
 
@@ -42,6 +44,9 @@ def tables(investigation: Investigation) -> tuple[Table, ...]:
         made.append(Table(title="Recorded", columns=_PROCESS_COLUMNS, rows=tuple(recorded)))
     if interpreters:
         made.append(Table(title="Race of self-replacing modules", rows=tuple(interpreters)))
+    if not_looked_at(investigation):
+        rows = [row(what) for what in not_looked_at(investigation)]
+        made.append(Table(title="Not looked at", rows=tuple(rows)))
     return tuple(made)
 
 
@@ -78,7 +83,8 @@ def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attemp
 
 def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Attempt:
     fired = list(_fired_in(run, investigation))
-    outcome = _outcome(run.recorded, _result(run, fired))
+    is_handed_out = _was_handed_out(run, investigation)
+    outcome = _outcome(run.recorded, _result(run, fired, is_handed_out=is_handed_out))
     return Attempt(
         name=f"held {run.number}",
         outcome=f"{outcome} ({run.hold.text()})",
@@ -89,6 +95,7 @@ def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Att
             "hold": run.hold.text(),
             "held": run.was_held,
             "met": run.met,
+            "handed_out": is_handed_out,
             "fired": bool(fired),
             "exit_code": run.recorded.exit_code,
             "signal": run.recorded.signal,
@@ -106,9 +113,19 @@ def _fired_in(run: HeldRun, investigation: Investigation) -> Iterator[str]:
             yield what(judged.candidate.worst)
 
 
-def _result(run: HeldRun, fired: list[str]) -> str:
+def _was_handed_out(run: HeldRun, investigation: Investigation) -> bool:
+    for judged in investigation.judged:
+        confirmation = judged.confirmation
+        if confirmation is not None and run in confirmation.handed_out_in:
+            return True
+    return False
+
+
+def _result(run: HeldRun, fired: list[str], *, is_handed_out: bool) -> str:
     if fired:
         return f"fired: {', '.join(fired)}"
+    if is_handed_out:
+        return "a wrong module was handed out, nothing that was read was missing"
     if run.met:
         return "met, nothing happened"
     if not run.was_held:

@@ -56,10 +56,14 @@ class HazardFacts(Struct, frozen=True, kw_only=True):
 
 
 class JudgedHazardFacts(HazardFacts, frozen=True, kw_only=True):
-    """A hazard and what is known of it; `hold` is the delay that made it fire."""
+    """A hazard and what is known of it.
+
+    hold: the delay that made it fire. id: its line in a baseline.
+    """
 
     standing: str
     hold: str | None
+    id: str = ""
 
 
 class RaceCounts(Struct, frozen=True, kw_only=True):
@@ -70,6 +74,8 @@ class RaceCounts(Struct, frozen=True, kw_only=True):
     possible: int
     open: int
     not_confirmed: int = field(name="not confirmed")
+    no_harm_seen: int = field(name="no harm seen", default=0)
+    known: int = 0
     processes: int
     threads: int
     loaded: int
@@ -114,15 +120,20 @@ class RecordedCommandFacts(Struct, frozen=True, kw_only=True):
 
 
 class AnalysisFacts(Struct, frozen=True, kw_only=True):
-    """Whether everything that could meet was compared."""
+    """Whether everything that could meet was compared.
+
+    not_looked_at: races of imports that no recording shows.
+    """
 
     is_whole: bool
+    not_looked_at: tuple[str, ...] = ()
 
 
 class ImportRaceFacts(Facts, frozen=True, kw_only=True):
     """What was recorded, and what can race.
 
-    `immune_to` are hazards that an immune interpreter does not have.
+    `immune_to` are hazards that an immune interpreter does not have. `baseline_unused` are entries
+    of the baseline whose races did not occur.
     """
 
     hazards: tuple[JudgedHazardFacts, ...]
@@ -132,13 +143,15 @@ class ImportRaceFacts(Facts, frozen=True, kw_only=True):
     processes: tuple[RecordedProcessFacts, ...]
     command: RecordedCommandFacts
     analysis: AnalysisFacts
+    baseline_unused: tuple[str, ...] = ()
 
 
 class ImportProbeFacts(Facts, frozen=True, kw_only=True):
     """Whether one interpreter can lose the import of one module.
 
-    exposed: None if the module cannot be imported at all. rule: the preload rule, with `TRIGGER`
-    for the module that starts the thread.
+    exposed: None if the module cannot be imported at all. rule: a preload rule
+    that works for each program; its trigger is `threading`. Better is the module that starts the
+    thread.
     """
 
     module: str

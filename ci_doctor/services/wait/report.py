@@ -11,7 +11,7 @@ from ci_doctor.model.outcome import Case, CaseOutcome, Failure, Outcome, signal_
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.facts import failure_facts
-from ci_doctor.services.findings import finding_of
+from ci_doctor.services.findings import finding_of, with_next_step
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.wait.waited import Waited
@@ -79,7 +79,7 @@ def _finding(failure: ServiceFailure) -> Finding:
 def _remedy(failure: ServiceFailure) -> str | None:
     """Like that of a service that we have started, but for options that `wait` has not."""
     if failure.kind is FailureKind.NOT_READY:
-        return _remedy_of_unready(failure)
+        return with_next_step(_remedy_of_unready(failure), failure)
     if failure.kind is FailureKind.DIED and failure.log is None:
         return "name its log with --log FILE, and its last lines stand here"
     return finding_of(failure).remedy

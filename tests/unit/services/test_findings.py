@@ -52,6 +52,19 @@ def test_a_service_that_lost_a_process_below_it_has_a_rule_of_its_own() -> None:
     assert rule_of(descendant=LOST, kind=FailureKind.OUTSIDE) == "services/outside"
 
 
+LOST_IMPORT = (*TRACEBACK[:4], "ImportError: cannot import name 'Thing' from 'lazypkg' (/x.py)")
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"kind": FailureKind.NOT_READY}, {"fatal": "Error"}, {"descendant": LOST}]
+)
+def test_the_error_of_an_import_names_the_next_step_after_the_log(changes: dict[str, Any]) -> None:
+    told = finding_of(replace(DIED, tail=LOST_IMPORT, **changes)).remedy or ""
+
+    assert told.index("logs/vllm-1.log") < told.index("`ci-doctor import-race probe lazypkg:Thing`")
+    assert "import-race" not in (finding_of(replace(DIED, **changes)).remedy or "")
+
+
 def test_what_a_stop_leaves_has_a_rule_for_each_kind() -> None:
     stopped = StopResult(
         killed=(LOST,),

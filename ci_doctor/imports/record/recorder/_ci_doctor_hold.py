@@ -11,13 +11,23 @@ come about by itself: no thread stops for longer than the limit, and each delay 
   and the other way round.
 - `late X Y`: in addition, a thread that is about to lock X and does not hold Y waits until another
   thread, which holds Y, is about to lock X.
+
+In the last two, CPython hands one of the threads an incomplete module. The thread that loads this
+module then waits before it goes on, until the other one has missed a name.
 """
 
 import sys
 from _thread import allocate_lock, get_ident
 from os import environ
 
-from _ci_doctor_trace import event, process, thread, unframed  # type: ignore[import-not-found]
+import _ci_doctor_missing as missing  # type: ignore[import-not-found]
+from _ci_doctor_trace import (  # type: ignore[import-not-found]
+    event,
+    is_ours,
+    process,
+    thread,
+    unframed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +40,8 @@ done: "set[str]" = set()  # the delays that were made
 holders: "dict[str, list[int]]" = {}  # threads that hold the lock of X or Y
 about: "set[int]" = set()  # threads that hold Y and are about to lock X
 asking: "set[int]" = set()  # threads whose import statement requested X during the delay
+handed_out: "list[str]" = []  # modules that CPython handed out although they are incomplete
+harmed: "list[bool]" = []  # whether a thread has missed a name
 waiting: "list[tuple[Any, Any]]" = []  # (condition, lock to release once it is true)
 
 
@@ -114,6 +126,25 @@ def after_release(name: str) -> None:
         holders[name].remove(get_ident())
 
 
+def after_deadlock(name: str) -> None:
+    """CPython lets this thread go on with the incomplete module `name`."""
+    if name in (first, second):
+        handed_out.append(name)
+
+
+def after_wait() -> None:
+    """This thread has waited for another module, and goes on with its own one now."""
+    for name in handed_out:
+        if is_ours(name):
+            wait_until("incomplete", name, lambda: bool(harmed))
+
+
+def on_missing() -> None:
+    """A thread has missed a name."""
+    harmed.append(True)
+    look()
+
+
 def others(threads: "Any", me: int) -> bool:
     """Whether one of `threads` is not `me`."""
     return any(ident != me for ident in tuple(threads))
@@ -156,6 +187,8 @@ try:
     read(environ.get("CI_DOCTOR_IMPORT_RACE_HOLD", ""))
 except ValueError:
     is_on = False
+if is_on:
+    missing.when_missed.append(on_missing)
 if is_on and mode == "exec":
     unframed(Holding.exec_module)
     bootstrap._call_with_frames_removed = unframed(_call_with_frames_removed)

@@ -13,7 +13,9 @@ import sys
 from _thread import get_ident
 from time import monotonic_ns
 
+import _ci_doctor_greenlets as greenlets  # type: ignore[import-not-found]
 import _ci_doctor_hold as hold  # type: ignore[import-not-found]
+import _ci_doctor_missing as missing  # type: ignore[import-not-found]
 import _ci_doctor_order as order  # type: ignore[import-not-found]
 from _ci_doctor_trace import (  # type: ignore[import-not-found]
     SKIPPED,
@@ -21,6 +23,7 @@ from _ci_doctor_trace import (  # type: ignore[import-not-found]
     arm,
     event,
     is_initialising,
+    is_ours,
     numbers,
     place,
     process,
@@ -41,7 +44,6 @@ original_import = builtins.__import__
 original_find = bootstrap._find_and_load
 original_pass = bootstrap._lock_unlock_module
 original_create = bootstrap.module_from_spec
-original_old_load: "Any" = getattr(bootstrap, "_load_backward_compatible", None)
 original_acquire = bootstrap._ModuleLock.acquire
 original_release = bootstrap._ModuleLock.release
 python_import = bootstrap._gcd_import
@@ -80,15 +82,8 @@ def __import__(
     module = original_import(name, globals, locals, fromlist, level)
     if fromlist and "__path__" in getattr(module, "__dict__", ()):
         ask_submodules(full, fromlist, sys._getframe(1))
-    if (
-        by_another
-        and module is before
-        and modules.get(handed_out) is not module
-        and thread.waits == waited
-    ):
-        # The other thread finished after CPython took the module and before it looked at the lock,
-        # so there was no wait to record.
-        record_wait(handed_out, None, 0, before)
+    if by_another and module is before and thread.waits == waited:
+        record_no_wait(handed_out, before)
     return module
 
 
@@ -97,11 +92,6 @@ def ask_submodules(package: str, names: "Any", frame: "Any") -> None:
     for name in names:
         if package + "." + name in modules:
             ask(package + "." + name, "importlib", (), frame)
-
-
-def is_ours(name: str) -> bool:
-    """Whether this thread is the one that initialises `name`."""
-    return any(entry[0] == name for entry in thread.loading)
 
 
 def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> None:
@@ -121,6 +111,8 @@ def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> N
 
 def _find_and_load(name: str, import_: "Any") -> "Any":
     """Stands for importlib's, once there are threads. Its Python half makes no import statement."""
+    if greenlets.current is not None:
+        greenlets.note(name)
     if import_ is python_import or name not in modules:
         ask(name, "importlib", ())
     return original_find(name, import_)
@@ -156,7 +148,21 @@ def end(entry: "list[Any]") -> None:
         status = "loaded"
         loaders[name] = thread.number
     event("end", name, status, status == "loaded" and there is not created)
+    if created is not None and name in missing.watched:
+        missing.complete(name)
+    if not process.is_threaded and can_start_threads(created):
+        process.begin_threads()
     order.watch(name)
+
+
+def can_start_threads(module: "Any") -> bool:
+    """Whether C code of the program's own may start threads, which no function of Python starts.
+
+    Of the standard library's extension modules, only ctypes does.
+    """
+    if type(getattr(module, "__loader__", None)).__name__ != "ExtensionFileLoader":
+        return False
+    return module.__name__ == "_ctypes" or "lib-dynload" not in str(module.__loader__.path)
 
 
 def depth(lock: "Any") -> int:
@@ -175,25 +181,6 @@ def module_from_spec(spec: "Any") -> "Any":
                 hold.before_exec(spec)
             break
     return module
-
-
-def _load_backward_compatible(spec: "Any") -> "Any":
-    """Stands for importlib's, for loaders without `exec_module`: zipimport's up to Python 3.9."""
-    entry = next((entry for entry in reversed(thread.loading) if entry[0] == spec.name), None)
-    if entry is None:
-        return original_old_load(spec)
-    entry[1] = spec
-    module = original_old_load(spec)
-    if entry[1] is spec:
-        entry[1] = modules.get(spec.name)
-    return module
-
-
-def zip_exec(code: "Any", namespace: "Any") -> None:
-    """Stands for `exec` in a zipimport that has no `exec_module`: the module is in sys.modules."""
-    if thread.loading and thread.loading[-1][0] == namespace.get("__name__"):
-        thread.loading[-1][1] = modules.get(namespace["__name__"])
-    exec(code, namespace)
 
 
 def _lock_unlock_module(name: str) -> None:
@@ -237,9 +224,17 @@ def wait(self: "Any", owner: int) -> "Any":
     try:
         result = original_acquire(self)
     except bootstrap._DeadlockError:
-        event("deadlock", name, numbers.get(owner), tuple(entry[0] for entry in thread.loading))
+        # Only _lock_unlock_module goes on without the lock. Elsewhere the import fails by this.
+        raised = sys._getframe(2).f_code is not original_pass.__code__
+        missing.watch(name, modules.get(name))
+        held = tuple(entry[0] for entry in thread.loading)
+        event("deadlock", name, numbers.get(owner), held, raised)
+        if not raised:
+            hold.after_deadlock(name)
         raise
     record_wait(name, numbers.get(owner), monotonic_ns() - began, thread.handed_out)
+    if hold.is_on:
+        hold.after_wait()
     return result
 
 
@@ -253,7 +248,18 @@ def record_wait(name: str, owner: "int | None", waited_ns: int, handed_out: "Any
     outcome = "same"
     if handed_out is not None and after is not handed_out:
         outcome = "removed" if after is None else "replaced"
+        missing.watch(name, handed_out)
     event("wait", name, owner, waited_ns, outcome)
+
+
+def record_no_wait(name: str, handed_out: "Any") -> None:
+    """Record that this thread received `handed_out`, which another one may have replaced.
+
+    That one finished after CPython took the module and before it looked at the lock, so there was
+    no wait to record.
+    """
+    if modules.get(name) is not handed_out:
+        record_wait(name, None, 0, handed_out)
 
 
 def release(self: "Any") -> None:
@@ -280,10 +286,6 @@ for _function in (__import__, _find_and_load, wait):
     unframed(_function)
 bootstrap._lock_unlock_module = unframed(_lock_unlock_module)
 bootstrap.module_from_spec = unframed(module_from_spec)
-if original_old_load is not None:
-    bootstrap._load_backward_compatible = unframed(_load_backward_compatible)
-if "zipimport" in modules and not hasattr(modules["zipimport"].zipimporter, "exec_module"):
-    modules["zipimport"].exec = unframed(zip_exec)
 bootstrap._ModuleLock.acquire = unframed(acquire)
 bootstrap._ModuleLock.release = unframed(release)
 if process.is_threaded:

@@ -8,6 +8,7 @@ can take a plain lock in the opposite order in another run, so a lock orders not
 """
 
 import sys
+from os import register_at_fork
 from time import monotonic_ns
 
 from _ci_doctor_trace import (  # type: ignore[import-not-found]
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 ATTRIBUTE = "_ci_doctor_order"
+# By thread, its events. Python waits for all of these threads before it calls what atexit holds.
+ended: "dict[int, int]" = {}
 PATIENT_S = 10.0
 
 
@@ -144,8 +147,24 @@ def running(original: "Any") -> "Any":
             return original(self)
         finally:
             publish(self)
+            if not self.daemon:
+                ended[thread.number] = thread.events
 
     return _bootstrap_inner
+
+
+def shutting_down(original: "Any") -> "Any":
+    def _shutdown(*arguments: "Any", **named: "Any") -> "Any":
+        # Python calls it at its end, and so does the end of a process of multiprocessing.
+        result = original(*arguments, **named)
+        mine = thread.clock
+        for number, events in ended.copy().items():
+            if number != thread.number and mine.get(number, 0) < events:
+                mine[number] = events
+                thread.is_clock_written = False
+        return result
+
+    return _shutdown
 
 
 def ending(original: "Any", is_alive: "Any") -> "Any":
@@ -168,6 +187,7 @@ def of_threading(threading: "Any") -> None:
     replace(threading.Thread, "_bootstrap_inner", running)
     replace(threading.Thread, "join", lambda original: ending(original, is_alive))
     replace(threading.Thread, "is_alive", lambda original: ending(original, is_alive))
+    replace(threading, "_shutdown", shutting_down)
     replace(threading.Event, "set", publishing)
     replace(threading.Event, "wait", absorbing)
     replace(threading.Event, "is_set", absorbing)
@@ -268,3 +288,6 @@ def watch(name: str) -> None:
         prepare(module)
     except Exception:  # noqa: BLE001 - in another Python: fewer orders are known
         pass
+
+
+register_at_fork(after_in_child=ended.clear)

@@ -199,6 +199,11 @@ def is_initialising(module: "Any") -> bool:
         return False
 
 
+def is_ours(name: str) -> bool:
+    """Whether this thread is the one that initialises `name`."""
+    return any(entry[0] == name for entry in thread.loading)
+
+
 def unframed(function: "Any") -> "Any":
     """`function`, with a file name by which CPython takes it for a part of the import system.
 

@@ -19,6 +19,18 @@ def test_a_candidate_that_dies_every_time_is_to_blame_with_its_logs_lines() -> N
     assert (death.evidence[0].line, death.evidence[0].excerpt) == (7, "RuntimeError: no")
 
 
+def test_a_death_by_the_error_of_an_import_names_the_next_step() -> None:
+    lost = replace(DEATH, tail=("ImportError: cannot import name 'Thing' from 'lazypkg' (/x.py)",))
+
+    (death,) = [
+        each
+        for each in found(experiment(result("A1", "- -", failure=lost)))
+        if each.rule == "correctness/service-died"
+    ]
+
+    assert "`ci-doctor import-race probe lazypkg:Thing`" in (death.remedy or "")
+
+
 def test_a_baseline_that_dies_is_a_warning() -> None:
     rules = {
         each.rule: each.severity for each in found(experiment(result("A1", "- -", failure=DEATH)))

@@ -116,11 +116,11 @@ def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> N
     assert (hazard.kind, hazard.pair) == (HazardKind.CYCLE, ("b", "c"))
 
 
-def test_a_deadlock_that_was_avoided_has_fired() -> None:
+def test_a_deadlock_that_was_avoided_has_handed_out_an_incomplete_module() -> None:
     trace = cycle("b")
-    trace.event("deadlock", 0, "a", 1, ("b",))
+    trace.event("deadlock", 0, "a", 1, ("b",), False)
     hazard = only_hazard(trace)
-    assert (hazard.closeness, hazard.pair) == (Closeness.FIRED, ("a", "b"))
+    assert (hazard.closeness, hazard.pair) == (Closeness.HANDED_OUT, ("a", "b"))
     assert "holds b and went on without a" in hazard.detail
 
 
@@ -129,7 +129,7 @@ def test_a_deadlock_that_nothing_explains_is_told_too() -> None:
     trace.background()
     trace.ask(1, "x")
     trace.ask(0, "y")
-    trace.event("deadlock", 0, "x", 1, ("y", "x"))
+    trace.event("deadlock", 0, "x", 1, ("y", "x"), True)
     hazard = only_hazard(trace)
     assert (hazard.closeness, hazard.pair) == (Closeness.FIRED, ("x", "y"))
 
@@ -143,7 +143,7 @@ def test_an_import_that_failed_because_a_deadlock_was_avoided_is_told_once() -> 
     trace.begin(0, "b")
     trace.ask(1, "b")
     trace.ask(0, "a")
-    trace.event("deadlock", 1, "b", 0, ("a",))
+    trace.event("deadlock", 1, "b", 0, ("a",), True)
     trace.end(1, "failed")
     trace.event("wait", 0, "a", 1, MS, "removed")
     trace.end(0)

@@ -27,7 +27,7 @@ def test_the_worst_comes_first() -> None:
     trace.event("wait", 0, "other", 1, MS, "replaced")
     hazards = find_hazards(trace.process()).hazards
     assert [hazard.closeness for hazard in hazards] == [
-        Closeness.FIRED,
+        Closeness.HANDED_OUT,
         Closeness.LATENT,
         Closeness.LATENT,
     ]

@@ -6,7 +6,7 @@ from ci_doctor.imports.analyse.hazard import Closeness, HazardKind
 from tests.unit.imports.traces import MS, Trace, only_hazard
 
 
-def test_a_thread_that_was_handed_the_discarded_object_has_fired() -> None:
+def handed_out() -> Trace:
     trace = Trace()
     trace.background()
     trace.ask(1, "lazy")
@@ -14,8 +14,18 @@ def test_a_thread_that_was_handed_the_discarded_object_has_fired() -> None:
     trace.ask(0, "lazy", "Thing")
     trace.end(1, replaced=True)
     trace.event("wait", 0, "lazy", 1, 2 * MS, "replaced")
-    hazard = only_hazard(trace)
-    assert hazard.closeness is Closeness.FIRED
+    return trace
+
+
+def test_a_thread_that_missed_a_name_in_the_discarded_object_has_fired() -> None:
+    trace = handed_out()
+    trace.event("missing", 0, "lazy", "Thing", "app.py", 10, "__main__")
+    assert only_hazard(trace).closeness is Closeness.FIRED
+
+
+def test_a_thread_that_missed_nothing_in_the_discarded_object_was_only_handed_it() -> None:
+    hazard = only_hazard(handed_out())
+    assert hazard.closeness is Closeness.HANDED_OUT
     assert hazard.detail == "the second import waited 2 ms and was handed the discarded object"
 
 

@@ -4,17 +4,9 @@
 import pytest
 
 from ci_doctor.imports.analyse.hazard import Closeness, HazardKind
-from ci_doctor.imports.confirm.delays import fired, grouped, holds, met, was_held
-from ci_doctor.imports.record.events import Deadlock, HeldImport, ImportEvent, Wait
+from ci_doctor.imports.confirm.delays import grouped, holds, met, was_held
+from ci_doctor.imports.record.events import HeldImport
 from tests.unit.imports.hazards_of import a_hazard, a_process
-
-
-def wait(name: str, outcome: str = "replaced") -> Wait:
-    return Wait(t=1, n=0, k=1, name=name, owner=1, waited_ns=5, outcome=outcome)  # type: ignore[arg-type]
-
-
-def deadlock(name: str, *held: str) -> Deadlock:
-    return Deadlock(t=1, n=0, k=1, name=name, owner=1, held=held)
 
 
 def held(*, came: bool) -> HeldImport:
@@ -50,40 +42,6 @@ def test_a_hold_lasts_twice_the_gap_and_a_second_within_bounds(
     margin_ns: int | None, limit_s: float
 ) -> None:
     assert {hold.limit_s for hold in holds(a_hazard(margin_ns=margin_ns))} == {limit_s}
-
-
-@pytest.mark.parametrize(
-    ("kind", "event", "expected"),
-    [
-        (HazardKind.REPLACED, wait("lazy"), True),
-        (HazardKind.REPLACED, wait("lazy", "same"), False),
-        (HazardKind.REPLACED, wait("lazy", "removed"), False),
-        (HazardKind.REPLACED, wait("other"), False),
-        (HazardKind.FAILED, wait("lazy", "removed"), True),
-        (HazardKind.FAILED, wait("lazy"), False),
-        (HazardKind.REPLACED, held(came=True), False),
-    ],
-)
-def test_one_module_has_fired_when_a_thread_was_handed_the_wrong_object(
-    kind: HazardKind, event: ImportEvent, expected: bool
-) -> None:
-    assert fired(a_hazard(kind, "lazy"), [a_process(), a_process(event)]) is expected
-
-
-@pytest.mark.parametrize(
-    ("event", "expected"),
-    [
-        (deadlock("a", "b"), True),
-        (deadlock("b", "x", "a"), True),
-        (deadlock("a", "x"), False),
-        (deadlock("x", "a"), False),
-        (wait("a"), False),
-    ],
-)
-def test_a_cycle_has_fired_when_both_locks_of_the_deadlock_are_its_own(
-    event: ImportEvent, expected: bool
-) -> None:
-    assert fired(a_hazard(HazardKind.CYCLE, "a", "b"), [a_process(event)]) is expected
 
 
 def test_whether_a_delay_was_made_and_another_thread_came() -> None:

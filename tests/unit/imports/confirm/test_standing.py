@@ -49,3 +49,30 @@ def test_without_a_run_it_depends_on_whether_runs_were_requested(
     (judged,) = judge([candidate], [], confirming=confirming)
 
     assert judged.standing is standing
+
+
+@pytest.mark.parametrize(
+    ("closeness", "handed_out_in", "run", "standing"),
+    [
+        (Closeness.LATENT, (RUN,), RUN, Standing.HARMLESS),
+        (Closeness.HANDED_OUT, (), RUN, Standing.HARMLESS),
+        (Closeness.HANDED_OUT, (), UNDECIDED, Standing.OPEN),
+    ],
+)
+def test_what_was_handed_out_and_missed_nothing_is_harmless(
+    closeness: Closeness, handed_out_in: tuple[HeldRun, ...], run: HeldRun, standing: Standing
+) -> None:
+    candidate = Candidate(hazards=(a_hazard(closeness=closeness),))
+    confirmation = Confirmation(candidate=candidate, runs=(run,), handed_out_in=handed_out_in)
+
+    (judged,) = judge([candidate], [confirmation], confirming=True)
+
+    assert judged.standing is standing
+
+
+def test_what_was_handed_out_in_a_run_that_failed_has_fired() -> None:
+    candidate = Candidate(hazards=(a_hazard(closeness=Closeness.HANDED_OUT),))
+
+    (judged,) = judge([candidate], [], confirming=False, command_failed=True)
+
+    assert judged.standing is Standing.FIRED

@@ -2,7 +2,7 @@
 import pytest
 
 from ci_doctor.errors import InfraError
-from ci_doctor.imports.record.events import Ask, End, Order, Site
+from ci_doctor.imports.record.events import Ask, Deadlock, End, Missing, Order, Site
 from ci_doctor.imports.record.recorded import Escape
 from ci_doctor.imports.record.trace import read_trace
 from tests.unit.imports.traces import MS, Trace
@@ -13,7 +13,10 @@ def test_all_kinds_of_records_are_read() -> None:
     trace.background("app.core")
     trace.load(1, "a", "x", replaced=True)
     trace.event("wait", 0, "a", 1, 5 * MS, "replaced")
-    trace.event("deadlock", 0, "a", None, ("b", "c"))
+    trace.event("deadlock", 0, "a", None, ("b", "c"), True)
+    trace.event("missing", 0, "a", "x", "app.py", 10, "__main__")
+    trace.lines.append(repr(("absent", "a", "y")))
+    trace.lines.append(repr(("unjudged", "greenlets")))
     trace.event("held", 0, "a", 2 * MS, True)
     trace.lines.append(repr(("escape", trace.now, 0, ("python", "-I"), "-I")))
     process = trace.process()
@@ -31,8 +34,16 @@ def test_all_kinds_of_records_are_read() -> None:
         "End",
         "Wait",
         "Deadlock",
+        "Missing",
         "HeldImport",
     ]
+    deadlock, missing = process.events[4:6]
+    assert isinstance(deadlock, Deadlock)
+    assert deadlock.raised is True
+    assert isinstance(missing, Missing)
+    assert missing.site == Site(file="app.py", line=10, module="__main__")
+    assert process.absent == {("a", "y")}
+    assert process.unjudged == ("greenlets",)
     ask, end = process.events[0], process.events[2]
     assert isinstance(ask, Ask)
     assert (ask.names, ask.how, ask.within) == (("x",), "statement", None)

@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 
-from ci_doctor.imports.analyse.hazard import HazardKind
+from ci_doctor.imports.analyse.hazard import Closeness, HazardKind
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.report.conclude import conclude
 from ci_doctor.model.verdict import Verdict
@@ -71,6 +71,21 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
             an_investigation(a_hazard(), confirmed=(((MET_AND_ENDED_OTHERWISE,), None),)),
             Verdict.PASS,
             "did not make it fire",
+        ),
+        (
+            an_investigation(a_hazard(closeness=Closeness.HANDED_OUT), confirmed=(((RUN,), None),)),
+            Verdict.PASS,
+            "did no harm in 1 run with a delay",
+        ),
+        (
+            an_investigation(recorded=a_run(a_process(unjudged=("greenlets",)))),
+            Verdict.VOID,
+            "several greenlets import in one thread",
+        ),
+        (
+            an_investigation(FIRED, recorded=a_run(a_process(unjudged=("fibers",)))),
+            Verdict.FAILED,
+            "1 fired in the recorded run",
         ),
         (an_investigation(is_whole=False), Verdict.INCONCLUSIVE, "more than can be compared"),
         (

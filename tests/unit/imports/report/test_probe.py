@@ -67,5 +67,5 @@ def test_the_rule_to_preload_is_ready_to_paste() -> None:
     outcome = probe_outcome(a_result(exposed=True))
 
     assert isinstance(outcome.facts, ImportProbeFacts)
-    assert outcome.facts.rule == "TRIGGER=lazy:Thing"
-    assert "--preload 'TRIGGER=lazy:Thing'" in (outcome.findings[0].remedy or "")
+    assert outcome.facts.rule == "threading=lazy:Thing"
+    assert "--preload threading=lazy:Thing -- " in (outcome.findings[0].remedy or "")

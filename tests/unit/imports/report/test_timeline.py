@@ -87,7 +87,7 @@ def test_a_wait_is_a_span_with_its_owner_and_an_avoided_deadlock_an_instant() ->
     trace.background()
     trace.ask(1, "b")
     trace.event("wait", 0, "lazy", 1, MS // 2, "replaced")
-    trace.event("deadlock", 0, "b", 1, ("a",))
+    trace.event("deadlock", 0, "b", 1, ("a",), False)
     events = drawn(trace.process())
     (wait,) = of_phase(events, "X")
     assert (wait["cat"], wait["ts"], wait["dur"]) == ("wait", 1500, 500)
