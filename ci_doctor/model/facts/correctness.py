@@ -61,8 +61,8 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     starts (`A1/B1`), `within` by start the requests that vary between its passes, `differences_by`
     differing requests by hardness. `clusters` are names of starts that answered everything alike.
     `aligned` are the hardest differences. `rare_bug_bound` is the rate of a bug that could hide
-    behind the clean candidate starts, from 0 to 1; None unless the verdict is green. `archive` are
-    sentences. The last five are None, or empty, if the run ended before they were known.
+    behind the candidate starts, from 0 to 1; None unless the verdict is green and every candidate
+    start is clean. `archive` are sentences. The last five are None, or empty, if the run ended before they were known.
     """
 
     requests: int

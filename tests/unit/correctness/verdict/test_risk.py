@@ -1,7 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Sequence
+
 import pytest
 
-from ci_doctor.correctness.verdict.risk import any_pair_risk, level, rare_bug_bound, rare_bug_risk
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.decision import VerdictEvidence
+from ci_doctor.correctness.verdict.risk import (
+    any_pair_risk,
+    clean_starts,
+    level,
+    rare_bug_bound,
+    rare_bug_risk,
+    remaining_risk,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +41,61 @@ def test_a_bug_as_frequent_as_the_bound_stays_hidden_with_probability_alpha(clea
 def test_the_sentences_name_the_figures() -> None:
     assert rare_bug_risk(1, 0.05) == (
         "a bug that shows in less than 95% of starts can hide behind 1 clean candidate start "
-        "(at 95% confidence)"
+        "(at 95% confidence); so can any bug whose answers the baseline gave too"
     )
     assert "pass 87.5% of the time" in any_pair_risk(3)
+
+
+@pytest.mark.parametrize("clean", range(1, 60))
+@pytest.mark.parametrize("alpha", [0.05, 0.01, 0.001])
+def test_a_printed_share_is_never_below_the_bound(clean: int, alpha: float) -> None:
+    sentence = rare_bug_risk(clean, alpha)
+    shown = float(sentence.split("%")[0].split()[-1])
+    assert 0 <= shown - 100 * rare_bug_bound(clean, alpha) < 1
+
+
+def test_a_high_confidence_is_not_rounded_to_certainty() -> None:
+    assert "(at 99.9% confidence)" in rare_bug_risk(3, 0.001)
+
+
+def evidence(baseline: Sequence[str], candidate: Sequence[str]) -> VerdictEvidence:
+    """A start a word, a request a letter; `-` is no answer, `!` a failure."""
+    arms: dict[Arm, list[ArmStart]] = {Arm.BASELINE: [], Arm.CANDIDATE: []}
+    for arm, words in zip(Arm, (baseline, candidate), strict=True):
+        for number, word in enumerate(words, start=1):
+            answers = {f"r{index}": letter for index, letter in enumerate(word.rstrip("!"))}
+            given = {key: None if letter == "-" else letter for key, letter in answers.items()}
+            start = ArmStart(arm=arm, number=number, answers=given, failed="!" in word)
+            arms[arm].append(start)
+    return VerdictEvidence(
+        baseline=arms[Arm.BASELINE],
+        candidate=arms[Arm.CANDIDATE],
+        requests=["r0", "r1"],
+        complete=True,
+        lost=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "clean"),
+    [
+        (["xy"], ["xy", "xy"], 2),
+        (["xy", "ab"], ["ab", "xy", "xb"], 2),  # of two modes, and of a mixture of both
+        (["xy", "xz", "xy"], ["xq", "xy"], 1),  # what noise may explain
+        (["xy"], ["x-", "xy"], 1),
+        (["x-", "xy"], ["x-"], 0),
+        (["xy"], ["xy!"], 0),
+        (["xy!", "ab"], ["xy"], 0),
+    ],
+)
+def test_a_start_is_clean_if_it_answers_as_one_baseline_start_did(
+    baseline: list[str], candidate: list[str], clean: int
+) -> None:
+    assert clean_starts(evidence(baseline, candidate)) == clean
+
+
+def test_under_noise_no_share_is_named() -> None:
+    sentence, bound = remaining_risk(evidence(["xy", "xz", "xy"], ["xq", "xy"]), 0.05)
+    assert bound is None
+    assert "%" not in sentence
+    assert "1 of 2 candidate starts differ from every baseline start" in sentence
