@@ -12,8 +12,11 @@ from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.report import describe, figures, picture
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import findings
+from ci_doctor.correctness.report.proof_table import proof_facts, proof_tables
+from ci_doctor.correctness.report.start_findings import failures
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm, OnInconclusive
+from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
@@ -75,7 +78,10 @@ def conclude(
     outcome = Outcome(
         verdict=decision.verdict,
         summary=decision.reason,
-        tables=picture.tables(experiment, decision, pairs, context),
+        tables=(
+            *picture.tables(experiment, decision, pairs, context),
+            *proof_tables(experiment.compared),
+        ),
         facts=facts,
         attempts=describe.attempts(experiment, directory),
         attachments=describe.attachments(experiment, directory / SAMPLES, directory),
@@ -83,6 +89,14 @@ def conclude(
     if failure := _interruption(experiment):
         # What was gathered is reported; a verdict over a part of the schedule would be arbitrary.
         return replace(outcome, verdict=None, summary=failure.message, error=failure)
+    if failure := unusable(experiment.results, prepared.plan.arms):
+        return replace(
+            outcome,
+            verdict=None,
+            summary=failure.message,
+            error=failure,
+            findings=tuple(failures(experiment, decision)),
+        )
     facts = _all_facts(prepared, experiment, facts, archive_notes)
     tables = outcome.tables
     if prepared.archive:
@@ -157,6 +171,7 @@ def _all_facts(
         caches=plan.caches.value,
         budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
         archive=archive_notes,
+        proof=proof_facts(experiment.compared),
     )
 
 

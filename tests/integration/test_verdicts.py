@@ -137,6 +137,10 @@ def test_a_line_of_the_log_can_be_the_proof(
 ) -> None:
     arms(bench, "", "tells-secret", of_candidate=f'proof = [{{ log = "{line}" }}]')
     check(bench, run(bench), verdict, code)
+    (proof,) = bench.report["facts"]["proof"]
+    assert (proof["log"], proof["met"]) == (line, code == 0)
+    assert ("my key is" in (proof["text"] or "")) is (code == 0)
+    assert "sk-4242" not in (bench.reports / "starts.jsonl").read_text()
 
 
 @pytest.mark.parametrize(

@@ -79,4 +79,5 @@ class RecordedStart:
             throttled=len(self.tally.throttled),
             facts=record.facts,
             cached=record.cached,
+            proof=record.proof,
         )

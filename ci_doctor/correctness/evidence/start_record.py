@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
+from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.services.outcome import ServiceFailure
@@ -33,6 +34,7 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     not_released: tuple[str, ...]
     facts: dict[str, str]
     cached: int | None
+    proof: tuple[ProofReading, ...] = ()
 
     @property
     def name(self) -> str:
@@ -61,6 +63,7 @@ def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord
         not_released=result.not_released,
         facts=dict(result.facts),
         cached=result.cached,
+        proof=result.proof,
     )
 
 
