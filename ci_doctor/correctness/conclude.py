@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the answers that a report shows: from an experiment to its outcome."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import assert_never
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness import rules
 from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.report import describe, figures, picture
+from ci_doctor.correctness.report.arm_differences import arm_findings
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import findings
 from ci_doctor.correctness.report.proof_table import proof_facts, proof_tables
@@ -28,16 +28,12 @@ from ci_doctor.model.facts.correctness import (
     RepositoryFacts,
     ScheduleFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
 
 # The part of a proposed budget that is kept for stopping and for the report.
 _RESERVE_S = 12.0
-_MOST_FACTS = 4
-# Under these verdicts a difference between the arms themselves may be the cause.
-_MAY_BE_THE_ARMS = {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMINISTIC}
 
 
 def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
@@ -109,7 +105,7 @@ def conclude(
         findings=(
             *findings(experiment, decision, pairs, context),
             *prepared.findings,
-            *_different_arms(decision, facts.identity),
+            *arm_findings(decision, facts.identity, prepared.plan.arms),
         ),
         cases=describe.cases(decision, context.requests, _errors(experiment)),
     )
@@ -188,26 +184,4 @@ def _identity(prepared: PreparedExperiment, observed: IdentityFacts) -> Identity
         why_unknown=dict(baseline.unknown),
         differences=observed.differences,
         arms=arms,
-    )
-
-
-def _different_arms(decision: Decision, identity: IdentityFacts) -> Iterator[Finding]:
-    """What the arms do not have in common, if their answers differ."""
-    arms = identity.arms
-    if not arms or decision.verdict not in _MAY_BE_THE_ARMS:
-        return
-    lines = []
-    for fact, (left, right) in arms.items():
-        baseline = left or "absent"
-        candidate = right or "absent"
-        lines.append(f"{fact}: {baseline} -> {candidate}")
-    names = list(arms)
-    words = ", ".join(names[:_MOST_FACTS])
-    if len(names) > _MOST_FACTS:
-        words = f"{words} and more"
-    rule = rules.DIFFERENT_ARMS
-    yield rule.finding(
-        f"the arms differ in {words}",
-        evidence=(Evidence(excerpt="\n".join(lines)),),
-        remedy=rule.remedy,
     )

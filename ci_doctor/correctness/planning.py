@@ -15,9 +15,6 @@ from ci_doctor.services.configured import service_specs
 from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
 
-# The most that processes get to end by themselves: SIGKILL must come well before the report.
-_LONGEST_GRACE_S = 5.0
-
 
 def plan(
     settings: CorrectnessSettings,
@@ -40,7 +37,7 @@ def plan(
         request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
         started=budget.began,
         deadline=budget.deadline,
-        grace_s=min(_LONGEST_GRACE_S, budget.reserve_s / 3),
+        grace_s=budget.grace_s,
         directory=directory,
         services_directory=loaded.directory,
         environment=environment,

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from ci_doctor.diagnosis.root_lines import marked
-from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import size
 from ci_doctor.services import rules
@@ -67,7 +67,7 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
         yield Evidence(excerpt="\n".join(lines))
 
 
-def _remedy(rule: Rule, failure: ServiceFailure) -> str | None:
+def _remedy(rule: Rule, failure: ServiceFailure) -> NextStep | None:
     if rule in {rules.OOM_KILLED, rules.OUTSIDE}:
         return rule.remedy
     if failure.log is None:
@@ -79,8 +79,8 @@ def _remedy(rule: Rule, failure: ServiceFailure) -> str | None:
             "or `--timeout`"
         )
     if failure.tail_line is None:
-        return f"less {log}"
-    return f"less +{failure.tail_line} {log}"
+        return ShellCommand(f"less {log}")
+    return ShellCommand(f"less +{failure.tail_line} {log}")
 
 
 def stop_findings(result: StopResult) -> Iterator[Finding]:
@@ -90,7 +90,7 @@ def stop_findings(result: StopResult) -> Iterator[Finding]:
         pids = ",".join(str(process.pid) for process in result.survivors)
         yield rules.SURVIVOR.finding(
             f"not even SIGKILL has ended {_named(result.survivors)}",
-            remedy=f"ps -o pid,user,stat,wchan,args -p {pids}",
+            remedy=ShellCommand(f"ps -o pid,user,stat,wchan,args -p {pids}"),
         )
     yield from _sentences(rules.NOT_RELEASED, result.not_released)
     yield from _sentences(rules.STOP_FAILED, result.problems)

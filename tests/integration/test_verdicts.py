@@ -278,6 +278,27 @@ def test_a_run_that_is_complete_is_only_decided_again(bench: Bench) -> None:
     assert "ready after" not in ran.err
 
 
+@pytest.mark.parametrize("name", ["out", "./out/", "link"])
+def test_the_directory_of_the_run_may_be_named_twice(bench: Bench, name: str) -> None:
+    check(bench, bench.compare("", ""), "pass", 0)
+    (bench.directory / "link").symlink_to("out")
+    line = ["--resume", name, *bench.words("", "")[1:]]
+    ran = doctor("correctness", *line, cwd=bench.directory, timeout=LIMIT_S)
+    check(bench, ran, "pass", 0)
+    assert "ready after" not in ran.err
+
+
+def test_a_run_does_not_go_on_in_another_directory(bench: Bench) -> None:
+    check(bench, bench.compare("", ""), "pass", 0)
+    before = (bench.reports / "report.json").read_bytes()
+    line = ["--resume", "elsewhere", *bench.words("", "")[1:]]
+    ran = doctor("correctness", *line, cwd=bench.directory, timeout=LIMIT_S)
+    assert ran.code == 2, ran
+    assert "leave --report-dir out, or name the same directory" in " ".join(ran.err.split())
+    assert (bench.reports / "report.json").read_bytes() == before
+    assert not (bench.directory / "elsewhere").exists()
+
+
 def test_another_run_is_not_gone_on_with(bench: Bench) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     samples = bench.samples
