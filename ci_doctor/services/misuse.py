@@ -46,7 +46,8 @@ def _sign(codes: set[int], pattern: str) -> _Sign:
 
 _SIGNS: tuple[_Sign, ...] = (
     # Python
-    _sign({2}, r"can't open file (?P<about>.+): \[Errno \d+\]"),
+    # 1: through a launcher such as torchrun, which has a code of its own.
+    _sign({1, 2}, r"can't open file (?P<about>.+): \[Errno \d+\]"),
     _sign({1}, r"^\S*(?:python|pypy)[\d.]*\S*: No module named (?P<about>.+)"),
     _sign(
         {1}, r"^\S*(?:python|pypy)[\d.]*\S*: Error while finding module .*? for (?P<about>'.+?')"
@@ -62,7 +63,7 @@ _SIGNS: tuple[_Sign, ...] = (
     _sign(
         {126, 127}, r"[:‘'](?P<about>[^:‘’']+)[’']?: (?:Permission denied|[Cc]annot execute\b.*)$"
     ),
-    _sign({2, 127}, r": (?:cannot open|Can't open) (?P<about>[^:]+)(?:: No such file)?$"),
+    _sign({2, 127}, r": (?:cannot open|[Cc]an't open) (?P<about>[^:]+)(?:: No such file.*)?$"),
     # other interpreters
     _sign({2}, r"Can't open perl script (?P<about>\".+?\")"),
     _sign({1}, r"^ruby: No such file or directory -- (?P<about>\S+)"),
@@ -70,7 +71,16 @@ _SIGNS: tuple[_Sign, ...] = (
     _sign({1}, r"^Error: Unable to access jarfile (?P<about>.+)"),
     _sign({1}, r"^Error: Could not find or load main class (?P<about>\S+)"),
     _sign({2}, r"^Fatal error: cannot open file (?P<about>'.+?')"),
+    # launchers: uv, poetry, npm, make, uvicorn, flask
     _sign({1, 2}, r"^error: Failed to spawn: (?P<about>.+)"),
+    _sign({1}, r"^Command not found: (?P<about>\S+)$"),
+    _sign({1}, r"\bMissing script: (?P<about>\".+\")"),
+    _sign({2}, r"^make: \*\*\* No rule to make target (?P<about>'.+?')"),
+    _sign({1, 3}, r"\bError loading ASGI app\. (?P<about>Could not import module \".+?\")"),
+    _sign(
+        {1, 3}, r"\bError loading ASGI app\. (?P<about>Attribute \".+?\" not found in module .+)"
+    ),
+    _sign({2}, r"^Error: (?P<about>Could not (?:import|locate) .+)"),
     # options: Python itself, argparse, click and typer, clap, Go's flag, getopt
     _sign({2}, r"^[Uu]nknown option:? (?P<about>\S+)"),
     _sign({2}, r"\berror: unrecognized arguments?: (?P<about>.+)"),

@@ -61,6 +61,9 @@ def ended(words: list[str], cwd: Path) -> tuple[int, list[str]]:
         (["nohup", "nosuch-program"], "nosuch-program"),
         (["timeout", "5", "nosuch-program"], "nosuch-program"),
         (["env", "./plain"], "./plain"),
+        (["make", "sevre"], "sevre"),
+        (["npm", "run", "sevre"], "sevre"),
+        (["bash", "-c", "python3 servr.py || exit 1"], "servr.py"),
         (["node", "servr.js"], "servr.js"),
         (["perl", "servr.pl"], "servr.pl"),
         (["java", "-jar", "servr.jar"], "servr.jar"),
@@ -81,6 +84,7 @@ def test_a_command_that_cannot_run_is_known_by_what_its_program_says(
     (tmp_path / "parser.py").write_text(ARGPARSE)
     (tmp_path / "clicked.py").write_text(CLICK)
     (tmp_path / "plain").write_text("no program\n")
+    (tmp_path / "package.json").write_text("{}\n")
     (tmp_path / "folder").mkdir()
 
     code, lines = ended(words, tmp_path)
