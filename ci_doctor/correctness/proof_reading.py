@@ -28,7 +28,7 @@ class ProofReading(Struct, frozen=True, kw_only=True):
         return self.metric if self.metric is not None else f"/{self.log}/"
 
     def in_words(self) -> str:
-        """`0 -> 128, rose by 128 (above 0 is required)`, or the line that matches."""
+        """`0 -> 128, rose by 128 (> 0)`, or the line that matches."""
         verdict = "" if self.met else "; not met"
         if self.metric is None:
             if self.line is None:
@@ -39,7 +39,7 @@ class ProofReading(Struct, frozen=True, kw_only=True):
         # A counter with labels appears with its first count.
         before = self.before or 0.0
         first = "absent" if self.before is None else _number(before)
-        rise = f"rose by {_number(self.after - before)} (above {_number(self.above)} is required)"
+        rise = f"rose by {_number(self.after - before)} (> {_number(self.above)})"
         return f"{first} -> {_number(self.after)}, {rise}{verdict}"
 
 

@@ -28,12 +28,12 @@ def test_proof_is_a_counter_that_rises(
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ({"hits": 3.0}, {"hits": 131.0}, "3 -> 131, rose by 128 (above 10 is required)"),
-        ({}, {"hits_total": 64.0}, "absent -> 64, rose by 64 (above 10 is required)"),
-        ({"hits": 3.0}, {"hits": 4.5}, "3 -> 4.5, rose by 1.5 (above 10 is required); not met"),
+        ({"hits": 3.0}, {"hits": 131.0}, "3 -> 131, rose by 128 (> 10)"),
+        ({}, {"hits_total": 64.0}, "absent -> 64, rose by 64 (> 10)"),
+        ({"hits": 3.0}, {"hits": 4.5}, "3 -> 4.5, rose by 1.5 (> 10); not met"),
         ({"hits": 3.0}, {}, "absent; not met"),
-        (None, {"hits": 4.0}, "absent -> 4, rose by 4 (above 10 is required); not met"),
-        ({"hits": 1e9}, {"hits": 1234567890.0}, "1000000000 -> 1234567890, rose by 234567890 (above 10 is required)"),
+        (None, {"hits": 4.0}, "absent -> 4, rose by 4 (> 10); not met"),
+        ({"hits": 1e9}, {"hits": 1234567890.0}, "1000000000 -> 1234567890, rose by 234567890 (> 10)"),
     ],
 )  # fmt: skip
 def test_a_reading_tells_both_values_and_what_is_required(
