@@ -13,7 +13,7 @@ from ci_doctor.correctness.report.arm_differences import arm_findings
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import findings
 from ci_doctor.correctness.report.proof_table import proof_facts, proof_tables
-from ci_doctor.correctness.report.start_findings import failures
+from ci_doctor.correctness.report.start_findings import failure_findings
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm, OnInconclusive
 from ci_doctor.correctness.unusable import unusable
@@ -91,7 +91,7 @@ def conclude(
             verdict=None,
             summary=failure.message,
             error=failure,
-            findings=tuple(failures(experiment, decision)),
+            findings=tuple(failure_findings(experiment, decision)),
         )
     facts = _all_facts(prepared, experiment, facts, archive_notes)
     tables = outcome.tables

@@ -38,7 +38,7 @@ def start_findings(
 
     A start that the budget cut short is no evidence. What stood in its way is shown all the same.
     """
-    yield from failures(experiment, decision)
+    yield from failure_findings(experiment, decision)
     yield from _unanswered(experiment, requests_file, lines)
 
 
@@ -49,7 +49,7 @@ def start_notes(experiment: Experiment) -> Iterator[Finding]:
     yield from _killed(experiment.results)
 
 
-def failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
+def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
     """The services that failed: the first failure of each kind and arm, with all its starts."""
     names: dict[_FailureGroup, list[str]] = {}
     first: dict[_FailureGroup, ServiceFailure] = {}
