@@ -16,6 +16,7 @@ from simulation.worlds import (
     NoisyBug,
     Part,
     Shifted,
+    Shown,
     Sticky,
     Swap,
     Turns,
@@ -186,6 +187,20 @@ WORSE = (
     ),
     worse("W16", "the candidate alone has noise, 2 %", NoisyBug(EVERY, 0.02), target=Target.SHOWN),
     worse("W17", "modes .9/.1 become .1/.9", Shifted(HALF, 0.1, 0.9), target=Target.SHOWN),
+    # What the verdict cannot know: docs/correctness.md quotes these.
+    worse(
+        "K1", "a rare mode of .1 becomes permanent", Shifted(HALF, 0.1, 1.0), target=Target.SHOWN
+    ),
+    worse(
+        "K2",
+        "1 prompt, and the first baseline start shows it",
+        Shown(ONE),
+        Bug(ONE),
+        target=Target.SHOWN,
+    ),
+    worse("K3", "5 prompts inside three modes, even", Modes(MOST, (1,) * 3), Bug(INSIDE)),
+    worse("K4", "5 prompts inside four modes, even", Modes(MOST, (1,) * 4), Bug(INSIDE)),
+    worse("K5", "5 prompts inside five modes, even", Modes(MOST, (1,) * 5), Bug(INSIDE)),
 )
 
 SCENARIOS = (*QUIET, *WORSE)

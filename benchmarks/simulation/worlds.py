@@ -152,6 +152,16 @@ class Bug(NamedTuple):
             draw.write(self.prompts, f"bug {draw.mode}" if self.follows else "bug")
 
 
+class Shown(NamedTuple):
+    """The first start of all, a baseline's or an archived one, shows the bug on `prompts` too."""
+
+    prompts: range
+
+    def __call__(self, draw: Draw) -> None:
+        if draw.index == 0:
+            draw.write(self.prompts, "bug")
+
+
 class NoisyBug(NamedTuple):
     """The candidate gets each of `prompts` wrong with probability `rate`, on its own, to the same wrong answer."""
 

@@ -79,6 +79,7 @@ class StartAttempt:
         self.facts: Mapping[str, str] = {}
         self._group: RunningGroup | None = None
         self._stopped: StopResult | None = None
+        self._proof: ProofCheck | None = None
         self._cached = count_files(*tools.cache_places)
 
     async def run(self) -> None:
@@ -128,6 +129,7 @@ class StartAttempt:
             cached=added(self._cached, now_cached),
             cut_short=not self.whole,
             warm_up=warm_up,
+            proof=self._proof.readings if self._proof else (),
         )
 
     def _ran_out_of_time(self, failure: ServiceFailure) -> bool:
@@ -179,7 +181,7 @@ class StartAttempt:
         arm = self._arm
         tally = self.tally
         service = group.services[arm.names[-1]]
-        proof = ProofCheck(arm.proof, group, service.name)
+        self._proof = proof = ProofCheck(arm.proof, group, service.name)
         # It stays if a death or the budget ends this before the proof is checked.
         tally.proof_missing = ("the start was cut short",) if arm.proof else ()
         await proof.begin()

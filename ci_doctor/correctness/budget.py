@@ -14,20 +14,39 @@ DEFAULT_BUDGET_S = 25 * 60.0
 LONGEST_RESERVE_S = 12.0
 SHORTEST_RESERVE_S = 0.5
 RESERVE_SHARE = 0.25
+# The most that processes get to end by themselves: SIGKILL must come well before the report.
+LONGEST_GRACE_S = 5.0
 # Part of a step's timeout is kept for checkout, setup and the upload of the report.
 LEAST_MARGIN_S = 60.0
 MARGIN_SHARE = 0.1
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """`seconds` of wall clock from the monotonic time `began` on, the report included."""
+    """`seconds` of wall clock from the monotonic time `began` on, the report included.
+
+    `spent_s` of them are gone before the first start: they tell how busy the machine is.
+    """
 
     began: float
     seconds: float
+    spent_s: float = 0.0
 
     @property
     def reserve_s(self) -> float:
-        """The seconds that are kept for stopping and for the report."""
+        """The seconds that are kept for stopping and for the report.
+
+        To write the report takes about as much work as to load what writes it, and a busy machine
+        is as slow at both.
+        """
+        return min(LONGEST_RESERVE_S, self._quiet_reserve_s + self.spent_s)
+
+    @property
+    def grace_s(self) -> float:
+        """The seconds in which processes may end by themselves, well before the report is due."""
+        return min(LONGEST_GRACE_S, self._quiet_reserve_s / 3)
+
+    @property
+    def _quiet_reserve_s(self) -> float:
         return min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + RESERVE_SHARE * self.seconds)
 
     @property
@@ -37,18 +56,22 @@ class Budget(Struct, frozen=True, kw_only=True):
 
 
 def budget_of(
-    settings: CorrectnessSettings, environment: Mapping[str, str], began: float
+    settings: CorrectnessSettings,
+    environment: Mapping[str, str],
+    began: float,
+    now: float | None = None,
 ) -> tuple[Budget, str]:
-    """The budget of a run that began at that monotonic time.
+    """The budget of a run that began at that monotonic time; `now` is the time, else `began`.
 
     The text says where it comes from, if nobody gave it. Raises UsageError.
     """
+    spent_s = 0.0 if now is None else max(0.0, now - began)
     if settings.budget is not None:
         # What a person wrote needs no note of where it comes from.
         seconds = seconds_above_zero(settings.budget, "budget")
-        return Budget(began=began, seconds=seconds), ""
+        return Budget(began=began, seconds=seconds, spent_s=spent_s), ""
     seconds, note = default_budget(environment) or (DEFAULT_BUDGET_S, "")
-    return Budget(began=began, seconds=seconds), note
+    return Budget(began=began, seconds=seconds, spent_s=spent_s), note
 
 
 def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.system.files.directories import make_directory
+
 
 class CacheRow(Struct, frozen=True):
     """One cache: `variable` names its directory, and `default` is that without the variable.
@@ -152,7 +154,7 @@ def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> d
     """
     variables = {row.variable: str(directory.absolute() / row.directory) for row in TABLE}
     for path in variables.values():
-        Path(path).mkdir(parents=True, exist_ok=True)
+        make_directory(Path(path))
     environ = environ or {}
     base = environ.get("FLASHINFER_WORKSPACE_BASE") or environ.get("HOME")
     if base and not environ.get("FLASHINFER_CUBIN_DIR"):

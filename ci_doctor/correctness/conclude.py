@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the answers that a report shows: from an experiment to its outcome."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness import rules
 from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.report import describe, figures, picture
+from ci_doctor.correctness.report.arm_differences import arm_findings
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import findings
-from ci_doctor.correctness.report.start_findings import all_left
+from ci_doctor.correctness.report.proof_table import proof_facts, proof_tables
+from ci_doctor.correctness.report.start_findings import all_left, failure_findings
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm, OnInconclusive
+from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
@@ -25,7 +27,6 @@ from ci_doctor.model.facts.correctness import (
     RepositoryFacts,
     ScheduleFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
@@ -34,9 +35,6 @@ from ci_doctor.services.leaks.findings import leak_table
 
 # The part of a proposed budget that is kept for stopping and for the report.
 _RESERVE_S = 12.0
-_MOST_FACTS = 4
-# Under these verdicts a difference between the arms themselves may be the cause.
-_MAY_BE_THE_ARMS = {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMINISTIC}
 
 
 def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
@@ -77,7 +75,10 @@ def conclude(
     outcome = Outcome(
         verdict=decision.verdict,
         summary=decision.reason,
-        tables=picture.tables(experiment, decision, pairs, context),
+        tables=(
+            *picture.tables(experiment, decision, pairs, context),
+            *proof_tables(experiment.compared),
+        ),
         facts=facts,
         attempts=describe.attempts(experiment, directory),
         attachments=describe.attachments(experiment, directory / SAMPLES, directory),
@@ -85,6 +86,14 @@ def conclude(
     if failure := _interruption(experiment):
         # What was gathered is reported; a verdict over a part of the schedule would be arbitrary.
         return replace(outcome, verdict=None, summary=failure.message, error=failure)
+    if failure := unusable(experiment.results, prepared.plan.arms):
+        return replace(
+            outcome,
+            verdict=None,
+            summary=failure.message,
+            error=failure,
+            findings=tuple(failure_findings(experiment, decision)),
+        )
     facts = _all_facts(prepared, experiment, facts, archive_notes)
     tables = outcome.tables
     if prepared.archive:
@@ -98,7 +107,7 @@ def conclude(
         findings=(
             *findings(experiment, decision, pairs, context),
             *prepared.findings,
-            *_different_arms(decision, facts.identity),
+            *arm_findings(decision, facts.identity, prepared.plan.arms),
         ),
         cases=describe.cases(decision, context.requests, _errors(experiment)),
     )
@@ -149,6 +158,7 @@ def _all_facts(
         budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
         archive=archive_notes,
         left_behind=left_facts(all_left(experiment)),
+        proof=proof_facts(experiment.compared),
     )
 
 
@@ -165,26 +175,4 @@ def _identity(prepared: PreparedExperiment, observed: IdentityFacts) -> Identity
         why_unknown=dict(baseline.unknown),
         differences=observed.differences,
         arms=arms,
-    )
-
-
-def _different_arms(decision: Decision, identity: IdentityFacts) -> Iterator[Finding]:
-    """What the arms do not have in common, if their answers differ."""
-    arms = identity.arms
-    if not arms or decision.verdict not in _MAY_BE_THE_ARMS:
-        return
-    lines = []
-    for fact, (left, right) in arms.items():
-        baseline = left or "absent"
-        candidate = right or "absent"
-        lines.append(f"{fact}: {baseline} -> {candidate}")
-    names = list(arms)
-    words = ", ".join(names[:_MOST_FACTS])
-    if len(names) > _MOST_FACTS:
-        words = f"{words} and more"
-    rule = rules.DIFFERENT_ARMS
-    yield rule.finding(
-        f"the arms differ in {words}",
-        evidence=(Evidence(excerpt="\n".join(lines)),),
-        remedy=rule.remedy,
     )

@@ -19,6 +19,7 @@ from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
@@ -127,6 +128,9 @@ class _ExperimentRun:
             self.on_progress(ExperimentProgress(note=note))
 
     def _next(self) -> Arm | None:
+        # A command that cannot run at all decides nothing, however often it is started.
+        if unusable(self.results, self.plan.arms):
+            return None
         starts = self._experiment(ExperimentEnding.BUDGET).starts
         return next_arm(starts, self.plan.ids, self.plan.rules)
 

@@ -40,7 +40,9 @@ class Pace(Struct, frozen=True, kw_only=True):
         """The run that would decide an undecided experiment: starts, minutes, and the command."""
         estimate = self._estimate(results)
         schedule = self._schedule(results)
-        if schedule.remaining:
+        candidates = schedule.made.count(Arm.CANDIDATE)
+        # More were made for a candidate that failed: such a run would not go on.
+        if schedule.remaining and candidates <= self.rules.retries:
             return resumed_run(estimate, schedule, argv, directory, reserve_s)
         retries = self.rules.retries + _MORE
         anew = sequence(replace(self.rules, retries=retries), self.archived)

@@ -12,10 +12,8 @@ from ci_doctor.correctness.settings import Arm, CorrectnessSettings, ExperimentP
 from ci_doctor.load.requests import Request
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
+from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
-
-# The most that processes get to end by themselves: SIGKILL must come well before the report.
-_LONGEST_GRACE_S = 5.0
 
 
 def plan(
@@ -39,7 +37,7 @@ def plan(
         request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
         started=budget.began,
         deadline=budget.deadline,
-        grace_s=min(_LONGEST_GRACE_S, budget.reserve_s / 3),
+        grace_s=budget.grace_s,
         directory=directory,
         services_directory=loaded.directory,
         environment=environment,
@@ -60,6 +58,9 @@ def rules(settings: CorrectnessSettings) -> Rules:
 
 def _check_services(made: ExperimentPlan) -> None:
     """Raises UsageError for services that cannot work."""
+    # What the baseline runs word for word is no typing error in the candidate: if its script is
+    # not there, the change has removed it.
+    elsewhere: set[tuple[str, ...]] = set()
     for arm, planned in made.arms.items():
         context = LaunchContext(
             environment=made.environment,
@@ -67,4 +68,6 @@ def _check_services(made: ExperimentPlan) -> None:
             log_directory=made.directory / "logs",
             placeholders={"arm": arm.value, "start": "1"},
         )
-        check_services(planned.specs, planned.names, context)
+        order = check_services(planned.specs, planned.names, context)
+        check_scripts(planned.specs, order, context, elsewhere)
+        elsewhere.update(tuple(planned.specs[name].words()) for name in order)

@@ -71,7 +71,7 @@ def prepare(
     file = _requests_file(settings)
     requests = read_requests(file, request.only)
     began = clock.now() if request.began is None else request.began
-    budget, budget_note = budget_of(settings, environment, began)
+    budget, budget_note = budget_of(settings, environment, began, clock.now())
     made = plan(
         settings,
         request.config,

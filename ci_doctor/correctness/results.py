@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.services.leaks.left import LeftBehind
@@ -38,7 +39,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     processes that needed SIGKILL; `not_released` what was still in use after the stop,
     `left_behind` what stayed on the machine. `facts` are what was loaded and effective while it ran. `cached` counts the files that it added to the
     compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
-    evidence, and neither is the `warm_up`.
+    evidence, and neither is the `warm_up`. `proof` is what was read of the arm's proof.
     """
 
     start: ArmStart
@@ -55,6 +56,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     cached: int | None = None
     cut_short: bool = False
     warm_up: bool = False
+    proof: tuple[ProofReading, ...] = ()
 
     @property
     def counts(self) -> bool:

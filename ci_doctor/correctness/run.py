@@ -23,6 +23,7 @@ from ci_doctor.correctness.preparation import PreparedExperiment, prepare
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import text_table
@@ -106,7 +107,8 @@ def run_prepared(
         on_progress(ExperimentProgress(note=note))
     experiment = _experiment(prepared, finished, on_progress, interruption)
     decision = judge(prepared, experiment)
-    if experiment.ending not in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}:
+    is_judged = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
+    if not is_judged or unusable(experiment.results, prepared.plan.arms):
         return conclude(prepared, experiment, decision)
     archive_notes = _archived(prepared, experiment, decision)
     return conclude(prepared, experiment, decision, archive_notes)

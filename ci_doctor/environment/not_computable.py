@@ -3,13 +3,14 @@
 
 from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project
+from ci_doctor.model.finding import NextStep
 from ci_doctor.model.rule import Rule
 
 
 class NotComputable(Exception):  # noqa: N818 - not an error of ci-doctor: it ends as a finding
     """Raised by the adapters of the backends' libraries; `finding` is for the report."""
 
-    def __init__(self, rule: Rule, summary: str, *, remedy: str | None = None) -> None:
+    def __init__(self, rule: Rule, summary: str, *, remedy: NextStep | None = None) -> None:
         super().__init__(summary)
         self.finding = rule.finding(summary, remedy=remedy or rule.remedy)
 

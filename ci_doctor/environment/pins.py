@@ -9,7 +9,7 @@ from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.version_findings import ComputedVersion, is_pep440
 from ci_doctor.model.action import SetVariable
-from ci_doctor.model.finding import Finding
+from ci_doctor.model.finding import Finding, ShellCommand
 
 
 class Pins(Struct, frozen=True, kw_only=True):
@@ -157,7 +157,7 @@ def _kept_value(computed: ComputedVersion, name: str, value: str) -> Finding:
                 f"{name} is set to {value!r}, which is not a valid PEP 440 version: "
                 f"the build of {label} will fail"
             ),
-            remedy=f"unset {name}",
+            remedy=ShellCommand(f"unset {name}"),
         )
     differs = computed.version not in {None, value}
     without = f"; without it: {computed.version}" if differs else ""

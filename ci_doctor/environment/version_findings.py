@@ -8,7 +8,7 @@ from msgspec import Struct
 from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described, tag_family
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
 
 # Tags listed by name in one sentence. A remedy must fit a command line, too.
 _NAMED = 10
@@ -144,7 +144,7 @@ def _shallow(described: Described, *, allow_fallback: bool) -> Finding | None:
             f"{described.repository} is a shallow clone whose history does not reach a version tag: "
             f"{described.version} is computed from an incomplete history and {end}"
         ),
-        remedy="git fetch --unshallow --tags",
+        remedy=ShellCommand("git fetch --unshallow --tags"),
     )
 
 
@@ -175,7 +175,7 @@ def _no_usable_tag(project: Project, described: Described) -> Finding | None:
             f"no tag reachable from HEAD is a version of {project.label}: "
             f"{project.tool} computes {described.version}"
         ),
-        remedy="git fetch --tags",
+        remedy=ShellCommand("git fetch --tags"),
     )
 
 
@@ -188,5 +188,5 @@ def _dirty(project: Project, described: Described) -> Finding | None:
             f"and its version {described.version} may show them"
         ),
         evidence=(Evidence(excerpt="git status --porcelain --untracked-files=no"),),
-        remedy="git stash  # or commit them, before the version is pinned",
+        remedy=ShellCommand("git stash  # or commit them, before the version is pinned"),
     )

@@ -20,6 +20,7 @@ from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.recorded import RecordedRun
 from ci_doctor.imports.record.run import RecordingPlan, Streams, record
 from ci_doctor.preload.isolation import isolation
+from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.processes.interruption import Interruption
 
 # Each takes up to 9 runs of the command; a program with more races has one to fix already.
@@ -129,7 +130,7 @@ class _HeldRuns:
         """Run the command with the delay `hold`."""
         self.stdin.rewind()
         traces = _for_all_users(self.scratch / f"held-{number}")
-        self.logs.mkdir(parents=True, exist_ok=True)
+        make_directory(self.logs)
         output = self.logs / f"held-{number}.stdout"
         error = self.logs / f"held-{number}.stderr"
         with output.open("wb") as stdout, error.open("wb") as stderr:

@@ -14,6 +14,22 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+class RemedyKind(StrEnum):
+    """How a remedy is to be read: an `advice` is a sentence, a `command` is pasted into a shell."""
+
+    ADVICE = "advice"
+    COMMAND = "command"
+
+
+class ShellCommand(Struct, frozen=True):
+    """A remedy to paste into a shell, in one line or several."""
+
+    words: str
+
+
+NextStep = str | ShellCommand
+
+
 class Evidence(Struct, frozen=True, kw_only=True):
     """One thing a reader can check.
 
@@ -31,7 +47,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """What a rule found in one case.
 
     `rule` is `family/what-happened` and an anchor in docs/findings.md. `summary` is one sentence
-    without a full stop.
+    without a full stop. `remedy_kind` is None in reports of earlier versions.
     """
 
     rule: str
@@ -39,3 +55,4 @@ class Finding(Struct, frozen=True, kw_only=True):
     summary: str
     evidence: tuple[Evidence, ...] = ()
     remedy: str | None = None
+    remedy_kind: RemedyKind | None = None

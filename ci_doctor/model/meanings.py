@@ -40,7 +40,8 @@ EXIT_CODES: dict[ExitCode, Meaning] = {
     ExitCode.PASS: Meaning("`pass`; `flaky` unless `--fail-on-flaky`.", "Nothing."),
     ExitCode.FAILURE: Meaning("`regression` or `failed`.", "Mend what is named. Never retried."),
     ExitCode.USAGE: Meaning(
-        "The command line or the configuration is wrong; nothing was started.",
+        "The command line or the configuration is wrong. Nothing was started, or a command cannot run as it "
+        "is written.",
         "Do what the hint says.",
     ),
     ExitCode.FLAKY: Meaning(

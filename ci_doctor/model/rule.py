@@ -7,7 +7,7 @@ Each room keeps its rules in `<room>/rules.py` and makes its findings from them.
 
 from msgspec import Struct
 
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, NextStep, RemedyKind, Severity, ShellCommand
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -27,19 +27,26 @@ class Rule(Struct, frozen=True, kw_only=True):
         summary: str,
         *,
         evidence: tuple[Evidence, ...] = (),
-        remedy: str | None = None,
+        remedy: NextStep | None = None,
         severity: Severity | None = None,
     ) -> Finding:
         """A finding by this rule.
 
         `summary` is one sentence without a full stop. `remedy` is what to do in this very case,
-        often a command to paste; None leaves it out, and `ci-doctor explain` prints the rule's
-        own. `severity` replaces the usual one.
+        either advice or a ShellCommand to paste; None leaves it out, and `ci-doctor explain` prints
+        the rule's own. `severity` replaces the usual one.
         """
+        if isinstance(remedy, ShellCommand):
+            text: str | None = remedy.words
+            kind: RemedyKind | None = RemedyKind.COMMAND
+        else:
+            text = remedy
+            kind = RemedyKind.ADVICE if remedy else None
         return Finding(
             rule=self.id,
             severity=self.severity if severity is None else severity,
             summary=summary,
             evidence=evidence,
-            remedy=remedy,
+            remedy=text,
+            remedy_kind=kind,
         )

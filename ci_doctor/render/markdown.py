@@ -18,7 +18,7 @@ from ci_doctor.render.formatting import duration, figure, place, size
 from ci_doctor.render.headline import headline, symbol, tone, worst_first
 from ci_doctor.render.markup import code, fenced, fitted, is_plain_path, summary
 from ci_doctor.render.page import PagePiece, page
-from ci_doctor.render.remedies import is_sentence
+from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import cleaned, one_line
 
 SMALLEST = 512
@@ -180,7 +180,7 @@ def _finding(number: int, finding: Finding) -> Iterator[PagePiece]:
     # The worst error is open: a reader must not click to learn why the build is red.
     is_open = number == 0 and finding.severity is Severity.ERROR
     text = _opening(finding, is_open=is_open)
-    remedy = _remedy(finding.remedy)
+    remedy = _remedy(finding)
     tail = f"{remedy}\n</details>"
     yield PagePiece(where, _Rank.FINDING, text, tail, noun="finding")
     for row, evidence in enumerate(finding.evidence):
@@ -214,11 +214,12 @@ def _escaped_html(text: str) -> str:
     return html.escape(one_line(text))
 
 
-def _remedy(remedy: str | None) -> str:
+def _remedy(finding: Finding) -> str:
     """A sentence as a paragraph, a command as a block to copy; empty for none."""
+    remedy = finding.remedy
     if remedy is None:
         return ""
-    if is_sentence(remedy):
+    if is_advice(finding):
         sentence = fitted(remedy, _BLOCK_CHARACTERS)
         return f"\n**Try:** {sentence}\n"
     block = _block(remedy, "sh")

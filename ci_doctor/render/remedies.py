@@ -3,6 +3,16 @@
 
 import re
 
+from ci_doctor.model.finding import Finding, RemedyKind
+
+
+def is_advice(finding: Finding) -> bool:
+    """Whether the remedy of a finding is a sentence; else it is a command to paste."""
+    if finding.remedy_kind is not None:
+        return finding.remedy_kind is RemedyKind.ADVICE
+    # A report of an earlier version does not tell.
+    return is_sentence(finding.remedy or "")
+
 
 def is_sentence(remedy: str) -> bool:
     """True for prose: it quotes its commands in backticks, or ends with a full stop.

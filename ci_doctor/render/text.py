@@ -10,7 +10,7 @@ from ci_doctor.model.table import Table
 from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import clip, pad, widest, wrap
-from ci_doctor.render.remedies import is_sentence
+from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 from ci_doctor.render.table_layout import table_lines
@@ -131,7 +131,7 @@ def _finding(finding: Finding, terminal: StyledTerminal) -> list[str]:
         note = f"  … and {missing} more places"
         lines.append(terminal.dim(note))
     if finding.remedy:
-        lines += _remedy(finding.remedy, terminal)
+        lines += _remedy(finding, finding.remedy, terminal)
     return lines
 
 
@@ -182,9 +182,9 @@ def _excerpt(excerpt: list[str], terminal: StyledTerminal) -> list[str]:
     return lines
 
 
-def _remedy(remedy: str, terminal: StyledTerminal) -> list[str]:
+def _remedy(finding: Finding, remedy: str, terminal: StyledTerminal) -> list[str]:
     """A sentence is wrapped; a command keeps its lines, and several stand below the label."""
-    if is_sentence(remedy):
+    if is_advice(finding):
         return _sentence("try:", remedy, terminal)
     lines = remedy.strip("\n").split("\n")
     word = terminal.bold("try:")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.outcome import Failure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart import rules
 from ci_doctor.restart.answer_promises import suspicious
@@ -18,10 +19,14 @@ _SHOWN = 10
 
 
 class RestartConclusion(Struct, frozen=True, kw_only=True):
-    """The verdict and its reason, one sentence without a full stop."""
+    """The verdict and its reason, one sentence without a full stop.
 
-    verdict: Verdict
+    Without a verdict, `error` tells why there is none.
+    """
+
+    verdict: Verdict | None
     reason: str
+    error: Failure | None = None
 
 
 def conclude(
@@ -61,6 +66,9 @@ def _before_the_kill(observation: Observation) -> RestartConclusion:
     # The failures come first: a dead service also looks like a spent budget or a bad baseline.
     if observation.failures:
         failure = observation.failures[0]
+        error = failure.usage_error
+        if error is not None:
+            return RestartConclusion(verdict=None, reason=error.message, error=error)
         message = f"nothing was killed yet: {failure.message}"
         return _concluded(failure.verdict, message)
     if observation.ending is not RestartEnding.COMPLETE:

@@ -59,6 +59,7 @@ def outcome_of(
     return Outcome(
         verdict=conclusion.verdict,
         summary=conclusion.reason,
+        error=conclusion.error,
         findings=tuple(findings(observation, promises, conclusion, terms)),
         cases=cases(promises, reached=observation.was_killed, reason=conclusion.reason),
         **shared,

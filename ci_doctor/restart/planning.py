@@ -10,6 +10,7 @@ from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.restart.condition_plan import check_conditions, plan_condition
 from ci_doctor.restart.settings import RestartPlan, RestartRequest
 from ci_doctor.services.check import check_services
+from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system.gpu_memory import check_gpu_library
 
@@ -42,6 +43,7 @@ def make_plan(request: RestartRequest) -> RestartPlan:
         log_directory=request.directory.absolute() / "logs",
     )
     order = check_services(request.specs, names, context)
+    check_scripts(request.specs, order, context)
     if settings.gpu_memory:
         check_gpu_library()
     conditions = [plan_condition(written, names[-1], order) for written in settings.recovered]

@@ -13,6 +13,7 @@ import msgspec
 from ci_doctor.errors import UsageError
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.system import clock
+from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.secrets.redaction import Redactor
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -37,7 +38,7 @@ class EventLog:
         self._warned = False
         self._torn = False
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             # O_NONBLOCK, because the open of a pipe without a reader would block.
             self._descriptor = os.open(path, _NEW_FILE | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         except OSError as error:

@@ -7,6 +7,7 @@ from ci_doctor.diagnosis.log_end import read_root_lines
 from ci_doctor.diagnosis.outside_cause import OutsideCause, outside_cause
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.logs.files import is_out_of_space
+from ci_doctor.services.misuse import misuse_of
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.probes.ready import ReadinessProbe
@@ -36,9 +37,19 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     return ServiceFailure(
         kind=kind,
         message=f"{subject.name} died {_when(subject)}: {death.words()}{clause}",
+        **_misuse(subject, death, root["tail"]),
         **_end_of(death),
         **root,
     )
+
+
+def _misuse(subject: Subject, death: Death, lines: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of a failure that tell that the command cannot run as it is written."""
+    # A command that was ready has run.
+    found = None if subject.was_ready else misuse_of(death.exit_code, lines)
+    if found is None:
+        return {}
+    return {"misuse": found.line, "misused": found.about}
 
 
 def _when(subject: Subject) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ci_doctor.diagnosis.import_race import next_step
 from ci_doctor.diagnosis.root_lines import marked
-from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import size
-from ci_doctor.render.remedies import is_sentence
 from ci_doctor.services import rules
 from ci_doctor.services.leaks.findings import leak_findings
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
@@ -70,24 +69,24 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
         yield Evidence(excerpt="\n".join(lines))
 
 
-def _remedy(rule: Rule, failure: ServiceFailure) -> str | None:
-    return with_next_step(_first_step(rule, failure), failure)
+def _remedy(rule: Rule, failure: ServiceFailure) -> NextStep | None:
+    first = _first_step(rule, failure)
+    if isinstance(first, ShellCommand):
+        if next_step(failure.tail) is None:
+            return first
+        first = f"`{first.words}`"
+    return with_next_step(first, failure)
 
 
-def with_next_step(remedy: str | None, failure: ServiceFailure) -> str | None:
-    """`remedy`, and after it the command that investigates the error in the log, if there is one.
-
-    A remedy that is a command to paste is put into backticks then.
-    """
+def with_next_step(advice: str | None, failure: ServiceFailure) -> str | None:
+    """`advice`, and after it the command that investigates the error in the log, if there is one."""
     step = next_step(failure.tail)
-    if step is None or remedy is None:
-        return step or remedy
-    if not is_sentence(remedy):
-        remedy = f"`{remedy}`"
-    return f"{remedy.removesuffix('.')}; {step}"
+    if step is None or advice is None:
+        return step or advice
+    return f"{advice.removesuffix('.')}; {step}"
 
 
-def _first_step(rule: Rule, failure: ServiceFailure) -> str | None:
+def _first_step(rule: Rule, failure: ServiceFailure) -> NextStep | None:
     if rule in {rules.OOM_KILLED, rules.OUTSIDE}:
         return rule.remedy
     if failure.log is None:
@@ -99,8 +98,8 @@ def _first_step(rule: Rule, failure: ServiceFailure) -> str | None:
             "or `--timeout`"
         )
     if failure.tail_line is None:
-        return f"less {log}"
-    return f"less +{failure.tail_line} {log}"
+        return ShellCommand(f"less {log}")
+    return ShellCommand(f"less +{failure.tail_line} {log}")
 
 
 def stop_findings(result: StopResult) -> Iterator[Finding]:
@@ -110,7 +109,7 @@ def stop_findings(result: StopResult) -> Iterator[Finding]:
         pids = ",".join(str(process.pid) for process in result.survivors)
         yield rules.SURVIVOR.finding(
             f"not even SIGKILL has ended {_named(result.survivors)}",
-            remedy=f"ps -o pid,user,stat,wchan,args -p {pids}",
+            remedy=ShellCommand(f"ps -o pid,user,stat,wchan,args -p {pids}"),
         )
     yield from _sentences(rules.NOT_RELEASED, result.not_released)
     yield from _sentences(rules.STOP_FAILED, result.problems)

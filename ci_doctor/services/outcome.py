@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.model.finding import Evidence
+from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.leaks.left import LeftBehind
 
@@ -59,6 +60,8 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     if the process was never started. `tail` are the log's root lines, `tail_root` the index of the
     root line among them, `tail_line` and `tail_end_line` their 1-based place in the log (None if
     nobody counted). `duration_s` runs from the service's start to the failure. `peak_rss` is bytes.
+    `misuse` is the log line that says that the command cannot run as it is written, `misused` its
+    part that names the file, module or option.
     `oom` tells whose memory ran out, if the kernel killed for lack of it. `fatal` is the log line
     that was taken for the end. `consequences` are sentences on what failed after it, `stopped` is
     what the stop left behind if the group never came to be.
@@ -84,6 +87,8 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     tail_line: int | None = None
     tail_end_line: int | None = None
     was_ready: bool = False
+    misuse: str | None = None
+    misused: str | None = None
     duration_s: float
 
     @property
@@ -93,6 +98,17 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
             return Verdict.INFRA
         # Not a regression: nothing was compared with a run before the change.
         return Verdict.FAILED
+
+    @property
+    def usage_error(self) -> Failure | None:
+        """The error of usage if the command cannot run as it is written; else None."""
+        if self.misuse is None or self.kind is not FailureKind.DIED:
+            return None
+        return Failure(
+            message=f"the command of {self.service} cannot run as it is written: {self.misuse}",
+            hint="correct the command; on another machine it would end in the same way",
+            kind=ErrorKind.USAGE,
+        )
 
     def evidence(self) -> tuple[Evidence, ...]:
         """The log lines that a finding can point at; empty if there is no log."""

@@ -323,6 +323,19 @@ def test_a_pass_needs_the_proof_that_was_asked_for(
     (bench.directory / "ci-doctor.toml").write_text(config)
     ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S)
     check(bench, ran, verdict, code)
+    (proof,) = bench.report["facts"]["proof"]
+    assert (proof["start"], proof["service"], proof["met"]) == ("B1", "candidate", code == 0)
+    said = "rose by" if code == 0 else "not met"
+    for text in (
+        ran.out,
+        *((bench.reports / name).read_text() for name in ("report.md", "report.html")),
+    ):
+        assert "kv_hits" in text
+        assert said in text
+    if code == 0:
+        assert f"{proof['before']:.0f} -> {proof['after']:.0f}, rose by" in " ".join(
+            ran.out.split()
+        )
 
 
 def test_every_pass_is_asked_and_compared(bench: Bench) -> None:

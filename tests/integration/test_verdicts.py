@@ -137,6 +137,10 @@ def test_a_line_of_the_log_can_be_the_proof(
 ) -> None:
     arms(bench, "", "tells-secret", of_candidate=f'proof = [{{ log = "{line}" }}]')
     check(bench, run(bench), verdict, code)
+    (proof,) = bench.report["facts"]["proof"]
+    assert (proof["log"], proof["met"]) == (line, code == 0)
+    assert ("my key is" in (proof["text"] or "")) is (code == 0)
+    assert "sk-4242" not in (bench.reports / "starts.jsonl").read_text()
 
 
 @pytest.mark.parametrize(
@@ -272,6 +276,27 @@ def test_a_run_that_is_complete_is_only_decided_again(bench: Bench) -> None:
     ran = doctor(*again(bench, "", ""), cwd=bench.directory, timeout=LIMIT_S)
     check(bench, ran, "pass", 0)
     assert "ready after" not in ran.err
+
+
+@pytest.mark.parametrize("name", ["out", "./out/", "link"])
+def test_the_directory_of_the_run_may_be_named_twice(bench: Bench, name: str) -> None:
+    check(bench, bench.compare("", ""), "pass", 0)
+    (bench.directory / "link").symlink_to("out")
+    line = ["--resume", name, *bench.words("", "")[1:]]
+    ran = doctor("correctness", *line, cwd=bench.directory, timeout=LIMIT_S)
+    check(bench, ran, "pass", 0)
+    assert "ready after" not in ran.err
+
+
+def test_a_run_does_not_go_on_in_another_directory(bench: Bench) -> None:
+    check(bench, bench.compare("", ""), "pass", 0)
+    before = (bench.reports / "report.json").read_bytes()
+    line = ["--resume", "elsewhere", *bench.words("", "")[1:]]
+    ran = doctor("correctness", *line, cwd=bench.directory, timeout=LIMIT_S)
+    assert ran.code == 2, ran
+    assert "leave --report-dir out, or name the same directory" in " ".join(ran.err.split())
+    assert (bench.reports / "report.json").read_bytes() == before
+    assert not (bench.directory / "elsewhere").exists()
 
 
 def test_another_run_is_not_gone_on_with(bench: Bench) -> None:

@@ -35,7 +35,7 @@ def run_experiment(
 ) -> int:
     """The exit code. Raises UsageError and InfraError as the room does."""
     if resume is not None:
-        _check_resume(session)
+        _check_resume(session, Path(resume))
     directory = _directory(session, resume, dry_run=dry_run)
     loaded = load_config(config_path, Path.cwd())
     settings = read_settings(loaded, os.environ, flags, parse_arm_variables(variables))
@@ -65,13 +65,17 @@ def run_experiment(
         return session.finish(outcome, on_stdout=True)
 
 
-def _check_resume(session: Session) -> None:
+def _check_resume(session: Session, resumed: Path) -> None:
     """A run that is refused keeps its report. Raises UsageError."""
     session.protect()
-    if session.named_directory is not None:
-        raise UsageError(
-            "--resume names the report directory already", hint="leave --report-dir out"
-        )
+    named = session.named_directory
+    # By where it leads: `rep`, `./rep` and a link to it are one directory.
+    if named is None or named.resolve() == resumed.resolve():
+        return
+    raise UsageError(
+        f"--resume goes on in {resumed}, and --report-dir names {named}",
+        hint="leave --report-dir out, or name the same directory",
+    )
 
 
 def _directory(session: Session, resume: str | None, *, dry_run: bool) -> Path:

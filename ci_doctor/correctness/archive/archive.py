@@ -6,7 +6,6 @@ name and renamed; none is ever changed; a reader goes on without a file that dis
 taken.
 """
 
-import contextlib
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from ci_doctor.correctness.archive.archived_start import (
     header_of,
 )
 from ci_doctor.correctness.archive.evict import ArchivedFile, archived_files, evict, stamp
-from ci_doctor.correctness.archive.identity_file import describe, described
+from ci_doctor.correctness.archive.identity_file import IDENTITY, describe, described
 from ci_doctor.correctness.archive.near_misses import NearMiss
 from ci_doctor.correctness.archive.read_start import read_start
 from ci_doctor.correctness.archive.write_start import write_start
@@ -28,12 +27,12 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity, differences
 from ci_doctor.system import clock
+from ci_doctor.system.files.directories import in_directory, make_directory
 
 NEWEST = 20
 NEAREST = 3
 # Of directories, in the search for near misses: each costs a read, over NFS some milliseconds.
 _MOST_DIRECTORIES = 500
-_ATTEMPTS = 3
 _DAY_S = 86400
 
 
@@ -109,7 +108,7 @@ class Archive:
         # Two agents may keep a start in the same millisecond.
         path = self._place(identity) / f"start-{stamp(when)}-{secrets.token_hex(8)}.jsonl.gz"
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self.directory)
             header = header_of(identity, result, when, build)
             _move(write_start(self.directory, header, lines, result), path)
         except OSError as error:
@@ -161,6 +160,9 @@ class Archive:
             if not files:
                 continue
             other = described(place)
+            # Another agent has not written it yet, or has evicted it meanwhile.
+            if other is None and not (place / IDENTITY).exists():
+                continue
             # A description under a wrong name was copied or edited: it describes other starts.
             if other is None or place != self._place(other):
                 skipped.append(f"{place}: its identity.json is not that of its name")
@@ -230,13 +232,6 @@ def _move(temporary: Path, path: Path) -> None:
     Another agent may evict the directory at the same moment, so it may have to be made again.
     """
     try:
-        for _ in range(_ATTEMPTS - 1):
-            path.parent.mkdir(exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                temporary.replace(path)
-                return
-        # The last attempt lets the error out.
-        path.parent.mkdir(exist_ok=True)
-        temporary.replace(path)
+        in_directory(path.parent, lambda: temporary.replace(path))
     finally:
         temporary.unlink(missing_ok=True)

@@ -115,5 +115,5 @@ def _empty(collected: Collected) -> Iterator[Finding]:
     for start in collected.starts:
         if start.empty:
             message = f"{start.empty} answers of {start.name} hold no text"
-            yield rules.EMPTY_ANSWERS.finding(message, remedy="see the files")
+            yield rules.EMPTY_ANSWERS.finding(message, remedy="See the files.")
             return

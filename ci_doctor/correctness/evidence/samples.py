@@ -18,6 +18,7 @@ from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.choices import NotAnAnswerError
+from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.secrets.patterns import PLACEHOLDER
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -71,7 +72,7 @@ class SampleWriter:
 
     def __enter__(self) -> Self:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path.parent)
             self._file = FileIO(self.path, self._mode)
             self._end = os.fstat(self._file.fileno()).st_size
         except OSError as error:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
+from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.services.leaks.left import LeftBehind
@@ -35,6 +36,7 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     left_behind: LeftBehind = LeftBehind()
     facts: dict[str, str]
     cached: int | None
+    proof: tuple[ProofReading, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,6 +66,7 @@ def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord
         left_behind=result.left_behind,
         facts=dict(result.facts),
         cached=result.cached,
+        proof=result.proof,
     )
 
 

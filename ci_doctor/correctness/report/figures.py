@@ -25,12 +25,9 @@ from ci_doctor.correctness.verdict.compare import (
     ArmStart,
     DifferenceKind,
     answering,
-    counted,
-    failures,
     of_arm,
 )
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
-from ci_doctor.correctness.verdict.risk import rare_bug_bound
 from ci_doctor.model.facts.answers import (
     AlignedAnswers,
     AnswerMatrix,
@@ -42,7 +39,6 @@ from ci_doctor.model.facts.answers import (
     TokenNumber,
 )
 from ci_doctor.model.facts.correctness import CorrectnessFacts, FactDifference, IdentityFacts
-from ci_doctor.model.verdict import Verdict
 
 _ALIGNED = 3
 _ALTERNATIVES = 5
@@ -72,7 +68,7 @@ def facts(
         test=decision_test(decision.test),
         risk=decision.risk,
         settle=decision.settle,
-        rare_bug_bound=_bound(experiment, decision),
+        rare_bug_bound=decision.bound,
         suspects=suspects(experiment, differences),
         identity=_identity(experiment),
         ending=str(experiment.ending),
@@ -222,18 +218,6 @@ def _alternatives(token: Step | None) -> tuple[TokenNumber, ...]:
         pair = (each.token, each.logprob)
         numbers.append(pair)
     return tuple(numbers)
-
-
-def _bound(experiment: Experiment, decision: Decision) -> float | None:
-    """The rate of a bug that could hide behind the clean candidate starts; None unless green."""
-    if decision.verdict not in {Verdict.PASS, Verdict.FLAKY}:
-        return None
-    candidate = of_arm(counted(experiment.starts), Arm.CANDIDATE)
-    clean = len(candidate) - failures(candidate)
-    # Not one clean start bounds nothing: the formula would divide by zero.
-    if not clean:
-        return None
-    return rare_bug_bound(clean, experiment.rules.alpha)
 
 
 def _identity(experiment: Experiment) -> IdentityFacts:

@@ -18,7 +18,7 @@ from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
 from ci_doctor.load.requests import Request
-from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
 from ci_doctor.model.verdict import Verdict
 
 # Differing answers lead to these verdicts. The others have another reason, whatever the answers.
@@ -117,14 +117,26 @@ def _shown(
     return ordered[:_SHOWN]
 
 
-def _remedy(decision: Decision, shown: Sequence[AnswerDifference], context: Context) -> str | None:
+def _remedy(
+    decision: Decision, shown: Sequence[AnswerDifference], context: Context
+) -> NextStep | None:
     """The next step: a command for a difference to look at, else an advice."""
     if decision.verdict is not Verdict.REGRESSION:
-        return decision.settle or rules.OF_VERDICT[decision.verdict].remedy
+        if decision.settle:
+            return _settling(decision.settle)
+        return rules.OF_VERDICT[decision.verdict].remedy
     if shown:
-        return replay_command(shown[0], context)
+        return ShellCommand(replay_command(shown[0], context))
     # The candidate failed, so no recorded answer can be shown: one request has to be sent anew.
-    return f"{context.one_request} ID"
+    return ShellCommand(f"{context.one_request} ID")
+
+
+def _settling(settle: str) -> NextStep:
+    """The run that would settle it: what it costs as a comment, then its command."""
+    cost, found, command = settle.partition(": ci-doctor ")
+    if not found:
+        return settle
+    return ShellCommand(f"# {cost}\nci-doctor {command}")
 
 
 def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:

@@ -13,9 +13,9 @@ from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.services.findings import with_next_step
 from ci_doctor.services.leaks.findings import leak_findings
 from ci_doctor.services.leaks.left import LeftBehind
-from ci_doctor.services.findings import with_next_step
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _SHOWN = 3
@@ -43,7 +43,7 @@ def start_findings(
 
     A start that the budget cut short is no evidence. What stood in its way is shown all the same.
     """
-    yield from _failures(experiment, decision)
+    yield from failure_findings(experiment, decision)
     yield from _unanswered(experiment, requests_file, lines)
 
 
@@ -66,7 +66,7 @@ def all_left(experiment: Experiment) -> LeftBehind:
     )
 
 
-def _failures(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
+def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
     """The services that failed: the first failure of each kind and arm, with all its starts."""
     names: dict[_FailureGroup, list[str]] = {}
     first: dict[_FailureGroup, ServiceFailure] = {}

@@ -21,7 +21,7 @@ from ci_doctor.correctness.verdict.compare import (
 from ci_doctor.correctness.verdict.decision import FEWEST, Decision, VerdictEvidence
 from ci_doctor.correctness.verdict.disputed import disputed_requests, disputed_verdict, varying
 from ci_doctor.correctness.verdict.noise import explained_by_noise
-from ci_doctor.correctness.verdict.risk import any_pair_risk, rare_bug_risk
+from ci_doctor.correctness.verdict.risk import any_pair_risk, remaining_risk
 from ci_doctor.correctness.verdict.validity import failing_candidate, missing, void
 from ci_doctor.model.verdict import Verdict
 
@@ -119,7 +119,7 @@ def _all_equal(evidence: VerdictEvidence, rules: Rules) -> Decision:
 
 def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rules) -> Decision:
     """`pass` or `flaky`, once enough candidate starts were made; with the risk that remains."""
-    clean = len(evidence.candidate)
+    made = len(evidence.candidate)
     # Its own log alone says so, and a change that leaks memory writes the same.
     if evidence.claimed:
         return Decision(
@@ -127,13 +127,14 @@ def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rule
             reason=f"{reason}; but {evidence.claimed} candidate starts failed, by their own logs "
             "for a reason outside the change, and no baseline start did",
         )
-    if clean < rules.least_candidates:
+    if made < rules.least_candidates:
         return Decision(
             verdict=Verdict.INCONCLUSIVE,
             reason=f"{reason}; {rules.least_candidates} candidate starts are required, "
-            f"and {clean} could be made",
+            f"and {made} could be made",
         )
-    return Decision(verdict=verdict, reason=reason, risk=rare_bug_risk(clean, rules.alpha))
+    risk, bound = remaining_risk(evidence, rules.alpha)
+    return Decision(verdict=verdict, reason=reason, risk=risk, bound=bound)
 
 
 def _shared(evidence: VerdictEvidence, kinds: Kinds, rules: Rules) -> Decision:

@@ -32,7 +32,8 @@ class PermutationTest(Struct, frozen=True, kw_only=True):
 class Decision(Struct, frozen=True, kw_only=True):
     """A verdict, its reason in one sentence, and the kind of every request.
 
-    `risk` is what the verdict does not exclude. `settle` is what would decide an undecided run, in
+    `risk` is what the verdict does not exclude. `bound` is the share of starts, from 0 to 1, from
+    which on a green verdict excludes a bug; None if it excludes none. `settle` is what would decide an undecided run, in
     starts.
     """
 
@@ -41,6 +42,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     kinds: Mapping[str, DifferenceKind] = {}
     test: PermutationTest | None = None
     risk: str | None = None
+    bound: float | None = None
     settle: str | None = None
 
     def count(self, *kinds: DifferenceKind) -> int:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
 
+from msgspec.structs import replace
+
 from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.verdict.compare import (
     ArmStart,
@@ -116,6 +118,12 @@ def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) 
         decision = decide(starts, requests, rules, complete=False)
         if decision.verdict in _EARLY:
             return None
+    # These were made for a candidate that never worked. It has worked since, and failed before:
+    # neither is a verdict that more baseline starts could change.
+    if made[Arm.CANDIDATE] > rules.retries and not _never_works(usable):
+        return None
+    if _never_works(usable):
+        rules = _for_a_failure(rules, working(of_arm(usable, Arm.BASELINE)))
     archived = sum(start.archived for start in usable)
     arms = sequence(rules, archived)
     no_more_baseline = _enough_for_a_failure(usable, rules)
@@ -143,10 +151,40 @@ def sequence(rules: Rules, archived: int) -> tuple[Arm, ...]:
     return order(rules.retries, rules.alpha, archived, eager=rules.least_candidates > 1)
 
 
+def _never_works(usable: Sequence[ArmStart]) -> bool:
+    """Whether the candidate was started, and failed or answered nothing every time."""
+    candidate = of_arm(usable, Arm.CANDIDATE)
+    return bool(candidate) and not working(candidate)
+
+
+def _for_a_failure(rules: Rules, have: int) -> Rules:
+    """The rules for a candidate that never works: as many candidate starts as decide soonest.
+
+    One dead start takes 19 baseline starts to tell from a random failure at 0.05, three of them
+    take three. `have` baseline starts have worked already.
+    """
+    if rules.policy is Policy.ANY:
+        return rules
+    best = rules.retries
+    fewest = best + _more_for_a_failure(best, have, rules.alpha)
+    for candidate in range(best + 1, fewest):
+        total = candidate + _more_for_a_failure(candidate, have, rules.alpha)
+        if total < fewest:
+            best, fewest = candidate, total
+    return replace(rules, retries=best)
+
+
+def _more_for_a_failure(candidate: int, have: int, alpha: float) -> int:
+    """How many more baseline starts must work to blame that many failing candidate starts."""
+    for baseline in count(max(FEWEST, have)):
+        if is_no_chance(baseline, candidate, alpha):
+            return baseline - have
+    raise AssertionError
+
+
 def _enough_for_a_failure(usable: Sequence[ArmStart], rules: Rules) -> bool:
     """Whether the baseline works often enough to blame a candidate that never does."""
-    candidate = of_arm(usable, Arm.CANDIDATE)
-    if not candidate or working(candidate):
+    if not _never_works(usable):
         return False
     baseline = working(of_arm(usable, Arm.BASELINE))
     return baseline >= FEWEST and is_no_chance(baseline, rules.retries, rules.alpha)

@@ -10,6 +10,7 @@ from ci_doctor.environment.not_computable import NotComputable
 from ci_doctor.environment.packaging_files import PackagingFiles, table
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.tags import Described
+from ci_doctor.model.finding import ShellCommand
 
 _VARIABLE: Final = "PDM_BUILD_SCM_VERSION"
 
@@ -27,7 +28,7 @@ class PdmBackend:
             raise NotComputable(
                 rules.BACKEND_MISSING,
                 f"{project.label} is built by pdm-backend, which is not installed beside ci-doctor",
-                remedy="pip install pdm-backend",
+                remedy=ShellCommand("pip install pdm-backend"),
             ) from error
         return pdm_library.describe(project)
 

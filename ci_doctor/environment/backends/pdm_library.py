@@ -26,6 +26,7 @@ from ci_doctor.environment.tags import (
     sort_tags,
     without_tags,
 )
+from ci_doctor.model.finding import ShellCommand
 
 # No tag can have this name (git-check-ref-format(1)), so a filter of it finds none.
 _NO_TAG = "."
@@ -123,7 +124,7 @@ def _format(project: Project, version: scm.SCMVersion, tag_filter: str) -> str:
         rules.CUSTOM_SCHEME,
         f"{project.label} formats its version by code of its own (version_format = {custom!r}), "
         f"which fails here ({last_line})",
-        remedy="export PDM_BUILD_SCM_VERSION=VERSION",
+        remedy=ShellCommand("export PDM_BUILD_SCM_VERSION=VERSION"),
     )
 
 
@@ -185,7 +186,7 @@ def _refuse_other_owner(directory: Path) -> None:
         raise NotComputable(
             rules.OTHER_OWNER,
             f"git refuses to read {directory}, which belongs to another user",
-            remedy=f"git config --global --add safe.directory {directory}",
+            remedy=ShellCommand(f"git config --global --add safe.directory {directory}"),
         )
 
 

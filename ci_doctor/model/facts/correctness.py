@@ -55,6 +55,25 @@ class BudgetFacts(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
+class ProofFacts(Struct, frozen=True, kw_only=True):
+    """What was read in a start (`B1`) to prove that the arm's path ran, and whether it is enough.
+
+    Of a counter: its values before and after the requests, None if absent; `above` is what the rise
+    must exceed. Of a `log` pattern: the 1-based number of the first line that matches, and its text.
+    """
+
+    start: str
+    service: str
+    met: bool
+    metric: str | None = None
+    before: float | None = None
+    after: float | None = None
+    above: float = 0.0
+    log: str | None = None
+    line: int | None = None
+    text: str | None = None
+
+
 class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     """What the starts answered, and what the verdict rests on.
 
@@ -62,9 +81,10 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     starts (`A1/B1`), `within` by start the requests that vary between its passes, `differences_by`
     differing requests by hardness. `clusters` are names of starts that answered everything alike.
     `aligned` are the hardest differences. `rare_bug_bound` is the rate of a bug that could hide
-    behind the clean candidate starts, from 0 to 1; None unless the verdict is green. `archive` are
-    sentences. `left_behind` is what stayed on the machine. The last six are None, or empty, if the
-    run ended before they were known.
+    behind the candidate starts, from 0 to 1; None unless the verdict is green and every candidate
+    start is clean. `archive` are sentences, `left_behind` is what stayed on the machine, `proof`
+    is by start. `repository` and what follows are None, or empty, if the run ended before they were
+    known.
     """
 
     requests: int
@@ -90,3 +110,4 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     budget: BudgetFacts | None = None
     archive: tuple[str, ...] = ()
     left_behind: LeftBehindFacts | None = None
+    proof: tuple[ProofFacts, ...] = ()

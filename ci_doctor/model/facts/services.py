@@ -56,7 +56,8 @@ class FailureFacts(Struct, frozen=True, kw_only=True):
     `kind` is `died`, `not-ready` or `outside`. `at` is monotonic seconds, `duration_s` counts from
     the service's start. `exit_code` or `signal` tell how the process ended, with `exit_unknown`
     nobody knows. `tail` are the root lines of its log, `tail_root` the index of the root line among
-    them, `tail_line` and `tail_end_line` their 1-based place in it. `peak_rss` is bytes.
+    them, `tail_line` and `tail_end_line` their 1-based place in it. `peak_rss` is bytes. `misuse` is
+    the log line that says that the command cannot run as it is written.
     """
 
     kind: str
@@ -79,4 +80,5 @@ class FailureFacts(Struct, frozen=True, kw_only=True):
     tail_line: int | None = None
     tail_end_line: int | None = None
     was_ready: bool = False
+    misuse: str | None = None
     duration_s: float

@@ -15,7 +15,7 @@ from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.html import texts
 from ci_doctor.render.html.drawing import drawn
 from ci_doctor.render.markup import is_plain_path
-from ci_doctor.render.remedies import is_sentence
+from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import cleaned, one_line, printable
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _environment() -> "Environment":
         "address": _address,
         "value": texts.value,
     }
-    environment.tests["sentence"] = is_sentence
+    environment.tests["advised"] = is_advice
     environment.globals["amount"] = formatting.amount
     return environment
 

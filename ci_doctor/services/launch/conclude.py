@@ -35,6 +35,9 @@ class LaunchConclusion(Struct, frozen=True, kw_only=True):
 def conclude(launched: Launched) -> LaunchConclusion:
     """The verdict: of the service that failed, or of the client."""
     if launched.failure is not None:
+        error = launched.failure.usage_error
+        if error is not None:
+            return LaunchConclusion(verdict=None, summary=error.message, error=error)
         return LaunchConclusion(
             verdict=launched.failure.verdict, summary=_blame(launched, launched.failure)
         )

@@ -14,6 +14,7 @@ from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
 from ci_doctor.services.launch.report import outcome_of, refused
 from ci_doctor.services.outcome import ServiceEvent
 from ci_doctor.services.running import RunningGroup
+from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.log_files import redact_files
@@ -29,6 +30,7 @@ def make_plan(request: LaunchRequest) -> LaunchPlan:
         limit_s=request.limit_s,
     )
     order = check_services(request.specs, request.names, context)
+    check_scripts(request.specs, order, context)
     check_words(request.client, order)
     return LaunchPlan(request=request, order=order, context=context)
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.system.files.directories import make_directory
 
 # These say nothing about the path: another job on this machine would get them too.
 _EXHAUSTED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
@@ -19,7 +20,7 @@ def open_log(directory: Path, name: str) -> tuple[Path, int]:
     """
     number = 1
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         while True:
             path = directory / f"{name}-{number}.log"
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL

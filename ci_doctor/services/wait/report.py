@@ -6,7 +6,7 @@ import signal
 from msgspec import structs
 
 from ci_doctor.model.facts.wait import WaitFacts
-from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.finding import Evidence, Finding, RemedyKind
 from ci_doctor.model.outcome import Case, CaseOutcome, Failure, Outcome, signal_kind
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
@@ -69,23 +69,26 @@ def _summary(waited: Waited, probe: ReadinessProbe) -> str:
 
 
 def _finding(failure: ServiceFailure) -> Finding:
-    finding = structs.replace(finding_of(failure), remedy=_remedy(failure))
+    finding = finding_of(failure)
+    advice = _advice(failure)
+    if advice is not None:
+        finding = structs.replace(finding, remedy=advice, remedy_kind=RemedyKind.ADVICE)
     if not failure.exit_unknown:
         return finding
     why = "exit code unknown: it is not a child of ci-doctor, and its own parent has taken the code"
     return structs.replace(finding, evidence=(*finding.evidence, Evidence(excerpt=why)))
 
 
-def _remedy(failure: ServiceFailure) -> str | None:
-    """Like that of a service that we have started, but for options that `wait` has not."""
+def _advice(failure: ServiceFailure) -> str | None:
+    """What to do, for options that only `wait` has; None if the finding has its own remedy."""
     if failure.kind is FailureKind.NOT_READY:
-        return with_next_step(_remedy_of_unready(failure), failure)
+        return with_next_step(_advice_for_unready(failure), failure)
     if failure.kind is FailureKind.DIED and failure.log is None:
         return "name its log with --log FILE, and its last lines stand here"
-    return finding_of(failure).remedy
+    return None
 
 
-def _remedy_of_unready(failure: ServiceFailure) -> str:
+def _advice_for_unready(failure: ServiceFailure) -> str:
     if failure.pid is None:
         return "see whether it was started, and whether it writes this pidfile"
     if failure.log is None:

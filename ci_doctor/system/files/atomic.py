@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
+from ci_doctor.system.files.directories import in_directory
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
@@ -19,8 +20,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     if target.exists() and not target.is_file():
         raise UsageError(f"cannot write {path}: it is not a regular file", hint="name a file")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(target, content, mode)
+        in_directory(target.parent, lambda: _replace(target, content, mode))
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}",

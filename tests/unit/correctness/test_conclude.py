@@ -3,10 +3,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.correctness.conclude import conclude, judge
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
-from ci_doctor.correctness.settings import ArmSettings, OnInconclusive
+from ci_doctor.correctness.settings import Arm, ArmSettings, OnInconclusive
+from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.verdict import Verdict
@@ -77,13 +79,30 @@ def test_an_undecided_run_that_is_let_through_says_so(tmp_path: Path) -> None:
     assert facts_of(outcome).risk is not None
 
 
-def test_arms_that_differ_themselves_are_named_beside_different_answers(tmp_path: Path) -> None:
-    candidate = ArmSettings(command="sleep {port} 1")
+def different_arms(outcome: Outcome) -> list[str]:
+    """What the finding about the arms says; empty if there is none."""
+    rule = "correctness/different-arms"
+    return [finding.summary for finding in outcome.findings if finding.rule == rule]
+
+
+def test_arms_that_differ_unasked_are_named_beside_different_answers(tmp_path: Path) -> None:
+    made = experiment(*OTHER, ending=ExperimentEnding.BUDGET)
+    ready = prepared(tmp_path)
+    torch = {Arm.BASELINE: "2.7.0", Arm.CANDIDATE: "2.7.1"}
+    identities = {arm: Identity.of({"torch": version}) for arm, version in torch.items()}
+    ready = replace(ready, identities=identities)
+    outcome = conclude(ready, made, judge(ready, made))
+    assert different_arms(outcome) == ["the arms differ in torch"]
+    equal = experiment(*SAME)
+    assert different_arms(conclude(ready, equal, judge(ready, equal))) == []
+
+
+def test_what_the_configuration_gives_to_one_arm_is_no_finding(tmp_path: Path) -> None:
+    candidate = ArmSettings(command="sleep {port} 1", env={"VLLM_USE_V1": "1"})
     made = experiment(*OTHER, ending=ExperimentEnding.BUDGET)
     outcome = concluded(tmp_path, made, candidate=candidate)
-    assert "correctness/different-arms" in [finding.rule for finding in outcome.findings]
-    equal = concluded(tmp_path, experiment(*SAME), candidate=candidate)
-    assert "correctness/different-arms" not in [finding.rule for finding in equal.findings]
+    assert different_arms(outcome) == []
+    assert set(facts_of(outcome).identity.arms) == {"argv", "env.VLLM_USE_V1"}
 
 
 def test_an_archive_has_a_table_of_its_own(tmp_path: Path) -> None:

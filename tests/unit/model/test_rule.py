@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
 from ci_doctor.model.rule import Rule
 
 RULE = Rule(id="service/died", severity=Severity.ERROR, meaning="It ended.", remedy="Read its log.")
@@ -13,6 +13,7 @@ def test_a_finding_has_the_rules_id_and_severity_and_the_remedy_of_its_case() ->
         summary="vllm died",
         evidence=evidence,
         remedy="less a.log",
+        remedy_kind=RemedyKind.ADVICE,
     )
     assert RULE.finding("vllm died").remedy is None
 

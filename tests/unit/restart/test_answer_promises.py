@@ -43,12 +43,12 @@ def observed(answers: Passes, models: Mapping[Phase, str] = {}) -> Observation:
 
 def restarted(
     before: Sequence[str], after: Sequence[str], *models: str
-) -> tuple[Verdict, list[str]]:
+) -> tuple[Verdict | None, list[str]]:
     named = dict(zip((Phase.BASELINE, Phase.AFTER), models, strict=False))
     return judged(observed({Phase.BASELINE: [before] * 2, Phase.AFTER: [after] * 2}, named))
 
 
-def judged(observation: Observation) -> tuple[Verdict, list[str]]:
+def judged(observation: Observation) -> tuple[Verdict | None, list[str]]:
     promises = judge(observation, FREE)
     conclusion = conclude(observation, promises, FREE)
     found = findings(observation, promises, conclusion, FREE)

@@ -43,7 +43,7 @@ def broken(observation: Observation, terms: Terms = TERMS) -> list[str]:
     return [rule.removeprefix("restart-check/") for rule in found]
 
 
-def verdict(observation: Observation, terms: Terms = TERMS) -> Verdict:
+def verdict(observation: Observation, terms: Terms = TERMS) -> Verdict | None:
     return conclude(observation, judge(observation, terms), terms).verdict
 
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -153,3 +155,69 @@ def test_an_archive_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="cannot write"):
         Archive(tmp_path / "file", days=1, limit=1).keep(IDENTITY, result, lines, build="b")
+
+
+# --- another agent evicts while this one writes ---
+
+
+@pytest.fixture
+def other_agent(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[str]]:
+    """Acts before and after each mkdir of the identity's directory: names what it did there.
+
+    Before it keeps a start, so that the directory is there already; after it evicts everything. Five times.
+    """
+    done: list[str] = []
+    greedy = Archive(archive.directory, days=30, limit=0)
+    place = archive.directory / f"identity-{IDENTITY.digest()}"
+    mkdir = os.mkdir
+    busy = False
+
+    def interleaved(path: str | Path, mode: int = 0o777) -> None:
+        nonlocal busy
+        if Path(path) != place or busy or len(done) >= 5:
+            mkdir(path, mode)
+            return
+        busy = True
+        try:
+            # By turns: the directory was there and vanishes, it is made and vanishes.
+            if len(done) % 2 == 0:
+                kept(archive, tmp_path)
+            mkdir(path, mode)
+            done.append("made")
+        except FileExistsError:
+            done.append("exists")
+            raise
+        finally:
+            greedy.evict()
+            assert not place.exists()
+            busy = False
+
+    monkeypatch.setattr(os, "mkdir", interleaved)
+    yield done
+    monkeypatch.undo()
+
+
+def test_a_start_is_kept_though_its_directory_vanishes_at_every_step(
+    archive: Archive, tmp_path: Path, other_agent: list[str]
+) -> None:
+    result, lines = made(tmp_path / "own.jsonl")
+
+    path = archive.keep(IDENTITY, result, lines, build="build 43")
+
+    assert other_agent == ["exists", "made", "exists", "made", "exists"]
+    assert path.is_file()
+    assert [start.build for start in archive.find(IDENTITY, IDS, 2).starts] == ["build 43"]
+    assert [each.name for each in archive.directory.iterdir()] == [path.parent.name]
+
+
+def test_a_start_without_its_description_yet_is_not_called_damaged(
+    archive: Archive, tmp_path: Path
+) -> None:
+    path = kept(archive, tmp_path)
+    (path.parent / "identity.json").unlink()
+
+    found = archive.find(Identity.of({"driver": "560"}, {}), IDS, 2)
+
+    assert (found.near, found.skipped) == ((), ())

@@ -119,3 +119,20 @@ def test_the_next_start_is_the_one_that_can_still_tell_something(
     baseline: str, candidate: str, expected: Arm | None
 ) -> None:
     assert next_arm(starts(baseline, candidate), ["r0"], RULES) is expected
+
+
+@pytest.mark.parametrize(
+    ("retries", "archived", "expected"),
+    [(1, "", "ABAABB"), (2, "", "ABABAB"), (3, "", "ABAABB"), (1, "20*x", "B")],
+)
+def test_a_candidate_that_never_works_is_started_again_rather_than_the_baseline_nineteen_times(
+    retries: int, archived: str, expected: str
+) -> None:
+    told = made_by({A: "x", B: "-!"}, Rules(retries=retries), archived)
+    assert (len(told), told.count(A)) == (len(expected), expected.count(A)), told
+
+
+def test_a_candidate_that_works_after_all_costs_no_further_start() -> None:
+    made = starts("2*x", "-! x")
+    assert next_arm(made, ["r0"], Rules(retries=1)) is None
+    assert decide(made, ["r0"], Rules(retries=1), complete=True).verdict is Verdict.INCONCLUSIVE

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.errors import UsageError
+from ci_doctor.services.script_check import check_scripts, script_of
+from ci_doctor.services.spec import LaunchContext, ServiceSpec
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("python server.py --port 1", "server.py"),
+        ("/venv/bin/python3.11 -u -X dev -W error server.py -c x", "server.py"),
+        ("python -OO -- -odd.py", "-odd.py"),
+        ("bash -eu -o pipefail run.sh -c x", "run.sh"),
+        ("sh run.sh", "run.sh"),
+        ("zsh -f run.zsh", "run.zsh"),
+        ("node server.js", "server.js"),
+        ("perl -w server.pl", "server.pl"),
+        ("python -m http.server", None),
+        ("python -um http.server", None),
+        ("python -c pass", None),
+        ("python -", None),
+        ("python", None),
+        ("python -u", None),
+        ("python --check-hash-based-pycs always server.py", None),
+        ("bash -c 'exec server.py'", None),
+        ("bash -lc 'exec server.py'", None),
+        ("bash -s run.sh", None),
+        ("node -e 1", None),
+        ("node --require ./hook.js server.js", None),
+        ("perl -e 1", None),
+        ("vllm serve model", None),
+        ("env python server.py", None),
+    ],
+)
+def test_a_script_is_known_only_if_the_words_name_it_for_sure(
+    command: str, script: str | None
+) -> None:
+    assert script_of(shlex.split(command)) == script
+
+
+def check(directory: Path, *elsewhere: tuple[str, ...], needs: tuple[str, ...] = ()) -> None:
+    specs = {"web": ServiceSpec(command="python servr.py {port}", needs=list(needs))}
+    context = LaunchContext(environment={}, directory=directory, log_directory=directory)
+    check_scripts(specs, ["web"], context, elsewhere)
+
+
+def test_a_missing_script_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "server.py").touch()
+    with pytest.raises(UsageError) as caught:
+        check(tmp_path)
+    assert str(tmp_path / "servr.py") in str(caught.value)
+    assert "did you mean `server.py`?" in (caught.value.hint or "")
+
+
+def test_a_script_that_is_there_or_may_still_come_is_no_error(tmp_path: Path) -> None:
+    check(tmp_path, ("python", "servr.py", "{port}"))
+    check(tmp_path, needs=("maker",))
+    (tmp_path / "servr.py").touch()
+    check(tmp_path)
