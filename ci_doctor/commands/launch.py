@@ -22,6 +22,7 @@ from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
+from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.launch.options import choose
 from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
@@ -127,6 +128,7 @@ def launch(
         return session.finish(unable)
     if dry_run:
         return session.finish(would_do(plan))
+    session.observe(*missing_preparation(loaded, os.environ))
     return _perform(plan, session, follow=follow)
 
 

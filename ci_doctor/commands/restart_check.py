@@ -18,7 +18,8 @@ from ci_doctor.commands.telling.restart import RestartSource
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
-from ci_doctor.config.loading import load_config
+from ci_doctor.config.loading import Config, load_config
+from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.restart.notes import RestartProgress
 from ci_doctor.restart.planning import make_plan
@@ -85,17 +86,18 @@ def restart_check(
     75 infra, 86 nothing is proven.
     """
     if dry_run:
-        plan = _prepare(session, config_path, flags)
+        plan = _prepare(session, load_config(config_path, Path.cwd()), flags)
         return session.finish(would_do(plan), on_stdout=True)
     # Before the plan, which names the directory.
     session.claim(DEFAULT_DIRECTORY)
-    plan = _prepare(session, config_path, flags)
+    loaded = load_config(config_path, Path.cwd())
+    plan = _prepare(session, loaded, flags)
+    session.observe(*missing_preparation(loaded, os.environ))
     return _perform(plan, session)
 
 
-def _prepare(session: Session, config_path: Path | None, flags: Mapping[str, Any]) -> RestartPlan:
+def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> RestartPlan:
     """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = load_config(config_path, Path.cwd())
     settings, origins = decode_section(
         loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
     )

@@ -415,6 +415,7 @@ class TestDeterminism:
         assert set(_ours(doctor("setup-env", "--determinism", "off", cwd=project))) == {
             PIN,
             "CI_DOCTOR_EXPORTS",
+            "CI_DOCTOR_PREPARED",
         }
 
     def test_a_value_of_the_users_is_kept(self, project: Path) -> None:

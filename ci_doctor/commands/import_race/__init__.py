@@ -80,18 +80,21 @@ def import_race(
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
+    from ci_doctor.environment.expected_preparation import missing_preparation
     from ci_doctor.imports.investigate import RaceRequest
     from ci_doctor.imports.run import not_run
     from ci_doctor.services.launch.client import problem
     from ci_doctor.session.exit_policy import ExitPolicy
 
-    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
+    loaded = load_config(config_path, Path.cwd())
+    codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes)
     if reason := problem(words[0], os.environ, Path.cwd()):
         return session.finish(not_run(*reason))
     timeout_s = None
     if timeout is not None:
         timeout_s = seconds_above_zero(timeout, "--timeout")
+    session.observe(*missing_preparation(loaded, os.environ))
     request = RaceRequest(
         command=words,
         # With --json our own stdout holds nothing but the report.
