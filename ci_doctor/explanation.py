@@ -28,6 +28,12 @@ def explain(word: str) -> Outcome:
     )
 
 
+def explained_words() -> list[str]:
+    """Every word that `explain` knows."""
+    codes = [str(int(code)) for code in EXIT_CODES]
+    return [*sorted(all_rules()), *(verdict.value for verdict in VERDICTS), *codes]
+
+
 def _look_up(word: str) -> tuple[str, str]:
     rules = all_rules()
     rule = rules.get(word)

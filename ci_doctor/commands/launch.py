@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -47,18 +48,21 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "services",
     multiple=True,
     metavar="NAME[='CMD']",
+    shell_complete=values.services,
     help="Start this service. Repeatable. [default: all]",
 )
 @click.option(
     "--ready",
     multiple=True,
     metavar="NAME=PROBE",
+    shell_complete=values.services_with_value,
     help="Readiness check of a service. Repeatable.",
 )
 @click.option(
     "--needs",
     multiple=True,
     metavar="NAME=OTHER",
+    shell_complete=values.services_with_value,
     help="Start NAME when OTHER is ready. Repeatable.",
 )
 @click.option(
@@ -76,7 +80,7 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 @config_option
 @dry_run_option
 @output_options
-@click.argument("client", nargs=-1, type=click.UNPROCESSED)
+@click.argument("client", nargs=-1, type=click.UNPROCESSED, shell_complete=values.separator)
 @pass_session
 def launch(
     session: Session,

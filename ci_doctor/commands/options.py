@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.session.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,6 +110,7 @@ def environment_options(function: F) -> F:
             "--preload",
             multiple=True,
             metavar="RULE",
+            shell_complete=values.presets,
             help="Import a module before a trigger: TRIGGER=MODULE[:ATTR,ATTR], or the name of "
             "a preset (vllm). Installs a shim; with `run` it applies to CMD alone. Repeatable.",
         ),
@@ -122,6 +124,7 @@ def environment_options(function: F) -> F:
             "venvs",
             multiple=True,
             metavar="DIR",
+            shell_complete=values.directories,
             help="Target virtual environment. Repeatable.",
         ),
         click.option(
@@ -129,6 +132,7 @@ def environment_options(function: F) -> F:
             "pythons",
             multiple=True,
             metavar="PY",
+            shell_complete=values.interpreters,
             help="Target interpreter. Repeatable.",
         ),
         click.option(
@@ -136,6 +140,7 @@ def environment_options(function: F) -> F:
             "projects",
             multiple=True,
             metavar="DIR",
+            shell_complete=values.directories,
             help="Project to pin. Repeatable. [default: .]",
         ),
     ):

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -35,13 +36,25 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
 @click.command("restart-check")
-@click.option("--kill", metavar="NAME", help="The service to kill. [default: the answering one]")
-@click.option("--signal", metavar="NAME", help="The signal for the kill. [default: SIGKILL]")
+@click.option(
+    "--kill",
+    metavar="NAME",
+    shell_complete=values.services,
+    help="The service to kill. [default: the answering one]",
+)
+@click.option(
+    "--signal",
+    metavar="NAME",
+    shell_complete=values.signals,
+    help="The signal for the kill. [default: SIGKILL]",
+)
 @click.option(
     "--at", type=float, metavar="F", help="Kill after this fraction of the load. [default: 0.5]"
 )
 @click.option("--outage", metavar="S", help="Time from its end to its relaunch. [default: 5s]")
-@click.option("--requests", metavar="FILE", help="JSONL, one request a line.")
+@click.option(
+    "--requests", metavar="FILE", shell_complete=values.files, help="JSONL, one request a line."
+)
 @click.option(
     "--concurrency", type=click.IntRange(min=1), help="Requests in flight at once. [default: 40]"
 )

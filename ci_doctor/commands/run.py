@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.environment_settings import read_job_settings
 from ci_doctor.commands.options import (
     config_option,
@@ -30,7 +31,9 @@ from ci_doctor.session.session import Session
 @config_option
 @dry_run_option
 @output_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument(
+    "command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=values.separator
+)
 @pass_session
 def run(
     session: Session,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.separator import check_separator, stands_behind
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     nargs=-1,
     required=True,
     type=click.UNPROCESSED,
+    shell_complete=values.separator,
     metavar="[probe MODULE[:ATTR]] | -- CMD…",
 )
 @click.pass_context
