@@ -6,9 +6,9 @@ the others would say for ever what is not true any more. So each attempt keeps i
 build's meta-data, where a retry on any agent finds them.
 """
 
-import json
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import Struct
 
 from ci_doctor.buildkite.agent import Agent, AgentResult
@@ -26,31 +26,51 @@ class Annotation(Struct, frozen=True, kw_only=True):
     style: str
 
 
+class Published(Struct, frozen=True, kw_only=True):
+    """Who made an annotation: the attempt, from 0, of a job with this digest of its command."""
+
+    attempt: int
+    command: str
+
+
 class Attempts(Struct, frozen=True, kw_only=True):
-    """The annotations of this job's attempts so far: the attempt, from 0, that made each context.
+    """The annotations of this job's attempts so far, by context.
 
     `problem` is what kept the agent from telling.
     """
 
-    of_context: dict[str, int]
+    published: dict[str, Published]
     problem: AgentResult | None = None
 
     def has_later(self, job: JobEnvironment) -> bool:
         """Whether a later attempt has published: this one was given up as lost."""
-        return any(attempt > job.retry_count for attempt in self.of_context.values())
+        return any(each.attempt > job.retry_count for each in self.published.values())
+
+    def stale(self, job: JobEnvironment) -> list[str]:
+        """The contexts of earlier attempts.
+
+        Jobs of a matrix without its values in their labels are here too. Only their commands tell
+        them apart.
+        """
+        makers = {(each.attempt, each.command) for each in self.published.values()}
+        is_matrix = len(makers) > len({attempt for attempt, _ in makers})
+        return [
+            context
+            for context, each in self.published.items()
+            if each.attempt < job.retry_count
+            and (not is_matrix or each.command == job.command_digest())
+        ]
 
 
 def read_attempts(job: JobEnvironment, agent: Agent) -> Attempts:
     """What the attempts of this job have annotated; what cannot be read counts as nothing."""
     text, result = agent.get_metadata(job.annotations_key(), default="{}")
     try:
-        found = json.loads(text)
-    except ValueError:
-        found = {}
+        published = msgspec.json.decode(text, type=dict[str, Published])
     # Somebody else's value under our key is none.
-    entries = found.items() if isinstance(found, dict) else ()
-    kept = {context: attempt for context, attempt in entries if isinstance(attempt, int)}
-    return Attempts(of_context=kept, problem=None if result.ok else result)
+    except msgspec.DecodeError:
+        published = {}
+    return Attempts(published=published, problem=None if result.ok else result)
 
 
 def annotate_job(
@@ -62,26 +82,28 @@ def annotate_job(
     """
     # A first attempt has no earlier one, whatever the agent cannot tell.
     others = [attempts.problem] if attempts.problem is not None and job.retry_count else []
-    known = {**attempts.of_context, **dict.fromkeys(annotations, job.retry_count)}
+    own = Published(attempt=job.retry_count, command=job.command_digest())
+    published = {**attempts.published, **dict.fromkeys(annotations, own)}
     # Before the annotations: a job that is cut off between the two leaves none behind unnamed.
-    if known != attempts.of_context:
-        others.append(_keep(known, job, agent))
+    if published != attempts.published:
+        others.append(_keep(published, job, agent))
     results = []
     for context, each in annotations.items():
         results.append(agent.annotate(each.body, style=each.style, context=context))
-    stale = [context for context, attempt in known.items() if attempt < job.retry_count]
+    stale = [context for context in attempts.stale(job) if context not in annotations]
     for context in stale:
         removed = _remove(context, agent)
         others.append(removed)
         if removed.ok:
-            del known[context]
+            del published[context]
     if stale:
-        others.append(_keep(known, job, agent))
+        others.append(_keep(published, job, agent))
     return [*results, *(result for result in others if not result.ok)]
 
 
-def _keep(attempts: Mapping[str, int], job: JobEnvironment, agent: Agent) -> AgentResult:
-    return agent.set_metadata(job.annotations_key(), json.dumps(attempts))
+def _keep(published: Mapping[str, Published], job: JobEnvironment, agent: Agent) -> AgentResult:
+    text = msgspec.json.encode(published).decode()
+    return agent.set_metadata(job.annotations_key(), text)
 
 
 def _remove(context: str, agent: Agent) -> AgentResult:

@@ -88,11 +88,15 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     def annotations_key(self) -> str:
         """The meta-data key of the contexts that the attempts of this job have annotated.
 
-        It is the same on every retry, and another one for each job of a matrix: their labels or
-        commands contain its values.
+        It is the same on every retry, and another one for each job of a matrix whose labels contain
+        its values.
         """
-        own = "\0".join((self.label or "", self.step_id or "", self.command or ""))
+        own = "\0".join((self.label or "", self.step_id or ""))
         return ":".join(["ci-doctor", *self._place(), "annotations", _digest(own)[:12]])
+
+    def command_digest(self) -> str:
+        """What stands for the job's command."""
+        return _digest(self.command or "")[:12]
 
     def junit_artifact_name(self) -> str:
         """The JUnit file to upload.

@@ -38,11 +38,11 @@ def publish(
     replaced or removed, also if this one has no report. A failure is a result: nothing is raised
     for it, and the rest is still done.
     """
-    attempts = Attempts(of_context={})
+    attempts = Attempts(published={})
     # Whether there is an earlier one or not, only the agent can tell; without any, it is not asked.
     if job.retry_count or (reports and annotation):
         attempts = read_attempts(job, agent)
-    if not reports and not attempts.of_context:
+    if not reports and not attempts.published:
         return ()
     results: list[AgentResult] = []
     is_last = not attempts.has_later(job)

@@ -284,16 +284,26 @@ class TestTheNextAttempt:
         folder = build.folder("correctness")
         sibling = replace(JOB, job_id="0190-j3", parallel_job=2)
         matrix = replace(JOB, job_id="0190-j4", command="test b")
-        for job in (JOB, sibling, matrix):
+        labelled = replace(JOB, job_id="0190-j5", label="test c")
+        for job in (JOB, sibling, matrix, labelled):
             build.publish((folder, a_report(Verdict.REGRESSION, f"command-{job.job_id}")), job=job)
 
         build.publish(job=self.RETRY, end=JobEnd(has_run=True))
 
         page = stand_in_agent.annotations(build.log)
-        assert [context.rpartition(":")[2] for context in page] == [
+        assert [context.split(":")[3] for context in page] == [
             "command-0190-j3",
             "command-0190-j4",
+            "command-0190-j5",
         ]
+
+    def test_with_another_command_is_still_the_next_one(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        build.publish((build.folder("correctness"), a_report(Verdict.REGRESSION)))
+
+        build.publish(job=replace(self.RETRY, command="true"), end=JobEnd(has_run=True))
+
+        assert self.shown(build) == {}
 
     def test_a_job_that_publishes_twice_keeps_both(self, tmp_path: Path) -> None:
         build = Build(tmp_path)
