@@ -140,6 +140,7 @@ class TestPrecedence:
             "determinism": "ci-doctor.toml:2",
             "preload": "flag --preload",
             "allow_fallback": "default",
+            "if_missing": "default",
         }
 
     def test_a_flag_that_was_not_given_does_not_count(self) -> None:
