@@ -46,15 +46,14 @@ def run(
 ) -> int:
     """Prepare the same environment as setup-env, then become CMD: status and signals are CMD's own.
 
-    Preload rules apply to CMD and its child processes; nothing is installed. With them no project
-    is needed here.
+    Preload rules apply to CMD and its child processes; nothing is installed.
     """
     # A `--` of the command's own is enough to tell whose option is whose.
     if "--" not in session.invocation.argv:
         check_separator(session.invocation, command)
     session.claim()
     settings, prepared = read_job_settings(session, config_path, os.environ, flags)
-    environ, preparation = _prepare(settings, command, needs_project=bool(flags["projects"]))
+    environ, preparation = _prepare(settings, command)
     preparation = preparation.for_job(prepared)
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
@@ -63,7 +62,7 @@ def run(
 
 
 def _prepare(
-    settings: SetupEnvSettings, command: tuple[str, ...], *, needs_project: bool
+    settings: SetupEnvSettings, command: tuple[str, ...]
 ) -> tuple[dict[str, str], Preparation]:
     if not settings.preload:
         preparation = prepare(settings, os.environ)
@@ -71,7 +70,7 @@ def _prepare(
     # Most jobs have no preload rule, and need not load that room.
     from ci_doctor.preload.job import prepare_command
 
-    return prepare_command(settings, command, os.environ, needs_project=needs_project)
+    return prepare_command(settings, command, os.environ)
 
 
 def become(command: tuple[str, ...], environ: Mapping[str, str]) -> int:

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from ci_doctor.environment.backends.build_backends import BUILD_BACKENDS
-from ci_doctor.environment.backends.unpinned import fixed, other
+from ci_doctor.environment.backends.unpinned import computed_by_code, fixed, other
 from ci_doctor.environment.packaging_files import (
     PackagingFiles,
     packages,
@@ -48,6 +48,10 @@ def _detect(files: PackagingFiles) -> Project:
     # poetry-dynamic-versioning replaces the literal during the build.
     if isinstance(literal, str) and "poetry-dynamic-versioning" not in packages(files.requires):
         return fixed(files, "pyproject.toml", version=literal)
+    if "backend-path" in table(files.pyproject, "build-system"):
+        computed = computed_by_code(files)
+        if computed is not None:
+            return computed
     for package, detect in BUILD_BACKENDS.items():
         if _is_built_by(files, package):
             return detect(files)

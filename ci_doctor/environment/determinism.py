@@ -9,7 +9,8 @@ from typing import assert_never
 from msgspec import Struct
 
 from ci_doctor.environment import rules
-from ci_doctor.environment.determinism_table import TABLE, VariableRow
+from ci_doctor.environment.determinism_row import INTEGER, VariableRow
+from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.model.action import SetVariable
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
@@ -92,13 +93,21 @@ def effective(row: VariableRow, environ: Mapping[str, str]) -> str:
     """What is known from outside the process of a variable's effect in `environ`."""
     if row.no_effect:
         return f"no effect: {row.no_effect}"
+    if not _is_allowed(row, environ[row.name]):
+        return f"not a value that {row.library} accepts"
     if row.overwritten and _batch_invariant(environ):
         return f"overwritten: {row.overwritten}"
     return AS_REQUESTED
 
 
 def _batch_invariant(environ: Mapping[str, str]) -> bool:
-    return environ.get("VLLM_BATCH_INVARIANT", "0") not in {"", "0"}
+    """As vllm/envs.py reads it: `bool(int(value))`; with `true` vLLM does not start at all."""
+    value = environ.get("VLLM_BATCH_INVARIANT", "0")
+    return re.fullmatch(INTEGER, value) is not None and int(value) != 0
+
+
+def _is_allowed(row: VariableRow, value: str) -> bool:
+    return row.allowed is None or re.fullmatch(row.allowed, value) is not None
 
 
 def problems(environ: Mapping[str, str], by_us: Collection[str]) -> Iterator[Finding]:
@@ -134,7 +143,7 @@ def _problem(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
     if row.no_effect:
         summary = f"{name} does nothing: {row.no_effect}"
         yield _finding(rules.NO_EFFECT, row, value, summary, unset)
-    elif row.allowed and not re.fullmatch(row.allowed, value):
+    elif not _is_allowed(row, value):
         summary = f"{name}={value} is not a value that {row.library} accepts"
         yield _finding(rules.INVALID_VALUE, row, value, summary, unset)
     elif row.overwritten and _batch_invariant(environ):
@@ -184,7 +193,7 @@ def _finding(rule: Rule, row: VariableRow, value: str, summary: str, remedy: str
         summary,
         evidence=(
             Evidence(excerpt=f"{row.name}={value}"),
-            Evidence(excerpt=f"source: {row.source}"),
+            Evidence(excerpt=f"source: {row.source} ({row.read_in})"),
         ),
         remedy=remedy,
     )

@@ -1,48 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The catalogue of determinism variables: one row a variable."""
+"""Pure. The catalogue of determinism variables: one row a variable, those of libraries here."""
 
 from typing import Final
 
-from msgspec import Struct
+from ci_doctor.environment.determinism_engines import ENGINE_ROWS
+from ci_doctor.environment.determinism_row import (
+    ANY,
+    BATCH_INVARIANT,
+    BATCH_INVARIANT_FILE,
+    BY_VLLM,
+    LATEST,
+    NCCL_LIST,
+    NUMBER,
+    SWITCH,
+    VLLM,
+    Contradiction,
+    VariableRow,
+)
 
-
-class Contradiction(Struct, frozen=True):
-    """A value of a variable that works against determinism, alone or beside `beside`.
-
-    `value` and `beside` (name, value) must both hold; `summary` says what happens then.
-    """
-
-    value: str
-    summary: str
-    remedy: str
-    beside: tuple[str, str] | None = None
-
-
-class VariableRow(Struct, frozen=True):
-    """One variable.
-
-    `default` and `strict` are the values that those profiles set if the variable is unset (None:
-    recorded only). `effect` is what it does and when, `overwritten` who replaces the value in its
-    own process, `no_effect` why it does nothing (a set value is then a finding). `allowed` is a
-    pattern for the whole value. `source` is the document or file that the row rests on.
-    """
-
-    name: str
-    library: str
-    effect: str
-    source: str
-    default: str | None = None
-    strict: str | None = None
-    overwritten: str | None = None
-    no_effect: str | None = None
-    allowed: str | None = None
-    contradiction: Contradiction | None = None
-
-
-_BATCH_INVARIANT = "vllm/model_executor/layers/batch_invariant.py, override_envs_for_invariance"
-_BY_VLLM = "vLLM with VLLM_BATCH_INVARIANT=1 sets {} in its own process"
-
-TABLE: Final[tuple[VariableRow, ...]] = (
+LIBRARY_ROWS: Final[tuple[VariableRow, ...]] = (
     VariableRow(
         "CUBLAS_WORKSPACE_CONFIG",
         "cuBLAS, PyTorch",
@@ -52,8 +28,9 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "pytorch aten/src/ATen/cuda/CublasHandlePool.cpp",
         default=":4096:8",
         strict=":4096:8",
-        overwritten=_BY_VLLM.format(":4096:8, then :16:8 on SM90 and later"),
+        overwritten=BY_VLLM.format(":4096:8, then :16:8 on SM90 and later"),
         allowed=r":\d+:\d+(:\d+:\d+)*",
+        read_in=LATEST,
     ),
     VariableRow(
         "PYTHONHASHSEED",
@@ -62,12 +39,13 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED",
         default="0",
         strict="0",
-        allowed=r"random|\d+",
+        allowed=r"random|0*(\d{1,9}|[1-3]\d{9}|4[01]\d{8}|42[0-8]\d{7}|429[0-3]\d{6}|4294[0-8]\d{5}|42949[0-5]\d{4}|429496[0-6]\d{3}|4294967[01]\d{2}|42949672[0-8]\d|429496729[0-5])",
         contradiction=Contradiction(
             "random",
             "PYTHONHASHSEED=random makes hash(str) differ from process to process",
             "export PYTHONHASHSEED=0",
         ),
+        read_in="CPython 3.14",
     ),
     VariableRow(
         "OMP_DYNAMIC",
@@ -76,6 +54,8 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "OpenMP specification, OMP_DYNAMIC",
         default="FALSE",
         strict="FALSE",
+        read_in=LATEST,
+        allowed=r"(?i)\s*(true|false|0|1)\s*",
     ),
     VariableRow(
         "MKL_DYNAMIC",
@@ -84,14 +64,8 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "oneMKL developer guide, 'MKL_DYNAMIC'",
         default="FALSE",
         strict="FALSE",
-    ),
-    VariableRow(
-        "VLLM_BATCH_INVARIANT",
-        "vLLM (SM80 and later)",
-        "batch-invariant kernels; sets about fourteen other variables, "
-        "so the configuration is no longer the shipped one",
-        _BATCH_INVARIANT,
-        strict="1",
+        read_in=LATEST,
+        allowed=r"(?i)(true|false|0|1)",
     ),
     VariableRow(
         "CUBLASLT_WORKSPACE_SIZE",
@@ -99,23 +73,111 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "1 KiB denies split-K kernels; slower matrix products",
         "pytorch aten/src/ATen/cuda/CublasHandlePool.cpp",
         strict="1",
-        overwritten=_BY_VLLM.format("1 on SM90 and later"),
+        overwritten=BY_VLLM.format("1 on SM90 and later"),
+        read_in=LATEST,
+        allowed=NUMBER,
     ),
     VariableRow(
         "NCCL_ALGO",
         "NCCL",
         "a fixed reduction order with more than one GPU",
-        f"NCCL documentation, environment variables; {_BATCH_INVARIANT}",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
         strict="allreduce:tree",
-        overwritten=_BY_VLLM.format("allreduce:tree"),
+        overwritten=BY_VLLM.format("allreduce:tree"),
+        read_in=LATEST,
+        allowed=NCCL_LIST,
+        file=BATCH_INVARIANT_FILE,
     ),
     VariableRow(
         "NCCL_PROTO",
         "NCCL",
         "one protocol; costs bandwidth",
-        f"NCCL documentation, environment variables; {_BATCH_INVARIANT}",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
         strict="Simple",
-        overwritten=_BY_VLLM.format("Simple"),
+        overwritten=BY_VLLM.format("Simple"),
+        read_in=LATEST,
+        allowed=NCCL_LIST,
+        file=BATCH_INVARIANT_FILE,
+    ),
+    VariableRow(
+        "NCCL_LAUNCH_MODE",
+        "NCCL",
+        "how kernels of one process are launched",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
+        VLLM,
+        file=BATCH_INVARIANT_FILE,
+        overwritten=BY_VLLM.format("GROUP"),
+        allowed=r"(?i)(GROUP|PARALLEL)",
+    ),
+    VariableRow(
+        "NCCL_COLLNET_ENABLE",
+        "NCCL",
+        "1 reduces in the network, in an order of its own",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
+        VLLM,
+        file=BATCH_INVARIANT_FILE,
+        overwritten=BY_VLLM.format("0"),
+        allowed=SWITCH,
+    ),
+    VariableRow(
+        "NCCL_NVLS_ENABLE",
+        "NCCL",
+        "1 and 2 reduce in the NVLink switch, in an order of its own",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
+        VLLM,
+        file=BATCH_INVARIANT_FILE,
+        overwritten=BY_VLLM.format("0"),
+        allowed=r"[012]",
+    ),
+    VariableRow(
+        "NCCL_P2P_NET_DISABLE",
+        "NCCL",
+        "1 forbids the network within a node",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
+        VLLM,
+        file=BATCH_INVARIANT_FILE,
+        overwritten=BY_VLLM.format("1"),
+        allowed=SWITCH,
+    ),
+    VariableRow(
+        "NCCL_MIN_NCHANNELS",
+        "NCCL",
+        "how many parts a reduction is split into, at least",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
+        VLLM,
+        file=BATCH_INVARIANT_FILE,
+        overwritten=BY_VLLM.format("1"),
+        allowed=NUMBER,
+    ),
+    VariableRow(
+        "NCCL_MAX_NCHANNELS",
+        "NCCL",
+        "how many parts a reduction is split into, at most",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
+        VLLM,
+        file=BATCH_INVARIANT_FILE,
+        overwritten=BY_VLLM.format("1"),
+        allowed=NUMBER,
+    ),
+    VariableRow(
+        "NCCL_NTHREADS",
+        "NCCL",
+        "how many threads reduce one part",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
+        VLLM,
+        file=BATCH_INVARIANT_FILE,
+        overwritten=BY_VLLM.format("1"),
+        allowed=NUMBER,
+    ),
+    VariableRow(
+        "NCCL_SOCKET_NTHREADS",
+        "NCCL",
+        "how many threads serve one network connection",
+        f"NCCL documentation, environment variables; {BATCH_INVARIANT}",
+        VLLM,
+        file=BATCH_INVARIANT_FILE,
+        overwritten=BY_VLLM.format("1"),
+        allowed=NUMBER,
     ),
     VariableRow(
         "NVTE_ALLOW_NONDETERMINISTIC_ALGO",
@@ -123,6 +185,8 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "0 forbids nondeterministic attention kernels",
         "Transformer Engine documentation, environment variables",
         strict="0",
+        read_in=LATEST,
+        allowed=SWITCH,
     ),
     VariableRow(
         "TF_DETERMINISTIC_OPS",
@@ -130,6 +194,8 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "deterministic operations (the older form of enable_op_determinism)",
         "TensorFlow API, tf.config.experimental.enable_op_determinism",
         strict="1",
+        read_in=LATEST,
+        allowed=r"(?i)(0|1|true|false)",
     ),
     VariableRow(
         "ROCBLAS_DEFAULT_ATOMICS_MODE",
@@ -137,13 +203,8 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "0 forbids atomics; an API call outranks it; slower",
         "rocBLAS documentation, 'Atomic operations'",
         strict="0",
-    ),
-    VariableRow(
-        "HCCL_DETERMINISTIC",
-        "Ascend HCCL",
-        "ordered reductions",
-        "HCCL documentation",
-        strict="true",
+        read_in=LATEST,
+        allowed=SWITCH,
     ),
     VariableRow(
         "MKL_CBWR",
@@ -151,68 +212,46 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "the same bits on different Intel CPUs; slower",
         "oneMKL developer guide, 'Conditional Numerical Reproducibility'",
         strict="COMPATIBLE",
-    ),
-    VariableRow(
-        "VLLM_ENABLE_V1_MULTIPROCESSING",
-        "vLLM",
-        "0 makes offline scheduling deterministic; of no use to a server",
-        "https://docs.vllm.ai/en/latest/usage/reproducibility.html",
-    ),
-    VariableRow(
-        "TORCHINDUCTOR_DETERMINISTIC",
-        "PyTorch Inductor",
-        "no on-device benchmarking where it changes numerics; slower",
-        "pytorch torch/_inductor/config.py",
-        contradiction=Contradiction(
-            "1",
-            "TORCHINDUCTOR_DETERMINISTIC=1 has failed to compile with vLLM's default combo kernels "
-            "(observed with torch 2.13)",
-            "pass --compilation-config with benchmark_combo_kernel false, "
-            "or unset TORCHINDUCTOR_DETERMINISTIC",
-        ),
-    ),
-    VariableRow(
-        "VLLM_TRITON_FORCE_FIRST_CONFIG",
-        "vLLM, Triton",
-        "the first valid kernel configuration instead of a timing race; meant for debugging",
-        "https://github.com/vllm-project/vllm/pull/42425",
-        contradiction=Contradiction(
-            "1",
-            "VLLM_TRITON_FORCE_FIRST_CONFIG and a kept autotune cache (TRITON_CACHE_AUTOTUNING=1) "
-            "contradict each other",
-            "unset TRITON_CACHE_AUTOTUNING",
-            beside=("TRITON_CACHE_AUTOTUNING", "1"),
-        ),
-    ),
-    VariableRow(
-        "TRITON_CACHE_AUTOTUNING",
-        "Triton",
-        "keeps autotune winners: the first start is cold and later ones warm",
-        "https://github.com/vllm-project/vllm/pull/37188",
-    ),
-    VariableRow(
-        "TRITON_CACHE_DIR",
-        "Triton",
-        "where compiled kernels and winners are kept",
-        "Triton documentation",
+        read_in=LATEST,
+        allowed=r"(?i)(BRANCH=)?(COMPATIBLE|AUTO|SSE2|SSE3|SSSE3|SSE4_[12]|AVX|AVX2|AVX512|AVX512_MIC|AVX512_E1|AVX512_MIC_E1)(,STRICT)?",
     ),
     VariableRow(
         "OMP_NUM_THREADS",
         "OpenMP",
         "the number of threads decides how a reduction is split",
         "OpenMP specification",
+        read_in=LATEST,
+        allowed=r"\s*\d+(\s*,\s*\d+)*\s*",
     ),
     VariableRow(
         "NVIDIA_TF32_OVERRIDE",
         "CUDA libraries",
         "0 turns TF32 off: precision, not order",
         "cuBLAS documentation",
+        read_in=LATEST,
+        allowed=SWITCH,
+    ),
+    VariableRow(
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        "PyTorch",
+        "1 forces TF32 on in cuBLAS: precision, not order",
+        "pytorch aten/src/ATen/Context.h; PyTorch documentation, CUDA environment variables",
+        LATEST,
+        allowed=SWITCH,
+        contradiction=Contradiction(
+            "1",
+            "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 asks for TF32 and NVIDIA_TF32_OVERRIDE=0 forbids it",
+            "unset TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+            beside=("NVIDIA_TF32_OVERRIDE", "0"),
+        ),
     ),
     VariableRow(
         "XLA_FLAGS",
         "XLA, JAX",
         "--xla_gpu_deterministic_ops=true also stops autotuning",
         "XLA flags documentation",
+        read_in=LATEST,
+        allowed=ANY,
     ),
     VariableRow(
         "NCCL_DETERMINISTIC",
@@ -220,6 +259,7 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "set by many scripts",
         "NCCL documentation, environment variables (absent)",
         no_effect="NCCL has no such variable",
+        read_in=LATEST,
     ),
     VariableRow(
         "FLASH_ATTENTION_DETERMINISTIC",
@@ -227,7 +267,9 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "a deterministic backward pass",
         "flash-attn API, `deterministic`",
         no_effect="it concerns the backward pass; serving has none",
+        read_in=LATEST,
     ),
 )
 
+TABLE: Final = LIBRARY_ROWS + ENGINE_ROWS
 BY_NAME: Final = {row.name: row for row in TABLE}

@@ -58,11 +58,16 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
 
     @property
     def requires(self) -> list[str]:
-        """The build requirements, as written."""
+        """The build requirements as written, also those of setup.py and setup.cfg."""
         requires = table(self.pyproject, "build-system").get("requires", [])
         if not isinstance(requires, list):
-            return []
-        return [text for text in requires if isinstance(text, str)]
+            requires = []
+        older = self.cfg.get("options", {}).get("setup_requires", "")
+        return [
+            *(text for text in requires if isinstance(text, str)),
+            *self.script.setup_requires,
+            *(line.strip() for line in re.split(r"[\n;]", older) if line.strip()),
+        ]
 
     @property
     def distribution_name(self) -> str | None:

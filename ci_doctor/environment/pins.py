@@ -24,10 +24,14 @@ class Pins(Struct, frozen=True, kw_only=True):
 
 
 class _Decision(Struct, frozen=True, kw_only=True):
-    """What becomes of one project; `decided`: the version is known and the build will see it."""
+    """What becomes of one project; `decided`: the version is known and the build will see it.
+
+    `commits` are the variables that say which commit the pinned version is.
+    """
 
     project: Project
     variables: tuple[SetVariable, ...] = ()
+    commits: tuple[SetVariable, ...] = ()
     findings: tuple[Finding, ...] = ()
     line: str
     decided: bool
@@ -60,6 +64,8 @@ def decide_pins(
     elif note is not None:
         findings.append(note)
     lines = tuple(decision.line for decision in decisions)
+    if variables:
+        variables = (*variables, *_agreed_commits(decisions))
     return Pins(variables=variables, findings=tuple(findings), lines=lines)
 
 
@@ -72,11 +78,22 @@ def _distinct_variables(decisions: Sequence[_Decision]) -> tuple[SetVariable, ..
     return tuple(distinct.values())
 
 
+def _agreed_commits(decisions: Sequence[_Decision]) -> tuple[SetVariable, ...]:
+    """The commit of each version; none where two projects share a variable and differ in it."""
+    by_name: dict[str, dict[str, SetVariable]] = {}
+    for decision in decisions:
+        for variable in decision.commits:
+            by_name.setdefault(variable.name, {})[variable.value] = variable
+    agreed = [values for values in by_name.values() if len(values) == 1]
+    return tuple(variable for values in agreed for variable in values.values())
+
+
 def _decide(computed: ComputedVersion, foreign: Mapping[str, str], *, stale: set[str]) -> _Decision:
     project = computed.project
     source = project.source
     if source is None:
-        line = _line(project, computed.version or "unknown", f"{project.tool}; nothing to pin")
+        end = "nothing to pin" if project.is_fixed else "not pinned"
+        line = _line(project, computed.version or "unknown", f"{project.tool}; {end}")
         return _Decision(project=project, findings=computed.findings, line=line, decided=True)
     name = source.deciding_variable(project, foreign)
     if name is not None:
@@ -85,18 +102,27 @@ def _decide(computed: ComputedVersion, foreign: Mapping[str, str], *, stale: set
         line = _line(project, "not pinned", project.tool)
         return _Decision(project=project, findings=computed.findings, line=line, decided=False)
     why = _why(computed)
-    exported = tuple(
-        SetVariable(name=variable, value=computed.version, why=why)
-        for variable in source.exported_variables(project)
-        # A person's value in the variable that does not decide is left alone.
-        if not foreign.get(variable)
-    )
+    versions = dict.fromkeys(source.exported_variables(project), computed.version)
+    described = computed.described
+    commits = {} if described is None else source.commit_variables(project, described)
     return _Decision(
         project=project,
-        variables=exported,
+        variables=_free_variables(versions, foreign, why),
+        commits=_free_variables(commits, foreign, f"the commit of {computed.version}"),
         findings=computed.findings,
         line=_line(project, computed.version, why),
         decided=True,
+    )
+
+
+def _free_variables(
+    values: Mapping[str, str], foreign: Mapping[str, str], why: str
+) -> tuple[SetVariable, ...]:
+    """Those of `values` that no person has set: a value that does not decide is left alone."""
+    return tuple(
+        SetVariable(name=name, value=value, why=why)
+        for name, value in values.items()
+        if not foreign.get(name)
     )
 
 
@@ -183,22 +209,24 @@ def _conflicting(name: str, owners: Sequence[str], effect: str) -> Finding:
 
 def _generic_note(decisions: Sequence[_Decision]) -> Finding | None:
     """A note if a variable is exported that the builds of other projects read as well."""
-    names: dict[str, None] = {}
+    names: dict[str, str] = {}
     for decision in decisions:
         source = decision.project.source
         if source is None or not decision.project.reads_generic:
             continue
         for variable in decision.variables:
             if variable.name in source.shared_variables():
-                names[variable.name] = None
+                names[variable.name] = source.name
     if not names:
         return None
     (name, *_) = names
+    # hatch-vcs and flit_scm call setuptools-scm, which reads the variable.
+    tool = "setuptools-scm" if name.startswith("SETUPTOOLS_SCM") else names[name]
     readers = _owners(decisions, name)
     return rules.UNSCOPED.finding(
         (
             f"{name} is set because the build of {', '.join(readers)} reads no variable with its "
-            "name in it: every other setuptools-scm project that is built from source in this "
+            f"name in it: every other {tool} project that is built from source in this "
             "environment takes this version too"
         ),
         remedy=rules.UNSCOPED.remedy,

@@ -8,15 +8,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.environment import determinism, exports
+from ci_doctor.environment import determinism, exports, rules
 from ci_doctor.environment.detection import read_project
-from ci_doctor.environment.pins import Pins, decide_pins
+from ci_doctor.environment.pinning import Pinning, pin_projects
+from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.environment.targets import TargetInterpreter, choose_targets
-from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import PreparationError
 from ci_doctor.model.action import SetVariable
-from ci_doctor.model.facts.setup_env import DeterminismFact, RunFacts, SetupEnvFacts
+from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Row, Table, row, text_table
@@ -30,7 +30,7 @@ class Preparation(Struct, frozen=True, kw_only=True):
     """What is to be exported (`exports`, in order, with the marker last) and the reasons.
 
     `changed` names the variables that the job does not have yet, or not with this value, and the
-    files that were written. `preloads` are the rules by which a command preloads without a shim.
+    files that were written. `proofs` say how each pin was tried. `preloads` are the rules by which a command preloads without a shim.
     """
 
     exports: dict[str, str]
@@ -40,6 +40,7 @@ class Preparation(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
     cases: tuple[Case, ...]
+    proofs: tuple[ProofFact, ...] = ()
     preloads: tuple[str, ...] | None = None
 
     def with_findings(self, *findings: Finding) -> "Preparation":
@@ -68,13 +69,11 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
     """
     earlier = exports.ours(environ)
     projects = [read_project(Path(directory)) for directory in settings.projects]
-    directories = [project.directory for project in projects]
+    directories = [project.directory for project in projects] or [Path.cwd()]
     targets = choose_targets(settings.pythons, settings.venvs, directories, environ)
-    computed = [
-        compute_version(project, allow_fallback=settings.allow_fallback) for project in projects
-    ]
-    pins = decide_pins(computed, environ, earlier)
-    _refuse_errors(pins.findings)
+    pinning = pin_projects(projects, settings, targets, environ, earlier)
+    pins = pinning.pins
+    _refuse_errors(pinning.findings)
     profile = determinism.decide(settings.determinism, environ, earlier)
     exports.require_names(variable.name for variable in pins.variables)
     variables = (*pins.variables, *profile.variables)
@@ -85,8 +84,9 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
         changed=tuple(name for name, value in ours.items() if environ.get(name) != value),
         requested=profile.requested,
         targets=targets,
-        findings=(*pins.findings, *profile.findings),
-        tables=_tables(pins, profile.requested, targets),
+        findings=(*_no_project(projects), *pinning.findings, *profile.findings),
+        tables=_tables(pinning, profile.requested, targets),
+        proofs=pinning.proofs,
         cases=tuple(_case(variable) for variable in variables),
     )
 
@@ -100,6 +100,18 @@ def outcome(preparation: Preparation, *, dry_run: bool = False) -> Outcome:
         tables=preparation.tables,
         cases=preparation.cases,
         facts=_facts(preparation),
+    )
+
+
+def _no_project(projects: Sequence[Project]) -> tuple[Finding, ...]:
+    """A note if no version is pinned because there is no project."""
+    if projects:
+        return ()
+    return (
+        rules.NO_PROJECT.finding(
+            f"{Path.cwd()} holds no Python project, so no version is pinned",
+            remedy=rules.NO_PROJECT.remedy,
+        ),
     )
 
 
@@ -123,14 +135,15 @@ def _summary(preparation: Preparation, *, dry_run: bool) -> str:
 
 
 def _tables(
-    pins: Pins,
+    pinning: Pinning,
     requested: Sequence[determinism.Requested],
     targets: Sequence[TargetInterpreter],
 ) -> tuple[Table, ...]:
     variables = tuple(_variable_row(each) for each in requested)
     interpreters = tuple(_target_row(target) for target in targets)
     tables = (
-        text_table("Versions", pins.lines),
+        text_table("Versions", pinning.pins.lines),
+        text_table("Pins, tried in a build of the metadata", pinning.proof_lines),
         Table(title=_DETERMINISM_TITLE, rows=variables),
         Table(title="Interpreters", rows=interpreters),
     )
@@ -162,6 +175,7 @@ def _facts(preparation: Preparation) -> SetupEnvFacts:
         changed=preparation.changed,
         determinism=tuple(variables),
         targets=tuple(str(target.python) for target in preparation.targets),
+        proofs=preparation.proofs,
     )
     if preparation.preloads is None:
         return facts
@@ -170,5 +184,6 @@ def _facts(preparation: Preparation) -> SetupEnvFacts:
         changed=facts.changed,
         determinism=facts.determinism,
         targets=facts.targets,
+        proofs=facts.proofs,
         preload=preparation.preloads,
     )

@@ -28,6 +28,9 @@ class VersionSource(Protocol):
     def exported_variables(self, project: "Project") -> tuple[str, ...]:
         """The variables that pin `project`, and as few other projects as possible."""
 
+    def commit_variables(self, project: "Project", described: Described) -> Mapping[str, str]:
+        """Variables that keep the commit beside a pinned version, with their values."""
+
     def shared_variables(self) -> tuple[str, ...]:
         """The variables that the tool reads for every project, whatever its name."""
 
@@ -47,7 +50,8 @@ class Project(Struct, frozen=True, kw_only=True):
     `options` are the tool's, `unreadable` those that only running setup.py could show.
     `reads_pyproject`: the setuptools-scm table of `pyproject` applies beneath `options` (a call of
     get_version() reads no file). `reads_generic`: only the variable without a distribution's name
-    reaches the tool.
+    reaches the tool. `abbreviates`: the build's setuptools-scm is so old that it shortens the commit
+    as git does, and not to nine digits.
     """
 
     directory: Path
@@ -61,6 +65,7 @@ class Project(Struct, frozen=True, kw_only=True):
     unreadable: tuple[str, ...] = ()
     reads_pyproject: bool = False
     reads_generic: bool = False
+    abbreviates: bool = False
 
     @property
     def label(self) -> str:

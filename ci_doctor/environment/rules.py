@@ -86,6 +86,12 @@ OWN_INTERPRETER: Final = Rule(
     meaning=("The shim went, by default and not by name, into ci-doctor's own interpreter."),
     remedy="Name the job's interpreter with `--venv DIR` or `--python PY`, if it is another one.",
 )
+NO_PROJECT: Final = Rule(
+    id="setup-env/no-project",
+    severity=Severity.NOTE,
+    meaning="The working directory holds no Python project, so no version was pinned.",
+    remedy="Nothing, if the job builds none. Otherwise name its directory with `--project DIR`.",
+)
 UNPARSABLE_TAG: Final = Rule(
     id="version/unparsable-tag",
     severity=Severity.WARNING,
@@ -113,8 +119,20 @@ DIRTY_TREE: Final = Rule(
 SHALLOW_CLONE: Final = Rule(
     id="version/shallow-clone",
     severity=Severity.ERROR,
-    meaning="The clone is shallow and its HEAD has no version tag: the real version is unknown.",
+    meaning=(
+        "The clone is shallow, and its history does not reach a version tag: "
+        "the real version is unknown."
+    ),
     remedy="`git fetch --unshallow --tags`, or accept the fallback with `--allow-fallback`.",
+)
+MISSING_TAGS: Final = Rule(
+    id="version/missing-tags",
+    severity=Severity.ERROR,
+    meaning=(
+        "The clone lacks tags that its remote has, or that nothing can exclude, "
+        "so the backend would compute a wrong version such as 0.1.devN."
+    ),
+    remedy="`git fetch --tags`, or accept the version with `--allow-fallback`.",
 )
 NO_USABLE_TAG: Final = Rule(
     id="version/no-usable-tag",
@@ -193,7 +211,7 @@ UNSCOPED: Final = Rule(
         "because the build reads no variable with the project's name in it."
     ),
     remedy=(
-        "Build other setuptools-scm projects in a step of their own, because the unscoped variable "
+        "Build other projects of that tool in a step of their own, because the unscoped variable "
         "gives them this version too; or call get_version(dist_name=...) in setup.py."
     ),
 )
@@ -221,6 +239,24 @@ INVALID_PIN: Final = Rule(
     meaning="The backend computes a version that is not valid PEP 440.",
     remedy="Correct version_scheme and local_scheme.",
 )
+BROKEN_BUILD: Final = Rule(
+    id="version/broken-build",
+    severity=Severity.ERROR,
+    meaning=(
+        "A build of the metadata fails with the pins, or has another version than without the tags "
+        "that are not versions. It was tried with the backend that the project requires."
+    ),
+    remedy="Let the backend consider release tags only, or delete the tags in the job's checkout.",
+)
+NOT_PROVEN: Final = Rule(
+    id="version/not-proven",
+    severity=Severity.WARNING,
+    meaning="The pin was not proven by a build of the metadata, because nothing could be built.",
+    remedy=(
+        "Install uv or pip and the build requirements beside ci-doctor, "
+        "or accept it with `--verify never`."
+    ),
+)
 
 RULES: Final[tuple[Rule, ...]] = (
     NO_EFFECT,
@@ -233,10 +269,12 @@ RULES: Final[tuple[Rule, ...]] = (
     NOT_PREPARED,
     LOST_EXPORTS,
     OWN_INTERPRETER,
+    NO_PROJECT,
     UNPARSABLE_TAG,
     SUSPICIOUS_TAG,
     DIRTY_TREE,
     SHALLOW_CLONE,
+    MISSING_TAGS,
     NO_USABLE_TAG,
     NOT_FROM_GIT,
     NO_REPOSITORY,
@@ -251,4 +289,6 @@ RULES: Final[tuple[Rule, ...]] = (
     ALREADY_SET,
     INVALID_PRETEND,
     INVALID_PIN,
+    BROKEN_BUILD,
+    NOT_PROVEN,
 )

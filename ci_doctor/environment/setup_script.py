@@ -55,6 +55,7 @@ class SetupScript(Struct, frozen=True, kw_only=True):
 
     `version` is a literal `setup(version=...)`; `computes_version`: an expression stands there.
     `has_unreadable_keywords`: setup() is called with `**keywords` that only running it could show.
+    `setup_requires` are build requirements, as written.
     """
 
     name: str | None = None
@@ -62,6 +63,7 @@ class SetupScript(Struct, frozen=True, kw_only=True):
     computes_version: bool = False
     has_unreadable_keywords: bool = False
     modules: frozenset[str] = frozenset()
+    setup_requires: tuple[str, ...] = ()
     get_version_calls: tuple[ScmOptions, ...] = ()
     use_scm_version: ScmOptions | None = None
 
@@ -86,6 +88,7 @@ def read_setup_script(source: str, path: str) -> SetupScript:
         computes_version=version is not None and literal is None,
         has_unreadable_keywords=_UNREADABLE in keywords,
         modules=frozenset(imported_modules(tree)),
+        setup_requires=evaluator.texts(keywords.get("setup_requires")),
         get_version_calls=tuple(evaluator.call_options(call) for call in calls),
         use_scm_version=None if scm is None else evaluator.keyword_options(scm),
     )
@@ -116,6 +119,20 @@ class _Evaluator:
         except ValueError:
             return None
         return value if isinstance(value, str) else None
+
+    def texts(self, node: ast.expr | None) -> tuple[str, ...]:
+        """The strings of `node`, one or a list of them; empty if they are not certain."""
+        if node is None:
+            return ()
+        try:
+            value = self.value(node)
+        except ValueError:
+            return ()
+        if isinstance(value, str):
+            return (value,)
+        if not isinstance(value, (list, tuple)):
+            return ()
+        return tuple(text for text in value if isinstance(text, str))
 
     def keyword_options(self, node: ast.expr) -> ScmOptions | None:
         """Options of `use_scm_version=`; None for a false value."""

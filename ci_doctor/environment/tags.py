@@ -11,6 +11,11 @@ from msgspec import Struct
 # `git describe --long` appends this (git-describe(1)).
 _DESCRIBED = re.compile(r"^(?P<tag>.+)-\d+-g[0-9a-f]+$")
 
+# No tag can have this name (git-check-ref-format(1)), so it matches none.
+_NO_TAG = "."
+# So many exclusions cost nothing that could be measured.
+_FEW = 50
+
 
 class Version(Protocol):
     """A parsed version: packaging.version.Version, also pdm-backend's vendored one."""
@@ -43,15 +48,19 @@ class Described(Struct, frozen=True, kw_only=True):
     `tag` is None if no tag is usable, `distance` the commits since it (None if unknown).
     `unparsable` names the tags reachable from HEAD that were left out; `breaks_on` is the one that
     the tool would otherwise have picked. `suspicious` is the text that was read as version, if
-    `tag` is hardly a release. `repository` is None if the version comes from files.
+    `tag` is hardly a release. `repository` is None if the version comes from files. `node` is the
+    commit as the tool spells it, None if the tool names none. `shallow`: the clone's history is cut
+    where the version depends on it. `missing` is a clause about tags that the clone may lack.
     """
 
     version: str
     repository: str | None = None
     tag: str | None = None
     distance: int | None = None
+    node: str | None = None
     dirty: bool = False
     shallow: bool = False
+    missing: str | None = None
     unparsable: tuple[str, ...] = ()
     breaks_on: str | None = None
     suspicious: str | None = None
@@ -131,11 +140,34 @@ def is_git_describe(command: Sequence[str]) -> bool:
     return bool(command) and command[0].rpartition("/")[2] == "git" and "describe" in command
 
 
-def without_tags(command: Sequence[str], patterns: Iterable[str]) -> list[str]:
-    """A `git describe` command that leaves out the tags matching `patterns`."""
+def without_tags(command: Sequence[str], tags: Tags) -> list[str]:
+    """A `git describe` command that leaves out the unparsable ones of `tags`.
+
+    git holds every tag against every pattern, so that ten thousand exclusions take ten seconds. If
+    the versions are fewer, they are named instead; they fit the command's own patterns already.
+    """
     place = list(command).index("describe") + 1
-    options = [f"--exclude={pattern}" for pattern in patterns]  # git >= 2.13
-    return [*command[:place], *options, *command[place:]]
+    patterns = tags.exclusions
+    # With --all, --match would leave out the branches.
+    if len(patterns) <= max(len(tags.versions), _FEW) or "--all" in command:
+        options = [f"--exclude={pattern}" for pattern in patterns]  # git >= 2.13
+        return [*command[:place], *options, *command[place:]]
+    options = [f"--match={name}" for name in tags.versions] or [f"--match={_NO_TAG}"]
+    return [*command[:place], *options, *_without_option(command[place:], "--match")]
+
+
+def _without_option(words: Sequence[str], option: str) -> list[str]:
+    """`words` without `option` and its values."""
+    kept = []
+    is_value = False
+    for word in words:
+        if is_value:
+            is_value = False
+        elif word == option:
+            is_value = True
+        elif not word.startswith(f"{option}="):
+            kept.append(word)
+    return kept
 
 
 def picked_tag(git: Git, command: Sequence[str]) -> str | None:

@@ -39,6 +39,7 @@ def judge(project: Project, described: Described, *, allow_fallback: bool) -> tu
         _unparsable(project, described),
         _suspicious(project, described),
         _shallow(described, allow_fallback=allow_fallback),
+        _missing_tags(project, described, allow_fallback=allow_fallback),
         _no_usable_tag(project, described),
         _dirty(project, described),
     )
@@ -134,21 +135,40 @@ def _suspicious(project: Project, described: Described) -> Finding | None:
 
 
 def _shallow(described: Described, *, allow_fallback: bool) -> Finding | None:
-    if not described.shallow or (described.tag is not None and described.distance == 0):
+    if not described.shallow:
         return None
     end = "is used because of --allow-fallback" if allow_fallback else "is refused"
     return rules.SHALLOW_CLONE.finding(
         severity=Severity.WARNING if allow_fallback else Severity.ERROR,
         summary=(
-            f"{described.repository} is a shallow clone and its HEAD has no version tag: "
+            f"{described.repository} is a shallow clone whose history does not reach a version tag: "
             f"{described.version} is computed from an incomplete history and {end}"
         ),
         remedy="git fetch --unshallow --tags",
     )
 
 
+def _missing_tags(
+    project: Project, described: Described, *, allow_fallback: bool
+) -> Finding | None:
+    if described.missing is None:
+        return None
+    end = "is used because of --allow-fallback" if allow_fallback else "is refused"
+    known = "without a version tag" if described.tag is None else "made with --no-tags"
+    return rules.MISSING_TAGS.finding(
+        severity=Severity.WARNING if allow_fallback else Severity.ERROR,
+        summary=(
+            f"{described.repository} is a clone {known}, and {described.missing}: "
+            f"{described.version}, which {project.tool} computes for {project.label}, {end}"
+        ),
+        remedy="git fetch --tags",
+    )
+
+
 def _no_usable_tag(project: Project, described: Described) -> Finding | None:
     if described.tag is not None or described.repository is None or described.shallow:
+        return None
+    if described.missing is not None:
         return None
     return rules.NO_USABLE_TAG.finding(
         (

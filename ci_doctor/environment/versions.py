@@ -4,6 +4,7 @@
 import shutil
 
 from ci_doctor.environment import rules
+from ci_doctor.environment.clone_history import with_clone_limits
 from ci_doctor.environment.not_computable import NotComputable
 from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described
@@ -27,7 +28,7 @@ def compute_version(project: Project, *, allow_fallback: bool) -> ComputedVersio
             hint="install git in this job's image",
         )
     try:
-        described = _describe(project, project.source)
+        described = with_clone_limits(project.directory, _describe(project, project.source))
     except NotComputable as reason:
         return ComputedVersion(project=project, version=None, findings=(reason.finding,))
     findings = judge(project, described, allow_fallback=allow_fallback)

@@ -4,12 +4,10 @@
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from ci_doctor.environment import rules as environment_rules
-from ci_doctor.environment.detection import has_project
 from ci_doctor.environment.preparation import Preparation, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.environment.targets import TargetInterpreter
@@ -65,17 +63,12 @@ def prepare_command(
     settings: SetupEnvSettings,
     command: Sequence[str],
     environ: Mapping[str, str] = os.environ,
-    *,
-    needs_project: bool = True,
 ) -> tuple[dict[str, str], Preparation]:
     """The environment for `command`, which preloads with its children, and its preparation.
 
-    Nothing is installed. Preload rules do not need a project in the working directory, unless
-    `needs_project`. Raises UsageError, and PreparationError if a finding forbids it.
+    Nothing is installed. Raises UsageError, and PreparationError if a finding forbids it.
     """
     texts = settings.preload
-    if texts and not needs_project and _means_missing_project(settings):
-        settings = replace(settings, projects=())
     preparation = prepare(replace(settings, preload=()), environ)
     prepared = {**environ, **preparation.exports}
     if not texts:
@@ -114,13 +107,6 @@ def _own_interpreter(target: TargetInterpreter) -> Finding:
         f"the shim is for {target.python} ({target.why}), where ci-doctor itself is installed",
         remedy=environment_rules.OWN_INTERPRETER.remedy,
     )
-
-
-def _means_missing_project(settings: SetupEnvSettings) -> bool:
-    """Whether the only project is the working directory, which holds none."""
-    here = Path.cwd()
-    directories = [Path(project).resolve() for project in settings.projects]
-    return directories == [here] and not has_project(here)
 
 
 def _not_reached(command: Sequence[str], reason: str, texts: Sequence[str]) -> Finding:

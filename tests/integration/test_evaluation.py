@@ -48,6 +48,13 @@ def test_the_real_exports_reach_the_shell(shell: str, profile: str, tmp_path: Pa
     assert re.fullmatch(r"-:[0-9a-f]{12}\n", ended.stdout), ended
 
 
+def test_a_job_without_a_python_project_gets_something_to_evaluate(tmp_path: Path) -> None:
+    text = with_profile(EVALUATION, "off") + '\necho "$CI_DOCTOR_PREPARED"'
+    ended = in_shell("sh", text, tmp_path, is_project=False)
+
+    assert re.fullmatch(r"-:[0-9a-f]{12}\n", ended.stdout), ended
+
+
 @pytest.mark.parametrize("shell", ["bash", "dash", "zsh", FISH])
 def test_the_shell_ends_with_the_code_of_an_error(shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
@@ -72,8 +79,11 @@ def with_profile(form: str, profile: str) -> str:
     return form.replace("setup-env", f"setup-env --determinism {profile}")
 
 
-def in_shell(shell: str, text: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    (folder / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1.0"\n')
+def in_shell(
+    shell: str, text: str, folder: Path, *, is_project: bool = True
+) -> "subprocess.CompletedProcess[str]":
+    if is_project:
+        (folder / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1.0"\n')
     command = folder / "bin" / "ci-doctor"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ci_doctor "$@"\n')

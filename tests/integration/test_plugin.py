@@ -432,6 +432,26 @@ class TestWithTheRealCommand:
         assert said.replace("`", "").split("?")[0] in body.replace("`", "").replace("\\", "")
         assert self.verdict(real) == "error"
 
+    def test_a_checkout_without_a_python_project_gets_its_determinism(
+        self, real: Workplace
+    ) -> None:
+        (real.checkout / "pyproject.toml").unlink()
+        job = real.job("env", {"determinism": "strict", "pythons": sys.executable})
+
+        assert job.run() == 0, job.log
+        assert "CUBLAS_WORKSPACE_CONFIG=:4096:8" in job.log
+        assert f"CI_DOCTOR_PREPARED={JOB_ID}:" in job.log
+        assert "setup-env/no-project" in job.log
+        assert {style for style, _ in self.page(real).values()} == {"success"}
+        assert self.verdict(real) == "pass"
+
+    def test_a_project_that_is_named_must_be_there(self, real: Workplace) -> None:
+        (real.checkout / "pyproject.toml").unlink()
+        job = real.job("env", {"projects": ".", "pythons": sys.executable})
+
+        assert job.run() == 2, job.log
+        assert phases(job) == ["pre-command", "pre-exit"]
+
     def test_a_wrong_option_leaves_the_others_true(self, real: Workplace) -> None:
         reports = real.folder / "elsewhere"
         wrong = {"project": ".", "report-dir": str(reports), "annotate": False}

@@ -29,6 +29,7 @@ SHELLS = [
     for name in ("bash", "dash", "zsh")
 ]
 PIN = "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_PKG"
+COMMIT = "SETUPTOOLS_SCM_PRETEND_METADATA_FOR_PKG"
 PYPROJECT = """
 [build-system]
 requires = ["setuptools>=64", "setuptools-scm>=8"]
@@ -151,8 +152,10 @@ class TestExports:
             if name != "PWD"
         }
         lines = doctor("setup-env", "--format", "dotenv", cwd=project).out.splitlines()
-        assert dict(line.split("=", 1) for line in lines).items() <= expected.items()
-        assert doctor("setup-env", "--format=github", cwd=project).out.splitlines() == lines
+        unquoted = [line.replace("'", "") for line in lines]
+        assert dict(line.split("=", 1) for line in unquoted).items() <= expected.items()
+        github = doctor("setup-env", "--format=github", cwd=project).out.splitlines()
+        assert github == unquoted
         assert (
             json.loads(doctor("setup-env", "--format", "json", cwd=project).out).items()
             <= expected.items()
@@ -410,10 +413,45 @@ class TestProjects:
         assert "version/conflicting-pins" in ran.err, ran
 
 
+class TestWithoutAProject:
+    def test_determinism_is_set_and_the_pins_are_skipped_with_a_note(self, tmp_path: Path) -> None:
+        ran = doctor("setup-env", cwd=tmp_path)
+        assert ran.code == 0, ran
+        assert _ours(ran)["PYTHONHASHSEED"] == "0"
+        assert "setup-env/no-project" in ran.err
+
+    def test_run_becomes_the_command(self, tmp_path: Path) -> None:
+        ran = doctor("run", "--", "sh", "-c", "echo $PYTHONHASHSEED; exit 7", cwd=tmp_path)
+        assert (ran.code, ran.out) == (7, "0\n"), ran
+
+    def test_the_plugin_prepares_the_job(self, tmp_path: Path) -> None:
+        job = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "1", "BUILDKITE_PLUGIN_CONFIGURATION": "{}"}
+        ran = doctor("plugin", "pre-command", cwd=tmp_path, env=job)
+        assert ran.code == 0, ran
+        assert "export PYTHONHASHSEED=0" in ran.out
+
+    @pytest.mark.parametrize("way", ["flag", "file", "variable"])
+    def test_a_named_project_that_is_not_there_is_a_usage_error(
+        self, tmp_path: Path, way: str
+    ) -> None:
+        words = ["setup-env"]
+        env = {}
+        if way == "flag":
+            words += ["--project", "."]
+        elif way == "file":
+            (tmp_path / "ci-doctor.toml").write_text('[setup-env]\nprojects = ["."]\n')
+        else:
+            env = {"CI_DOCTOR_SETUP_ENV_PROJECTS": '["."]'}
+        ran = doctor(*words, cwd=tmp_path, env=env)
+        assert (ran.code, ran.out) == (2, "(exit 2)\n"), ran
+        assert "has no pyproject.toml" in " ".join(ran.err.split())
+
+
 class TestDeterminism:
     def test_off_sets_nothing(self, project: Path) -> None:
         assert set(_ours(doctor("setup-env", "--determinism", "off", cwd=project))) == {
             PIN,
+            COMMIT,
             "CI_DOCTOR_EXPORTS",
             "CI_DOCTOR_PREPARED",
         }

@@ -315,6 +315,18 @@ def test_plain_numbers_are_versions_where_a_project_counts_that_way(tmp_path: Pa
     assert compute(repository.root).findings == ()
 
 
+@pytest.mark.parametrize("requirement", ["setuptools-scm>=6,<8", "setuptools-scm==8.2.0"])
+def test_an_older_setuptools_scm_takes_gits_own_abbreviation(
+    tmp_path: Path, requirement: str
+) -> None:
+    toml = SCM.replace("setuptools-scm>=8", requirement)
+    repository = Repository(tmp_path / "r", toml).tag("v1.0").commit()
+    computed = compute(repository.root)
+    assert computed.version == f"1.1.dev1+g{repository.git('rev-parse', '--short', 'HEAD')}"
+    untagged = Repository(tmp_path / "u", toml)
+    assert compute(untagged.root).version == f"0.1.dev1+g{untagged.git('rev-parse', 'HEAD')[:7]}"
+
+
 def test_a_dirty_tree_is_reported(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").tag("v1.0").commit()
     (repository.root / "pyproject.toml").write_text(SCM + "\n")
@@ -325,10 +337,9 @@ def test_a_dirty_tree_is_reported(tmp_path: Path) -> None:
     assert rules(computed) == {"version/dirty-tree": Severity.WARNING}
 
 
-def clone_shallow(repository: Repository, to: Path) -> Path:
-    subprocess.run(
-        ["git", "clone", "-q", "--depth=1", f"file://{repository.root}", str(to)], check=True
-    )
+def clone_shallow(repository: Repository, to: Path, depth: int = 1) -> Path:
+    url = f"file://{repository.root}"
+    subprocess.run(["git", "clone", "-q", f"--depth={depth}", url, str(to)], check=True)
     return to
 
 
@@ -339,6 +350,71 @@ def test_a_shallow_clone_without_a_tag_on_head_is_refused(tmp_path: Path) -> Non
     allowed = compute(shallow, allow_fallback=True)
     assert allowed.version == ask_library(shallow)
     assert rules(allowed)["version/shallow-clone"] is Severity.WARNING
+
+
+def test_a_shallow_clone_that_holds_its_tag_is_pinned(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "r").commit(3).tag("v1.0").commit(2).tag("nightly-cu13")
+    shallow = clone_shallow(repository, tmp_path / "s", depth=4)
+    assert compute(shallow).version == compute(repository.root).version
+    assert "version/shallow-clone" not in rules(compute(shallow))
+
+
+def test_a_shallow_clone_that_is_cut_between_head_and_its_tag_is_refused(tmp_path: Path) -> None:
+    # Two lines of history: the tag is three commits deep on one, and the cut is on the other.
+    repository = Repository(tmp_path / "r").tag("v1.0").commit(2)
+    repository.git("checkout", "-q", "-b", "side")
+    repository.commit(6).git("checkout", "-q", "main")
+    repository.tag("v1.1").git("merge", "-q", "--no-ff", "-m", "m", "side")
+    shallow = clone_shallow(repository, tmp_path / "s", depth=4)
+    assert "v1.1" in subprocess.check_output(["git", "tag"], cwd=shallow, text=True)
+    assert rules(compute(shallow)).get("version/shallow-clone") is Severity.ERROR
+
+
+def clone_without_tags(repository: Repository, to: Path) -> Path:
+    url = f"file://{repository.root}"
+    subprocess.run(["git", "clone", "-q", "--no-tags", url, str(to)], check=True)
+    return to
+
+
+def test_a_clone_without_the_tags_of_its_remote_is_refused(tmp_path: Path) -> None:
+    clone = clone_without_tags(Repository(tmp_path / "r").tag("v1.0").commit(), tmp_path / "c")
+    computed = compute(clone)
+    assert computed.version is None
+    assert rules(computed) == {"version/missing-tags": Severity.ERROR}
+    assert computed.findings[0].remedy == "git fetch --tags"
+    allowed = compute(clone, allow_fallback=True)
+    assert allowed.version == ask_library(clone)
+    assert rules(allowed) == {"version/missing-tags": Severity.WARNING}
+    subprocess.run(["git", "fetch", "-q", "--tags"], cwd=clone, check=True)
+    assert compute(clone).version == compute(tmp_path / "r").version
+
+
+def test_an_annotated_tag_of_the_remote_is_missed_too(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "r").tag("v1.0", annotated=True).commit()
+    assert "version/missing-tags" in rules(compute(clone_without_tags(repository, tmp_path / "c")))
+
+
+def test_a_clone_whose_remote_has_no_release_is_pinned(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "r").commit().tag("nightly-cu13").commit()
+    clone = clone_without_tags(repository, tmp_path / "c")
+    assert compute(clone).version == ask_library(clone)
+    assert rules(compute(clone)) == {"version/no-usable-tag": Severity.WARNING}
+
+
+def test_a_release_of_another_branch_is_not_missed(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "r").commit()
+    repository.git("checkout", "-q", "-b", "side")
+    repository.commit().tag("v1.0").git("checkout", "-q", "main")
+    clone = clone_without_tags(repository.commit(), tmp_path / "c")
+    assert rules(compute(clone)) == {"version/no-usable-tag": Severity.WARNING}
+
+
+def test_nothing_proves_that_a_remote_which_is_gone_has_no_tags(tmp_path: Path) -> None:
+    clone = clone_without_tags(Repository(tmp_path / "r").tag("v1.0").commit(), tmp_path / "c")
+    shutil.rmtree(tmp_path / "r")
+    (finding,) = compute(clone).findings
+    assert (finding.rule, finding.severity) == ("version/missing-tags", Severity.ERROR)
+    assert "does not answer" in finding.summary
 
 
 def test_a_shallow_clone_with_only_a_bad_tag_on_head_is_refused(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def settings_of(
     """
     named = {"pythons": tuple(pythons), "venvs": tuple(venvs)}
     flags = {**named, "preload": tuple(rules)}
-    settings = read_settings(session, config_path, os.environ, flags)
+    settings = read_settings(session, config_path, os.environ, flags, keeps_missing=True)
     if pythons or venvs:
         return replace(settings, pythons=named["pythons"], venvs=named["venvs"])
     return settings

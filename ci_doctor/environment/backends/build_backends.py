@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ci_doctor.environment.backends import hatchling, pdm, scikit_build, setuptools
+from ci_doctor.environment.backends import flit_scm, hatchling, meson, pdm, scikit_build, setuptools
 from ci_doctor.environment.packaging_files import PackagingFiles
 from ci_doctor.environment.project import Project
 
@@ -15,4 +15,6 @@ BUILD_BACKENDS: Final[Mapping[str, Callable[[PackagingFiles], Project]]] = {
     "hatchling": hatchling.detect,
     "pdm-backend": pdm.detect,
     "scikit-build-core": scikit_build.detect,
+    "flit-scm": flit_scm.detect,
+    "mesonpy": meson.detect,
 }

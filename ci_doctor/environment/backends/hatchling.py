@@ -4,9 +4,10 @@
 from typing import Final
 
 from ci_doctor.environment.backends.setuptools_scm import GENERIC, SetuptoolsScm
-from ci_doctor.environment.backends.unpinned import fixed, other_source
+from ci_doctor.environment.backends.unpinned import computed_by_code, fixed, other_source
 from ci_doctor.environment.packaging_files import PackagingFiles, table
 from ci_doctor.environment.project import Project
+from ci_doctor.environment.requirement_bounds import is_forced_below
 
 # These sources of hatchling take the version from a file or a variable.
 _OWN_SOURCES = {"regex", "code", "env"}
@@ -39,7 +40,8 @@ def detect(files: PackagingFiles) -> Project:
     settings = table(files.hatch, "version") or table(table(files.tools, "hatch"), "version")
     source = settings.get("source", "regex")
     if source in _OWN_SOURCES:
-        return fixed(files, "hatchling")
+        computed = None if source == "regex" and settings else computed_by_code(files)
+        return computed or fixed(files, "hatchling")
     if source != "vcs":
         return other_source(files, f"hatch source {source}")
     # As construct_setuptools_scm_config of hatch_vcs.version_source does.
@@ -56,4 +58,5 @@ def detect(files: PackagingFiles) -> Project:
         source=HATCH_VCS,
         options=options,
         reads_generic=dist_name is None,
+        abbreviates=is_forced_below(files.requires, "setuptools-scm", "9"),
     )

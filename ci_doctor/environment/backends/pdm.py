@@ -35,6 +35,10 @@ class PdmBackend:
         """The one variable, which has no distribution's name in it."""
         return (_VARIABLE,)
 
+    def commit_variables(self, project: Project, described: Described) -> Mapping[str, str]:  # noqa: ARG002
+        """None: pdm-backend writes the version alone."""
+        return {}
+
     def shared_variables(self) -> tuple[str, ...]:
         """The one variable."""
         return (_VARIABLE,)

@@ -64,7 +64,7 @@ def _describe(project: Project) -> Described:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tags = sort_tags(list_tags(git), command, lambda name: _parse(name, pattern))
-        tag = picked_tag(git, without_tags(command, tags.exclusions))
+        tag = picked_tag(git, without_tags(command, tags))
         chosen = tag or _NO_TAG
         version = scm.get_version_from_scm(root, tag_regex=tag_regex, tag_filter=chosen)
     if version is None:

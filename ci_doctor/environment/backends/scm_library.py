@@ -8,6 +8,7 @@ integration tests compare every answer with the library's own.
 """
 
 import contextlib
+import dataclasses
 import logging
 import os
 import shlex
@@ -58,7 +59,7 @@ def _describe(project: Project, options_place: str) -> Described:
     config = _configuration(project)
     workdir = config.discover_workdir()
     if isinstance(workdir, scm_git.GitWorkdir):
-        return _describe_git(workdir, config, options_place)
+        return _describe_git(workdir, config, project, options_place)
     version = workdir.get_scm_version() if workdir else None
     if workdir is None or version is None:
         raise _no_repository(Path(config.absolute_root), options_place)
@@ -73,7 +74,7 @@ def _describe(project: Project, options_place: str) -> Described:
 
 
 def _describe_git(
-    workdir: scm_git.GitWorkdir, config: Configuration, options_place: str
+    workdir: scm_git.GitWorkdir, config: Configuration, project: Project, options_place: str
 ) -> Described:
     git = _git(workdir)
     shallow = _is_shallow(workdir.path, git)
@@ -88,23 +89,44 @@ def _describe_git(
     if tags.unparsable and is_git_describe(command):
         # Before the command is changed: the tag that the build itself would fail on.
         reachable, breaks_on = disturbing_tags(git, command, tags)
-        command = without_tags(command, tags.exclusions)
+        command = without_tags(command, tags)
         config.scm.git.describe_command = command
     version = workdir.get_scm_version()
     if version is None:
         raise _no_repository(workdir.path, options_place)
     tag = _tag_of(version, tags, git, command)
     return Described(
-        version=version.format(),
+        version=_formatted(version, tag, git, project),
         repository=str(workdir.path),
         tag=tag,
         distance=version.distance,
+        node=version.node,
         dirty=version.dirty,
         shallow=shallow,
         unparsable=reachable,
         breaks_on=breaks_on,
         suspicious=_odd_reading(tag, tags, config) if tag else None,
     )
+
+
+def _formatted(version: ScmVersion, tag: str | None, git: Git, project: Project) -> str:
+    """The version as the build formats it.
+
+    setuptools-scm before 9 asks git for its own abbreviation of the commit, and takes seven digits
+    if there is no tag (setuptools_scm.git DEFAULT_DESCRIBE, GitWorkdir.node).
+    """
+    node = version.node
+    if not project.abbreviates or node is None or _has_own_command(project):
+        return version.format()
+    short = (git("rev-parse", "--short", "HEAD") or "").strip() if tag else node[1:8]
+    # The library would cut a longer one to nine digits.
+    marked = dataclasses.replace(version, node="g" + "x" * 9)
+    return marked.format().replace("g" + "x" * 9, f"g{short}")
+
+
+def _has_own_command(project: Project) -> bool:
+    section = {**scm_table(project.pyproject), **project.options}
+    return "git_describe_command" in section
 
 
 def _configuration(project: Project) -> Configuration:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads values of packaging files: projects built by setuptools, with or without setuptools-scm."""
+"""Reads packaging files: projects built by setuptools, with or without setuptools-scm."""
 
 import re
 
 from ci_doctor.environment.backends.setuptools_scm import with_setuptools_scm
-from ci_doctor.environment.backends.unpinned import fixed, other
+from ci_doctor.environment.backends.unpinned import computed_by_code, fixed, other
 from ci_doctor.environment.packaging_files import SCM_TABLES, PackagingFiles, table
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.setup_script import ScmOptions
+from ci_doctor.environment.version_code import attribute_of
 
 
 def detect(files: PackagingFiles) -> Project:
@@ -17,7 +18,9 @@ def detect(files: PackagingFiles) -> Project:
     that is set already.
     """
     if files.is_version_dynamic and "version" in _dynamic_table(files):
-        return fixed(files, "[tool.setuptools.dynamic]")
+        attribute = attribute_of(_dynamic_table(files)["version"])
+        computed = computed_by_code(files, attribute) if attribute else None
+        return computed or fixed(files, "[tool.setuptools.dynamic]")
     script = files.script
     if script.get_version_calls or script.use_scm_version is not None:
         return _from_setup_script(files)
@@ -28,7 +31,9 @@ def detect(files: PackagingFiles) -> Project:
         return fixed(files, "setup.py", version=script.version)
     if _requests_setuptools_scm(files):
         return with_setuptools_scm(files, ScmOptions(values={}), reads_pyproject=True)
-    return other(files, "setuptools")
+    attribute = attribute_of(cfg_version)
+    computed = computed_by_code(files, attribute) if attribute else None
+    return computed or other(files, "setuptools")
 
 
 def _dynamic_table(files: PackagingFiles) -> dict[str, object]:

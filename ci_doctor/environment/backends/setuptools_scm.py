@@ -8,6 +8,7 @@ from typing import Final
 
 from ci_doctor.environment.packaging_files import PackagingFiles, scm_table
 from ci_doctor.environment.project import Project
+from ci_doctor.environment.requirement_bounds import is_forced_below
 from ci_doctor.environment.setup_script import ScmOptions
 from ci_doctor.environment.tags import Described
 
@@ -15,6 +16,9 @@ from ci_doctor.environment.tags import Described
 # only the first, so that is the one we export.
 PREFIXES: Final = ("SETUPTOOLS_SCM_PRETEND_VERSION", "VCS_VERSIONING_PRETEND_VERSION")
 GENERIC: Final = PREFIXES[0]
+# What a pretended version lacks: without it a version file has `__commit_id__ = None`
+# (setuptools_scm._overrides PRETEND_METADATA_KEY, since 9.0; earlier ones ignore it).
+_METADATA: Final = "SETUPTOOLS_SCM_PRETEND_METADATA"
 
 
 class SetuptoolsScm:
@@ -36,6 +40,14 @@ class SetuptoolsScm:
         """
         scoped = (f"{GENERIC}_FOR_{suffix(project.name)}",) if project.name else ()
         return (GENERIC, *scoped) if project.reads_generic else scoped
+
+    def commit_variables(self, project: Project, described: Described) -> Mapping[str, str]:
+        """The commit, the distance and the state of the tree, for templates of a version file."""
+        if described.node is None:
+            return {}
+        value = _inline_table(described)
+        names = (name.replace(GENERIC, _METADATA) for name in self.exported_variables(project))
+        return dict.fromkeys(names, value)
 
     def shared_variables(self) -> tuple[str, ...]:
         """The variables without a distribution's name."""
@@ -79,24 +91,53 @@ SETUPTOOLS_SCM: Final = SetuptoolsScm()
 
 
 def with_setuptools_scm(
-    files: PackagingFiles, options: ScmOptions, *, reads_pyproject: bool
+    files: PackagingFiles,
+    options: ScmOptions,
+    *,
+    reads_pyproject: bool,
+    source: SetuptoolsScm = SETUPTOOLS_SCM,
 ) -> Project:
-    """A project whose version setuptools-scm computes with `options` from setup.py."""
+    """A project whose version setuptools-scm computes with `options` from setup.py.
+
+    `source` is how setuptools-scm is called, if not by setuptools.
+    """
     section = scm_table(files.pyproject) if reads_pyproject else options.values
     dist_name = section.get("dist_name")
     name = dist_name if isinstance(dist_name, str) else files.distribution_name
-    tool = SETUPTOOLS_SCM.name if reads_pyproject else "setuptools_scm.get_version() in setup.py"
+    unnamed = name is None or (not reads_pyproject and dist_name is None)
+    is_old = is_forced_below(files.requires, "setuptools-scm", "8")
+    is_script = source is SETUPTOOLS_SCM and not reads_pyproject
+    tool = "setuptools_scm.get_version() in setup.py" if is_script else source.name
     return Project(
         directory=files.directory,
         name=name,
         tool=tool,
-        source=SETUPTOOLS_SCM,
+        source=source,
         pyproject=files.pyproject,
         options=options.values,
         unreadable=options.unreadable,
         reads_pyproject=reads_pyproject,
-        reads_generic=name is None or (not reads_pyproject and dist_name is None),
+        reads_generic=unnamed or (is_old and name is not None and _spells_otherwise(name)),
+        abbreviates=is_forced_below(files.requires, "setuptools-scm", "9"),
     )
+
+
+def _inline_table(described: Described) -> str:
+    """A TOML table with the fields of the library's PretendMetadataDict."""
+    fields = [f"node = {json.dumps(described.node)}"]
+    if described.distance is not None:
+        fields.append(f"distance = {described.distance}")
+    fields.append(f"dirty = {json.dumps(described.dirty)}")
+    return f"{{{', '.join(fields)}}}"
+
+
+def _spells_otherwise(name: str) -> bool:
+    """Whether setuptools-scm before 8 looks for another variable than `suffix` names.
+
+    It puts the name in upper case and changes nothing else, so the variable of `my-pkg` would have
+    a `-` in its name, which no shell can set.
+    """
+    return name.upper() != suffix(name)
 
 
 def suffix(name: str) -> str:

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads values of packaging files: projects that need no pin, and tools that we can only name."""
+"""Reads packaging files: projects that need no pin, and tools that we can only name."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
+from ci_doctor.environment.backends.bypass import BypassVariable
 from ci_doctor.environment.packaging_files import PackagingFiles, packages
 from ci_doctor.environment.project import Project
+from ci_doctor.environment.version_code import code_of_attribute, version_code
 
 
 class UnsupportedTool(Struct, frozen=True, kw_only=True):
     """A tool that we only name.
 
     `table` is its place under `[tool]`, `package` its canonical name in `build-system.requires`,
-    `module` the import in a setup.py; `advice` says what would help.
+    `module` the import in a setup.py; `advice` says what would help. `variable` is one from which
+    the tool takes a version, None if there is none.
     """
 
     tool: str
@@ -22,6 +26,7 @@ class UnsupportedTool(Struct, frozen=True, kw_only=True):
     package: str | None = None
     module: str | None = None
     advice: str
+    variable: str | None = None
 
 
 # Variables and options as documented by each tool; checked with versioningit 3.3,
@@ -35,6 +40,7 @@ UNSUPPORTED_TOOLS: Final = (
             "export POETRY_DYNAMIC_VERSIONING_BYPASS=VERSION, "
             "or give it a `pattern` that matches release tags only"
         ),
+        variable="POETRY_DYNAMIC_VERSIONING_BYPASS",
     ),
     UnsupportedTool(
         tool="uv-dynamic-versioning",
@@ -44,6 +50,7 @@ UNSUPPORTED_TOOLS: Final = (
             "export UV_DYNAMIC_VERSIONING_BYPASS=VERSION, "
             "or give it a `pattern` that matches release tags only"
         ),
+        variable="UV_DYNAMIC_VERSIONING_BYPASS",
     ),
     UnsupportedTool(
         tool="versioningit",
@@ -67,7 +74,13 @@ UNSUPPORTED_TOOLS: Final = (
         module="versioneer",
         advice="it reads no variable: set `tag_prefix` so that only release tags begin with it",
     ),
-    UnsupportedTool(tool="pbr", package="pbr", module="pbr", advice="export PBR_VERSION=VERSION"),
+    UnsupportedTool(
+        tool="pbr",
+        package="pbr",
+        module="pbr",
+        advice="export PBR_VERSION=VERSION",
+        variable="PBR_VERSION",
+    ),
     UnsupportedTool(
         tool="dunamai",
         package="dunamai",
@@ -75,6 +88,14 @@ UNSUPPORTED_TOOLS: Final = (
         advice="it reads no variable: give it a `pattern` that matches release tags only",
     ),
 )
+
+
+_SOURCE_ADVICE: Final = "pin the version in the way that this source documents"
+_CODE_ADVICE: Final = "let that code consider release tags only: git describe --match 'v[0-9]*'"
+# A build requirement whose name says that it reads a repository.
+_SOUNDS_LIKE_GIT: Final = re.compile(r"(^|-)(scm|git|vcs|versioning)(-|$)|git-?version|dunamai")
+# These do nothing to a version unless a table asks for it, and then they are recognised by it.
+_KNOWN_REQUIREMENTS: Final = {"setuptools-scm", "hatch-vcs", "vcs-versioning", "setuptools-git"}
 
 
 def fixed(files: PackagingFiles, tool: str, *, version: str | None = None) -> Project:
@@ -102,7 +123,25 @@ def other(files: PackagingFiles, tool: str) -> Project:
             "or from a variable that this job sets"
         )
         return _unsupported(files, "code in setup.py", advice)
-    return fixed(files, tool)
+    return computed_by_code(files) or fixed(files, tool)
+
+
+def computed_by_code(files: PackagingFiles, attribute: str | None = None) -> Project | None:
+    """A project whose build runs code that reads tags; `attribute` names code of setuptools'.
+
+    None if no such code is found.
+    """
+    code = version_code(files)
+    if code is None and attribute is not None:
+        code = code_of_attribute(files, attribute)
+    if code is not None:
+        place = code.file.relative_to(files.directory)
+        return _unsupported(files, f"{code.tool} in {place}", _CODE_ADVICE)
+    if files.is_version_dynamic:
+        for package in sorted(packages(files.requires) - _KNOWN_REQUIREMENTS):
+            if _SOUNDS_LIKE_GIT.search(package):
+                return _unsupported(files, package, _SOURCE_ADVICE)
+    return None
 
 
 def other_source(files: PackagingFiles, tool: str) -> Project:
@@ -110,7 +149,7 @@ def other_source(files: PackagingFiles, tool: str) -> Project:
     named = named_tool(files)
     if named is not None:
         return named
-    return _unsupported(files, tool, "pin the version in the way that this source documents")
+    return _unsupported(files, tool, _SOURCE_ADVICE)
 
 
 def named_tool(files: PackagingFiles) -> Project | None:
@@ -122,17 +161,22 @@ def named_tool(files: PackagingFiles) -> Project | None:
             or candidate.module in files.script.modules
             or _holds(files.tools, candidate.table)
         ):
-            return _unsupported(files, candidate.tool, candidate.advice)
+            return _unsupported(files, candidate.tool, candidate.advice, candidate.variable)
     return None
 
 
-def _unsupported(files: PackagingFiles, tool: str, advice: str) -> Project:
+def _unsupported(
+    files: PackagingFiles, tool: str, advice: str, variable: str | None = None
+) -> Project:
+    source = None if variable is None else BypassVariable(tool, variable)
     return Project(
         directory=files.directory,
         name=files.distribution_name,
         tool=tool,
+        source=source,
         advice=advice,
         pyproject=files.pyproject,
+        reads_generic=source is not None,
     )
 
 

@@ -14,17 +14,28 @@ class DeterminismFact(Struct, frozen=True, kw_only=True):
     effective: str
 
 
+class ProofFact(Struct, frozen=True, kw_only=True):
+    """Whether a build of a project's metadata has proven its pin; `reason` is None if it has."""
+
+    project: str
+    proven: bool
+    seconds: float
+    reason: str | None = None
+
+
 class SetupEnvFacts(Facts, frozen=True, kw_only=True):
     """What a job is to export.
 
     `exports` in their order; `changed` names the variables and files that differ from before;
-    `targets` are the interpreters that the environment was prepared for.
+    `targets` are the interpreters that the environment was prepared for. `proofs` are the pins
+    that were tried in a build, and those that could not be.
     """
 
     exports: dict[str, str]
     changed: tuple[str, ...]
     determinism: tuple[DeterminismFact, ...]
     targets: tuple[str, ...]
+    proofs: tuple[ProofFact, ...] = ()
 
 
 class RunFacts(SetupEnvFacts, frozen=True, kw_only=True):

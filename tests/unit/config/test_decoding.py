@@ -141,6 +141,8 @@ class TestPrecedence:
             "preload": "flag --preload",
             "allow_fallback": "default",
             "if_missing": "default",
+            "verify": "default",
+            "verify_timeout": "default",
         }
 
     def test_a_flag_that_was_not_given_does_not_count(self) -> None:

@@ -148,7 +148,8 @@ def test_other_tools_are_named_with_what_would_help(
     tmp_path: Path, files: dict[str, str], tool: str, word: str
 ) -> None:
     project = project_of(tmp_path, **files)
-    assert (project.source, project.tool) == (None, tool)
+    assert project.tool == tool
+    assert not project.is_fixed
     assert word in (project.advice or "")
 
 

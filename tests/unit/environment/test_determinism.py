@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+import importlib.util
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.environment.determinism import AS_REQUESTED, Determinism, Profile, decide, differing
+from ci_doctor.environment.determinism_row import VariableRow
 from ci_doctor.environment.determinism_table import BY_NAME, TABLE
 from ci_doctor.model.finding import Severity
 
@@ -83,6 +88,17 @@ def test_off_sets_nothing_and_still_finds_what_is_wrong() -> None:
         ({"FLASH_ATTENTION_DETERMINISTIC": "1"}, "no-effect"),
         ({"CUBLAS_WORKSPACE_CONFIG": "4096"}, "invalid-value"),
         ({"PYTHONHASHSEED": "abc"}, "invalid-value"),
+        ({"PYTHONHASHSEED": "4294967296"}, "invalid-value"),
+        ({"VLLM_BATCH_INVARIANT": "true"}, "invalid-value"),
+        ({"VLLM_BATCH_INVARIANT": ""}, "invalid-value"),
+        ({"SGLANG_USE_1STAGE_ALLREDUCE": "on"}, "invalid-value"),
+        ({"NVIDIA_TF32_OVERRIDE": "true"}, "invalid-value"),
+        ({"HCCL_DETERMINISTIC": "1"}, "invalid-value"),
+        ({"OMP_NUM_THREADS": "many"}, "invalid-value"),
+        ({"SGLANG_ENABLE_DETERMINISTIC_INFERENCE": "1"}, "no-effect"),
+        ({"TORCHINDUCTOR_MAX_AUTOTUNE": "1"}, "conflict"),
+        ({"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1", "NVIDIA_TF32_OVERRIDE": "0"}, "conflict"),
+        ({"VLLM_BATCH_INVARIANT": "1", "NCCL_NVLS_ENABLE": "2"}, "overwritten"),
         ({"PYTHONHASHSEED": "random"}, "conflict"),
         ({"TORCHINDUCTOR_DETERMINISTIC": "1"}, "conflict"),
         ({"VLLM_TRITON_FORCE_FIRST_CONFIG": "1", "TRITON_CACHE_AUTOTUNING": "1"}, "conflict"),
@@ -99,10 +115,23 @@ def test_what_is_wrong_is_a_finding_with_its_value_and_its_source(
         if any(f"{name}=" in str(each.excerpt) for each in finding.evidence)
     )
     assert (finding.rule, finding.severity) == (f"determinism/{rule}", Severity.WARNING)
-    assert finding.evidence[-1].excerpt == f"source: {BY_NAME[name].source}"
+    assert (
+        finding.evidence[-1].excerpt == f"source: {BY_NAME[name].source} ({BY_NAME[name].read_in})"
+    )
 
 
-@pytest.mark.parametrize("value", ["0", "", None])
+@pytest.mark.parametrize("value", ["true", "on", "", "0", " 0 "])
+def test_only_a_number_but_zero_turns_batch_invariance_on(value: str) -> None:
+    environ = {"VLLM_BATCH_INVARIANT": value, "NCCL_ALGO": "Ring"}
+    assert "overwritten" not in rules(decide(Profile.OFF, environ, {}))
+
+
+def test_a_value_that_is_not_accepted_is_not_shown_as_effective() -> None:
+    (requested,) = decide(Profile.OFF, {"VLLM_BATCH_INVARIANT": "true"}, {}).requested
+    assert requested.effective == "not a value that vLLM, by int(), accepts"
+
+
+@pytest.mark.parametrize("value", ["0", None])
 def test_without_batch_invariant_mode_nothing_is_overwritten(value: str | None) -> None:
     environ = {
         "CUBLAS_WORKSPACE_CONFIG": ":16:8",
@@ -140,6 +169,32 @@ class TestTable:
         assert not (found.no_effect and (found.default or found.strict))
         # What the default profile sets, strict sets too.
         assert found.default is None or found.strict is not None
+
+    @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+    def test_a_row_says_which_values_are_accepted_and_what_was_read(self, row: VariableRow) -> None:
+        assert row.read_in
+        assert row.allowed or row.no_effect
+
+    @pytest.mark.parametrize(
+        "row", [row for row in TABLE if row.file is not None], ids=lambda row: row.name
+    )
+    def test_the_installed_package_still_reads_the_variable(self, row: VariableRow) -> None:
+        package, _, rest = str(row.file).partition("/")
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            pytest.skip(f"{package} is not installed")
+        assert row.name in (Path(spec.submodule_search_locations[0]) / rest).read_text()
+
+    def test_python_accepts_the_hash_seeds_that_we_accept(self) -> None:
+        pattern = BY_NAME["PYTHONHASHSEED"].allowed or ""
+        for value in ("0", "random", "4294967295", "4294967296", "abc", "-1", "00"):
+            ran = subprocess.run(
+                [sys.executable, "-c", ""],
+                check=False,
+                env={"PYTHONHASHSEED": value},
+                capture_output=True,
+            )
+            assert (ran.returncode == 0) == bool(re.fullmatch(pattern, value)), value
 
     @pytest.mark.parametrize("row", [row for row in TABLE if row.allowed], ids=lambda row: row.name)
     def test_what_a_profile_sets_is_a_value_that_is_accepted(self, row: object) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from ci_doctor.environment.tags import (
+    Tags,
     exclusions,
     is_git_describe,
     picked_tag,
@@ -47,9 +48,32 @@ def test_only_tags_that_the_command_could_pick_are_sorted() -> None:
 
 
 def test_exclusions_come_before_a_commit_and_a_double_dash() -> None:
-    assert without_tags(["git", "-C", ".", "describe", "--tags", "HEAD"], ["a$b"]) == [
-        *("git", "-C", ".", "describe", "--exclude=a$b", "--tags", "HEAD")
+    tags = Tags(versions={}, unparsable=("1$b",))
+    assert without_tags(["git", "-C", ".", "describe", "--tags", "HEAD"], tags) == [
+        *("git", "-C", ".", "describe", "--exclude=1$b", "--tags", "HEAD")
     ]
+
+
+MANY = tuple(f"v0.5.{number}-cu13" for number in range(10_000))
+
+
+def test_a_few_versions_are_named_where_many_tags_would_have_to_be_excluded() -> None:
+    tags = Tags(versions={"v1.0": Version("1.0"), "v2.0": Version("2.0")}, unparsable=MANY)
+    command = ["git", "describe", "--match", "v*", "--tags", "--match=*[0-9]*", "HEAD"]
+    assert without_tags(command, tags) == [
+        *("git", "describe", "--match=v1.0", "--match=v2.0", "--tags", "HEAD")
+    ]
+
+
+def test_no_version_among_many_tags_matches_none() -> None:
+    command = without_tags(["git", "describe"], Tags(versions={}, unparsable=MANY))
+    assert len(command) < 60
+
+
+def test_branches_that_describe_may_pick_stay_possible() -> None:
+    tags = Tags(versions={"v1.0": Version("1.0")}, unparsable=MANY)
+    command = without_tags(["git", "describe", "--all"], tags)
+    assert not any(word.startswith("--match") for word in command)
 
 
 def test_what_counts_as_git_describe() -> None:

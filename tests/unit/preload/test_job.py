@@ -46,15 +46,9 @@ def test_a_python_that_is_not_reached_is_a_finding(project: Path, option: str, r
     assert remedy in (finding.remedy or "")
 
 
-def test_a_project_is_needed_unless_rules_are_all_that_is_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    empty = settings(tmp_path, RULE)
+def test_a_named_project_must_be_there_also_with_rules(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no pyproject\.toml"):
-        prepare_command(empty, ["true"], {})
-    environ, _ = prepare_command(empty, ["true"], {}, needs_project=False)
-    assert environ[RULES] == RULE
+        prepare_command(settings(tmp_path, RULE), ["true"], {})
 
 
 def test_a_shim_needs_an_interpreter(project: Path) -> None:

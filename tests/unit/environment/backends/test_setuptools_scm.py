@@ -7,7 +7,9 @@ import pytest
 from vcs_versioning import VcsEnvironment
 
 from ci_doctor.environment.backends.setuptools_scm import GENERIC, SETUPTOOLS_SCM, suffix
+from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.project import Project
+from ci_doctor.environment.tags import Described
 
 
 def project(name: str) -> Project:
@@ -60,3 +62,36 @@ def test_a_suffix_of_another_name_does_not_count() -> None:
         SETUPTOOLS_SCM.deciding_variable(project("lmcache"), {f"{GENERIC}_FOR_LM_CACHE": "5"})
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "requirement", "generic"),
+    [
+        ("my-pkg", "setuptools-scm<8", True),
+        ("my.pkg", "setuptools_scm==7.1.0", True),
+        ("my_pkg", "setuptools-scm<8", False),
+        ("pkg", "setuptools-scm<8", False),
+        ("my-pkg", "setuptools-scm>=7", False),
+        ("my-pkg", "setuptools-scm==8.2.0", False),
+    ],
+)
+def test_an_old_setuptools_scm_reads_no_variable_for_a_name_with_a_hyphen(
+    tmp_path: Path, name: str, requirement: str, generic: bool
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n'
+        f'[project]\nname = "{name}"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
+    )
+    names = SETUPTOOLS_SCM.exported_variables(read_project(tmp_path))
+    assert (GENERIC in names) is generic
+
+
+def test_the_commit_is_kept_beside_each_pinned_variable() -> None:
+    unscoped = Project(directory=Path(), name="my-pkg", tool="x", reads_generic=True)
+    described = Described(version="1.0", node="gabc", distance=3, dirty=True)
+    value = '{node = "gabc", distance = 3, dirty = true}'
+    assert SETUPTOOLS_SCM.commit_variables(unscoped, described) == {
+        "SETUPTOOLS_SCM_PRETEND_METADATA": value,
+        "SETUPTOOLS_SCM_PRETEND_METADATA_FOR_MY_PKG": value,
+    }
+    assert SETUPTOOLS_SCM.commit_variables(unscoped, Described(version="1.0")) == {}

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files and git: copies a project's checkout to a place where a build may write.
+
+The copy shares the objects of the repository (gitrepository-layout(5), objects/info/alternates),
+and has its index, its branch and the wanted tags. Nothing is written to the original.
+"""
+
+import shutil
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from ci_doctor.environment.git_command import ask_git, run_git
+from ci_doctor.environment.proof.unbuildable import Unbuildable
+
+_NEVER_COPIED = shutil.ignore_patterns(".git", ".venv", "venv", "node_modules", "__pycache__")
+
+
+def copy_checkout(project: Path, to: Path, *, without_tags: Collection[str] = ()) -> Path:
+    """Copy the checkout around `project` to the new directory `to`; return the project there.
+
+    Tags in `without_tags` are left out. Raises Unbuildable.
+    """
+    top = root(project)
+    try:
+        if top is None:
+            shutil.copytree(project, to, symlinks=True, ignore=_NEVER_COPIED)
+            return to
+        _copy_files(Path(top), to)
+        _copy_repository(Path(top), to, without_tags)
+    except (OSError, shutil.Error) as error:
+        raise Unbuildable(f"the checkout cannot be copied: {error}") from error
+    return to / project.resolve().relative_to(Path(top).resolve())
+
+
+def tags_of(project: Path) -> tuple[str, ...]:
+    """The tags reachable from the HEAD of the project's repository, newest first."""
+    merged = ("--merged=HEAD", "--sort=-creatordate", "--format=%(refname:strip=2)", "refs/tags")
+    return tuple((ask_git(project, "for-each-ref", *merged) or "").splitlines())
+
+
+def nearest_tag(project: Path) -> str | None:
+    """The tag that a plain `git describe` picks; None if there is none."""
+    return ask_git(project, "describe", "--tags", "--abbrev=0")
+
+
+def described(project: Path, excluded: Sequence[str]) -> tuple[str | None, int | None]:
+    """The nearest tag that matches none of the patterns `excluded`, and the commits since it."""
+    options = [f"--exclude={pattern}" for pattern in excluded]
+    answer = ask_git(project, "describe", "--tags", "--long", *options)
+    if answer is None:
+        return None, None
+    tag, distance, _ = answer.rsplit("-", 2)
+    return tag, int(distance)
+
+
+def root(project: Path) -> str | None:
+    """The top of the project's working tree; None without a repository."""
+    return ask_git(project, "rev-parse", "--show-toplevel")
+
+
+def head(project: Path) -> str | None:
+    """The commit that is checked out; None if nothing is committed."""
+    return ask_git(project, "rev-parse", "--verify", "--quiet", "HEAD")
+
+
+def is_shallow(project: Path) -> bool:
+    """Whether the clone has a part of the history only."""
+    return ask_git(project, "rev-parse", "--is-shallow-repository") == "true"
+
+
+def _copy_files(root: Path, to: Path) -> None:
+    listed = ask_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
+    to.mkdir(parents=True)
+    for name in filter(None, dict.fromkeys(listed.split("\0"))):
+        source = root / name
+        target = to / name
+        if not source.is_symlink() and not source.exists():
+            continue  # deleted, and not yet committed
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir() and not source.is_symlink():  # a submodule
+            shutil.copytree(source, target, symlinks=True, ignore=_NEVER_COPIED)
+        else:
+            shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _copy_repository(root: Path, to: Path, without_tags: Collection[str]) -> None:
+    _demand(to, "init", "--quiet", "--template=")
+    place = to / ".git"
+    objects = _path_in_repository(root, "objects")
+    (place / "objects" / "info").mkdir(parents=True, exist_ok=True)
+    (place / "objects" / "info" / "alternates").write_text(f"{objects}\n")
+    for name in ("shallow", "index"):
+        source = _path_in_repository(root, name)
+        if source.is_file():
+            shutil.copy2(source, place / name)
+    head = ask_git(root, "rev-parse", "--verify", "HEAD")
+    if head is None:  # nothing is committed yet
+        return
+    branch = ask_git(root, "symbolic-ref", "--quiet", "HEAD")
+    if branch is not None:
+        _demand(to, "symbolic-ref", "HEAD", branch)
+    _demand(to, "update-ref", *([] if branch else ["--no-deref"]), "HEAD", head)
+    tags = ask_git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags") or ""
+    _demand(to, "update-ref", "--stdin", text=_creations(tags.splitlines(), without_tags))
+    # The copied index has the stat data of the original files.
+    ask_git(to, "update-index", "-q", "--refresh")
+
+
+def _creations(lines: Sequence[str], without_tags: Collection[str]) -> str:
+    dropped = {f"refs/tags/{name}" for name in without_tags}
+    created = []
+    for line in lines:
+        object_name, _, reference = line.partition(" ")
+        if reference not in dropped:
+            created.append(f"create {reference} {object_name}\n")
+    return "".join(created)
+
+
+def _path_in_repository(root: Path, name: str) -> Path:
+    answer = ask_git(root, "rev-parse", "--git-path", name)
+    return (root / (answer or name)).resolve()
+
+
+def _demand(directory: Path, *arguments: str, text: str = "") -> None:
+    completed = run_git(directory, arguments, text=text)
+    if completed.returncode:
+        raise Unbuildable(f"git {arguments[0]}: {completed.stderr.strip()}")

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads installed packages: those that satisfy build requirements without any download."""
+
+import importlib.metadata
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
+
+# setuptools builds wheels itself since 70.1, and many projects still name `wheel`.
+_OPTIONAL = "wheel"
+
+
+class InstalledPackages:
+    """The packages of this interpreter, and of other ones with the same Python version."""
+
+    def __init__(self, others: Sequence[Path] = ()) -> None:
+        self._paths = [str(path) for path in others] + sys.path
+        self._found: dict[str, importlib.metadata.Distribution] | None = None
+
+    def satisfy(
+        self, requires: Iterable[str]
+    ) -> tuple[tuple[importlib.metadata.Distribution, ...], str | None]:
+        """The packages that `requires` need, with all that these need; or what is missing first."""
+        needed: dict[str, importlib.metadata.Distribution] = {}
+        waiting = [(text, "") for text in requires]
+        seen: set[tuple[str, str]] = set()
+        while waiting:
+            text, extra = waiting.pop()
+            requirement = _parsed(text, extra)
+            if requirement is None or (text, extra) in seen:
+                continue
+            seen.add((text, extra))
+            name = canonicalize_name(requirement.name)
+            found = self._all().get(name)
+            if found is None and name == _OPTIONAL and "setuptools" in self._all():
+                continue
+            if found is None or not _is_right(found, requirement):
+                return (), text
+            needed[name] = found
+            for dependency in found.requires or ():
+                waiting += [(dependency, each) for each in ("", *requirement.extras)]
+        return tuple(needed.values()), None
+
+    def _all(self) -> dict[str, importlib.metadata.Distribution]:
+        if self._found is None:
+            self._found = {}
+            for each in importlib.metadata.distributions(path=self._paths):
+                # A damaged one has no name.
+                name = each.metadata["Name"] if each.metadata else None
+                if name:
+                    self._found.setdefault(canonicalize_name(name), each)
+        return self._found
+
+
+def _parsed(text: str, extra: str) -> Requirement | None:
+    """The requirement; None if its marker does not hold. Raises InvalidRequirement."""
+    requirement = Requirement(text)
+    if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+        return None
+    return requirement
+
+
+def _is_right(found: importlib.metadata.Distribution, requirement: Requirement) -> bool:
+    if requirement.url is not None:
+        return False
+    try:
+        return requirement.specifier.contains(found.version, prereleases=True)
+    except InvalidVersion:
+        return False
+
+
+def are_valid(requires: Iterable[str]) -> bool:
+    """Whether every requirement can be parsed (PEP 508)."""
+    for text in requires:
+        try:
+            Requirement(text)
+        except InvalidRequirement:
+            return False
+    return True
+
+
+def site_directory(python: Path) -> Path | None:
+    """Where the interpreter of a virtual environment keeps packages.
+
+    None if its Python is not of our version: compiled packages would not load.
+    """
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    directory = python.parent.parent / "lib" / name / "site-packages"
+    return directory if directory.is_dir() else None
