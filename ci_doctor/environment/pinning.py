@@ -76,10 +76,12 @@ def _tried(
     judged: list[ComputedVersion] = []
     for each in computed:
         trial = prover.try_pin(each, exports)
-        is_unknown = trial is not None and trial.reason is not None and each.version is None
-        judged.append(prover.with_danger(each) if is_unknown else each)
-        if trial is not None:
-            trials.append(trial)
+        if trial is None:
+            judged.append(each)
+            continue
+        trials.append(trial)
+        is_unknown = trial.reason is not None and each.version is None
+        judged.append(prover.with_danger(each, trial.reason) if is_unknown else each)
     findings = list(decide_pins(judged, environ, ours).findings)
     for trial in trials:
         findings += judge_trial(trial, demanded=verify is Verify.ALWAYS)

@@ -104,6 +104,18 @@ def test_a_build_that_does_not_take_the_pin_is_an_error_with_the_tags(tmp_path: 
     assert [each.excerpt for each in broken[0].evidence] == [f"refs/tags/{BAD}"]
 
 
+def test_the_remedy_runs_nothing_that_a_tag_is_named(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path / "r", pyproject__toml=SCM, setup__py=IGNORES_THE_PIN)
+    checkout.git("tag", "--delete", BAD)
+    checkout.git("tag", "x1-$(touch${IFS}pwned)", "HEAD~1")
+    with pytest.raises(PreparationError) as caught:
+        checkout.prepare()
+    (broken,) = (each for each in caught.value.findings if each.rule == "version/broken-build")
+    subprocess.run(["sh", "-c", broken.remedy or "false"], cwd=checkout.root, check=True)
+    assert checkout.git("tag") == "v1.2.3"
+    assert not (checkout.root / "pwned").exists()
+
+
 DESCRIBES = """
     import subprocess
     from setuptools import setup
@@ -176,6 +188,43 @@ def test_a_build_that_hangs_is_ended_at_the_time_limit(tmp_path: Path) -> None:
     (proof,) = prepare(settings, dict(os.environ)).proofs
     assert proof.reason is not None
     assert "time limit" in proof.reason
+
+
+SCM_PROJECT = SCM + '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
+
+
+@pytest.mark.parametrize("way", ["worktree", "shallow", "dirty", "below", "detached"])
+def test_the_copy_has_the_version_of_the_checkout(tmp_path: Path, way: str) -> None:
+    checkout = Checkout(tmp_path / "r", pyproject__toml=SCM_PROJECT)
+    place = tmp_path / way
+    if way == "worktree":
+        checkout.git("worktree", "add", "-q", str(place))
+    elif way == "shallow":
+        url = f"file://{checkout.root}"
+        checkout.git("clone", "-q", "--depth=3", url, str(place))
+    elif way == "dirty":
+        place = checkout.root
+        (place / "pyproject.toml").write_text(SCM_PROJECT + 'fallback_version = "0.1"\n')
+    elif way == "below":
+        place = checkout.root / "below"
+        place.mkdir()
+        (place / "pyproject.toml").write_text(SCM_PROJECT + 'root = ".."\n')
+        checkout.git("add", ".")
+        checkout.git("commit", "-qm", "below")
+    else:
+        place = checkout.root
+        checkout.git("checkout", "-q", "--detach")
+    preparation = prepare(SetupEnvSettings(projects=(str(place),)), dict(os.environ))
+    (proof,) = preparation.proofs
+    assert proof.proven, proof
+
+
+def test_a_checkout_that_is_too_large_to_copy_is_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_doctor.environment.proof.checkout._MOST_BYTES", 10)
+    (proof,) = Checkout(tmp_path / "r", pyproject__toml=SCM_PROJECT).prepare().proofs
+    assert "too large to copy" in (proof.reason or "")
 
 
 HATCH = """

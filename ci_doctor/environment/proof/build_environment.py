@@ -28,6 +28,9 @@ _HEAVY: Final = frozenset(
     {"torch", "torchvision", "tensorflow", "jax", "jaxlib", "triton", "paddlepaddle", "cmake"}
 )
 
+# Without a network, pip would try for minutes.
+_SHORT_WAITS: Final = ("--retries", "1", "--timeout", "10")
+
 
 class BuildLimits(Struct, frozen=True, kw_only=True):
     """`may_install` allows an installer, which needs a network; `deadline` is by `clock.now()`.
@@ -116,7 +119,7 @@ def _installer(python: Path, environ: Mapping[str, str]) -> list[str]:
         return [uv, "pip", "install", "--quiet", "--python", str(python)]
     if importlib.util.find_spec("pip") is None:
         raise Unbuildable("neither uv nor pip is at hand to install the build requirements")
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-input", "--retries", "1"]
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-input", *_SHORT_WAITS]
     return [sys.executable, "-m", "pip", "--python", str(python), "install", *quiet]
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from ci_doctor.environment.git_command import ask_git, run_git
 from ci_doctor.environment.proof.unbuildable import Unbuildable
 
+# A repository with models or data in it would take minutes and fill the disk.
+_MOST_BYTES = 1 << 30
 _NEVER_COPIED = shutil.ignore_patterns(".git", ".venv", "venv", "node_modules", "__pycache__")
 
 
@@ -71,11 +73,15 @@ def is_shallow(project: Path) -> bool:
 def _copy_files(root: Path, to: Path) -> None:
     listed = ask_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
     to.mkdir(parents=True)
+    left = _MOST_BYTES
     for name in filter(None, dict.fromkeys(listed.split("\0"))):
         source = root / name
         target = to / name
         if not source.is_symlink() and not source.exists():
             continue  # deleted, and not yet committed
+        left -= source.lstat().st_size
+        if left < 0:
+            raise Unbuildable(f"the checkout is too large to copy (over {_MOST_BYTES >> 20} MiB)")
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir() and not source.is_symlink():  # a submodule
             shutil.copytree(source, target, symlinks=True, ignore=_NEVER_COPIED)

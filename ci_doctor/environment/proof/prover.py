@@ -98,16 +98,16 @@ class Prover:
             trial = replace(trial, reason=self._reasons.get(project.directory, "no reference"))
         return replace(trial, seconds=self._seconds.get(project.directory, 0.0))
 
-    def with_danger(self, computed: ComputedVersion) -> ComputedVersion:
+    def with_danger(self, computed: ComputedVersion, reason: str | None) -> ComputedVersion:
         """The same with an error if the project is not pinned and its nearest tag is no version.
 
-        To be asked about a project that could not be built.
+        To be asked about a project that could not be built, for `reason`.
         """
         nearest = checkout.nearest_tag(computed.project.directory)
         tags = _disturbing(computed)
         if nearest is None or nearest not in tags:
             return computed
-        findings = tuple(endangered(each, nearest, tags) for each in computed.findings)
+        findings = tuple(endangered(each, nearest, tags, reason) for each in computed.findings)
         return replace(computed, findings=findings)
 
     def _should_derive(self, computed: ComputedVersion) -> bool:

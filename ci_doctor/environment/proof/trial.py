@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What builds of one project have shown, and what that means."""
 
+import shlex
+
 from msgspec import Struct
 
 from ci_doctor.environment import rules
@@ -77,17 +79,23 @@ def same_version(first: str, second: str) -> bool:
         return first == second
 
 
-def endangered(finding: Finding, nearest: str, tags: tuple[str, ...]) -> Finding:
+def endangered(
+    finding: Finding, nearest: str, tags: tuple[str, ...], reason: str | None
+) -> Finding:
     """The finding of a project that is neither pinned nor tried, if its nearest tag is none.
 
-    Nothing is known then but that a build would meet this tag, so it is an error.
+    Nothing is known then but that a build would meet this tag, so it is an error. `reason` is why
+    it was not tried.
     """
     return Finding(
         rule=finding.rule,
         severity=Severity.ERROR,
-        summary=f"{finding.summary}; its build would meet the tag {nearest!r}, which is no version",
+        summary=(
+            f"{finding.summary}; its build would meet the tag {nearest!r}, which is no version, "
+            f"and was not tried: {reason}"
+        ),
         evidence=(*finding.evidence, *tag_evidence(tags)),
-        remedy=finding.remedy,
+        remedy=_without(tags, finding.remedy),
     )
 
 
@@ -119,16 +127,17 @@ def _broken(trial: Trial) -> Finding:
     return rules.BROKEN_BUILD.finding(
         f"the build of {project.label} {state} {effect}{cause}",
         evidence=tag_evidence(trial.tags),
-        remedy=_remedy(trial),
+        remedy=_without(trial.tags, project.advice or rules.BROKEN_BUILD.remedy),
     )
 
 
-def _remedy(trial: Trial) -> str:
-    if trial.project.advice:
-        return trial.project.advice
-    if trial.tags and len(trial.tags) <= _NAMED:
-        return f"git tag --delete {' '.join(trial.tags)}  # in this job's checkout"
-    return rules.BROKEN_BUILD.remedy or ""
+def _without(tags: tuple[str, ...], advice: str | None) -> str | None:
+    """A command that makes the build work in this job; `advice` is what helps for good."""
+    if not tags or len(tags) > _NAMED:
+        return advice
+    # Names of tags may hold what a shell would run.
+    command = shlex.join(["git", "tag", "--delete", "--", *tags])
+    return f"{command}  # in this job's checkout; for good: {advice}" if advice else command
 
 
 def _failed(built: BuiltMetadata | None) -> bool:

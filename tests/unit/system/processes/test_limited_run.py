@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program with a time limit, ended with all that it started."""
+
+import os
+import sys
+from pathlib import Path
+
+import psutil
+
+from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
+
+
+def run(tmp_path: Path, code: str, timeout_s: float = 60) -> LimitedRun:
+    return run_limited(
+        [sys.executable, "-c", code], timeout_s=timeout_s, cwd=tmp_path, environ={**os.environ}
+    )
+
+
+def test_the_output_and_the_exit_code_are_kept(tmp_path: Path) -> None:
+    ran = run(tmp_path, "import sys; print('a'); print('b', file=sys.stderr); sys.exit(3)")
+    assert ran.exit_code == 3
+    assert set(ran.output.split()) == {"a", "b"}
+
+
+def test_nothing_on_the_output_is_told_by_the_exit_code(tmp_path: Path) -> None:
+    assert run(tmp_path, "import os; os._exit(4)").last_line == "exit code 4, no output"
+
+
+def test_the_time_limit_ends_what_was_started_too(tmp_path: Path) -> None:
+    # A shell, because it has started its child long before the limit, on any machine.
+    command = ["sh", "-c", "sleep 3600 & echo $! > child; wait"]
+    ran = run_limited(command, timeout_s=3, cwd=tmp_path, environ={**os.environ})
+    assert ran.exit_code is None
+    pid = int((tmp_path / "child").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
