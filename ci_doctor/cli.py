@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The root group with its lazily loaded commands, and the one error boundary."""
 
+import os
 import signal
 from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +16,9 @@ from ci_doctor.errors import Terminated
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # With a report, as SIGINT: KeyboardInterrupt stands for that.
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -39,6 +44,14 @@ class Root(Group):
         module = import_module(f"ci_doctor.commands.{name}")
         command: click.Command = getattr(module, name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem[str]"]:
+        """The commands from the table, not to load all of them at each key; else the options."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(
         self,
@@ -82,6 +95,10 @@ def main(argv: Sequence[str]) -> int:
             signal.signal(number, _terminate)
     session = Session(Invocation.begin(argv))
     try:
+        if instruction := os.environ.get("_CI_DOCTOR_COMPLETE"):
+            from ci_doctor.commands.completion import complete
+
+            return complete(root, instruction)
         return _run(session)
     # Also SystemExit: a project's own code is run in here, and may raise it.
     except BaseException as error:  # noqa: BLE001

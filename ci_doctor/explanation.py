@@ -42,6 +42,12 @@ def _with_probe(error: str, remedy: str) -> str:
     return remedy.replace("Y:X", f"{sign.module}:{sign.name}")
 
 
+def explained_words() -> list[str]:
+    """Every word that `explain` knows."""
+    codes = [str(int(code)) for code in EXIT_CODES]
+    return [*sorted(all_rules()), *(verdict.value for verdict in VERDICTS), *codes]
+
+
 def _look_up(word: str) -> tuple[str, str]:
     rules = all_rules()
     rule = rules.get(word)

@@ -75,6 +75,22 @@ class Agent:
         # On stdin: one argument holds at most 128 KiB (MAX_ARG_STRLEN, execve(2)).
         return self._call(arguments, body=body, done=f"annotated {context}")
 
+    def remove_annotation(self, context: str) -> AgentResult | None:
+        """Remove the annotation of `context`; None, with nothing tried, if the agent is too old."""
+        if not self._knows("annotation", "remove", flag="context"):
+            return None
+        arguments = ["annotation", "remove", "--context", context]
+        return self._call(arguments, done=f"removed the annotation {context}")
+
+    def get_metadata(self, key: str, *, default: str) -> tuple[str, AgentResult]:
+        """The value of the build's meta-data `key`, one line of JSON, and how the call ended."""
+        arguments = ["meta-data", "get", key, "--default", default]
+        call = self._run(arguments)
+        result = self._result(arguments, call, done=f"meta-data {key} read")
+        # The agent's own log lines may stand around it.
+        lines = [line for line in call.output.splitlines() if line.startswith(("{", "["))]
+        return (lines[-1] if lines else default), result
+
     def set_metadata(self, key: str, value: str) -> AgentResult:
         """Set the build's meta-data `key` to `value`, which may not be blank."""
         return self._call(["meta-data", "set", key], body=value, done=f"meta-data {key} = {value}")
@@ -142,6 +158,10 @@ class Agent:
         cwd: Path | None = None,
     ) -> AgentResult:
         call = self._run(arguments, body=body, timeout_s=timeout_s, cwd=cwd)
+        return self._result(arguments, call, done=done)
+
+    @staticmethod
+    def _result(arguments: list[str], call: "_AgentCall", *, done: str) -> AgentResult:
         if call.problem is None:
             return AgentResult(ok=True, message=done)
         # "annotate", "meta-data set": the words before the first value or flag.

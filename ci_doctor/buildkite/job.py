@@ -27,6 +27,7 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     step_id: str | None = None
     step_key: str | None = None
     label: str | None = None
+    command: str | None = None
     retry_count: int = 0
     parallel_job: int | None = None
     parallel_count: int | None = None
@@ -50,6 +51,7 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
             step_id=_text(environ, "BUILDKITE_STEP_ID"),
             step_key=_text(environ, "BUILDKITE_STEP_KEY"),
             label=_text(environ, "BUILDKITE_LABEL"),
+            command=_text(environ, "BUILDKITE_COMMAND"),
             retry_count=_integer(environ, "BUILDKITE_RETRY_COUNT") or 0,
             parallel_job=_integer(environ, "BUILDKITE_PARALLEL_JOB"),
             parallel_count=_integer(environ, "BUILDKITE_PARALLEL_JOB_COUNT"),
@@ -65,12 +67,14 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
 
         A build has one annotation per context, so a retried job overwrites its own. The digest of
         the label separates the jobs of a build matrix: they share one step key, and their labels
-        contain the matrix values.
+        contain the matrix values. The step's id separates two steps without a key whose labels are
+        the same.
         https://buildkite.com/docs/pipelines/configure/workflows/build-matrix
         """
         parts = ["ci-doctor", *self._place(), _slug(command)]
-        if self.label:
-            parts.append(_digest(self.label)[:6])
+        marks = [self.label or "", "" if self.step_key else self.step_id or ""]
+        if any(marks):
+            parts.append(_digest("".join(marks))[:6])
         context = ":".join(parts)
         if len(context) <= CONTEXT_LIMIT:
             return context
@@ -80,6 +84,19 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     def verdict_key(self) -> str:
         """The meta-data key of the worst verdict: `ci-doctor:<step>[:<parallel job>]:verdict`."""
         return ":".join(["ci-doctor", *self._place(), "verdict"])
+
+    def annotations_key(self) -> str:
+        """The meta-data key of the contexts that the attempts of this job have annotated.
+
+        It is the same on every retry, and another one for each job of a matrix whose labels contain
+        its values.
+        """
+        own = "\0".join((self.label or "", self.step_id or ""))
+        return ":".join(["ci-doctor", *self._place(), "annotations", _digest(own)[:12]])
+
+    def command_digest(self) -> str:
+        """What stands for the job's command."""
+        return _digest(self.command or "")[:12]
 
     def junit_artifact_name(self) -> str:
         """The JUnit file to upload.

@@ -3,13 +3,14 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.buildkite.step_plugins import our_configurations
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 
@@ -17,8 +18,6 @@ DEFAULT_REPORT_DIR = "ci-doctor-report"
 REPORT_DIR_VARIABLE = "CI_DOCTOR_REPORT_DIR"
 _PREFIX = "BUILDKITE_PLUGIN_CI_DOCTOR_"
 _PROFILES = ("off", "default", "strict")
-# The source of this plugin: its repository, by any host, and by Buildkite's short form.
-_OURS = re.compile(r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)")
 
 
 class PluginOptions(Struct, frozen=True, kw_only=True):
@@ -41,22 +40,61 @@ def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
     """The options that the agent passes to a hook of this plugin.
 
     From the JSON in BUILDKITE_PLUGIN_CONFIGURATION (agent >= 3.28.1), else from flat variables. The
-    agent validates neither. Raises UsageError for an unknown option, a value of the wrong type, and
+    agent validates neither. Raises UsageError for unknown options, values of the wrong type, and
     a configuration that the agent dropped.
     """
-    text = environ.get("BUILDKITE_PLUGIN_CONFIGURATION")
-    raw = _from_flat_variables(environ) if text is None else _from_json(text)
-    if text is None and not raw:
-        _refuse_dropped_configuration(environ)
+    options, problem = options_and_problem(environ)
+    if problem is not None:
+        raise problem
+    return options
+
+
+def options_and_problem(environ: Mapping[str, str]) -> tuple[PluginOptions, UsageError | None]:
+    """The options that can be read, and what is wrong with the others.
+
+    The good ones count all the same: they say where the report of this very error goes.
+    """
+    problems: list[UsageError] = []
     values: dict[str, Any] = {}
-    for name, value in raw.items():
-        convert = _OPTIONS.get(name)
-        if convert is None:
-            raise UsageError(
-                f"the ci-doctor plugin has no option `{name}`", hint=did_you_mean(name, _OPTIONS)
-            )
-        values[name.replace("-", "_")] = convert(name, value)
-    return PluginOptions(**values)
+    for name, value in _raw_options(environ, problems).items():
+        try:
+            values[name.replace("-", "_")] = _converted(name, value)
+        except UsageError as error:
+            problems.append(error)
+    return PluginOptions(**values), _all_of(problems)
+
+
+def _raw_options(environ: Mapping[str, str], problems: list[UsageError]) -> dict[str, object]:
+    """The options as they were written; without any if they cannot be read."""
+    text = environ.get("BUILDKITE_PLUGIN_CONFIGURATION")
+    try:
+        if text is not None:
+            return _from_json(text)
+        raw = _from_flat_variables(environ)
+        if not raw:
+            _refuse_dropped_configuration(environ)
+    except UsageError as error:
+        problems.append(error)
+        return {}
+    return raw
+
+
+def _converted(name: str, value: object) -> object:
+    convert = _OPTIONS.get(name)
+    if convert is None:
+        raise UsageError(
+            f"the ci-doctor plugin has no option `{name}`", hint=did_you_mean(name, _OPTIONS)
+        )
+    return convert(name, value)
+
+
+def _all_of(problems: Sequence[UsageError]) -> UsageError | None:
+    """One error for all of them: a person mends the step once."""
+    if not problems:
+        return None
+    messages = "; ".join(problem.message for problem in problems)
+    hints = "; ".join(problem.hint for problem in problems if problem.hint)
+    return UsageError(messages, hint=hints or None)
 
 
 def setup_env_arguments(options: PluginOptions) -> list[str]:
@@ -188,27 +226,14 @@ def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:
 
     The agent then passes nothing at all.
     """
-    try:
-        plugins = json.loads(environ.get("BUILDKITE_PLUGINS") or "[]")
-    except ValueError:
-        return
-    for location, configuration in _configurations(plugins):
+    for configuration in our_configurations(environ):
         # A plugin without any configuration is null itself, which is right.
-        if configuration is None or not _OURS.search(location):
-            continue
-        if _holds_null(configuration):
+        if configuration is not None and _holds_null(configuration):
             raise UsageError(
                 "the configuration of the ci-doctor plugin holds an option without a value, "
                 "and the agent dropped all of it",
                 hint="give the option a value or remove its line from the pipeline",
             )
-
-
-def _configurations(plugins: object) -> Iterator[tuple[str, object]]:
-    """The plugins of a step: a list of mappings with one key each, the plugin's source."""
-    for plugin in plugins if isinstance(plugins, list) else []:
-        if isinstance(plugin, dict):
-            yield from plugin.items()
 
 
 def _holds_null(configuration: object) -> bool:

@@ -4,33 +4,21 @@
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ci_doctor.buildkite.agent import Agent, AgentResult
+from ci_doctor.buildkite.annotations import Annotation, Attempts, annotate_job, read_attempts
 from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.buildkite.job_end import JobEnd, worst_verdict
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import Verdict
 from ci_doctor.system.files.atomic import write_atomically
 
 # Far below the 5000 artifacts that a job may have; a result names the files left out.
 FILES_PER_REPORT = 200
 BYTES_PER_FILE = 100 * 1024 * 1024
 
-# The value of the meta-data for a report without a verdict (a usage error, a bug, a signal).
-NO_VERDICT = "error"
-_WORST_FIRST = (
-    Verdict.REGRESSION,
-    Verdict.FAILED,
-    NO_VERDICT,
-    Verdict.VOID,
-    Verdict.INCONCLUSIVE,
-    Verdict.INFRA,
-    Verdict.NONDETERMINISTIC,
-    Verdict.FLAKY,
-    Verdict.PASS,
-)
 _FIRST_FILES = ("report.json", "report.md")
 
 
@@ -38,47 +26,62 @@ def publish(
     reports: Sequence[tuple[Path, Report]],
     job: JobEnvironment,
     agent: Agent,
-    markdown: Callable[[Report, str], str],
-    style: Callable[[Report], str],
+    annotation: Callable[[Report, str], Annotation] | None,
     *,
-    annotate: bool = True,
+    end: JobEnd | None = None,
 ) -> tuple[AgentResult, ...]:
     """Publish each `(directory, report)`; an empty sequence publishes nothing.
 
-    One annotation per report (unless `annotate` is false), with the body `markdown(report,
-    artifact_folder(directory))` and the style `style(report)`; the files below each directory as
-    artifacts; and the worst verdict as meta-data. A failure is a result: nothing is raised for it,
-    and the rest is still done.
+    One annotation per report, `annotation(report, artifact_folder(directory))`, unless that is
+    None; the files below each directory as artifacts; and the worst verdict as meta-data, which
+    `end` is a part of if the job is over. What an earlier attempt of the job has annotated is
+    replaced or removed, also if this one has no report. A failure is a result: nothing is raised
+    for it, and the rest is still done.
     """
+    attempts = Attempts(published={})
+    # Whether there is an earlier one or not, only the agent can tell; without any, it is not asked.
+    if job.retry_count or (reports and annotation):
+        attempts = read_attempts(job, agent)
+    if not reports and not attempts.published:
+        return ()
     results: list[AgentResult] = []
-    if annotate:
-        counts: Counter[str] = Counter()
-        for directory, report in reports:
-            counts[report.command] += 1
-            count = counts[report.command]
-            # A second report of one command must not replace the first one's annotation.
-            name = report.command if count == 1 else f"{report.command}-{count}"
-            body = markdown(report, artifact_folder(directory))
-            context = job.annotation_context(name)
-            results.append(agent.annotate(body, style=style(report), context=context))
+    is_last = not attempts.has_later(job)
+    if is_last:
+        shown = _annotations(reports, job, annotation) if annotation else {}
+        results += annotate_job(shown, attempts, job, agent)
     for directory, _ in reports:
         results += _upload(directory.absolute(), job, agent)
-    if reports:
-        worst = worst_verdict(report for _, report in reports)
+    if is_last:
+        worst = worst_verdict([report for _, report in reports], end)
         results.append(agent.set_metadata(job.verdict_key(), worst))
+    else:
+        message = "a later attempt of this job has published: its annotations and verdict stay"
+        results.append(AgentResult(ok=False, message=message))
     return tuple(results)
+
+
+def _annotations(
+    reports: Sequence[tuple[Path, Report]],
+    job: JobEnvironment,
+    annotation: Callable[[Report, str], Annotation],
+) -> dict[str, Annotation]:
+    """The annotation of each report by its context."""
+    annotations = {}
+    counts: Counter[str] = Counter()
+    for directory, report in reports:
+        counts[report.command] += 1
+        count = counts[report.command]
+        # A second report of one command must not replace the first one's annotation.
+        name = report.command if count == 1 else f"{report.command}-{count}"
+        context = job.annotation_context(name)
+        annotations[context] = annotation(report, artifact_folder(directory))
+    return annotations
 
 
 def artifact_folder(directory: Path) -> str:
     """A report directory on the Artifacts tab: `<job id>/<command>` if the plugin chose it."""
     directory = directory.absolute()
     return str(directory.relative_to(directory.parent.parent))
-
-
-def worst_verdict(reports: Iterable[Report]) -> str:
-    """The most urgent verdict; `error` stands for a report without one."""
-    verdicts = [report.verdict or NO_VERDICT for report in reports]
-    return str(min(verdicts, key=_WORST_FIRST.index))
 
 
 def _upload(directory: Path, job: JobEnvironment, agent: Agent) -> list[AgentResult]:

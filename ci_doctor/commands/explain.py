@@ -3,13 +3,14 @@
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.explanation import explain as explanation
 from ci_doctor.session.session import Session
 
 
 @click.command("explain")
-@click.argument("word")
+@click.argument("word", shell_complete=values.explained_words)
 @output_options
 @pass_session
 def explain(session: Session, word: str) -> int:

@@ -14,29 +14,31 @@ from ci_doctor.environment.exports import ExportFormat, failing_statement
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.system.files.atomic import write_atomically
 
-_OTHER_FORMATS = frozenset(ExportFormat) - {ExportFormat.SHELL}
+_STYLES = {str(style): style for style in ExportFormat}
 
 
 def print_failing_statement(argv: Sequence[str], code: int) -> None:
     """Write a statement that fails, for a shell that evaluates what `ci-doctor setup-env` prints.
 
     Works on an unparsable command line too: the shell must not evaluate an empty string as success.
-    With `--output` the statement replaces an earlier run's exports in that file. For other formats
-    the file is deleted.
+    With `--output` the statement replaces an earlier run's exports in that file. A file in a format
+    that nobody evaluates is deleted.
     """
     own = list(argv[: argv.index("--")] if "--" in argv else argv)
     options, words = _options(own)
     is_hook = words[:2] == ["plugin", "pre-command"]
     if not is_hook and not _means_setup_env(words):
         return
-    is_shell = is_hook or options.format not in _OTHER_FORMATS
+    # A format that does not exist may be the error at hand: the reader is most likely a shell.
+    style = ExportFormat.SHELL if is_hook else _STYLES.get(options.format, ExportFormat.SHELL)
+    statement = failing_statement(code, style)
     # The error at hand is what counts, and may be that very one.
     with contextlib.suppress(CiDoctorError, OSError):
         if options.output is None:
-            if is_shell and not options.json:
-                write_exports(failing_statement(code))
+            if not options.json:
+                write_exports(statement)
         elif not options.dry_run:
-            _replace_exports(Path(options.output), failing_statement(code) if is_shell else None)
+            _replace_exports(Path(options.output), statement)
 
 
 def _options(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -69,9 +71,9 @@ def _means_setup_env(words: Sequence[str]) -> bool:
     return get_close_matches(words[0], COMMANDS, n=1) == ["setup-env"]
 
 
-def _replace_exports(output: Path, statement: str | None) -> None:
+def _replace_exports(output: Path, statement: str) -> None:
     """Replace the file's exports by `statement`; without one, delete the file."""
-    if statement is not None:
+    if statement:
         write_atomically(output, statement.encode())
     elif output.is_file():
         output.unlink()

@@ -14,6 +14,9 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raises UsageError for a word that is no command."""
+        # Completion is asked in the middle of a word.
+        if ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
         word = args[0]
         is_unknown = self.get_command(ctx, word) is None
         # An unknown option stays click's: it knows the nearest one.

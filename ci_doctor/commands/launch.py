@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -22,6 +23,7 @@ from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
+from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.launch.options import choose, with_leaks
 from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
@@ -46,18 +48,21 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "services",
     multiple=True,
     metavar="NAME[='CMD']",
+    shell_complete=values.services,
     help="Start this service. Repeatable. [default: all]",
 )
 @click.option(
     "--ready",
     multiple=True,
     metavar="NAME=PROBE",
+    shell_complete=values.services_with_value,
     help="Readiness check of a service. Repeatable.",
 )
 @click.option(
     "--needs",
     multiple=True,
     metavar="NAME=OTHER",
+    shell_complete=values.services_with_value,
     help="Start NAME when OTHER is ready. Repeatable.",
 )
 @click.option(
@@ -80,7 +85,7 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 @config_option
 @dry_run_option
 @output_options
-@click.argument("client", nargs=-1, type=click.UNPROCESSED)
+@click.argument("client", nargs=-1, type=click.UNPROCESSED, shell_complete=values.separator)
 @pass_session
 def launch(
     session: Session,
@@ -135,6 +140,7 @@ def launch(
         return session.finish(unable)
     if dry_run:
         return session.finish(would_do(plan))
+    session.observe(*missing_preparation(loaded, os.environ))
     return _perform(plan, session, follow=follow)
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.session.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,54 +97,61 @@ def dry_run_option(function: F) -> F:
     )(function)
 
 
+_ENVIRONMENT_OPTIONS = (
+    click.option(
+        "--allow-fallback",
+        is_flag=True,
+        default=None,
+        help="Pin even if a shallow clone hides the real version.",
+    ),
+    click.option(
+        "--verify",
+        type=click.Choice(["auto", "always", "never"]),
+        help="Prove pins by building the metadata: where that is cheap, always (installs the "
+        "build requirements), or never. [default: auto]",
+    ),
+    click.option(
+        "--preload",
+        multiple=True,
+        metavar="RULE",
+        shell_complete=values.presets,
+        help="Import a module before a trigger: TRIGGER=MODULE[:ATTR,ATTR], or the name of "
+        "a preset (vllm). Installs a shim; with `run` it applies to CMD alone. Repeatable.",
+    ),
+    click.option(
+        "--determinism",
+        type=click.Choice(["off", "default", "strict"]),
+        help="Determinism profile. [default: default]",
+    ),
+    click.option(
+        "--venv",
+        "venvs",
+        multiple=True,
+        metavar="DIR",
+        shell_complete=values.directories,
+        help="Target virtual environment. Repeatable.",
+    ),
+    click.option(
+        "--python",
+        "pythons",
+        multiple=True,
+        metavar="PY",
+        shell_complete=values.interpreters,
+        help="Target interpreter. Repeatable.",
+    ),
+    click.option(
+        "--project",
+        "projects",
+        multiple=True,
+        metavar="DIR",
+        shell_complete=values.directories,
+        help="Project to pin. Repeatable. [default: .]",
+    ),
+)
+
+
 def environment_options(function: F) -> F:
     """What `setup-env` and `run` prepare."""
-    for option in (
-        click.option(
-            "--allow-fallback",
-            is_flag=True,
-            default=None,
-            help="Pin even if a shallow clone hides the real version.",
-        ),
-        click.option(
-            "--verify",
-            type=click.Choice(["auto", "always", "never"]),
-            help="Prove pins by building the metadata: where that is cheap, always (installs the "
-            "build requirements), or never. [default: auto]",
-        ),
-        click.option(
-            "--preload",
-            multiple=True,
-            metavar="RULE",
-            help="Import a module before a trigger: TRIGGER=MODULE[:ATTR,ATTR], or the name of "
-            "a preset (vllm). Installs a shim; with `run` it applies to CMD alone. Repeatable.",
-        ),
-        click.option(
-            "--determinism",
-            type=click.Choice(["off", "default", "strict"]),
-            help="Determinism profile. [default: default]",
-        ),
-        click.option(
-            "--venv",
-            "venvs",
-            multiple=True,
-            metavar="DIR",
-            help="Target virtual environment. Repeatable.",
-        ),
-        click.option(
-            "--python",
-            "pythons",
-            multiple=True,
-            metavar="PY",
-            help="Target interpreter. Repeatable.",
-        ),
-        click.option(
-            "--project",
-            "projects",
-            multiple=True,
-            metavar="DIR",
-            help="Project to pin. Repeatable. [default: .]",
-        ),
-    ):
+    for option in _ENVIRONMENT_OPTIONS:
         function = option(function)
     return function

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -18,7 +19,8 @@ from ci_doctor.commands.telling.restart import RestartSource
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
-from ci_doctor.config.loading import load_config
+from ci_doctor.config.loading import Config, load_config
+from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.restart.notes import RestartProgress
 from ci_doctor.restart.planning import make_plan
@@ -34,13 +36,25 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
 @click.command("restart-check")
-@click.option("--kill", metavar="NAME", help="The service to kill. [default: the answering one]")
-@click.option("--signal", metavar="NAME", help="The signal for the kill. [default: SIGKILL]")
+@click.option(
+    "--kill",
+    metavar="NAME",
+    shell_complete=values.services,
+    help="The service to kill. [default: the answering one]",
+)
+@click.option(
+    "--signal",
+    metavar="NAME",
+    shell_complete=values.signals,
+    help="The signal for the kill. [default: SIGKILL]",
+)
 @click.option(
     "--at", type=float, metavar="F", help="Kill after this fraction of the load. [default: 0.5]"
 )
 @click.option("--outage", metavar="S", help="Time from its end to its relaunch. [default: 5s]")
-@click.option("--requests", metavar="FILE", help="JSONL, one request a line.")
+@click.option(
+    "--requests", metavar="FILE", shell_complete=values.files, help="JSONL, one request a line."
+)
 @click.option(
     "--concurrency", type=click.IntRange(min=1), help="Requests in flight at once. [default: 40]"
 )
@@ -85,17 +99,18 @@ def restart_check(
     75 infra, 86 nothing is proven.
     """
     if dry_run:
-        plan = _prepare(session, config_path, flags)
+        plan = _prepare(session, load_config(config_path, Path.cwd()), flags)
         return session.finish(would_do(plan), on_stdout=True)
     # Before the plan, which names the directory.
     session.claim(DEFAULT_DIRECTORY)
-    plan = _prepare(session, config_path, flags)
+    loaded = load_config(config_path, Path.cwd())
+    plan = _prepare(session, loaded, flags)
+    session.observe(*missing_preparation(loaded, os.environ))
     return _perform(plan, session)
 
 
-def _prepare(session: Session, config_path: Path | None, flags: Mapping[str, Any]) -> RestartPlan:
+def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> RestartPlan:
     """Find everything that is wrong before anything is started. Raises UsageError."""
-    loaded = load_config(config_path, Path.cwd())
     settings, origins = decode_section(
         loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
     )

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from ci_doctor.commands.environment_settings import read_settings
+from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.environment_settings import read_job_settings
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -19,6 +20,7 @@ from ci_doctor.commands.options import (
     pass_session,
 )
 from ci_doctor.commands.separator import check_separator
+from ci_doctor.environment.exports import PREPARED
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.session import Session
@@ -29,7 +31,9 @@ from ci_doctor.session.session import Session
 @config_option
 @dry_run_option
 @output_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument(
+    "command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=values.separator
+)
 @pass_session
 def run(
     session: Session,
@@ -48,12 +52,13 @@ def run(
     if "--" not in session.invocation.argv:
         check_separator(session.invocation, command)
     session.claim()
-    settings = read_settings(session, config_path, os.environ, flags)
+    settings, prepared = read_job_settings(session, config_path, os.environ, flags)
     environ, preparation = _prepare(settings, command)
+    preparation = preparation.for_job(prepared)
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
         return code
-    return become(command, environ)
+    return become(command, {**environ, PREPARED: prepared})
 
 
 def _prepare(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import exports_output
-from ci_doctor.commands.environment_settings import read_settings
+from ci_doctor.commands.environment_settings import read_job_settings
 from ci_doctor.commands.failing_statement import print_failing_statement
 from ci_doctor.commands.options import (
     config_option,
@@ -56,12 +56,18 @@ def setup_env(
 ) -> int:
     """Prepare a job's environment and print what to export.
 
-    In a job: eval "$(ci-doctor setup-env)". On an error the shell format prints only a failing
-    statement, or writes it to the file of --output.
-    """
+    In a job:
+
+    \b
+        exports=$(ci-doctor setup-env) && eval "${exports:-false}" || exit
+
+    This line ends the shell on any error, with or without `set -e`, also if Python cannot start. On
+    an error of its own ci-doctor prints only a failing statement, or writes it to the file of
+    --output.
+    """  # noqa: D301 - a backspace is how click is told to keep a line
     session.claim()
-    settings = read_settings(session, config_path, os.environ, flags)
-    preparation = _prepare(settings, dry_run=dry_run)
+    settings, prepared = read_job_settings(session, config_path, os.environ, flags)
+    preparation = _prepare(settings, dry_run=dry_run).for_job(prepared)
     text = render(preparation.exports, ExportFormat(style))
     if output is not None:
         preparation = _with_output(preparation, output, text, dry_run=dry_run)

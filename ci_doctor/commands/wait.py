@@ -12,6 +12,7 @@ from ci_doctor.commands.telling.waiting import WaitSource
 from ci_doctor.config.decoding import seconds_of
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
+from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.services.descendant_end import DescendantPolicy
 from ci_doctor.services.probes.ready import ReadinessProbe, parse_ready
@@ -80,8 +81,10 @@ def wait(
     disk is full).
     """
     session.claim()
-    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
+    loaded = load_config(config_path, Path.cwd())
+    codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes)
+    session.observe(*missing_preparation(loaded, os.environ))
     request = WaitRequest(
         probe=_probe(ready),
         limit_s=seconds_of(timeout, "--timeout"),

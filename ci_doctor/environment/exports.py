@@ -16,11 +16,25 @@ from ci_doctor.errors import UsageError
 # longer ours.
 MARKER = "CI_DOCTOR_EXPORTS"
 
+# Always exported, and last: it says that `setup-env` ran for this job. Without it an empty text
+# could be the exports of a run with nothing to export.
+PREPARED = "CI_DOCTOR_PREPARED"
+
+# How a shell evaluates the exports so that nothing goes on without them: neither if Python dies
+# before our code runs, nor if what is called `ci-doctor` prints nothing and ends with 0. It holds
+# without `set -e` too; benchmarks/eval_forms.py compares it with others in real shells.
+EVALUATION: Final = 'exports=$(ci-doctor setup-env) && eval "${exports:-false}" || exit'
+FISH_EVALUATION: Final = (
+    "set exports (ci-doctor setup-env --format fish); "
+    'and test -n "$exports"; and eval $exports; or exit'
+)
+
 
 class ExportFormat(StrEnum):
     """How exports are written."""
 
     SHELL = "shell"
+    FISH = "fish"
     DOTENV = "dotenv"
     GITHUB = "github"
     JSON = "json"
@@ -47,9 +61,17 @@ def require_names(names: Iterable[str]) -> None:
             )
 
 
-def failing_statement(code: int) -> str:
-    """A shell statement that fails with `code`: `eval "$(false)"` succeeds even under `set -e`."""
-    return f"(exit {code})\n"
+def failing_statement(code: int, style: ExportFormat = ExportFormat.SHELL) -> str:
+    """A statement that fails with `code`: `eval "$(false)"` succeeds even under `set -e`.
+
+    Empty for a format that nobody evaluates.
+    """
+    if style is ExportFormat.SHELL:
+        return f"(exit {code})\n"
+    # In fish, parentheses around a command are a substitution.
+    if style is ExportFormat.FISH:
+        return f"sh -c 'exit {code}';\n"
+    return ""
 
 
 def _shell_line(name: str, value: str) -> str:
@@ -58,6 +80,15 @@ def _shell_line(name: str, value: str) -> str:
         return f"export {name}={shlex.quote(value)}\n"
     escaped = value.replace("'", "'\"'\"'")
     return f"export {name}='{escaped}'\n"
+
+
+def _fish_line(name: str, value: str) -> str:
+    r"""One line that ends in `;`: fish makes a list of the lines, and `eval` joins it by spaces.
+
+    Within single quotes fish knows two escapes, `\\` and `\'`; a newline is `\n` outside of them.
+    """
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "'\\n'")
+    return f"set -gx {name} '{escaped}';\n"
 
 
 def _dotenv_line(name: str, value: str) -> str:
@@ -85,6 +116,7 @@ def _github_line(name: str, value: str) -> str:
 
 _LINES: Final = {
     ExportFormat.SHELL: _shell_line,
+    ExportFormat.FISH: _fish_line,
     ExportFormat.DOTENV: _dotenv_line,
     ExportFormat.GITHUB: _github_line,
 }
@@ -93,21 +125,45 @@ _LINES: Final = {
 def marker(variables: Mapping[str, str], earlier: Mapping[str, str]) -> str:
     """The value of MARKER after exporting `variables`; `earlier` are those of earlier runs."""
     exported = {**earlier, **variables}
-    entries = [f"{name}:{_digest(exported[name])}" for name in sorted(exported)]
+    entries = [f"{name}:{digest(exported[name])}" for name in sorted(exported)]
     return ",".join(entries)
 
 
 def ours(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables in `environ` that an earlier run exported and nobody has changed since."""
-    unchanged = {}
+    entries = _entries(environ)
+    return {name: environ[name] for name in entries if _is_unchanged(name, entries, environ)}
+
+
+def lost(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The variables that an earlier run exported and `environ` lacks, and those changed since."""
+    entries = _entries(environ)
+    gone = [name for name in entries if name not in environ]
+    changed = [name for name in entries if name not in gone]
+    return gone, [name for name in changed if not _is_unchanged(name, entries, environ)]
+
+
+def holds_all(environ: Mapping[str, str]) -> bool:
+    """Whether `environ` has every export of an earlier run, as it was."""
+    return PREPARED in environ and lost(environ) == ([], [])
+
+
+def _entries(environ: Mapping[str, str]) -> dict[str, str]:
+    """The digest of each exported value by the name of its variable; nothing that is no entry."""
+    entries = {}
     for entry in environ.get(MARKER, "").split(","):
-        name, _, digest = entry.partition(":")
-        if name in environ and _digest(environ[name]) == digest:
-            unchanged[name] = environ[name]
-    return unchanged
+        name, separator, value = entry.partition(":")
+        if name and separator:
+            entries[name] = value
+    return entries
 
 
-def _digest(value: str) -> str:
+def _is_unchanged(name: str, entries: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    return name in environ and digest(environ[name]) == entries[name]
+
+
+def digest(value: str) -> str:
+    """Twelve hexadecimal digits that stand for `value`."""
     # A value of the environment may hold bytes that are not UTF-8.
     encoded = value.encode("utf-8", "surrogateescape")
     return hashlib.sha256(encoded).hexdigest()[:12]

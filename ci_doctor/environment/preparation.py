@@ -47,6 +47,10 @@ class Preparation(Struct, frozen=True, kw_only=True):
         """The same with more findings."""
         return replace(self, findings=(*self.findings, *findings))
 
+    def for_job(self, prepared: str) -> "Preparation":
+        """The same with the variable that tells later commands of the job about it, the last one."""
+        return replace(self, exports={**self.exports, exports.PREPARED: prepared})
+
     def with_output(self, output: Path, *, differs: bool) -> "Preparation":
         """The same with exports that go to a file.
 
@@ -123,8 +127,8 @@ def _refuse_errors(findings: Sequence[Finding]) -> None:
 
 def _summary(preparation: Preparation, *, dry_run: bool) -> str:
     if not preparation.changed:
-        # The marker is ours, and of no interest to a reader.
-        count = max(len(preparation.exports) - 1, 0)
+        # The two markers are ours, and of no interest to a reader.
+        count = len(preparation.exports.keys() - {exports.MARKER, exports.PREPARED})
         return f"nothing to change: {amount(count, 'variable')} already set"
     names = ", ".join(preparation.changed)
     return f"would change {names}" if dry_run else f"prepared: {names}"

@@ -3,6 +3,7 @@
 
 from typing import Final
 
+from ci_doctor.environment.exports import EVALUATION
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -55,7 +56,29 @@ AGENT: Final = Rule(
     id="setup-env/agent",
     severity=Severity.NOTE,
     meaning="`buildkite-agent env set` did not accept the exports.",
-    remedy='Nothing, if the step evaluates them itself: `eval "$(ci-doctor setup-env)"`.',
+    remedy=f"Nothing, if the step evaluates them itself: `{EVALUATION}`.",
+)
+NOT_PREPARED: Final = Rule(
+    id="setup-env/not-prepared",
+    severity=Severity.WARNING,
+    meaning=(
+        "The configuration or the step asks for `setup-env`, and the environment of this command "
+        "does not come from it: its Python died before it could print, the shell went on without "
+        "its exports, or they did not reach a container."
+    ),
+    remedy=(
+        f"Write `{EVALUATION}` in front of the command, in the container if there is one. "
+        "`if_missing` in `[setup-env]` makes this an error or switches it off."
+    ),
+)
+LOST_EXPORTS: Final = Rule(
+    id="setup-env/lost-exports",
+    severity=Severity.WARNING,
+    meaning=(
+        "Variables that `setup-env` exported are gone (a warning), or have another value since "
+        "(a note)."
+    ),
+    remedy="Pass them on to the command, and leave them as they are if it was not intended.",
 )
 OWN_INTERPRETER: Final = Rule(
     id="setup-env/own-interpreter",
@@ -243,6 +266,8 @@ RULES: Final[tuple[Rule, ...]] = (
     LEFT_OVER,
     STRICT,
     AGENT,
+    NOT_PREPARED,
+    LOST_EXPORTS,
     OWN_INTERPRETER,
     NO_PROJECT,
     UNPARSABLE_TAG,

@@ -19,6 +19,14 @@ class Verify(StrEnum):
     NEVER = "never"
 
 
+class IfMissing(StrEnum):
+    """What later commands of a job say if `setup-env` did not run for it."""
+
+    OFF = "off"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 class SetupEnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to prepare. Paths are relative to the file naming them, or to the working directory."""
 
@@ -28,6 +36,7 @@ class SetupEnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     determinism: Profile = Profile.DEFAULT
     preload: tuple[str, ...] = ()
     allow_fallback: bool = False
+    if_missing: IfMissing = IfMissing.WARNING
     verify: Verify = Verify.AUTO
     verify_timeout: str | int | float = "120s"
 

@@ -12,6 +12,7 @@ from ci_doctor.session.invocation import Invocation
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
+    from ci_doctor.model.finding import Finding
     from ci_doctor.model.outcome import Outcome
     from ci_doctor.model.report import Report
     from ci_doctor.session.exit_policy import ExitPolicy
@@ -36,6 +37,7 @@ class Session:
         self._may_hold = True
         self._is_protected = False
         self._environments: list[Mapping[str, str]] = []
+        self._findings: tuple[Finding, ...] = ()
 
     # --- before anything is started ---
 
@@ -83,6 +85,10 @@ class Session:
     def hide(self, *environments: Mapping[str, str]) -> None:
         """Take the secrets of these environments, too, out of everything that others see."""
         self._environments += environments
+
+    def observe(self, *findings: "Finding") -> None:
+        """Put these findings into the report, behind those of the outcome, however it ends."""
+        self._findings = (*self._findings, *findings)
 
     @property
     def redactor(self) -> "Redactor":
@@ -156,8 +162,9 @@ class Session:
         from ci_doctor.version import tool_version
 
         # Here, once for all rooms: no report passes with an error among its findings.
-        verdict = concluded(outcome.verdict, outcome.findings)
-        outcome = replace(outcome, verdict=verdict)
+        findings = (*outcome.findings, *self._findings)
+        verdict = concluded(outcome.verdict, findings)
+        outcome = replace(outcome, verdict=verdict, findings=findings)
         duration_s = clock.now() - self.invocation.started
         command_line = shlex.join(["ci-doctor", *self.invocation.argv])
         return Report(

@@ -4,9 +4,13 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.report import Report
+
+if TYPE_CHECKING:
+    from ci_doctor.buildkite.annotations import Annotation
 
 
 def read_reports(
@@ -42,19 +46,24 @@ def _files(directories: Sequence[Path]) -> list[Path]:
     return sorted(files)
 
 
-def publish_all(reports: Sequence[tuple[Path, Report]], *, annotate: bool) -> list[str]:
+def publish_all(
+    reports: Sequence[tuple[Path, Report]], *, annotate: bool, at_end: bool = False
+) -> list[str]:
     """Publish on Buildkite, and return a line for each thing that did not work.
 
-    Never raises for the agent's failures.
+    `at_end`: the job is over, and its status counts too. Never raises for the agent's failures.
     """
     from ci_doctor.buildkite.agent import Agent
     from ci_doctor.buildkite.job import JobEnvironment
+    from ci_doctor.buildkite.job_end import JobEnd
     from ci_doctor.buildkite.publish import publish
-    from ci_doctor.render import markdown
 
     job = JobEnvironment.from_environ(os.environ)
     agent = Agent.find(os.environ)
     if job is None or agent is None:
+        # Not a word in a job whose commands made no report.
+        if at_end and not reports:
+            return []
         return [
             "ci-doctor: not a Buildkite job, or no buildkite-agent on PATH: nothing is published"
         ]
@@ -62,8 +71,15 @@ def publish_all(reports: Sequence[tuple[Path, Report]], *, annotate: bool) -> li
         reports,
         job,
         agent,
-        lambda report, folder: markdown.render(report, artifacts=folder),
-        markdown.annotation_style,
-        annotate=annotate,
+        _annotation if annotate else None,
+        end=JobEnd.from_environ(os.environ) if at_end else None,
     )
     return [f"ci-doctor: {result.message}" for result in results if not result.ok]
+
+
+def _annotation(report: Report, folder: str) -> "Annotation":
+    from ci_doctor.buildkite.annotations import Annotation
+    from ci_doctor.render import markdown
+
+    body = markdown.render(report, artifacts=folder)
+    return Annotation(body=body, style=markdown.annotation_style(report))

@@ -13,8 +13,7 @@ export PATH
 
 own=examples/tiny-llm
 config=$own/${1:-ci-doctor}.toml
-exports=$(ci-doctor setup-env --config "$own/ci-doctor.toml")
-eval "$exports"
+exports=$(ci-doctor setup-env --config "$own/ci-doctor.toml") && eval "${exports:-false}" || exit
 case ${1:-} in
 restart*) exec ci-doctor restart-check --config "$config" --report-dir ci-doctor-report ;;
 *) exec ci-doctor correctness --retries 3 --config "$config" --report-dir ci-doctor-report ;;

@@ -69,7 +69,9 @@ class Workplace:
         assert found
         (self.bin / program).symlink_to(found)
 
-    def stand_in(self, *, exports: str = "", status: int = 0, at: Path | None = None) -> Path:
+    def stand_in(
+        self, *, exports: str = "export STOOD_IN=1\n", status: int = 0, at: Path | None = None
+    ) -> Path:
         """A `ci-doctor` that records its call and environment, prints `exports`, and ends `pre-command` with `status`."""
         (self.folder / "exports").write_text(exports)
         path = at or self.bin / "ci-doctor"
@@ -155,6 +157,17 @@ def test_a_ci_doctor_that_is_killed_fails_the_job(workplace: Workplace) -> None:
     killed.chmod(0o755)
 
     assert workplace.job().run() == 137
+
+
+def test_a_ci_doctor_that_prints_nothing_fails_the_job_whatever_its_status(
+    workplace: Workplace,
+) -> None:
+    workplace.stand_in(exports="")
+    job = workplace.job()
+
+    assert job.run() == 75
+    assert phases(job) == ["pre-command", "pre-exit"]
+    assert "printed no exports" in job.log
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 137])
@@ -341,6 +354,19 @@ class TestWithTheRealCommand:
         recorded: list[dict[str, Any]] = stand_in_agent.calls(workplace.agent_log)
         return [call for call in recorded if tuple(call["argv"][: len(command)]) == command]
 
+    def page(self, workplace: Workplace) -> dict[str, tuple[str, str]]:
+        return stand_in_agent.annotations(workplace.agent_log)
+
+    def verdict(self, workplace: Workplace) -> str | None:
+        return next(
+            (
+                value
+                for key, value in stand_in_agent.metadata(workplace.agent_log).items()
+                if key.endswith(":verdict")
+            ),
+            None,
+        )
+
     def test_the_profile_reaches_the_command_and_the_report_the_build(
         self, real: Workplace
     ) -> None:
@@ -354,8 +380,7 @@ class TestWithTheRealCommand:
         (upload,) = self.calls(real, "artifact", "upload")
         assert f"{JOB_ID}/setup-env/report.json" in upload["files"]
         assert f"{JOB_ID}/setup-env/junit-{JOB_ID}.xml" in upload["files"]
-        (meta_data,) = self.calls(real, "meta-data", "set")
-        assert (meta_data["key"], meta_data["value"]) == ("ci-doctor:e2e:verdict", "pass")
+        assert self.verdict(real) == "pass"
 
     def test_a_checkout_whose_name_is_not_utf_8_is_kept_byte_for_byte(self, tmp_path: Path) -> None:
         checkout = tmp_path / os.fsdecode(b"caf\xe9 $x")
@@ -385,12 +410,138 @@ class TestWithTheRealCommand:
         )
         assert shown.stdout == os.fsencode(checkout / "ci-doctor-report" / JOB_ID)
 
-    def test_an_unknown_option_fails_the_job_and_names_the_nearest(self, real: Workplace) -> None:
-        job = real.job(configuration={"project": "."})
+    @pytest.mark.parametrize(
+        ("configuration", "said"),
+        [
+            ({"project": ".", "annotat": True}, "did you mean `annotate`?"),
+            ({"determinism": "full"}, "`full` is none of"),
+            ({"projects": None}, "the agent dropped all of it"),
+            (["projects"], "is not a mapping"),
+        ],
+    )
+    def test_a_wrong_option_fails_the_job_and_the_build_says_why(
+        self, configuration: object, said: str, real: Workplace
+    ) -> None:
+        job = real.job(configuration=configuration)
 
         assert job.run() == 2, job.log
         assert phases(job) == ["pre-command", "pre-exit"]
-        assert "did you mean `projects`?" in job.log
+        assert said in job.log
+        (context, (style, body)), *others = self.page(real).items()
+        assert (context, style, others) == ("ci-doctor:e2e:setup-env", "error", [])
+        assert said.replace("`", "").split("?")[0] in body.replace("`", "").replace("\\", "")
+        assert self.verdict(real) == "error"
+
+    def test_a_checkout_without_a_python_project_gets_its_determinism(
+        self, real: Workplace
+    ) -> None:
+        (real.checkout / "pyproject.toml").unlink()
+        job = real.job("env", {"determinism": "strict", "pythons": sys.executable})
+
+        assert job.run() == 0, job.log
+        assert "CUBLAS_WORKSPACE_CONFIG=:4096:8" in job.log
+        assert f"CI_DOCTOR_PREPARED={JOB_ID}:" in job.log
+        assert "setup-env/no-project" in job.log
+        assert {style for style, _ in self.page(real).values()} == {"success"}
+        assert self.verdict(real) == "pass"
+
+    def test_a_project_that_is_named_must_be_there(self, real: Workplace) -> None:
+        (real.checkout / "pyproject.toml").unlink()
+        job = real.job("env", {"projects": ".", "pythons": sys.executable})
+
+        assert job.run() == 2, job.log
+        assert phases(job) == ["pre-command", "pre-exit"]
+
+    def test_a_wrong_option_leaves_the_others_true(self, real: Workplace) -> None:
+        reports = real.folder / "elsewhere"
+        wrong = {"project": ".", "report-dir": str(reports), "annotate": False}
+        job = real.job(configuration=wrong)
+
+        assert job.run() == 2, job.log
+        assert (reports / JOB_ID / "setup-env" / "report.json").exists()
+        assert self.page(real) == {}
+        assert len(self.calls(real, "artifact", "upload")) == 1
+
+    @pytest.mark.parametrize(
+        "wrong", [{"project": "."}, {"projects": "gone"}, {"executable": "false"}]
+    )
+    def test_a_retry_that_is_cured_leaves_nothing_red(
+        self, wrong: dict[str, object], real: Workplace
+    ) -> None:
+        real.link("false")
+        assert real.job(configuration={"pythons": sys.executable, **wrong}).run() != 0
+        job = real.job(
+            configuration={"pythons": sys.executable},
+            BUILDKITE_JOB_ID="0190-retry",
+            BUILDKITE_RETRY_COUNT="1",
+        )
+
+        assert job.run() == 0, job.log
+        assert {style for style, _ in self.page(real).values()} == {"success"}
+        assert self.verdict(real) == "pass"
+
+    def test_a_retry_takes_back_the_reports_that_it_does_not_make(self, real: Workplace) -> None:
+        failing = f"ci-doctor launch --ready x=/ --service x={shlex.quote(sys.executable)} -- true"
+        assert real.job(failing, {"setup-env": False}).run() != 0
+        assert {style for style, _ in self.page(real).values()} == {"error"}
+
+        # On another agent, with a command that makes no report.
+        shutil.rmtree(real.checkout / "ci-doctor-report")
+        job = real.job(
+            "true",
+            {"setup-env": False},
+            BUILDKITE_JOB_ID="0190-retry",
+            BUILDKITE_RETRY_COUNT="1",
+        )
+
+        assert job.run() == 0, job.log
+        assert self.page(real) == {}
+        assert self.verdict(real) == "void"
+
+    def test_parallel_jobs_keep_their_annotations(self, real: Workplace) -> None:
+        wrong = {"projects": "gone", "pythons": sys.executable}
+        real.job(configuration=wrong, BUILDKITE_PARALLEL_JOB="0").run()
+        for job_id, count in (("0190-b", "0"), ("0190-c", "1")):
+            job = real.job(
+                configuration={"pythons": sys.executable},
+                BUILDKITE_JOB_ID=job_id,
+                BUILDKITE_PARALLEL_JOB="1",
+                BUILDKITE_RETRY_COUNT=count,
+            )
+            assert job.run() == 0, job.log
+
+        assert {context: style for context, (style, _) in self.page(real).items()} == {
+            "ci-doctor:e2e:0:setup-env": "error",
+            "ci-doctor:e2e:1:setup-env": "success",
+        }
+
+    def test_a_job_whose_command_fails_behind_its_back_is_no_pass(self, real: Workplace) -> None:
+        job = real.job("exit 3", {"pythons": sys.executable})
+
+        assert job.run() == 3, job.log
+        assert self.verdict(real) == "failed"
+
+    def test_a_plugin_that_is_listed_twice_does_it_once(self, real: Workplace) -> None:
+        job = real.job(configuration={"pythons": sys.executable})
+        job.other_configurations = [job.configuration]
+
+        assert job.run() == 0, job.log
+        assert phases(job) == ["pre-command", "pre-command", "command", "pre-exit", "pre-exit"]
+        assert "the step lists the plugin twice" in job.log
+        assert list(self.page(real)) == ["ci-doctor:e2e:setup-env"]
+        assert len(self.calls(real, "annotate")) == 1
+        assert len(self.calls(real, "artifact", "upload")) == 1
+
+    def test_a_plugin_that_is_listed_twice_with_other_options_does_both(
+        self, real: Workplace
+    ) -> None:
+        job = real.job("env", {"pythons": sys.executable})
+        job.other_configurations = [{"pythons": sys.executable, "determinism": "strict"}]
+
+        assert job.run() == 0, job.log
+        assert "the step lists the plugin twice" not in job.log
+        assert sorted(self.page(real)) == ["ci-doctor:e2e:setup-env", "ci-doctor:e2e:setup-env-2"]
+        assert len(self.calls(real, "annotate")) == 2
 
     def test_a_project_that_does_not_exist_fails_the_job_with_its_code_and_the_build_says_why(
         self, real: Workplace

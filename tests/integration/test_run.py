@@ -36,6 +36,22 @@ def test_the_environment_is_there_and_the_report_on_stderr_only(project: Path) -
     assert "CUBLAS_WORKSPACE_CONFIG" in ran.err, ran
 
 
+@pytest.mark.parametrize("profile", ["default", "off"])
+def test_a_job_without_a_python_project_is_prepared_too(profile: str, tmp_path: Path) -> None:
+    program = "import os; print(os.environ['CI_DOCTOR_PREPARED'], os.environ.get('OMP_DYNAMIC'))"
+    ran = python(tmp_path, program, options=("--determinism", profile))
+
+    expected = "FALSE" if profile == "default" else "None"
+    assert (ran.code, ran.out.split()[1]) == (0, expected), ran
+    assert "setup-env/no-project" in ran.err, ran
+
+
+def test_a_project_that_is_named_must_be_there(tmp_path: Path) -> None:
+    ran = python(tmp_path, "print('ran')", options=("--project", "."))
+
+    assert (ran.code, ran.out) == (2, ""), ran
+
+
 @pytest.mark.parametrize("status", [0, 1, 3, 70, 75, 255])
 def test_the_status_is_the_commands(project: Path, status: int) -> None:
     assert python(project, f"raise SystemExit({status})").code == status

@@ -453,6 +453,7 @@ class TestDeterminism:
             PIN,
             COMMIT,
             "CI_DOCTOR_EXPORTS",
+            "CI_DOCTOR_PREPARED",
         }
 
     def test_a_value_of_the_users_is_kept(self, project: Path) -> None:

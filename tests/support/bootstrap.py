@@ -37,33 +37,45 @@ class Job:
     environment: dict[str, str]
     configuration: object = field(default_factory=dict)
     flat_variables_only: bool = False  # as agents before 3.28.1
+    # Of the same plugin, where the step lists it more than once.
+    other_configurations: list[object] = field(default_factory=list)
     log: str = ""
     phases: list[tuple[str, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.working_directory = self.checkout
-        location = f"./buildkite_plugins/{self.plugin.name}"
         self.environment |= {
             "BUILDKITE": "true",
             "CI": "true",
             "BUILDKITE_BUILD_CHECKOUT_PATH": str(self.checkout),
             "BUILDKITE_COMMAND": self.command,
-            "BUILDKITE_PLUGINS": json.dumps([{location: self.configuration}]),
         }
 
     def run(self) -> int:
         """Run all phases and give the job's exit status."""
-        status = self._hook("environment") or self._hook("pre-command")
+        location = f"./buildkite_plugins/{self.plugin.name}"
+        self.environment["BUILDKITE_PLUGINS"] = json.dumps(
+            [{location: each} for each in (self.configuration, *self.other_configurations)]
+        )
+        status = self._hooks("environment") or self._hooks("pre-command")
         if status == 0:
             status = self._command()
             self.environment["BUILDKITE_COMMAND_EXIT_STATUS"] = str(status)
             status = (
-                self._hook("post-command")
+                self._hooks("post-command")
                 or int(self.environment["BUILDKITE_COMMAND_EXIT_STATUS"]) % 256
             )
-        return self._hook("pre-exit") or status
+        return self._hooks("pre-exit") or status
 
-    def _hook(self, name: str) -> int:
+    def _hooks(self, name: str) -> int:
+        """The hook of each plugin of the step; the first that fails is the last."""
+        for configuration in (self.configuration, *self.other_configurations):
+            status = self._hook(name, configuration)
+            if status:
+                return status
+        return 0
+
+    def _hook(self, name: str, configuration: object) -> int:
         hook = self.plugin / "hooks" / name
         if not hook.exists():
             return 0
@@ -81,7 +93,7 @@ class Job:
         )
         wrapper.chmod(0o755)
         variables = plugin_variables(
-            self.plugin.name, self.configuration, flat_only=self.flat_variables_only
+            self.plugin.name, configuration, flat_only=self.flat_variables_only
         )
         status = self._run(name, [str(wrapper)], self.environment | variables)
         if status == 0:

@@ -4,9 +4,10 @@
 Copied from the real one (github.com/buildkite/agent, clicommand/): an unknown flag is fatal and its message; `--help`
 lists the flags of the version it plays (annotate --priority from 3.65, artifact upload --literal and --delimiter from
 3.110, env set from 3.45); bodies over 1 MiB and contexts over 100 characters are refused; a body or value is read from
-stdin where no argument holds it; meta-data may not be blank; `artifact upload` splits by the delimiter, takes each part
-for a pattern unless it is literal, and ends with 0 where nothing matches; `env set -` reads stdin line by line, at most
-64 KiB each, one JSON object per line, and needs the socket of the job API.
+stdin where no argument holds it; meta-data may not be blank, and `get` of a key that is not set fails without
+--default; an annotation that does not exist cannot be removed; `artifact upload` splits by the delimiter, takes each
+part for a pattern unless it is literal, and ends with 0 where nothing matches; `env set -` reads stdin line by line, at
+most 64 KiB each, one JSON object per line, and needs the socket of the job API.
 """
 
 import glob
@@ -23,7 +24,9 @@ FLAGS = {
         "--append": (0, 0),
         "--priority": (3, 65),
     },
+    ("annotation", "remove"): {"--context": (3, 28)},
     ("meta-data", "set"): {"--job": (0, 0)},
+    ("meta-data", "get"): {"--job": (0, 0), "--default": (0, 0)},
     ("artifact", "upload"): {
         "--content-type": (0, 0),
         "--literal": (3, 110),
@@ -52,6 +55,25 @@ def install(
 def calls(log: Path) -> list[dict[str, object]]:
     """What was asked, in order: `argv`, `stdin`, `cwd`, and what came of it (`files`, `environment`)."""
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def annotations(log: Path) -> dict[str, tuple[str, str]]:
+    """The annotations on the build's page, by context: style and body."""
+    page: dict[str, tuple[str, str]] = {}
+    for call in calls(log):
+        flags, argv = call["flags"], call["argv"]
+        assert isinstance(flags, dict)
+        assert isinstance(argv, list)
+        if argv[0] == "annotate":
+            page[flags["--context"]] = (flags["--style"], str(call["body"]))
+        elif argv[:2] == ["annotation", "remove"]:
+            del page[flags["--context"]]
+    return page
+
+
+def metadata(log: Path) -> dict[str, str]:
+    """The build's meta-data."""
+    return {str(call["key"]): str(call["value"]) for call in calls(log) if "value" in call}
 
 
 def main(argv: list[str]) -> None:
@@ -107,6 +129,20 @@ def annotate(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, 
     return {"body": body}
 
 
+def remove(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
+    if flags["--context"] not in annotations(Path(os.environ["STAND_IN_LOG"])):
+        end("fatal: failed to remove annotation: 404 Not Found", 1)
+    return {}
+
+
+def get_metadata(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
+    value = metadata(Path(os.environ["STAND_IN_LOG"])).get(values[0], flags.get("--default"))
+    if value is None:
+        end("fatal: failed to get meta-data: 404 Not Found", 1)
+    print(value)
+    return {"key": values[0]}
+
+
 def set_metadata(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
     value = values[1] if len(values) > 1 else stdin
     if not value.strip():
@@ -153,6 +189,8 @@ def end(message: str, status: int) -> NoReturn:
 
 ANSWERS = {
     ("annotate",): annotate,
+    ("annotation", "remove"): remove,
+    ("meta-data", "get"): get_metadata,
     ("meta-data", "set"): set_metadata,
     ("artifact", "upload"): upload,
     ("env", "set"): set_environment,

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.session.session import Session
 
 
 @click.command("compare")
-@click.argument("baseline", metavar="A")
-@click.argument("candidate", metavar="B")
+@click.argument("baseline", metavar="A", shell_complete=values.files)
+@click.argument("candidate", metavar="B", shell_complete=values.files)
 @click.option(
     "--format",
     "form",

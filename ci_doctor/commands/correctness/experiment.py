@@ -14,6 +14,7 @@ from ci_doctor.correctness.preparation import PreparedExperiment, prepare
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
 from ci_doctor.correctness.settings import CorrectnessSettings, OnInconclusive
+from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.exit_policy import ExitPolicy
@@ -51,6 +52,7 @@ def run_experiment(
     )
     if dry_run:
         return session.finish(preview(request, directory=directory), on_stdout=True)
+    session.observe(*missing_preparation(loaded, os.environ))
     prepared = prepare(request, directory, os.environ)
     if resume is not None:
         _hold_resumed(session, prepared, directory)

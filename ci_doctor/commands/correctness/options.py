@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.correctness.settings import Caches, OnInconclusive, Policy
 
 _OPTIONS = (
@@ -12,7 +13,9 @@ _OPTIONS = (
         "--baseline", metavar="CMD", help="Command of the baseline; {port} becomes a free port."
     ),
     click.option("--candidate", metavar="CMD", help="Command of the candidate."),
-    click.option("--requests", metavar="FILE", help="JSONL, one request a line."),
+    click.option(
+        "--requests", metavar="FILE", shell_complete=values.files, help="JSONL, one request a line."
+    ),
     click.option(
         "--retries", type=click.IntRange(min=1), help="Candidate starts in total. [default: 3]"
     ),
@@ -82,10 +85,14 @@ _OPTIONS = (
     click.option(
         "--archive",
         metavar="DIR",
+        shell_complete=values.directories,
         help="Keep baseline starts of trusted builds here, and use the matching ones.",
     ),
     click.option(
-        "--resume", metavar="DIR", help="Continue the unfinished run in this report directory."
+        "--resume",
+        metavar="DIR",
+        shell_complete=values.directories,
+        help="Continue the unfinished run in this report directory.",
     ),
     click.option(
         "--only",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
@@ -30,7 +31,12 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 @click.command("replay")
 @click.option(
-    "--run", "run_directory", metavar="DIR", required=True, help="The report directory of a run."
+    "--run",
+    "run_directory",
+    metavar="DIR",
+    required=True,
+    shell_complete=values.directories,
+    help="The report directory of a run.",
 )
 @click.option("--request", metavar="ID", required=True, help="The request to show.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.separator import check_separator, stands_behind
 from ci_doctor.errors import UsageError
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     nargs=-1,
     required=True,
     type=click.UNPROCESSED,
+    shell_complete=values.separator,
     metavar="[probe MODULE[:ATTR]] | -- CMD…",
 )
 @click.pass_context
@@ -96,6 +98,7 @@ def import_race(
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
+    from ci_doctor.environment.expected_preparation import missing_preparation
     from ci_doctor.imports.investigate import RaceRequest
     from ci_doctor.imports.run import not_run
     from ci_doctor.services.launch.client import problem
@@ -110,6 +113,7 @@ def import_race(
     timeout_s = None
     if timeout is not None:
         timeout_s = seconds_above_zero(timeout, "--timeout")
+    session.observe(*missing_preparation(loaded, os.environ))
     request = RaceRequest(
         command=words,
         # With --json our own stdout holds nothing but the report.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
@@ -15,6 +16,7 @@ from ci_doctor.session.session import Session
 @click.option(
     "--python",
     metavar="PY",
+    shell_complete=values.interpreters,
     help="The interpreter. [default: $VIRTUAL_ENV, .venv, python3 on PATH]",
 )
 @output_options

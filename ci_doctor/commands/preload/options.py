@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import replace
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.environment_settings import read_settings
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
@@ -28,6 +29,7 @@ def target_options(function: F) -> F:
             "venvs",
             multiple=True,
             metavar="DIR",
+            shell_complete=values.directories,
             help="Target virtual environment. Repeatable.",
         ),
         click.option(
@@ -35,6 +37,7 @@ def target_options(function: F) -> F:
             "pythons",
             multiple=True,
             metavar="PY",
+            shell_complete=values.interpreters,
             help="Target interpreter. Repeatable.",
         ),
     ):
@@ -63,10 +66,11 @@ def rule_options(function: F) -> F:
             "presets",
             multiple=True,
             metavar="NAME",
+            shell_complete=values.presets,
             callback=_require_names,
             help="Rules by name: vllm. Repeatable.",
         ),
-        click.argument("more_rules", nargs=-1, metavar="[RULE]..."),
+        click.argument("more_rules", nargs=-1, metavar="[RULE]...", shell_complete=values.presets),
     ):
         function = option(function)
     return function

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.buildkite import publish as publishing
 from ci_doctor.buildkite.agent import Agent, AgentResult
+from ci_doctor.buildkite.annotations import Annotation
 from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.publish import publish, worst_verdict
+from ci_doctor.buildkite.job_end import JobEnd, worst_verdict
+from ci_doctor.buildkite.publish import publish
 from ci_doctor.model.outcome import Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
@@ -33,12 +36,9 @@ def a_report(verdict: Verdict | None = Verdict.PASS, command: str = "correctness
     )
 
 
-def style(report: Report) -> str:
-    return "success" if report.verdict is Verdict.PASS else "error"
-
-
-def page(report: Report, artifacts: str) -> str:
-    return f"# {report.summary} ({artifacts})"
+def page(report: Report, artifacts: str) -> Annotation:
+    style = "success" if report.verdict is Verdict.PASS else "error"
+    return Annotation(body=f"# {report.summary} ({artifacts})", style=style)
 
 
 class Build:
@@ -62,9 +62,13 @@ class Build:
         return directory
 
     def publish(
-        self, *reports: tuple[Path, Report], annotate: bool = True
+        self,
+        *reports: tuple[Path, Report],
+        annotate: bool = True,
+        job: JobEnvironment = JOB,
+        end: JobEnd | None = None,
     ) -> tuple[AgentResult, ...]:
-        return publish(reports, JOB, self.agent, page, style, annotate=annotate)
+        return publish(reports, job, self.agent, page if annotate else None, end=end)
 
     def calls(self, command: str) -> list[dict[str, Any]]:
         return [call for call in stand_in_agent.calls(self.log) if command in call["argv"][:2]]  # type: ignore[index]
@@ -167,8 +171,7 @@ def test_the_worst_verdict_becomes_meta_data(tmp_path: Path) -> None:
 
     build.publish((one, a_report(command="setup-env")), (two, a_report(Verdict.FLAKY)))
 
-    (call,) = build.calls("meta-data")
-    assert (call["key"], call["value"]) == ("ci-doctor:e2e:1:verdict", "flaky")
+    assert stand_in_agent.metadata(build.log)["ci-doctor:e2e:1:verdict"] == "flaky"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_the_worst_verdict_becomes_meta_data(tmp_path: Path) -> None:
 def test_the_worst_verdict_is_the_one_to_hear_first(
     verdicts: list[Verdict | None], worst: str
 ) -> None:
-    assert worst_verdict(map(a_report, verdicts)) == worst
+    assert worst_verdict([a_report(verdict) for verdict in verdicts]) == worst
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
@@ -215,7 +218,8 @@ def test_a_failing_annotation_holds_up_nothing_else(tmp_path: Path) -> None:
 
     assert [result.ok for result in results] == [False, True, True]
     assert "500 Internal Server Error" in results[0].message
-    assert len(build.calls("upload")) == len(build.calls("meta-data")) == 1
+    assert len(build.calls("upload")) == 1
+    assert "ci-doctor:e2e:1:verdict" in stand_in_agent.metadata(build.log)
 
 
 def test_a_directory_that_cannot_take_the_copy_uploads_junit_xml_as_it_is(
@@ -237,3 +241,116 @@ def test_a_report_directory_that_is_gone_is_no_error(tmp_path: Path) -> None:
     results = Build(tmp_path).publish((tmp_path / "gone", a_report()))
 
     assert [result.ok for result in results] == [True, True]
+
+
+class TestTheNextAttempt:
+    """Whatever an earlier attempt of a job said on the build's page is true no more."""
+
+    RETRY = JobEnvironment(job_id="0190-j2", step_key="e2e", parallel_job=1, retry_count=1)
+
+    def shown(self, build: Build) -> dict[str, str]:
+        """The style of each annotation on the page, by the end of its context."""
+        page = stand_in_agent.annotations(build.log)
+        return {
+            context.removeprefix("ci-doctor:e2e:1:"): style for context, (style, _) in page.items()
+        }
+
+    def test_replaces_its_own_annotations_and_removes_the_others(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        folder = build.folder("correctness")
+        red = a_report(Verdict.REGRESSION)
+        build.publish((folder, red), (folder, red), (folder, a_report(None, "launch")))
+        assert self.shown(build) == dict.fromkeys(
+            ("correctness", "correctness-2", "launch"), "error"
+        )
+
+        results = build.publish((folder, a_report()), job=self.RETRY)
+
+        assert all(result.ok for result in results)
+        assert self.shown(build) == {"correctness": "success"}
+
+    def test_without_a_report_takes_back_what_was_published(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        build.publish((build.folder("correctness"), a_report(Verdict.REGRESSION)))
+
+        build.publish(job=self.RETRY, end=JobEnd(has_run=True))
+
+        assert self.shown(build) == {}
+        # The command ended with 0, and nothing was proven.
+        assert stand_in_agent.metadata(build.log)["ci-doctor:e2e:1:verdict"] == "void"
+
+    def test_leaves_the_annotations_of_its_siblings(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        folder = build.folder("correctness")
+        sibling = replace(JOB, job_id="0190-j3", parallel_job=2)
+        matrix = replace(JOB, job_id="0190-j4", command="test b")
+        labelled = replace(JOB, job_id="0190-j5", label="test c")
+        for job in (JOB, sibling, matrix, labelled):
+            build.publish((folder, a_report(Verdict.REGRESSION, f"command-{job.job_id}")), job=job)
+
+        build.publish(job=self.RETRY, end=JobEnd(has_run=True))
+
+        page = stand_in_agent.annotations(build.log)
+        assert [context.split(":")[3] for context in page] == [
+            "command-0190-j3",
+            "command-0190-j4",
+            "command-0190-j5",
+        ]
+
+    def test_with_another_command_is_still_the_next_one(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        build.publish((build.folder("correctness"), a_report(Verdict.REGRESSION)))
+
+        build.publish(job=replace(self.RETRY, command="true"), end=JobEnd(has_run=True))
+
+        assert self.shown(build) == {}
+
+    def test_a_job_that_publishes_twice_keeps_both(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        folder = build.folder("correctness")
+
+        build.publish((folder, a_report()), job=self.RETRY)
+        build.publish((folder, a_report(command="launch")), job=self.RETRY)
+
+        assert self.shown(build) == {"correctness": "success", "launch": "success"}
+
+    def test_an_attempt_that_was_given_up_does_not_take_back_what_the_next_one_says(
+        self, tmp_path: Path
+    ) -> None:
+        build = Build(tmp_path)
+        folder = build.folder("correctness")
+        build.publish((folder, a_report()), job=self.RETRY)
+
+        results = build.publish((folder, a_report(Verdict.REGRESSION)), job=JOB)
+
+        assert [result.ok for result in results] == [True, False]
+        assert self.shown(build) == {"correctness": "success"}
+        assert stand_in_agent.metadata(build.log)["ci-doctor:e2e:1:verdict"] == "pass"
+
+    def test_an_agent_that_cannot_remove_an_annotation_takes_its_colour_away(
+        self, tmp_path: Path
+    ) -> None:
+        build = Build(tmp_path, version="3.20.0")
+        folder = build.folder("correctness")
+        build.publish((folder, a_report(Verdict.REGRESSION, "launch")))
+
+        build.publish((folder, a_report()), job=self.RETRY)
+
+        assert self.shown(build) == {"launch": "info", "correctness": "success"}
+
+    @pytest.mark.parametrize("value", ["nonsense", "[1]", '{"c": "x"}'])
+    def test_what_is_no_list_of_contexts_is_none(self, value: str, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        build.agent.set_metadata(JOB.annotations_key(), value)
+
+        build.publish((build.folder("correctness"), a_report()), job=self.RETRY)
+
+        assert self.shown(build) == {"correctness": "success"}
+
+    def test_says_so_if_the_agent_cannot_tell_what_was_published(self, tmp_path: Path) -> None:
+        build = Build(tmp_path, failing="meta-data")
+
+        results = build.publish((build.folder("correctness"), a_report()), job=self.RETRY)
+
+        assert any("meta-data get" in result.message for result in results if not result.ok)
+        assert self.shown(build) == {"correctness": "success"}

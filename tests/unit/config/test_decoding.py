@@ -140,6 +140,7 @@ class TestPrecedence:
             "determinism": "ci-doctor.toml:2",
             "preload": "flag --preload",
             "allow_fallback": "default",
+            "if_missing": "default",
             "verify": "default",
             "verify_timeout": "default",
         }

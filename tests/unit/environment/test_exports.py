@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import dotenv
 import pytest
@@ -18,6 +19,7 @@ from ci_doctor.environment.exports import (
     MARKER,
     ExportFormat,
     failing_statement,
+    lost,
     marker,
     ours,
     render,
@@ -68,6 +70,34 @@ def evaluated(shell: str, text: str, names: Mapping[str, str]) -> dict[str, str]
 )
 def test_a_shell_reads_exactly_the_value(shell: str, variables: dict[str, str]) -> None:
     assert evaluated(shell, render(variables, ExportFormat.SHELL), variables) == variables
+
+
+FISH = """
+set exports (cat $argv[1]); and test -n "$exports"; and eval $exports; or exit
+exec $argv[2] -I -S -c $argv[3..]
+"""
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
+@settings(max_examples=40, deadline=None)
+@given(variables=VARIABLES)
+@example(
+    variables={"X_A": "", "X_B": "it's\n'\\n\\'", "X_C": "$(id);(id)\\", "X_D": "\n\n", "X_E": "\r"}
+)
+def test_fish_reads_exactly_the_value(
+    variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    exports = tmp_path_factory.mktemp("fish") / "exports"
+    text = render({**variables, "X_LAST": "1"}, ExportFormat.FISH)
+    exports.write_text(text, encoding="utf-8", newline="")
+    ended = subprocess.run(
+        ["fish", "--no-config", "-c", FISH, exports, sys.executable, DUMP, *variables],
+        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": str(exports.parent)},
+        check=True,
+        capture_output=True,
+    )
+    values = map(os.fsdecode, ended.stdout.split(b"\0"))
+    assert dict(zip(variables, values, strict=False)) == variables
 
 
 @given(VARIABLES)
@@ -127,6 +157,29 @@ def test_the_failing_statement_fails_with_the_code(shell: str, code: int) -> Non
             [shell, options, 'eval "$1"', shell, failing_statement(code)], check=False
         )
         assert ended.returncode == code
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
+def test_the_failing_statement_of_fish_fails_with_the_code(tmp_path: Path) -> None:
+    text = failing_statement(70, ExportFormat.FISH)
+    ended = subprocess.run(
+        ["fish", "--no-config", "-c", "eval $argv[1]", text],
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert ended.returncode == 70
+
+
+@pytest.mark.parametrize("style", [ExportFormat.DOTENV, ExportFormat.GITHUB, ExportFormat.JSON])
+def test_a_format_that_nobody_evaluates_has_no_statement(style: ExportFormat) -> None:
+    assert failing_statement(2, style) == ""
+
+
+def test_what_is_gone_or_changed_since_is_told_apart() -> None:
+    variables = {"A": "1", "B": "2", "C": "3"}
+    job = {"A": "1", "B": "0", MARKER: marker(variables, {})}
+    assert lost(job) == (["C"], ["B"])
+    assert lost({**variables, MARKER: marker(variables, {})}) == ([], [])
 
 
 @given(st.dictionaries(NAMES, VALUES, min_size=1), VALUES)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Whether `setup-env` ran for this job, if the repository or the step says that it should.
+
+The shell that evaluates the exports is not ours. If Python dies before our code runs, nothing of
+ours can stop that shell; the job's next ci-doctor command can see it.
+"""
+
+import json
+from collections.abc import Mapping
+
+from ci_doctor.buildkite.step_plugins import plugin_prepares
+from ci_doctor.config.decoding import decode_section, variable_name
+from ci_doctor.config.loading import Config
+from ci_doctor.environment import exports, rules
+from ci_doctor.environment.settings import IfMissing, SetupEnvSettings
+from ci_doctor.errors import PreparationError
+from ci_doctor.model.finding import Finding, Severity
+
+SECTION = "setup-env"
+_JOB = "BUILDKITE_JOB_ID"
+_NO_JOB = "-"
+_IF_MISSING = "if_missing"
+_SEVERITIES = {IfMissing.WARNING: Severity.WARNING, IfMissing.ERROR: Severity.ERROR}
+
+
+def prepared_value(config: Config, environ: Mapping[str, str]) -> str:
+    """The value of exports.PREPARED: the job, and a digest of the section that was read for it."""
+    job = environ.get(_JOB) or _NO_JOB
+    return f"{job}:{_digest(config)}"
+
+
+def missing_preparation(config: Config, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """What is missing of the preparation that this job expects; nothing if it expects none.
+
+    Raises ConfigError for a wrong section, and PreparationError for a finding of severity error.
+    """
+    place = _place(config, environ)
+    if place is None and exports.PREPARED not in environ:
+        return ()
+    settings, _ = decode_section(config, SECTION, SetupEnvSettings, environ=environ, flags={})
+    severity = _SEVERITIES.get(settings.if_missing)
+    if severity is None:
+        return ()
+    reason = _reason(config, environ) if place else None
+    findings = _lost(environ, severity)
+    if place and reason:
+        findings = (_not_prepared(place, reason, severity),)
+    _refuse_errors(findings)
+    return findings
+
+
+def _place(config: Config, environ: Mapping[str, str]) -> str | None:
+    """Who expects that `setup-env` ran, in words; None if nobody does."""
+    if SECTION in config.tables:
+        return f"{config.where(SECTION)} configures it"
+    for name in SetupEnvSettings.__struct_fields__:
+        variable = variable_name(SECTION, name)
+        if environ.get(variable):
+            return f"{variable} configures it"
+    if plugin_prepares(environ):
+        return "the step's ci-doctor plugin was to run it"
+    return None
+
+
+def _reason(config: Config, environ: Mapping[str, str]) -> str | None:
+    """Why the preparation of this job is missing; None if it is there."""
+    value = environ.get(exports.PREPARED)
+    if value is None:
+        return f"{exports.PREPARED} is not set"
+    job, _, digest = value.partition(":")
+    here = environ.get(_JOB)
+    # Either is unknown in a container that does not get the agent's variables.
+    if here and job not in (_NO_JOB, here):
+        return f"{exports.PREPARED} is that of job {job}"
+    if SECTION in config.tables and digest != _digest(config):
+        return f"it ran with other settings than those of {config.where(SECTION)}"
+    return None
+
+
+def _digest(config: Config) -> str:
+    # Not the key that says what to do now: it decides nothing that was exported.
+    table = {name: value for name, value in _table(config).items() if name != _IF_MISSING}
+    return exports.digest(json.dumps(table, sort_keys=True, default=str))
+
+
+def _table(config: Config) -> Mapping[str, object]:
+    table: Mapping[str, object] = config.tables.get(SECTION, {})
+    return table
+
+
+def _not_prepared(place: str, reason: str, severity: Severity) -> Finding:
+    summary = f"setup-env did not prepare this job: {place}, but {reason}"
+    return rules.NOT_PREPARED.finding(
+        summary, severity=severity, remedy=f"before this command: {exports.EVALUATION}"
+    )
+
+
+def _lost(environ: Mapping[str, str], severity: Severity) -> tuple[Finding, ...]:
+    """Exports of this job that its commands do not see any more, or see with another value."""
+    gone, changed = exports.lost(environ)
+    findings = []
+    if gone:
+        names = ", ".join(gone)
+        summary = f"setup-env exported {names}, and this command does not see it"
+        remedy = "do not unset it after setup-env, and pass it on into containers"
+        findings.append(rules.LOST_EXPORTS.finding(summary, severity=severity, remedy=remedy))
+    if changed:
+        names = ", ".join(changed)
+        summary = f"another value than that of setup-env is set: {names}"
+        findings.append(rules.LOST_EXPORTS.finding(summary, severity=Severity.NOTE))
+    return tuple(findings)
+
+
+def _refuse_errors(findings: tuple[Finding, ...]) -> None:
+    for finding in findings:
+        if finding.severity is Severity.ERROR:
+            raise PreparationError(finding.summary, hint=finding.remedy, findings=findings)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completion as it is documented, typed into real shells on a terminal."""
+
+import os
+import re
+import select
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import ROOT, environment
+from tests.support.terminal import without_colour
+
+pytestmark = pytest.mark.integration
+
+READY = "ready for a line: "
+# A program on PATH answers the shell's questions; the function of the same name shows what the line has become.
+FUNCTION = "ci-doctor() { printf 'line <%s>' \"$*\"; exit; }"
+SHELLS = {
+    "bash": (
+        ["bash", "--norc", "--noprofile", "-i"],
+        [
+            'eval "$(_CI_DOCTOR_COMPLETE=bash_source ci-doctor)"',
+            FUNCTION,
+            f"PS1='{READY[:5]}''{READY[5:]}'",
+        ],
+    ),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        [
+            "autoload -U compinit; compinit -D -u",
+            'eval "$(_CI_DOCTOR_COMPLETE=zsh_source ci-doctor)"',
+            FUNCTION,
+            f"PS1='{READY[:5]}''{READY[5:]}'",
+        ],
+    ),
+}
+LINES = [
+    ("la", "launch"),
+    ("preload ver", "preload verify"),
+    ("launch --fol", "launch --follow"),
+    ("setup-env --determinism st", "setup-env --determinism strict"),
+    ("setup-env --determinism=st", "setup-env --determinism=strict"),
+    ("launch --service v", "launch --service vllm"),
+    ("explain version/shallow", "explain version/shallow-clone"),
+    ("setup-env --project some-d", "setup-env --project some-directory/"),
+    ("correctness --requests prom", "correctness --requests prompts.jsonl"),
+    ("run -- my-to", "run -- my-tool"),
+    ("run -- cat prom", "run -- cat prompts.jsonl"),
+    ("launch --service vllm -- cat --x prom", "launch --service vllm -- cat --x prompts.jsonl"),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "ci-doctor.toml").write_text('[services.vllm]\ncommand = "x {port}"\n')
+    (tmp_path / "some-directory").mkdir()
+    (tmp_path / "prompts.jsonl").touch()
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "ci-doctor").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ci_doctor "$@"\n')
+    (tools / "ci-doctor").chmod(0o755)
+    (tools / "my-tool").touch(0o755)
+    return tmp_path
+
+
+def variables(project: Path) -> dict[str, str]:
+    path = f"{project / 'bin'}:/usr/bin:/bin"
+    return environment({"PATH": path, "HOME": str(project), "TERM": "xterm", "LC_ALL": "C.UTF-8"})
+
+
+@pytest.mark.parametrize(("begun", "completed"), LINES, ids=[begun for begun, _ in LINES])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_line_is_completed(shell: str, begun: str, completed: str, project: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
+    words, setup = SHELLS[shell]
+    leader, follower = os.openpty()
+    process = subprocess.Popen(
+        words,
+        cwd=project,
+        env=variables(project),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        start_new_session=True,
+    )
+    os.close(follower)
+    os.write(leader, ("; ".join(setup) + "\n").encode())
+    until(leader, READY)
+    # The shell takes the end of the line when it is through with the tab.
+    os.write(leader, f"ci-doctor {begun}\t\r".encode())
+    seen = until(leader, r"line <(.*?)>")
+    process.wait(timeout=60)
+    os.close(leader)
+
+    (line,) = re.findall(r"line <(.*?)>", seen)
+    # zsh takes the slash away that it has put behind a directory.
+    assert line.rstrip("/") == completed.rstrip("/"), seen
+
+
+def until(leader: int, pattern: str) -> str:
+    """What the terminal shows until `pattern` is there."""
+    seen = ""
+    while not re.search(pattern, seen):
+        assert select.select([leader], [], [], 60)[0], seen
+        try:
+            seen += without_colour(os.read(leader, 4096).decode(errors="replace"))
+        except OSError:  # the shell has ended
+            raise AssertionError(seen) from None
+    return seen
+
+
+@pytest.mark.parametrize(("begun", "completed"), LINES, ids=[begun for begun, _ in LINES])
+def test_fish_offers_it(begun: str, completed: str, project: Path) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("no fish")
+    program = "_CI_DOCTOR_COMPLETE=fish_source ci-doctor | source; complete --do-complete $argv[1]"
+    ended = subprocess.run(
+        ["fish", "--no-config", "-c", program, f"ci-doctor {begun}"],
+        cwd=project,
+        env=variables(project),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    offered = [line.partition("\t")[0] for line in ended.stdout.splitlines()]
+    assert offered == [completed.rsplit(maxsplit=1)[-1]], ended
+
+
+def test_the_page_shows_what_is_tested_here() -> None:
+    page = (ROOT / "docs" / "completion.md").read_text()
+
+    assert 'eval "$(_CI_DOCTOR_COMPLETE=bash_source ci-doctor)"' in page
+    assert 'eval "$(_CI_DOCTOR_COMPLETE=zsh_source ci-doctor)"' in page
+    assert "_CI_DOCTOR_COMPLETE=fish_source ci-doctor | source" in page
+
+
+def test_completion_writes_no_report_and_says_nothing(project: Path) -> None:
+    reports = project / "reports"
+    (project / "ci-doctor.toml").write_text("[")
+    ended = subprocess.run(
+        ["ci-doctor"],
+        cwd=project,
+        env={
+            **variables(project),
+            "_CI_DOCTOR_COMPLETE": "bash_complete",
+            "COMP_WORDS": "ci-doctor\nlaunch\n--service\nv",
+            "COMP_CWORD": "3",
+            "CI_DOCTOR_REPORT_DIR": str(reports),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "")
+    assert not reports.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "unloaded"),
+    [
+        (["la"], ["ci_doctor.commands.launch", "ci_doctor.commands.correctness", "msgspec"]),
+        (["launch", "--fol"], ["ci_doctor.commands.correctness", "ci_doctor.catalogue", "httpx"]),
+        (["run", "--", "my"], ["ci_doctor.commands.run", "msgspec"]),
+    ],
+)
+def test_a_key_loads_no_more_than_its_command(
+    words: list[str], unloaded: list[str], project: Path
+) -> None:
+    program = (
+        "import sys; from ci_doctor.cli import main; main([]); print(*sys.modules, file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=project,
+        env={
+            **variables(project),
+            "_CI_DOCTOR_COMPLETE": "bash_complete",
+            "COMP_WORDS": "\n".join(("ci-doctor", *words)),
+            "COMP_CWORD": str(len(words)),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(unloaded) & set(ended.stderr.split()) == set()

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a later command of a job says of a preparation that did not happen, and when it says nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.config.loading import Config, load_config
+from ci_doctor.environment.expected_preparation import missing_preparation, prepared_value
+from ci_doctor.environment.exports import MARKER, PREPARED, marker
+from ci_doctor.errors import ConfigError, PreparationError
+from ci_doctor.model.finding import Severity
+
+JOB = {"BUILDKITE_JOB_ID": "0190-j1"}
+PLUGIN = {"BUILDKITE_PLUGINS": json.dumps([{"./buildkite_plugins/ci-doctor": None}])}
+SECTION = '[setup-env]\ndeterminism = "default"\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def config(folder: Path, text: str = SECTION) -> Config:
+    path = folder / "ci-doctor.toml"
+    path.write_text(text)
+    return load_config(path, folder)
+
+
+def prepared(loaded: Config, job: dict[str, str] | None = None) -> dict[str, str]:
+    """The environment of a job that setup-env prepared."""
+    job = JOB if job is None else job
+    variables = {"PYTHONHASHSEED": "0"}
+    return {
+        **job,
+        **variables,
+        MARKER: marker(variables, {}),
+        PREPARED: prepared_value(loaded, job),
+    }
+
+
+@pytest.mark.parametrize("environ", [{}, JOB, {**JOB, PREPARED: "other:x"}])
+def test_who_does_not_use_it_hears_nothing(environ: dict[str, str], folder: Path) -> None:
+    assert missing_preparation(config(folder, "[exit-codes]\ninfra = 255\n"), environ) == ()
+
+
+def test_a_configured_preparation_that_never_ran_is_a_warning(folder: Path) -> None:
+    (finding,) = missing_preparation(config(folder), JOB)
+
+    assert (finding.rule, finding.severity) == ("setup-env/not-prepared", Severity.WARNING)
+    assert "ci-doctor.toml:1 configures it, but CI_DOCTOR_PREPARED is not set" in finding.summary
+    assert 'exports=$(ci-doctor setup-env) && eval "${exports:-false}" || exit' in str(
+        finding.remedy
+    )
+
+
+def test_a_job_that_was_prepared_hears_nothing(folder: Path) -> None:
+    loaded = config(folder)
+
+    assert missing_preparation(loaded, prepared(loaded)) == ()
+    # Neither does a container that gets the exports without the agent's variables, or the reverse.
+    assert missing_preparation(loaded, {**prepared(loaded), "BUILDKITE_JOB_ID": ""}) == ()
+    assert missing_preparation(loaded, {**prepared(loaded, {}), **JOB}) == ()
+
+
+def test_the_preparation_of_another_job_is_none(folder: Path) -> None:
+    loaded = config(folder)
+    environ = {**prepared(loaded), "BUILDKITE_JOB_ID": "0190-j2"}
+
+    (finding,) = missing_preparation(loaded, environ)
+
+    assert "that of job 0190-j1" in finding.summary
+
+
+def test_the_preparation_for_other_settings_is_none(folder: Path) -> None:
+    environ = prepared(config(folder))
+
+    (finding,) = missing_preparation(
+        config(folder, '[setup-env]\ndeterminism = "strict"\n'), environ
+    )
+
+    assert "other settings than those of ci-doctor.toml:1" in finding.summary
+
+
+def test_variables_configure_it_too(folder: Path) -> None:
+    environ = {"CI_DOCTOR_SETUP_ENV_DETERMINISM": "strict"}
+
+    (finding,) = missing_preparation(config(folder, ""), environ)
+
+    assert "CI_DOCTOR_SETUP_ENV_DETERMINISM configures it" in finding.summary
+
+
+def test_a_step_with_the_plugin_expects_it(folder: Path) -> None:
+    loaded = config(folder, "")
+
+    (finding,) = missing_preparation(loaded, {**JOB, **PLUGIN})
+
+    assert "the step's ci-doctor plugin was to run it" in finding.summary
+    assert missing_preparation(loaded, {**prepared(loaded), **PLUGIN}) == ()
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        [{"./ci-doctor": {"setup-env": False}}],
+        [{"./ci-doctor": {"setup-env": "false"}}],
+        [{"docker#v5": {"image": "x"}}],
+        {},
+        ["docker"],
+    ],
+)
+def test_a_step_without_it_does_not(plugins: object, folder: Path) -> None:
+    environ = {**JOB, "BUILDKITE_PLUGINS": json.dumps(plugins)}
+
+    assert missing_preparation(config(folder, ""), environ) == ()
+
+
+def test_exports_that_are_gone_or_changed_are_named(folder: Path) -> None:
+    loaded = config(folder, "")
+    variables = {"A": "1", "B": "2", "C": "3"}
+    environ = {
+        "A": "1",
+        "B": "0",
+        MARKER: marker(variables, {}),
+        PREPARED: prepared_value(loaded, {}),
+    }
+
+    gone, changed = missing_preparation(loaded, environ)
+
+    assert (gone.rule, gone.severity) == ("setup-env/lost-exports", Severity.WARNING)
+    assert "exported C" in gone.summary
+    assert (changed.severity, changed.summary.endswith(": B")) == (Severity.NOTE, True)
+
+
+def test_an_error_where_the_repository_wants_one(folder: Path) -> None:
+    loaded = config(folder, '[setup-env]\nif_missing = "error"\n')
+
+    with pytest.raises(PreparationError, match="setup-env did not prepare this job") as raised:
+        missing_preparation(loaded, JOB)
+
+    assert [finding.severity for finding in raised.value.findings] == [Severity.ERROR]
+    assert missing_preparation(loaded, prepared(loaded)) == ()
+
+
+def test_nothing_where_it_wants_nothing(folder: Path) -> None:
+    assert missing_preparation(config(folder, '[setup-env]\nif_missing = "off"\n'), JOB) == ()
+
+
+def test_what_to_do_if_it_is_missing_is_no_other_setting(folder: Path) -> None:
+    environ = prepared(config(folder))
+
+    assert missing_preparation(config(folder, SECTION + 'if_missing = "error"\n'), environ) == ()
+
+
+def test_a_wrong_section_is_named(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="determinsm"):
+        missing_preparation(config(folder, "[setup-env]\ndeterminsm = 1\n"), {})
