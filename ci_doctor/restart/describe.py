@@ -24,6 +24,7 @@ from ci_doctor.restart.observed import Observation
 from ci_doctor.restart.promise import Promise, State, Terms
 from ci_doctor.restart.starts import StartRun
 from ci_doctor.services.leaks.findings import leak_table
+from ci_doctor.services.paths import relative
 
 _GROUP = "restart-check"
 _OUTCOMES = {
@@ -88,7 +89,7 @@ def _with_relative_logs(observation: Observation, cwd: Path) -> Observation:
         log = failure.log
         # A service that was not even started has no log.
         if log is not None:
-            log = _relative(log, cwd)
+            log = relative(log, cwd)
         failures.append(structs.replace(failure, log=log))
     return structs.replace(observation, failures=tuple(failures))
 
@@ -203,7 +204,7 @@ def _attempts(starts: Sequence[StartRun], directory: Path) -> Iterator[Attempt]:
     for run in starts:
         log = None
         if run.log is not None:
-            log = _relative(run.log, directory)
+            log = relative(run.log, directory)
         # Being killed on purpose is no fault of a start that was ready.
         is_ok = run.ready_s is not None and not run.by_itself
         yield Attempt(
@@ -220,11 +221,4 @@ def _attachments(starts: Sequence[StartRun], directory: Path) -> Iterator[Attach
     for run in starts:
         if run.log is not None:
             title = f"log of {run.service}, start {run.number}"
-            yield Attachment(path=_relative(run.log, directory), title=title)
-
-
-def _relative(path: str, directory: Path) -> str:
-    inner = Path(path)
-    if not inner.is_relative_to(directory):
-        return path
-    return str(inner.relative_to(directory))
+            yield Attachment(path=relative(run.log, directory), title=title)

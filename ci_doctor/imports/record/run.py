@@ -2,7 +2,6 @@
 """Acts on processes: runs a command in which every Python records its imports, reads the traces."""
 
 import asyncio
-import os
 import signal as signals
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from ci_doctor.imports.record.recording import recording
 from ci_doctor.imports.record.trace_files import read_traces
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.processes.foreground import in_foreground
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.processes.process import Child, signal_name
 from ci_doctor.system.processes.tree import OwnTree
@@ -155,7 +155,7 @@ async def _stop(
     own_time_s = _GROUP_SIGNAL_S
     if received is signals.SIGINT:
         number = signals.SIGINT
-        if _in_foreground():
+        if in_foreground():
             own_time_s = _AFTER_CTRL_C_S
     try:
         await asyncio.wait({ended}, timeout=own_time_s)
@@ -180,15 +180,3 @@ async def _outlived(tree: OwnTree) -> tuple[str, ...]:
         await asyncio.sleep(_POLL_S)
         living = tree.living(thorough=False)
     return tuple(kin.name for kin in living)
-
-
-def _in_foreground() -> bool:
-    """Whether Ctrl-C on our terminal reaches our whole process group, and so the command too."""
-    own_group = os.getpgrp()
-    try:
-        for number in (0, 1, 2):
-            if os.isatty(number) and os.tcgetpgrp(number) == own_group:
-                return True
-    except OSError:
-        pass  # the terminal has gone away
-    return False

@@ -21,6 +21,7 @@ from ci_doctor.services.launch.plan import LaunchPlan
 from ci_doctor.services.launch.record import ServiceRun
 from ci_doctor.services.leaks.findings import leak_table
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.services.paths import relative
 
 
 def outcome_of(
@@ -108,14 +109,7 @@ def _client_failed(client: ClientRun) -> Iterator[Finding]:
 def _relative_log(failure: ServiceFailure, cwd: Path) -> ServiceFailure:
     if failure.log is None:
         return failure
-    return structs.replace(failure, log=_relative(failure.log, cwd))
-
-
-def _relative(path: str, directory: Path) -> str:
-    inner = Path(path)
-    if not inner.is_relative_to(directory):
-        return path
-    return str(inner.relative_to(directory))
+    return structs.replace(failure, log=relative(failure.log, cwd))
 
 
 def _cases(launched: Launched, conclusion: LaunchConclusion) -> Iterator[Case]:
@@ -177,7 +171,7 @@ def _attempts(launched: Launched, directory: Path) -> Iterator[Attempt]:
             outcome=_story(run, launched.failure),
             ok=run.ready_s is not None and not _failed(run, launched.failure),
             duration_s=round(run.duration_s, 3),
-            log=_relative(run.log, directory) if run.log else None,
+            log=relative(run.log, directory) if run.log else None,
             facts={"pid": run.pid, "ready_s": run.ready_s, "peak_rss": run.peak_rss},
         )
 
@@ -209,7 +203,7 @@ def _attachments(launched: Launched, directory: Path, events: Path | None) -> It
     for run in launched.services:
         if run.log is None:
             continue
-        path = _relative(run.log, directory)
+        path = relative(run.log, directory)
         yield Attachment(path=path, title=f"log of {run.name}")
     if events is not None:
         yield Attachment(path=str(events), title="events", media_type="application/jsonl")

@@ -2,7 +2,6 @@
 """Acts on processes: the command that runs under a group of services, in the foreground."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from ci_doctor.services.launch.client import client_environment, filled_words
 from ci_doctor.services.launch.launched import ClientRun
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
+from ci_doctor.system.processes.foreground import in_foreground
 from ci_doctor.system.processes.process import has_ended
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class RunningClient:
             return
         self._end_requested = True
         limit_s = _BEFORE_ASKING_S
-        if number is signal.SIGINT and _in_foreground():
+        if number is signal.SIGINT and in_foreground():
             limit_s = _AFTER_CTRL_C_S
         await asyncio.wait({self.ended}, timeout=limit_s)
         # Of the others only SIGTERM: a client may take SIGHUP or SIGQUIT for something else.
@@ -125,15 +125,3 @@ class RunningClient:
             asyncio.get_running_loop().remove_reader(self._child.pidfd)
             self._child.close()
         return run
-
-
-def _in_foreground() -> bool:
-    """Whether Ctrl-C on our terminal reaches our whole process group, and so the client too."""
-    try:
-        # Any of the three: the terminal is the same, and each may be redirected.
-        for number in (0, 1, 2):
-            if os.isatty(number) and os.tcgetpgrp(number) == os.getpgrp():
-                return True
-    except OSError:
-        return False
-    return False

@@ -26,7 +26,7 @@ from ci_doctor.services.leaks.places import (
     semaphore_pids,
     snapshot,
 )
-from ci_doctor.system.processes.process_table import Kin, read_table
+from ci_doctor.system.processes.process_table import Kin, read_table, still_lives
 
 TEMPORARY = "/tmp"  # noqa: S108 - read, not written
 
@@ -90,7 +90,9 @@ class LeakLedger:
             try:
                 held = holding(kin.pid, new, tables)
             except PermissionError:
-                self._cannot_see(process, [service])
+                # A zombie, too, is closed to its own user; it holds nothing any more.
+                if still_lives(kin):
+                    self._cannot_see(process, [service])
                 continue
             if held is not None:
                 self._note(service, process, held)

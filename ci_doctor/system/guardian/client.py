@@ -26,6 +26,8 @@ from ci_doctor.system.guardian.connection import (
 from ci_doctor.system.guardian.launch import SCARCE, SECCOMP, launch
 from ci_doctor.system.guardian.strays import end_strays
 from ci_doctor.system.processes.children import children_of
+from ci_doctor.system.processes.cpu_wait import CpuWaits
+from ci_doctor.system.processes.extension import extended
 from ci_doctor.system.processes.process import (
     Child,
     ProcessEnding,
@@ -215,7 +217,9 @@ class Guardian:
         `pidfd` is -1 once it is closed.
         """
         # The kernel wakes the guardian and us at the same moment, and the guardian reports at once.
-        ending = connection.ending(token, _STATUS_S if pidfd >= 0 else 0.0)
+        ending = connection.ending(token, 0.0)
+        if ending is None and pidfd >= 0:
+            ending = _reported(connection, token)
         if ending is None and connection.gone:
             connection.lose()
             ending = connection.ending(token, 0.0) or adopted_ending(pid, pidfd)
@@ -226,6 +230,18 @@ class Guardian:
             self._living.pop(pid, None)
             self._stops.pop(pid, None)
         return ending
+
+
+def _reported(connection: GuardianConnection, token: int) -> ProcessEnding | None:
+    """How a child ended, as soon as its guardian reports; None if it is gone or stopped."""
+    waits = CpuWaits(lambda: (connection.pid,))
+    before = waits.now()
+    ending = connection.ending(token, _STATUS_S)
+    if ending is not None or connection.gone:
+        return ending
+    # Without a CPU it can report nothing.
+    left_s = extended(_STATUS_S, waits.since(before)) - _STATUS_S
+    return connection.ending(token, left_s)
 
 
 def _begun(attempts: int = 2) -> tuple[int, GuardianConnection]:

@@ -41,6 +41,11 @@ class GuardianConnection:
         self._endings: dict[int, ProcessEnding] = {}
 
     @property
+    def pid(self) -> int:
+        """The guardian's own."""
+        return self._process.pid
+
+    @property
     def returncode(self) -> int | None:
         """How the guardian itself ended; None while it lives."""
         return self._process.returncode

@@ -18,6 +18,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
+from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from tests.unit.correctness.recording import (
     END,
@@ -30,6 +31,14 @@ from tests.unit.correctness.recording import (
     report,
     sample,
     take_up,
+)
+
+LEFT = LeftBehind(
+    things=(
+        LeftThing(
+            kind=LeftKind.SHARED_MEMORY, name="/dev/shm/x", services=("v",), why="w", strict=True
+        ),
+    )
 )
 
 KILLS = 104
@@ -62,7 +71,7 @@ def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
         duration_s=2.0,
     )
     made = [
-        run.start("A1", facts={"gpu": "H100"}, cached=3, killed=("python (7)",), not_released=("8.0 GB",)),
+        run.start("A1", facts={"gpu": "H100"}, cached=3, killed=("python (7)",), not_released=("8.0 GB",), left_behind=LEFT),
         run.start("B1", sample("B1", "r0", 1), sample("B1", "r1", 1, output=None, digest=None, error="HTTP 500"), failure=failure),
     ]  # fmt: skip
     before = (run.directory / "samples.jsonl").read_bytes()

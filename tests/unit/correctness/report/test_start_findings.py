@@ -3,6 +3,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.results import ExperimentEnding
 from ci_doctor.model.finding import Severity
+from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.outcome import FailureKind
 from tests.unit.correctness.experiments import DEATH, experiment, result
 from tests.unit.correctness.report.test_findings import found
@@ -81,3 +82,18 @@ def test_requests_that_were_told_to_come_again_later_are_counted_by_start() -> N
 
     assert (note.rule, note.severity) == ("correctness/throttled", Severity.NOTE)
     assert note.summary == "requests were answered only after HTTP 429: 2 in B1"
+
+
+def test_what_starts_leave_behind_is_told_of_all_of_them_together() -> None:
+    def left(name: str) -> LeftBehind:
+        thing = LeftThing(
+            kind=LeftKind.SHARED_MEMORY, name=name, services=("vllm",), why="w", strict=True
+        )
+        return LeftBehind(things=(thing,))
+
+    starts = [replace(result(name, "x x"), left_behind=left(name)) for name in ("A1", "B1")]
+    (finding,) = [
+        each for each in found(experiment(*starts)) if each.rule == "services/left-behind"
+    ]
+    assert finding.severity is Severity.ERROR
+    assert finding.summary == "vllm left behind 2 things: shared memory"
