@@ -171,7 +171,7 @@ def test_a_request_that_is_turned_away_is_asked_again(bench: Bench) -> None:
 
 
 def test_a_budget_that_is_too_short_for_the_schedule_says_what_is_left_open(bench: Bench) -> None:
-    ran = bench.compare("slow", "slow flip", "--budget", "5s", "--concurrency", "1")
+    ran = bench.compare("slow", "slow flip", "--budget", "6s", "--concurrency", "1")
     check(bench, ran, "inconclusive", 86)
     report = bench.report
     assert "correctness/budget-spent" in bench.rules()
