@@ -1,22 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on files and streams: writes a report to its directory and prints it."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
 from typing import TextIO
 
+from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.report import Report
 from ci_doctor.render import RENDERERS
 from ci_doctor.system.files.atomic import write_atomically
 
 
-def write(report: Report, directory: Path) -> None:
-    """Write the file of each renderer that has something to show. Raises UsageError, InfraError."""
+def write(report: Report, directory: Path) -> tuple[str, ...]:
+    """Write the file of each renderer that has something to show.
+
+    Returns a sentence for each one that could not be written.
+    """
+    # All of them first: a bug in one form must not leave the others behind, as if all were well.
+    texts = _texts(report)
+    problems = []
+    for name, text in texts.items():
+        try:
+            write_atomically(directory / name, text.encode())
+        except CiDoctorError as error:
+            problems.append(error.message)
+        except OSError as error:
+            problems.append(f"cannot write {directory / name}: {error.strerror or error}")
+    return tuple(problems)
+
+
+def write_again(report: Report, directory: Path) -> None:
+    """Write what `report` has become; a file that cannot be replaced is removed.
+
+    No file at all is better than one that says otherwise.
+    """
+    for name, text in _texts(report).items():
+        path = directory / name
+        try:
+            write_atomically(path, text.encode())
+        except (CiDoctorError, OSError):
+            # A directory in its place stays; it says nothing.
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def _texts(report: Report) -> dict[str, str]:
+    """Each form of `report` that goes to a file, by its name."""
+    texts = {}
     for renderer in RENDERERS:
         if renderer.file is not None and renderer.is_for(report):
-            text = renderer.render(report)
-            write_atomically(directory / renderer.file, text.encode())
+            texts[renderer.file] = renderer.render(report)
+    return texts
 
 
 def text_for(report: Report, stream: TextIO) -> str:
