@@ -4,6 +4,7 @@
 import contextlib
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -65,9 +66,16 @@ def text_for(report: Report, stream: TextIO) -> str:
     terminal = shutil.get_terminal_size((80, 24))
     # Longer lines are hard to read, however wide the terminal is.
     width = min(terminal.columns, 120)
+    return text.render(report, width=width, colour=_may_colour(os.environ))
+
+
+def _may_colour(environ: Mapping[str, str]) -> bool:
+    """Whether a terminal with these variables may be sent colours."""
     # https://no-color.org: set to anything but the empty string.
-    colour = not os.environ.get("NO_COLOR")
-    return text.render(report, width=width, colour=colour)
+    if environ.get("NO_COLOR"):
+        return False
+    # "dumb" knows no escape sequences (terminfo); without TERM nothing is known.
+    return environ.get("TERM", "dumb") not in {"", "dumb"}
 
 
 def write_data(stream: TextIO | None, text: str) -> None:
