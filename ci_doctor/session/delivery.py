@@ -10,17 +10,17 @@ from typing import TextIO
 
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.report import Report
-from ci_doctor.render import RENDERERS
+from ci_doctor.render import RENDERERS, Renderer
 from ci_doctor.system.files.atomic import write_atomically
 
 
-def write(report: Report, directory: Path) -> tuple[str, ...]:
-    """Write the file of each renderer that has something to show.
+def write(report: Report, directory: Path, junit: str = "verdict") -> tuple[str, ...]:
+    """Write the file of each renderer that has something to show; `junit` is a `JunitForm`.
 
     Returns a sentence for each one that could not be written.
     """
     # All of them first: a bug in one form must not leave the others behind, as if all were well.
-    texts = _texts(report)
+    texts = _texts(report, junit)
     problems = []
     for name, text in texts.items():
         try:
@@ -32,12 +32,12 @@ def write(report: Report, directory: Path) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def write_again(report: Report, directory: Path) -> None:
+def write_again(report: Report, directory: Path, junit: str = "verdict") -> None:
     """Write what `report` has become; a file that cannot be replaced is removed.
 
     No file at all is better than one that says otherwise.
     """
-    for name, text in _texts(report).items():
+    for name, text in _texts(report, junit).items():
         path = directory / name
         try:
             write_atomically(path, text.encode())
@@ -47,13 +47,22 @@ def write_again(report: Report, directory: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _texts(report: Report) -> dict[str, str]:
+def _texts(report: Report, junit: str) -> dict[str, str]:
     """Each form of `report` that goes to a file, by its name."""
     texts = {}
     for renderer in RENDERERS:
         if renderer.file is not None and renderer.is_for(report):
-            texts[renderer.file] = renderer.render(report)
+            texts[renderer.file] = rendered(report, renderer, junit)
     return texts
+
+
+def rendered(report: Report, renderer: Renderer, junit: str) -> str:
+    """`report` by `renderer`; `junit` is the `JunitForm` if that one makes it."""
+    if renderer.name != "junit":
+        return renderer.render(report)
+    from ci_doctor.render.junit import JunitForm, render
+
+    return render(report, form=JunitForm(junit))
 
 
 def text_for(report: Report, stream: TextIO) -> str:

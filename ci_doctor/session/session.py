@@ -31,6 +31,7 @@ class Session:
     def __init__(self, invocation: Invocation) -> None:
         self.invocation = invocation
         self.as_json = False
+        self.junit = "verdict"  # a JunitForm
         self.named_directory: Path | None = None
         self.policy: ExitPolicy | None = None
         self._report_directory: ReportDirectory | None = None
@@ -190,7 +191,7 @@ class Session:
         if directory is None or self._is_protected:
             return report
         problem = directory.lost()
-        problems = (problem,) if problem else write(report, directory.path)
+        problems = (problem,) if problem else write(report, directory.path, self.junit)
         if not problems:
             return report
         return self._undelivered(report, problems)
@@ -232,7 +233,7 @@ class Session:
         changed = undelivered(report, problems, policy, reader_code=reader_code)
         directory = self._report_directory
         if directory is not None and not self._is_protected and directory.lost() is None:
-            write_again(changed, directory.path)
+            write_again(changed, directory.path, self.junit)
         return changed
 
     def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
