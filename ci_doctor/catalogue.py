@@ -8,6 +8,7 @@ from ci_doctor.model.rule import Rule
 from ci_doctor.preload import rules as preload
 from ci_doctor.restart import rules as restart
 from ci_doctor.services import rules as services
+from ci_doctor.session import rules as session
 
 # A new room adds its line here.
 _ROOMS: tuple[tuple[Rule, ...], ...] = (
@@ -17,6 +18,7 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     restart.RULES,
     correctness.RULES,
     imports.RULES,
+    session.RULES,
 )
 
 

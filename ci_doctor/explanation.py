@@ -71,4 +71,7 @@ def _look_up(word: str) -> tuple[str, str]:
     hint = "see docs/findings.md and docs/exit-codes.md"
     if near is not None:
         hint = f"did you mean `{near}`?"
+    elif word.isdigit():
+        codes = ", ".join(str(int(code)) for code in EXIT_CODES)
+        hint = f"ci-doctor ends with one of {codes}, or with the status of your own command"
     raise UsageError(f"nothing is called `{word}`", hint=hint)

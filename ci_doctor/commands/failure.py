@@ -7,6 +7,7 @@ import sys
 import click
 
 from ci_doctor.commands.failing_statement import print_failing_statement
+from ci_doctor.commands.mistyped import option_hint, value_hint
 from ci_doctor.commands.options import read_output_options
 from ci_doctor.errors import UsageError
 from ci_doctor.session.failure import outcome_of
@@ -37,17 +38,14 @@ def _ours(error: BaseException, session: Session) -> BaseException:
         case click.exceptions.Abort():
             return KeyboardInterrupt()
         case click.exceptions.NoSuchOption():
-            hint = _help(error)
-            if error.possibilities:
-                hint = f"did you mean {error.possibilities[0]}?"
-            elif session.invocation.command == "run":
-                hint = f"{hint}; what belongs to the command stands after `--`"
+            hint = option_hint(error.option_name, error.ctx, session) or _help(error)
             return UsageError(f"no such option {error.option_name}", hint=hint)
         case click.ClickException():
             # Click's sentences begin with a capital and end with a full stop; ours do neither.
             message = error.format_message().rstrip(".")
             first = message[:1].lower()
-            return UsageError(first + message[1:], hint=_help(error))
+            hint = value_hint(error, session) or _help(error)
+            return UsageError(first + message[1:], hint=hint)
         case _:
             return error
 

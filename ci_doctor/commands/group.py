@@ -3,8 +3,10 @@
 
 import click
 
+from ci_doctor.commands.forgotten_quotes import quotes_hint
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.session.session import Session
 
 
 class Group(click.Group):
@@ -21,6 +23,16 @@ class Group(click.Group):
         is_unknown = self.get_command(ctx, word) is None
         # An unknown option stays click's: it knows the nearest one.
         if is_unknown and not word.startswith("-"):
-            hint = did_you_mean(word, self.list_commands(ctx))
-            raise UsageError(f"{ctx.command_path}: no such command `{word}`", hint=hint)
+            raise _unknown(ctx, self, word)
         return super().resolve_command(ctx, args)
+
+
+def _unknown(ctx: click.Context, group: click.Group, word: str) -> UsageError:
+    """The error about a word that is no command; it may be a part of an option's value."""
+    session = ctx.find_object(Session)
+    if session is not None and ctx.parent is not None:
+        quotes = quotes_hint(session.invocation.argv, group)
+        if quotes is not None:
+            return UsageError(f"{ctx.command_path}: `{word}` belongs to no option", hint=quotes)
+    hint = did_you_mean(word, group.list_commands(ctx))
+    return UsageError(f"{ctx.command_path}: no such command `{word}`", hint=hint)

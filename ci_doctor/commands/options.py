@@ -17,8 +17,17 @@ pass_session = click.make_pass_decorator(Session)
 
 
 def output_options(function: F) -> F:
-    """`--json` and `--report-dir`: every command has them, and the session keeps what they say."""
+    """`--json`, `--report-dir`, `--junit`: every command has them; the session keeps what they say."""
     for option in (
+        click.option(
+            "--junit",
+            type=click.Choice(["verdict", "requests"]),
+            expose_value=False,
+            is_eager=True,
+            callback=_keep_junit,
+            help="What is a test case in junit.xml: the verdict alone, or each request (service, "
+            "pin). [default: verdict]",
+        ),
         click.option(
             "--report-dir",
             type=click.Path(file_okay=False),
@@ -53,6 +62,11 @@ def _keep_json(context: click.Context, _option: click.Parameter, value: bool) ->
         _session(context).as_json = True
 
 
+def _keep_junit(context: click.Context, _option: click.Parameter, value: str | None) -> None:
+    if value:
+        _session(context).junit = value
+
+
 def _session(context: click.Context) -> Session:
     session = context.find_object(Session)
     assert session is not None  # noqa: S101 - cli makes one for every command line
@@ -66,7 +80,7 @@ def _output() -> None:
 
 
 def read_output_options(session: Session) -> None:
-    """Keep `--json` and `--report-dir` of a command line that click could not parse.
+    """Keep `--json`, `--report-dir` and `--junit` of a command line that click could not parse.
 
     An error about the command line must find its way to the report that was asked for.
     """

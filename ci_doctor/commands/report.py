@@ -43,7 +43,7 @@ def report(session: Session, directories: tuple[Path, ...], form: str, publish: 
     chosen = renderer(form)
     _check(reports, directories, chosen)
     for _, each in reports:
-        _print(each, chosen)
+        _print(each, chosen, session.junit)
     return ExitCode.PASS
 
 
@@ -73,11 +73,11 @@ def _check(
         )
 
 
-def _print(report: Report, form: Renderer) -> None:
-    from ci_doctor.session.delivery import text_for, write_data
+def _print(report: Report, form: Renderer, junit: str) -> None:
+    from ci_doctor.session.delivery import rendered, text_for, write_data
 
     # Text alone depends on the terminal: its width, its colours, its encoding.
     if form.name == "text" and sys.stdout is not None:
         sys.stdout.write(text_for(report, sys.stdout))
     else:
-        write_data(sys.stdout, form.render(report))
+        write_data(sys.stdout, rendered(report, form, junit))

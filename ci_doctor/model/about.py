@@ -8,7 +8,7 @@ class About(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where and on what a command ran. What is unknown is absent.
 
     `build` is the build's number, `step` the step's key, `parallel_index` counts from 0, `attempt`
-    counts the job's retries from 0, `gpus` are the names of the machine's GPUs.
+    counts the job's retries from 0, `repository` is the address of its pages, `gpus` are the names of the machine's GPUs.
     https://buildkite.com/docs/pipelines/configure/environment-variables
     """
 
@@ -21,6 +21,7 @@ class About(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int | None = None
     commit: str | None = None
     branch: str | None = None
+    repository: str | None = None
     agent: str | None = None
     queue: str | None = None
     gpus: tuple[str, ...] = ()

@@ -5,8 +5,8 @@
 most.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from typing import NamedTuple, assert_never
 from xml.etree import ElementTree as ET
 
@@ -40,27 +40,43 @@ class _Result(NamedTuple):
     note: str = ""
 
 
-def render(report: Report) -> str:
+class JunitForm(StrEnum):
+    """What is a test case: the whole command, or each of its requests, services, pins."""
+
+    VERDICT = "verdict"
+    REQUESTS = "requests"
+
+
+def render(report: Report, *, form: JunitForm = JunitForm.VERDICT) -> str:
     """`report` as one JUnit file of at most 5000 results, with true counts.
 
-    The first test case is the verdict, so that the file is all green only if the command succeeds;
-    then the report's cases, then each finding of severity error. If there are too many, failures
+    By default it has one test case, the verdict: one event is one failure, and its findings are its
+    text. With `REQUESTS` the report's cases are the test cases, and the verdict is one only if no
+    case is red: the file is all green only if the command succeeds. If there are too many, failures
     are kept first and the verdict's `system-out` counts what was left out.
     """
     report = cleaned(report)
-    results = [_case(case) for case in report.cases]
-    results += _findings(report)
+    results: list[_Result] = []
+    if form is JunitForm.REQUESTS:
+        results += [_case(case) for case in report.cases]
     # One place is the verdict's.
     kept = _kept(results, MOST_RESULTS - 1)
-    note = "\n".join(_notes(report, len(results), len(kept)))
-    verdict = _verdict(report, note)
+    is_red = any(result.outcome in _FAILURES for result in kept)
+    if not is_red or len(kept) < len(results):
+        note = "\n".join(_notes(report, len(results), len(kept)))
+        verdict = _verdict(report, note, measured_s=_total_s(kept))
+        kept.insert(0, verdict)
     root = ET.Element("testsuites")
-    root.append(_suite(report, [verdict, *kept]))
+    root.append(_suite(report, kept))
     # For people who open the file; readers do not need it.
     ET.indent(root)
     document = ET.tostring(root, encoding="unicode")
     # ElementTree writes no declaration of its own to a str; without one, readers have to guess.
     return f'<?xml version="1.0" encoding="utf-8"?>\n{document}\n'
+
+
+def _total_s(results: list[_Result]) -> float:
+    return sum(result.duration_s for result in results)
 
 
 def _notes(report: Report, results: int, kept: int) -> Iterator[str]:
@@ -72,7 +88,8 @@ def _notes(report: Report, results: int, kept: int) -> Iterator[str]:
         yield f"left out {amount(missing, 'result')} of {results}; see report.json"
 
 
-def _verdict(report: Report, note: str) -> _Result:
+def _verdict(report: Report, note: str, *, measured_s: float) -> _Result:
+    """The verdict as a test case; `measured_s` is the time of the other ones."""
     head = headline(report)
     word = "NOTHING JUDGED"
     if head is not None:
@@ -80,21 +97,30 @@ def _verdict(report: Report, note: str) -> _Result:
     sentence = report.summary
     if report.error is not None:
         sentence = report.error.message
-    # Readers add up the times of the test cases: the sum is the command's own time.
-    measured = 0.0
-    for case in report.cases:
-        measured += case.duration_s or 0.0
+    file, line = _place_of(errors(report))
     return _Result(
         classname=_classname(report),
         name="verdict",
         outcome=_outcome(report),
-        # Cases that ran beside each other add up to more than the command took.
-        duration_s=max(0.0, report.duration_s - measured),
+        # Readers add up the times of the test cases: the sum is the command's own time. Cases that
+        # ran beside each other add up to more than the command took.
+        duration_s=max(0.0, report.duration_s - measured_s),
         message=f"{word}: {sentence}",
         kind=word.lower(),
         detail="\n".join(_explanation(report)),
+        file=file,
+        line=line,
         note=note,
     )
+
+
+def _place_of(findings: Iterable[Finding]) -> tuple[str | None, int | None]:
+    """A test case has one place: the first that a finding is about."""
+    for finding in findings:
+        for evidence in finding.evidence:
+            if evidence.file:
+                return evidence.file, evidence.line
+    return None, None
 
 
 def _outcome(report: Report) -> CaseOutcome:
@@ -118,6 +144,8 @@ def _explanation(report: Report) -> Iterator[str]:
         yield from _error(error)
     if report.summary and (error is None or report.summary != error.message):
         yield report.summary
+    for finding in errors(report):
+        yield from _finding(finding)
     for table in report.tables:
         yield f"\n{table.title}"
         yield from table_lines(table, _TEXT_WIDTH)
@@ -145,46 +173,13 @@ def _case(case: Case) -> _Result:
     )
 
 
-def _findings(report: Report) -> list[_Result]:
-    """One failed result for each error.
-
-    The second and later of one rule are numbered: readers match test cases by their names.
-    """
-    counts: Counter[str] = Counter()
-    results = []
-    for finding in errors(report):
-        counts[finding.rule] += 1
-        name = f"finding {finding.rule}"
-        if counts[finding.rule] > 1:
-            name += f" ({counts[finding.rule]})"
-        results.append(_finding(finding, _classname(report), name))
-    return results
-
-
-def _finding(finding: Finding, classname: str, name: str) -> _Result:
-    file = None
-    line = None
-    paragraphs = [finding.summary]
+def _finding(finding: Finding) -> Iterator[str]:
+    """A finding as lines of the verdict's text."""
+    yield f"\n{finding.rule}: {finding.summary}"
     for evidence in finding.evidence:
-        # A test case has one place: the first is the one that the finding is about.
-        if evidence.file and file is None:
-            file = evidence.file
-            line = evidence.line
-        parts = filter(None, [place(evidence), evidence.excerpt])
-        paragraphs.append("\n".join(parts))
+        yield from filter(None, [place(evidence), evidence.excerpt])
     if finding.remedy:
-        paragraphs.append(f"try: {finding.remedy}")
-    return _Result(
-        classname=classname,
-        name=name,
-        outcome=CaseOutcome.FAILED,
-        duration_s=0.0,
-        message=finding.summary,
-        kind=finding.rule,
-        detail="\n\n".join(paragraphs),
-        file=file,
-        line=line,
-    )
+        yield f"try: {finding.remedy}"
 
 
 def _classname(report: Report) -> str:

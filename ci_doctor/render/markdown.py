@@ -13,19 +13,25 @@ from pathlib import PurePosixPath
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt
 from ci_doctor.model.report import Report
-from ci_doctor.model.table import Row, Table
-from ci_doctor.render.formatting import duration, figure, place, size
+from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import headline, symbol, tone, worst_first
-from ci_doctor.render.markup import code, fenced, fitted, is_plain_path, summary
+from ci_doctor.render.links import links
+from ci_doctor.render.markdown_tables import CELL_BYTES, LINE_BYTES, table_line, table_texts
+from ci_doctor.render.markup import (
+    BLOCK_CHARACTERS,
+    block,
+    code,
+    fenced,
+    fitted,
+    is_plain_path,
+    summary,
+)
 from ci_doctor.render.page import PagePiece, page
 from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import cleaned, one_line
 
 SMALLEST = 512
-_BLOCK_CHARACTERS = 4000  # of one excerpt or remedy; the whole is in report.json
 _HEAD_BYTES = 4000
-_LINE_BYTES = 1000
-_CELL_BYTES = 300
 _ATTEMPTS_HEADER = "\n| | attempt | time | outcome | log |\n|---|---|--:|---|---|\n"
 _LINKS = 10  # an annotation has no more of them: https://buildkite.com/docs/platform/limits
 
@@ -83,7 +89,19 @@ def _head(report: Report, limit: int) -> str:
     line = f"{verdict} {command} {time}"
     if report.exit_code:
         line += f", exit code {report.exit_code}"
-    return "\n\n".join([line, *_sentences(report, limit)])
+    return "\n\n".join([line, *_sentences(report, limit), *_about(report)])
+
+
+def _about(report: Report) -> Iterator[str]:
+    """The build, the commit and the branch in a line, as links where an address is known."""
+    shown = []
+    for each in links(report.about):
+        text = fitted(each.text, CELL_BYTES)
+        if each.address is not None and len(each.address) <= CELL_BYTES:
+            text = f'<a href="{_escaped_html(each.address)}">{text}</a>'
+        shown.append(f"{each.name} {text}")
+    if shown:
+        yield " · ".join(shown)
 
 
 def _sentences(report: Report, limit: int) -> Iterator[str]:
@@ -107,21 +125,22 @@ def _pieces(report: Report, artifacts: str | None) -> Iterator[PagePiece]:
     for number, finding in enumerate(worst_first(report)):
         yield from _finding(number, finding)
     yield from _attempts(report.attempts)
-    yield from _attachments(report.attachments, artifacts)
+    linked = [each for each in links(report.about) if each.address is not None]
+    yield from _attachments(report.attachments, artifacts, _LINKS - len(linked))
     if report.reproduce:
         yield _reproduce(report.reproduce)
 
 
 def _reproduce(command: str) -> PagePiece:
     # Never shortened as a block is: half a command is one that nobody may run.
-    block = fenced(command.strip(), "sh")
-    text = f"\n**Reproduce**\n\n{block}"
+    shown = fenced(command.strip(), "sh")
+    text = f"\n**Reproduce**\n\n{shown}"
     return PagePiece((_Part.REPRODUCE,), _Rank.REPRODUCE, text, noun="command to reproduce it")
 
 
 def _detail(detail: str) -> PagePiece:
-    block = _block(detail)
-    text = f"\n<details>\n<summary>Detail</summary>\n\n{block}\n\n</details>"
+    shown = block(detail)
+    text = f"\n<details>\n<summary>Detail</summary>\n\n{shown}\n\n</details>"
     # First to be read, but of the rank of evidence: it may be longer than all the rest.
     weight = len(detail.encode())
     return PagePiece((_Part.DETAIL,), _Rank.EVIDENCE, text, weight=weight)
@@ -129,45 +148,9 @@ def _detail(detail: str) -> PagePiece:
 
 def _tables(report: Report) -> Iterator[PagePiece]:
     for number, table in enumerate(report.tables):
-        for index, row in enumerate(table.rows):
-            text = _table_row(table, row)
-            # A part of the first row: a heading alone would be a table without a line.
-            if index == 0:
-                text = _table_heading(table) + text
+        for index, (text, noun) in enumerate(table_texts(table)):
             where = (_Part.TABLE, number, index)
-            yield PagePiece(where, _Rank.TABLE, text, noun="line")
-
-
-def _table_heading(table: Table) -> str:
-    """The title, and the names of the columns if there are any."""
-    # Without a title, `****` would be shown as it stands.
-    title = fitted(table.title, _CELL_BYTES) or "…"
-    heading = f"\n**{title}**\n\n"
-    if not table.columns:
-        return heading
-    names = [fitted(name, _CELL_BYTES) for name in table.columns]
-    # GFM needs this line below the names; it aligns all columns but the labels' at the right.
-    delimiters = "|---|" + "--:|" * len(table.columns)
-    header = _table_line(["", *names])
-    return f"{heading}{header}\n{delimiters}\n"
-
-
-def _table_row(table: Table, row: Row) -> str:
-    """A row of a table with columns; else an item of a list."""
-    label = fitted(row.label, _LINE_BYTES)
-    figures = [fitted(figure(cell), _LINE_BYTES) for cell in row.cells]
-    if table.columns:
-        missing = [""] * (len(table.columns) - len(figures))
-        return _table_line([label, *figures, *missing])
-    values = ", ".join(figures)
-    if label and values:
-        return f"- {label}: {values}"
-    return f"- {label or values}"
-
-
-def _table_line(cells: list[str]) -> str:
-    joined = " | ".join(cells)
-    return f"| {joined} |"
+            yield PagePiece(where, _Rank.TABLE, text, noun=noun)
 
 
 def _finding(number: int, finding: Finding) -> Iterator[PagePiece]:
@@ -195,8 +178,8 @@ def _finding(number: int, finding: Finding) -> Iterator[PagePiece]:
 def _line(finding: Finding) -> str:
     """A finding with nothing to open, as a paragraph."""
     mark = symbol(finding.severity)
-    sentence = fitted(finding.summary, _LINE_BYTES)
-    rule = fitted(finding.rule, _CELL_BYTES, code)
+    sentence = fitted(finding.summary, LINE_BYTES)
+    rule = fitted(finding.rule, CELL_BYTES, code)
     return f"\n{mark} {sentence} {rule}"
 
 
@@ -205,8 +188,8 @@ def _opening(finding: Finding, *, is_open: bool) -> str:
     tag = "<details open>" if is_open else "<details>"
     mark = symbol(finding.severity)
     # In the line of an HTML block no Markdown is read: code is written as a tag.
-    sentence = fitted(finding.summary, _LINE_BYTES, summary)
-    rule = fitted(finding.rule, _CELL_BYTES, _escaped_html)
+    sentence = fitted(finding.summary, LINE_BYTES, summary)
+    rule = fitted(finding.rule, CELL_BYTES, _escaped_html)
     return f"\n{tag}\n<summary>{mark} {sentence} <code>{rule}</code></summary>"
 
 
@@ -220,10 +203,10 @@ def _remedy(finding: Finding) -> str:
     if remedy is None:
         return ""
     if is_advice(finding):
-        sentence = fitted(remedy, _BLOCK_CHARACTERS)
+        sentence = fitted(remedy, BLOCK_CHARACTERS)
         return f"\n**Try:** {sentence}\n"
-    block = _block(remedy, "sh")
-    return f"\n**Try:**\n\n{block}\n"
+    shown = block(remedy, "sh")
+    return f"\n**Try:**\n\n{shown}\n"
 
 
 def _evidence(evidence: Evidence) -> str:
@@ -231,47 +214,39 @@ def _evidence(evidence: Evidence) -> str:
     blocks = []
     where = place(evidence)
     if where:
-        blocks.append(fitted(where, _CELL_BYTES, code))
+        blocks.append(fitted(where, CELL_BYTES, code))
     if evidence.excerpt is not None:
-        blocks.append(_block(evidence.excerpt))
+        blocks.append(block(evidence.excerpt))
     # Without empty lines around it, Markdown inside HTML is not read as Markdown.
-    return "\n".join(f"\n{block}" for block in blocks)
-
-
-def _block(text: str, language: str = "text") -> str:
-    """A fenced block of the beginning of `text`."""
-    text = text.strip("\n")
-    shown = text[:_BLOCK_CHARACTERS]
-    missing = len(text.encode()) - len(shown.encode())
-    if missing:
-        shown += f"\n… {size(missing)} more in report.json"
-    return fenced(shown, language)
+    return "\n".join(f"\n{each}" for each in blocks)
 
 
 def _attempts(attempts: tuple[Attempt, ...]) -> Iterator[PagePiece]:
     """A line of a table for each attempt; the header belongs to the first."""
     for row, attempt in enumerate(attempts):
         mark = "✓" if attempt.ok else "✗"
-        name = fitted(attempt.name, _CELL_BYTES)
+        name = fitted(attempt.name, CELL_BYTES)
         time = duration(attempt.duration_s)
-        outcome = fitted(attempt.outcome, _CELL_BYTES)
-        log = fitted(attempt.log or "", _CELL_BYTES, code)
-        text = _table_line([mark, name, time, outcome, log])
+        outcome = fitted(attempt.outcome, CELL_BYTES)
+        log = fitted(attempt.log or "", CELL_BYTES, code)
+        text = table_line([mark, name, time, outcome, log])
         if row == 0:
             text = _ATTEMPTS_HEADER + text
         where = (_Part.ATTEMPT, row)
         yield PagePiece(where, _Rank.ATTEMPT, text, noun="attempt")
 
 
-def _attachments(attachments: tuple[Attachment, ...], artifacts: str | None) -> Iterator[PagePiece]:
-    """An item of a list for each file; the first ones are links."""
+def _attachments(
+    attachments: tuple[Attachment, ...], artifacts: str | None, most_links: int
+) -> Iterator[PagePiece]:
+    """An item of a list for each file; the first `most_links` are links."""
     for row, attachment in enumerate(attachments):
-        title = fitted(attachment.title, _CELL_BYTES)
+        title = fitted(attachment.title, CELL_BYTES)
         link = _address(attachment.path, artifacts)
-        if link and row < _LINKS:
+        if link and row < most_links:
             title = f'<a href="{link}">{title}</a>'
         # The path as well: the title alone is not the name in the Artifacts tab.
-        path = fitted(attachment.path, _CELL_BYTES, code)
+        path = fitted(attachment.path, CELL_BYTES, code)
         text = f"- {title} {path}"
         # A part of the first item: a heading alone would announce nothing.
         if row == 0:

@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from ci_doctor.render.formatting import size
 from ci_doctor.render.safe_text import one_line
 
+BLOCK_CHARACTERS = 4000  # of one excerpt or remedy; the whole is in report.json
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 # `:` before // and `.` after www begin a link by themselves (GFM, "autolinks").
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~&]|:(?=//)|(?<=www)\.", re.IGNORECASE)
@@ -80,6 +82,16 @@ def fenced(text: str, language: str = "text") -> str:
     """`text` as a fenced block, the fence longer than any run of backticks inside it."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def block(text: str, language: str = "text") -> str:
+    """A fenced block of the beginning of `text`."""
+    text = text.strip("\n")
+    shown = text[:BLOCK_CHARACTERS]
+    missing = len(text.encode()) - len(shown.encode())
+    if missing:
+        shown += f"\n… {size(missing)} more in report.json"
+    return fenced(shown, language)
 
 
 def _longest_run(text: str) -> int:

@@ -2,13 +2,13 @@
 """Reads PATH: whether the commands of a service can be run."""
 
 import contextlib
-import difflib
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.suggestion import nearest
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
@@ -99,7 +99,7 @@ def _nearest_command(command: str, folders: Iterable[str]) -> str:
         with contextlib.suppress(OSError):
             names.update(os.listdir(folder))  # noqa: PTH208 - only names are needed
     advice = f"install it, or give its whole path; PATH is {os.pathsep.join(folders)}"
-    close = difflib.get_close_matches(command, sorted(names), n=1)
-    if close:
-        return f"did you mean `{close[0]}`? {advice}"
+    near = nearest(command, names)
+    if near is not None:
+        return f"did you mean `{near}`? {advice}"
     return advice

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci_doctor.model.about import About
+from ci_doctor.session.web_address import web_address
 from ci_doctor.system.gpu_names import gpu_names
-from ci_doctor.system.repository import head
+from ci_doctor.system.repository import head, origin
 
 
 def read_about(environ: Mapping[str, str], directory: Path) -> About:
@@ -23,6 +24,7 @@ def read_about(environ: Mapping[str, str], directory: Path) -> About:
         attempt=_number(environ, "BUILDKITE_RETRY_COUNT"),
         commit=commit,
         branch=branch,
+        repository=_repository(environ, directory),
         agent=environ.get("BUILDKITE_AGENT_NAME") or None,
         queue=environ.get("BUILDKITE_AGENT_META_DATA_QUEUE") or None,
         gpus=gpu_names(),
@@ -43,6 +45,13 @@ def _commit_and_branch(
         # The build's branch comes first: the agent checks out a commit, on no branch.
         branch = branch or checkout.branch or ""
     return commit or None, branch or None
+
+
+def _repository(environ: Mapping[str, str], directory: Path) -> str | None:
+    remote = environ.get("BUILDKITE_REPO") or origin(directory)
+    if not remote:
+        return None
+    return web_address(remote)
 
 
 def _number(environ: Mapping[str, str], name: str) -> int | None:

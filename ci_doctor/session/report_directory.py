@@ -2,45 +2,37 @@
 """Acts on directories: locks a command's report directory, so that no other run clears it."""
 
 import errno
-import fcntl
 import os
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-from ci_doctor.errors import UsageError
-from ci_doctor.render import REPORT_FILE, report_files
+from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.render import report_files
+from ci_doctor.session.directory_lock import DirectoryLock
 from ci_doctor.system.files.atomic import write_atomically
 
 ROOT_VARIABLE = "CI_DOCTOR_REPORT_DIR"
-# flock(2) on a network file system may be refused for a directory: then there is no lock to be had.
-_NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO})
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
 class ReportDirectory:
-    """A directory that this run has locked for its reports, until `release`.
+    """A directory that this run has locked for its reports, until `release`."""
 
-    The lock is the kernel's (flock(2)) on the directory itself: no file of ours stays, and a killed
-    run leaves none held.
-    """
-
-    def __init__(self, path: Path, descriptor: int) -> None:
+    def __init__(self, path: Path, lock: DirectoryLock) -> None:
         self.path = path
-        self._descriptor = descriptor
+        self._lock = lock
 
     @classmethod
     def lock(cls, path: Path) -> Self | None:
         """Make the directory if there is none, and lock it; None if another run has locked it.
 
-        Raises UsageError if it cannot be made or written.
+        Raises UsageError if it cannot be made or written, InfraError if its disk is full.
         """
-        # Write a probe file: permission bits do not show ACLs or a read-only mount.
-        probe = path / ".ci-doctor"
-        write_atomically(probe, b"")
-        _remove(probe)
-        descriptor = _try_lock(path)
-        if descriptor is None:
+        _probe(path)
+        lock = DirectoryLock.take(path)
+        if lock is None:
             return None
-        return cls(path, descriptor)
+        return cls(path, lock)
 
     def clear(self) -> None:
         """Remove an earlier run's report files, so that a stale report is not taken for this run's.
@@ -50,27 +42,45 @@ class ReportDirectory:
         for name in report_files():
             _remove(self.path / name)
 
+    def lost(self) -> str | None:
+        """Why a report must not be written here any more, as a sentence; None if it may be.
+
+        A directory that was removed is made and locked again. The one that another run made in its
+        place is that run's.
+        """
+        if self._lock.holds(self.path):
+            return None
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = DirectoryLock.take(self.path)
+        except (OSError, UsageError) as error:
+            return f"cannot write to {self.path}: {error}"
+        if lock is None:
+            return f"another run of ci-doctor has taken the place of {self.path}"
+        self._lock.release()
+        self._lock = lock
+        return None
+
     def release(self) -> None:
         """Release the lock; may be called again."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._lock.release()
 
 
 def lock_free_below(root: Path, command: str) -> ReportDirectory:
     """`root/command`, or the first of `root/command-2`, `-3` … that is free.
 
-    A directory is free if it holds no report and no other run has locked it. A job may run a
-    command twice, at the same time too. Raises UsageError as `ReportDirectory.lock`.
+    A directory is free if nothing is in it and no other run has locked it. A job may run a command
+    twice, at the same time too. Raises UsageError as `ReportDirectory.lock`.
     """
     number = 1
     path = root / command
     while True:
-        # A report stays even if its run is over: the job's artifacts are collected at its end.
-        if not (path / REPORT_FILE).exists():
+        # A report stays even if its run is over: the job's artifacts are collected at its end. So
+        # does what a killed run has left, which has no report.
+        if _is_empty(path):
             directory = ReportDirectory.lock(path)
             # Again, behind the lock: the run that held it may have ended meanwhile, with a report.
-            if directory is not None and not (path / REPORT_FILE).exists():
+            if directory is not None and _is_empty(path):
                 return directory
             if directory is not None:
                 directory.release()
@@ -104,30 +114,33 @@ def lock_named(path: Path) -> ReportDirectory:
     return directory
 
 
-def _try_lock(path: Path) -> int | None:
-    """A file descriptor that holds the lock; -1 if the file system has none.
-
-    None if another run has locked it.
-    """
-    # A directory can be opened to read only. With O_CLOEXEC no child process keeps the lock.
+def _probe(path: Path) -> None:
+    """Write a file and remove it: permission bits do not show ACLs, a read-only mount, a quota."""
+    probe = path / ".ci-doctor"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Some bytes, as an empty file takes no room and would be written to a full disk.
+        write_atomically(probe, b"a probe of ci-doctor\n")
+    except UsageError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            message = f"cannot write to {path}: {cause.strerror}"
+            raise InfraError(message, hint="free some space on that disk") from error
+        raise
+    _remove(probe)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether there is nothing at `path`, or a directory with temporary files of ours alone."""
+    try:
+        return all(name.startswith(".") for name in os.listdir(path))  # noqa: PTH208 - names only
+    except FileNotFoundError:
+        return True
+    except NotADirectoryError:
+        return False
     except OSError as error:
         raise UsageError(
             f"cannot use {path}: {error.strerror}", hint="name another --report-dir"
         ) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError as error:
-        os.close(descriptor)
-        # Without locks a report is still better than none.
-        if error.errno in _NO_LOCKS:
-            return -1
-        raise
-    return descriptor
 
 
 def _remove(path: Path) -> None:

@@ -3,6 +3,7 @@
 
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ class Session:
     def __init__(self, invocation: Invocation) -> None:
         self.invocation = invocation
         self.as_json = False
+        self.junit = "verdict"  # a JunitForm
         self.named_directory: Path | None = None
         self.policy: ExitPolicy | None = None
         self._report_directory: ReportDirectory | None = None
@@ -106,22 +108,23 @@ class Session:
 
         The text goes to stderr, or `on_stdout` if it is what the command was called for; with
         `--json` the JSON goes to stdout instead. `text` is printed in place of the rendered report,
-        by a command that knows more of its layout; secrets are taken out of it, too. The verdict
-        stands even if it cannot be shown: a full disk turns a 0 into 75, and no other code. Raises
-        BrokenPipeError if the reader of stdout is gone.
+        by a command that knows more of its layout; secrets are taken out of it, too. What the
+        files, the printed text and the exit code say is one: if the report cannot be written or
+        printed, all three of them say so (`undelivered`).
         """
-        from ci_doctor.model.exit_code import ExitCode
         from ci_doctor.system.processes.interruption import signals_ignored
 
         with signals_ignored():  # the report is short work, and must be whole
             # Before it is written anywhere: a secret may stand in a log line or a command.
             report = self.redactor.report(self._report(outcome))
-            code = report.exit_code
-            if not self._written(report):
-                code = code or int(ExitCode.INFRA)
-            if not self._printed(report, on_stdout=on_stdout, text=text):
-                code = code or int(ExitCode.INFRA)
-        return code
+            written = self._written(report)
+            if written is not report:
+                text = None  # it knows nothing of what went wrong
+            shown = self._shown(written, on_stdout=on_stdout, text=text)
+            # Not if anything was raised: the report of that error needs the lock, too.
+            if self._report_directory is not None:
+                self._report_directory.release()
+        return shown.exit_code
 
     def fail(self, error: BaseException) -> int:
         """Report what ended the command, and return its exit code."""
@@ -187,38 +190,58 @@ class Session:
             attachments=outcome.attachments,
         )
 
-    def _written(self, report: "Report") -> bool:
-        """Whether the report's files are in its directory, if it has one."""
-        from ci_doctor.errors import CiDoctorError
+    def _written(self, report: "Report") -> "Report":
+        """`report` as it is in its directory now, if it has one."""
         from ci_doctor.session.delivery import write
 
-        if self._report_directory is None:
-            return True
-        try:
-            if not self._is_protected:
-                write(report, self._report_directory.path)
-        except CiDoctorError as error:
-            _say(f"error: {error.message}\n")
-            return False
-        finally:
-            self._report_directory.release()
-        return True
+        directory = self._report_directory
+        if directory is None or self._is_protected:
+            return report
+        problem = directory.lost()
+        problems = (problem,) if problem else write(report, directory.path, self.junit)
+        if not problems:
+            return report
+        return self._undelivered(report, problems)
 
-    def _printed(self, report: "Report", *, on_stdout: bool, text: str | None) -> bool:
-        """Whether the report could be printed."""
+    def _shown(self, report: "Report", *, on_stdout: bool, text: str | None) -> "Report":
+        """`report` as it was printed; changed, in its directory too, if that was not possible."""
         stream = sys.stderr
         if on_stdout or self.as_json:
             stream = sys.stdout
         if stream is None:  # closed by whoever started us
-            return True
+            return report
         try:
             self._print(report, stream, text)
         except BrokenPipeError:
-            if stream is sys.stdout:
-                raise  # the error boundary knows what a reader that has left means
-        except OSError:
-            return False
-        return True
+            # A terminal that is gone takes no verdict away. A pipe's reader is owed the whole.
+            if stream is not sys.stdout:
+                return report
+            return self._undelivered(
+                report,
+                ("the reader of stdout left before the report was printed",),
+                reader_code=128 + signal.SIGPIPE,
+            )
+        except OSError as error:
+            problem = f"the report cannot be printed: {error.strerror or error}"
+            changed = self._undelivered(report, (problem,))
+            _say(f"error: {problem}\n")
+            return changed
+        return report
+
+    def _undelivered(
+        self, report: "Report", problems: tuple[str, ...], *, reader_code: int | None = None
+    ) -> "Report":
+        """`report` with its problems, written in place of what lies in its directory."""
+        from ci_doctor.session.delivery import write_again
+        from ci_doctor.session.exit_policy import ExitPolicy
+        from ci_doctor.session.undelivered import undelivered
+
+        policy = self.policy or ExitPolicy()
+        changed = undelivered(report, problems, policy, reader_code=reader_code)
+        directory = self._report_directory
+        if directory is not None and not self._is_protected and directory.lost() is None:
+            write_again(changed, directory.path, self.junit)
+        return changed
 
     def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
         from ci_doctor.render import json

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 def read_reports(
     directories: Sequence[Path], broken: list[str] | None = None
 ) -> list[tuple[Path, Report]]:
-    """Every report.json below `directories`, oldest first, each with its directory.
+    """Every report.json below `directories`, oldest first, each with its directory; no secrets.
 
     Raises UsageError for one that cannot be read, or appends a line to `broken` if that is given.
     """
     from ci_doctor.render import json
+    from ci_doctor.system.secrets.redaction import Redactor
 
+    redactor = Redactor.from_environment(os.environ)
     reports: list[tuple[Path, Report]] = []
     for path in _files(directories):
         try:
             text = path.read_text(encoding="utf-8")
-            report = json.parse(text)
+            # Once more: an older version, or somebody else, may have written it.
+            report = redactor.report(json.parse(text))
         except (UsageError, OSError, UnicodeDecodeError) as error:
             if broken is None:
                 raise UsageError(

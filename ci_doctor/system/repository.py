@@ -59,17 +59,30 @@ def head(directory: Path) -> Head | None:
 
     None if there is no repository, no commit, no git, or if git refuses (another owner).
     """
+    ran = _git(directory, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+    lines = (ran or "").splitlines()
+    if len(lines) != 2:
+        return None
+    commit, branch = lines
+    return Head(commit=commit, branch=None if branch == "HEAD" else branch)
+
+
+def origin(directory: Path) -> str | None:
+    """The remote `origin` of the repository that holds `directory`, with its credentials, if any."""
+    ran = _git(directory, "config", "--get", "remote.origin.url")
+    return (ran or "").strip() or None
+
+
+def _git(directory: Path, *words: str) -> str | None:
     import subprocess
 
-    command = ["git", "-C", str(directory), "rev-parse", "HEAD", "--abbrev-ref", "HEAD"]
+    command = ["git", "-C", str(directory), *words]
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_GIT_LIMIT_S
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return None
-    lines = ran.stdout.splitlines()
-    if ran.returncode != 0 or len(lines) != 2:
+    if ran.returncode != 0:
         return None
-    commit, branch = lines
-    return Head(commit=commit, branch=None if branch == "HEAD" else branch)
+    return ran.stdout

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
+from ci_doctor.model.about import About
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
@@ -320,3 +321,67 @@ def test_the_command_to_reproduce_is_selected_by_one_click(open_page: Any) -> No
     page.locator(".command .paste").click()
 
     assert page.evaluate("getSelection().toString().trim()") == modes().reproduce
+
+
+OUTSIDE = """() => [...document.querySelectorAll("section *, header *")].filter((each) => {
+  const card = each.closest("section") ?? each.closest("header");
+  if (each.closest(".scroll, pre, .unseen, .filter input, .strips svg, rect")) return false;
+  const inner = each.getBoundingClientRect(), outer = card.getBoundingClientRect();
+  return inner.width && (inner.right > outer.right + 1 || inner.left < outer.left - 1);
+}).map((each) => `${each.tagName} ${each.textContent.slice(0, 60)}`)"""
+
+
+@pytest.mark.parametrize("width", [400, 800, 1280])
+@pytest.mark.parametrize("name", REPORTS)
+def test_nothing_leaves_its_card(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(html.render(REPORTS[name]))
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(file.as_uri())
+
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_a_command_is_copied_by_its_button_with_a_key(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(html.render(REPORTS["plain regression"]))
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    command = page.locator("pre.paste").first.text_content()
+
+    page.get_by_role("button", name="Copy the command").first.focus()
+    page.keyboard.press("Enter")
+
+    page.get_by_role("status").get_by_text("Copied").wait_for(state="attached")
+    page.evaluate(
+        "() => { const box = document.createElement('textarea'); box.id = 'box'; "
+        "document.body.append(box); box.focus(); }"
+    )
+    page.keyboard.press("Control+V")
+    assert page.locator("#box").input_value() == command
+    page.close()
+
+
+def test_the_build_the_commit_and_the_branch_are_links(browser: Browser, tmp_path: Path) -> None:
+    about = About(
+        pipeline="vllm",
+        build=12,
+        build_url="https://buildkite.com/o/vllm/builds/12",
+        commit="0f" * 20,
+        branch="fix/x",
+        repository="https://github.com/o/r",
+    )
+    file = tmp_path / "report.html"
+    file.write_text(html.render(a_report(about=about)))
+    page = browser.new_page()
+    page.goto(file.as_uri())
+
+    found = page.locator(".meta a").evaluate_all("all => all.map((each) => each.href)")
+    assert found == [
+        "https://buildkite.com/o/vllm/builds/12",
+        "https://github.com/o/r/commit/" + "0f" * 20,
+        "https://github.com/o/r/tree/fix/x",
+    ]
+    page.close()

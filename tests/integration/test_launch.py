@@ -347,7 +347,8 @@ def test_a_configured_group_starts_in_order_and_tells_of_it(site: Site) -> None:
 
 
 def test_junit_has_a_case_for_each_service_and_one_for_the_client(site: Site) -> None:
-    site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "true")
+    service = f"api={site.service('answers', '{port}')}"
+    site.launch("--junit", "requests", "--service", service, "--", "true")
     cases = ET.parse(site.out / "junit.xml").getroot().iter("testcase")
     assert [(case.get("classname"), case.get("name")) for case in cases] == [
         ("ci-doctor.launch", "verdict"),

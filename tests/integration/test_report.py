@@ -119,3 +119,31 @@ def test_an_empty_report_directory_is_none(tmp_path: Path) -> None:
         "report.html": "mine",
         "junit.xml": "mine",
     }
+
+
+def test_a_token_in_the_name_of_a_tag_reaches_no_output(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    (tmp_path / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools-scm"]\n'
+        'build-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "p"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
+    )
+    for words_ in (
+        ["init", "-q"],
+        ["add", "."],
+        ["commit", "-qm", token],
+        ["tag", "v1.0"],
+        ["commit", "-q", "--allow-empty", "-m", "x"],
+        ["tag", f"v-{token}"],
+        ["tag", token],
+        ["checkout", "-q", "-b", f"fix/{token}"],
+    ):
+        subprocess.run(["git", *words_], cwd=tmp_path, check=True)
+
+    ran = doctor("setup-env", "--report-dir", "r", cwd=tmp_path)
+
+    everything = ran.out + ran.err
+    for path in (tmp_path / "r").iterdir():
+        everything += path.read_text()
+    assert token not in everything
+    assert "fix/[redacted]" in everything, everything

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import doctor, words
+from tests.support.cli import begin, doctor, words
 
 pytestmark = pytest.mark.integration
 
@@ -36,6 +37,19 @@ def a_run_under_way(cwd: Path, *options: str) -> Iterator[subprocess.Popen[bytes
         yield process
     finally:
         process.communicate()
+
+
+def test_a_directory_that_another_run_has_made_again_is_left_to_that_run(tmp_path: Path) -> None:
+    directory = tmp_path / "r"
+    with a_run_under_way(tmp_path, "--report-dir", "r") as first:
+        shutil.rmtree(directory)
+        (tmp_path / "started").unlink()
+        with a_run_under_way(tmp_path, "--report-dir", "r"):
+            theirs = sorted(directory.rglob("*"))
+            first.communicate()
+
+            assert first.returncode == 1
+            assert sorted(directory.rglob("*")) == theirs
 
 
 def test_a_second_run_in_a_directory_in_use_is_refused_and_harms_nothing(tmp_path: Path) -> None:
@@ -71,3 +85,81 @@ def test_a_killed_run_leaves_its_directory_free(tmp_path: Path) -> None:
     ran = doctor("launch", *SERVICE, "--report-dir", directory, "--", "true", cwd=tmp_path)
 
     assert ran.code == 0, ran
+
+
+def test_a_link_to_a_directory_in_use_is_that_directory(tmp_path: Path) -> None:
+    directory = tmp_path / "r"
+    (tmp_path / "link").symlink_to("r")
+    with a_run_under_way(tmp_path, "--report-dir", str(directory)):
+        second = doctor("explain", "75", "--report-dir", tmp_path / "link", cwd=tmp_path)
+
+        assert second.code == 2, second
+        assert not (directory / "report.json").exists()
+
+
+def test_a_run_below_a_directory_in_use_harms_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "r"
+    with a_run_under_way(tmp_path, "--report-dir", str(directory)) as first:
+        second = doctor("launch", *SERVICE, "--report-dir", "r/logs", "--", "true", cwd=tmp_path)
+        assert first.poll() is None
+
+    assert second.code == 0, second
+    assert (directory / "logs" / "sleeper-1.log").exists()
+    assert json.loads((directory / "report.json").read_text())["command"] == "launch"
+    assert json.loads((directory / "logs" / "report.json").read_text())["verdict"] == "pass"
+
+
+def test_without_a_name_each_of_several_runs_at_once_has_its_own(tmp_path: Path) -> None:
+    with a_run_under_way(tmp_path), a_second_start_of(tmp_path):
+        third = doctor("launch", *SERVICE, "--", "true", cwd=tmp_path)
+
+    assert third.code == 0, third
+    reports = sorted(path.parent.name for path in tmp_path.glob("*/report.json"))
+    assert reports == ["ci-doctor-report", "ci-doctor-report-2", "ci-doctor-report-3"]
+
+
+@contextmanager
+def a_second_start_of(cwd: Path) -> Iterator[None]:
+    """Another run under way: `started` is free again once the first one's client has written."""
+    (cwd / "started").unlink()
+    with a_run_under_way(cwd):
+        yield
+
+
+def test_a_live_run_cannot_be_resumed_and_loses_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "r"
+    with a_run_under_way(tmp_path, "--report-dir", str(directory)):
+        logs = sorted(directory.rglob("*"))
+
+        second = doctor("correctness", "--resume", "r", "--baseline", "true", cwd=tmp_path)
+
+        assert second.code == 2, second
+        assert sorted(directory.rglob("*")) == logs
+
+
+def test_what_a_killed_run_left_below_a_root_stays(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with a_run_under_way(tmp_path, "--report-dir", str(root / "launch")) as first:
+        first.kill()
+    log = root / "launch" / "logs" / "sleeper-1.log"
+    log.write_text("the evidence of a run that was killed")
+
+    ran = doctor(
+        "launch", *SERVICE, "--", "true", cwd=tmp_path, env={"CI_DOCTOR_REPORT_DIR": str(root)}
+    )
+
+    assert ran.code == 0, ran
+    assert log.read_text() == "the evidence of a run that was killed"
+    assert (root / "launch-2" / "report.json").exists()
+
+
+def test_many_runs_at_once_below_one_root_have_a_folder_each(tmp_path: Path) -> None:
+    root = {"CI_DOCTOR_REPORT_DIR": str(tmp_path / "root")}
+    started = [begin("explain", "75", cwd=tmp_path, env=root) for _ in range(6)]
+    codes = []
+    for each in started:
+        each.communicate()
+        codes.append(each.returncode)
+
+    assert codes == [0] * 6
+    assert len(list((tmp_path / "root").glob("explain*/report.json"))) == 6

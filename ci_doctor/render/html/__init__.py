@@ -14,6 +14,7 @@ from ci_doctor.render import formatting
 from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.html import texts
 from ci_doctor.render.html.drawing import drawn
+from ci_doctor.render.links import links
 from ci_doctor.render.markup import is_plain_path
 from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import cleaned, one_line, printable
@@ -51,6 +52,7 @@ def render(report: Report) -> str:
         head=headline(report),
         tone=urgency.value,
         findings=worst_first(shown),
+        links=links(shown.about),
         style=_trusted(style),
         script=_trusted(script),
         policy=_policy(style, script),

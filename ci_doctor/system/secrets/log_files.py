@@ -11,7 +11,8 @@ from typing import IO
 
 from ci_doctor.errors import UsageError
 from ci_doctor.system.secrets.patterns import PLACEHOLDER
-from ci_doctor.system.secrets.redaction import Redactor, Span, merged
+from ci_doctor.system.secrets.redaction import Redactor, merged
+from ci_doctor.system.secrets.tokens import Span
 
 _CHUNK_BYTES = 1 << 20
 
@@ -38,8 +39,6 @@ def redact_file(path: Path, redactor: Redactor) -> bool:
     Memory stays bounded for a file of any size. The new content replaces the old at once, with
     the same mode. Raises UsageError if it is not a regular file or cannot be rewritten.
     """
-    if not redactor.longest:
-        return False
     try:
         # Not followed: behind a link may be a file of somebody else.
         if not stat.S_ISREG(path.lstat().st_mode):

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ci_doctor.model.report import Report
+from ci_doctor.model.table import Row
 from ci_doctor.system.secrets.patterns import (
     PLACEHOLDER,
     assignment,
@@ -17,9 +18,12 @@ from ci_doctor.system.secrets.patterns import (
     name_pattern,
     secret_values,
 )
-from ci_doctor.system.secrets.written_forms import to_bytes, written_forms
+from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, Span, token_spans
+from ci_doctor.system.secrets.written_forms import COMMON, to_bytes, written_forms
 
-Span = tuple[int, int]
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # ECMA-48 CSI
+# `HF_TOKEN of vllm`: a variable inside a label; a plain word such as `token` is none.
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 
 
 class Redactor:
@@ -27,7 +31,7 @@ class Redactor:
 
     A secret's value becomes `[redacted]` wherever it stands, in whatever form. The same happens
     to any value beside a name that means a secret: `HF_TOKEN=…`, `--api-key …`,
-    `Authorization: …`, `https://user:…@host`.
+    `Authorization: …`, `https://user:…@host`; and to what has the form of a token: `ghp_…`.
     """
 
     def __init__(self, secrets: Iterable[str], *, names: Iterable[str] = ()) -> None:
@@ -66,13 +70,19 @@ class Redactor:
 
     @property
     def longest(self) -> int:
-        """Bytes of the longest form of a secret; 0 if there are no secrets."""
-        return len(self._forms[0]) if self._forms else 0
+        """Bytes of the longest secret that `spans` can find."""
+        longest_form = len(self._forms[0]) if self._forms else 0
+        return max(longest_form, LONGEST_TOKEN)
 
     def text(self, text: str) -> str:
         """Return `text` without secrets. The time is linear in the length of `text`."""
-        hidden = self.without_values(text)
-        return hide_places(hidden, self._assignment, more_names=self._more_names)
+        hidden = self._hidden(text)
+        if "\x1b" not in hidden:
+            return hidden
+        # A colour in the middle of a secret hid it, and will not be there when it is shown.
+        plain = _COLOUR.sub("", hidden)
+        again = self._hidden(plain)
+        return hidden if again == plain else again
 
     def argv(self, argv: Sequence[str]) -> tuple[str, ...]:
         """Return a command line without secrets, also if option and value are separate words."""
@@ -98,18 +108,20 @@ class Redactor:
         match value:
             case str() if not isinstance(value, Enum):
                 return self.text(value)
+            case Row():
+                return self._row(value)
             case Struct():
                 changed = {name: self.value(field) for name, field in asdict(value).items()}
                 return replace(value, **changed)
             case dict():
-                return {self.value(key): self._named(key, field) for key, field in value.items()}
+                return self._mapping(value)
             case tuple() | list():
                 return type(value)(self._items(value))
             case _:
                 return value
 
     def without_values(self, text: str) -> str:
-        """Return `text` without the values of known secrets.
+        """Return `text` without the values of known secrets, and without tokens of known forms.
 
         A value that only stands beside a secret's name stays.
         """
@@ -125,6 +137,10 @@ class Redactor:
         pieces.append(content[end:])
         return b"".join(pieces).decode("utf-8", "surrogatepass")
 
+    def _hidden(self, text: str) -> str:
+        hidden = self.without_values(text)
+        return hide_places(hidden, self._assignment, more_names=self._more_names)
+
     def spans(self, content: bytes) -> list[Span]:
         """Where secrets stand in `content` (start, stop), overlapping ones too, by their starts."""
         spans: list[Span] = []
@@ -134,6 +150,7 @@ class Redactor:
                 spans.append((start, start + len(form)))
                 # Not from its end: a secret may overlap itself, and no piece of it may stay.
                 start = content.find(form, start + 1)
+        spans += token_spans(content)
         return sorted(spans)
 
     def _is_secret_name(self, name: str) -> bool:
@@ -144,6 +161,37 @@ class Redactor:
         if all(type(item) is str for item in items):
             return self.argv(items)
         return [self.value(item) for item in items]
+
+    def _row(self, row: Row) -> Row:
+        """A row of a table; a label that is a secret's name hides the texts beside it."""
+        cells = []
+        is_secret = self._labels_secret(row.label)
+        for cell in row.cells:
+            hidden = self.value(cell)
+            if is_secret and isinstance(cell.value, str) and cell.value.lower() not in COMMON:
+                hidden = replace(cell, value=PLACEHOLDER)
+            cells.append(hidden)
+        return Row(label=self.text(row.label), cells=tuple(cells))
+
+    def _labels_secret(self, label: str) -> bool:
+        """Whether a label is a secret's name, or holds one that is written as a variable."""
+        if self._is_secret_name(label.strip(" $`'\":-")):
+            return True
+        return any(self._is_secret_name(name) for name in _VARIABLE.findall(label))
+
+    def _mapping(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
+        changed = {self.value(key): self._named(key, field) for key, field in mapping.items()}
+        # `{"name": "HF_TOKEN", "value": …}`, as an action and an exported variable are written.
+        name = mapping.get("name")
+        value = mapping.get("value")
+        if (
+            isinstance(value, str)
+            and value
+            and isinstance(name, str)
+            and self._is_secret_name(name)
+        ):
+            changed["value"] = PLACEHOLDER
+        return changed
 
     def _named(self, name: Any, value: Any) -> Any:
         is_named = isinstance(name, str) and self._is_secret_name(name)

@@ -6,6 +6,8 @@ import click
 import pytest
 
 from ci_doctor.commands.failure import fail
+from ci_doctor.commands.run import run
+from ci_doctor.commands.setup_env import setup_env
 from ci_doctor.errors import UsageError
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
@@ -29,19 +31,22 @@ def test_an_error_of_clicks_has_its_documented_code(error: BaseException, code: 
 
 
 @pytest.mark.parametrize(
-    ("command", "near", "hint"),
+    ("command", "option", "hint"),
     [
-        ("setup-env", ["--project"], "did you mean --project?"),
-        ("run", [], "after `--`"),
-        ("setup-env", [], "--help"),
+        (setup_env, "--projct", "did you mean --project?"),
+        (setup_env, "--frobnicate", "see `ci-doctor setup-env --help`"),
+        (setup_env, "--budget", "--budget is an option of `ci-doctor"),
+        (run, "--frobnicate", "after `--`"),
     ],
 )
 def test_an_unknown_option_comes_with_what_to_do(
-    command: str, near: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+    command: click.Command, option: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fail(click.NoSuchOption("--projct", possibilities=near), a_session(command))
+    context = click.Context(command, info_name=f"ci-doctor {command.name}")
 
-    assert hint in capsys.readouterr().err
+    fail(click.NoSuchOption(option, ctx=context), a_session(str(command.name)))
+
+    assert hint in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_line_that_cannot_be_parsed_still_says_where_its_report_goes(

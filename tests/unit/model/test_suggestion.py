@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.suggestion import did_you_mean, nearest
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,40 @@ from ci_doctor.model.suggestion import did_you_mean
 def test_the_nearest_name_or_all_of_them(word: str, names: list[str], hint: str | None) -> None:
     assert did_you_mean(word, names) == hint
     assert did_you_mean(word, iter(reversed(names))) == hint
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("wiat", "wait"),
+        ("rnu", "run"),
+        ("lauch", "launch"),
+        ("corectness", "correctness"),
+        ("setup_env", "setup-env"),
+        ("setupenv", "setup-env"),
+        ("expl", "explain"),
+        ("--report-dri", "--report-dir"),
+        ("regresion", "regression"),
+        ("PASS", "pass"),
+        ("preload/shadow", "preload/shadowed"),
+    ],
+)
+def test_a_slip_is_near(word: str, name: str) -> None:
+    assert nearest(word, [name, "zzz", "q"]) == name
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("42", "2"),
+        ("42", "142"),
+        ("--determinism", "--retries"),
+        ("server.py", "replay"),
+        ("python", "option"),
+        ("vllm", "void"),
+        ("75", "85"),
+        ("strict", "restart"),
+    ],
+)
+def test_what_only_shares_some_letters_is_not(word: str, name: str) -> None:
+    assert nearest(word, [name]) is None

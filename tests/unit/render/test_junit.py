@@ -5,19 +5,23 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
-from ci_doctor.model.finding import Evidence, Severity
+from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Case, CaseOutcome
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import junit
+from ci_doctor.render.junit import JunitForm
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.unit.render.strategies import patient, reports
 
 
-def parsed(report: Report) -> tuple[ET.Element, list[ET.Element]]:
+def parsed(
+    report: Report, form: JunitForm = JunitForm.REQUESTS
+) -> tuple[ET.Element, list[ET.Element]]:
     """The one suite and its test cases, after holding the form against what readers need."""
-    root = ET.fromstring(junit.render(report))
+    root = ET.fromstring(junit.render(report, form=form))
     (suite,) = root
     assert (root.tag, suite.tag) == ("testsuites", "testsuite")
     cases = list(suite)
@@ -67,28 +71,36 @@ def test_flaky_that_fails_the_command_is_not_green() -> None:
     assert cases[0].find("failure") is not None
 
 
-def test_error_finding_is_a_failed_case_and_fails_the_verdict() -> None:
+def test_by_default_one_event_is_one_failure_with_its_findings_as_text() -> None:
     evidence = (Evidence(excerpt="figure"), Evidence(file="a.py", line=7, excerpt="import b"))
-    findings = (
-        a_finding(evidence=evidence, remedy="rm b.py"),
-        a_finding(),
-        a_finding(Severity.WARNING),
+    report = replace(
+        sample_reports()["regression"], findings=(a_finding(evidence=evidence, remedy="rm b.py"),)
     )
-    _, cases = parsed(a_report(findings=findings, exit_code=1))
-    assert [case.attrib["name"] for case in cases] == [
-        "verdict",
-        "finding preload/shadowed",
-        "finding preload/shadowed (2)",
-    ]
-    assert all(case.find("failure") is not None for case in cases)
-    assert (cases[1].attrib["file"], cases[1].attrib["line"]) == ("a.py", "7")
-    assert "a.py:7\nimport b" in (cases[1].findtext("failure") or "")
-    assert "try: rm b.py" in (cases[1].findtext("failure") or "")
+    suite, cases = parsed(report, JunitForm.VERDICT)
+
+    (verdict,) = cases
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("1", "1")
+    assert (verdict.attrib["file"], verdict.attrib["line"]) == ("a.py", "7")
+    text = verdict.findtext("failure") or ""
+    assert "a.py:7\nimport b" in text
+    assert "try: rm b.py" in text
+
+
+def test_with_requests_a_red_case_needs_no_second_failure_beside_it() -> None:
+    red = Case(group="g", name="r1", outcome=CaseOutcome.FAILED)
+    green = Case(group="g", name="r2", outcome=CaseOutcome.PASSED)
+
+    _, cases = parsed(a_report(Verdict.REGRESSION, cases=(red, green), findings=(a_finding(),)))
+    assert [case.attrib["name"] for case in cases] == ["r1", "r2"]
+
+    _, cases = parsed(a_report(Verdict.VOID, cases=(green,)))
+    assert [case.attrib["name"] for case in cases] == ["verdict", "r2"]
+    assert cases[0].find("error") is not None
 
 
 def test_cases_keep_their_names_outcomes_and_times() -> None:
     suite, cases = parsed(sample_reports()["regression"])
-    failed = cases[2]
+    (failed,) = [case for case in cases if case.attrib["name"] == "r17"]
     assert failed.attrib == {"classname": "correctness.prompts", "name": "r17", "time": "0.250"}
     assert failed[0].attrib["message"] == "differs at character 212"
     assert suite.attrib["timestamp"] == "2026-11-03T09:30:00.000Z"
@@ -114,12 +126,15 @@ def test_beyond_5000_results_failures_are_kept_and_the_rest_is_counted() -> None
 def test_endless_detail_is_cut() -> None:
     case = Case(group="g", name="n", outcome=CaseOutcome.FAILED, detail="x" * 1_000_000)
     _, cases = parsed(a_report(Verdict.REGRESSION, cases=(case,)))
-    assert (cases[1].findtext("failure") or "").endswith("… 980000 characters more in report.json")
+    assert (cases[0].findtext("failure") or "").endswith("… 980000 characters more in report.json")
 
 
+@pytest.mark.parametrize("form", JunitForm)
 @patient
-@given(reports())
-def test_any_report_gives_a_well_formed_file_that_is_green_only_for_success(report: Report) -> None:
-    _, cases = parsed(report)
+@given(report=reports())
+def test_any_report_gives_a_well_formed_file_that_is_green_only_for_success(
+    form: JunitForm, report: Report
+) -> None:
+    _, cases = parsed(report, form)
     green = all(case.find("failure") is None and case.find("error") is None for case in cases)
     assert not green or (report.verdict in {Verdict.PASS, Verdict.FLAKY} and report.exit_code == 0)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Where secrets stand that are known by their form: tokens, private keys, signed addresses."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from ci_doctor.system.secrets.token_formats import HEAD_LETTERS, TokenFormat, token_formats
+
+Span = tuple[int, int]
+
+LONGEST_TOKEN = 20_000  # bytes; of a private key, the longest of them
+_SHORTEST = 14
+# Letters and digits stay, all else becomes a space: what is left are the runs that tokens begin with.
+_RUNS = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
+# What may stand right before a token without being a part of it: an escape of JSON and C, of a URL,
+# of a terminal (ECMA-48 SGR).
+_ESCAPE = re.compile(rb"\\[abfnrtv]|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]*m")
+_SPACE = rb"(?:[ +]|%20)"
+_LINE_END = rb"(?:\s|\\[nr]|%0[AaDd])"
+_KEY = rb"(?:" + _SPACE + rb"[A-Z0-9]{1,12}){0,4}" + _SPACE + rb"PRIVATE" + _SPACE + rb"KEY"
+_KEY += rb"(?:" + _SPACE + rb"BLOCK)?-----"
+_LINE = rb"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,100}+"
+# RFC 7468, up to its end; without one (an excerpt), as far as its lines go on.
+_PRIVATE_KEY = re.compile(
+    rb"-----BEGIN" + _KEY + rb"(?:(?:(?!-----)[\s\S]){0,16384}-----END" + _KEY
+    + rb"|(?:" + _LINE_END + rb"{0,4}" + _LINE + rb"){0,300}+)"
+)  # fmt: skip
+# The end of one whose beginning is missing, and its lines before that.
+_END_OF_KEY = re.compile(rb"-----END" + _KEY)
+# The last line of a key may be short.
+_LINES_BEFORE = re.compile(
+    rb"(?:" + _LINE + _LINE_END + rb"{1,4}+){1,300}+(?:[A-Za-z0-9+/=]{1,100}" + _LINE_END
+    + rb"{1,4})?\Z"
+)  # fmt: skip
+_MOST_BEFORE = 16_384
+_SLASH = rb"(?:\\?/|%2[Ff])"
+# Addresses that are a secret as a whole, or sign what they lead to.
+_WEBHOOK = re.compile(
+    rb"hooks\.slack(?:-gov)?\.com" + _SLASH + rb"(?:services|workflows|triggers)" + _SLASH
+    + rb"(?P<secret>[A-Za-z0-9+/%_\\-]{16,300})"
+    rb"|discord(?:app)?\.com" + _SLASH + rb"api" + _SLASH + rb"webhooks" + _SLASH
+    + rb"(?P<secret_2>[A-Za-z0-9/%_\\-]{16,300})"
+    rb"|webhook\.office\.com" + _SLASH + rb"webhookb2" + _SLASH
+    + rb"(?P<secret_3>[A-Za-z0-9@/%_\\-]{16,400})"
+)  # fmt: skip
+_SIGNATURE = re.compile(
+    rb"(?:X-(?:Amz|Goog)-(?:Signature|Security-Token|Credential)|[?&]sig)(?:=|%3[Dd])"
+    rb"(?P<secret>[A-Za-z0-9%/+=_-]{16,4096})",
+    re.IGNORECASE,
+)
+_ELSEWHERE = (
+    (b"-----BEGIN", _PRIVATE_KEY),
+    (b"hooks.slack", _WEBHOOK),
+    (b"webhook", _WEBHOOK),
+    (b"X-Amz-", _SIGNATURE),
+    (b"X-Goog-", _SIGNATURE),
+    (b"sig=", _SIGNATURE),
+)
+
+
+def token_spans(content: bytes) -> Iterator[Span]:
+    """Where tokens stand in `content` (start, stop), in no order; they may overlap.
+
+    The time is linear. Digests, commits, UUIDs and base64 without a known beginning are no tokens.
+    """
+    if len(content) < _SHORTEST:
+        return
+    plain = content
+    if b"\\" in content or b"%" in content or b"\x1b" in content:
+        # The same length, so that places stay the same.
+        plain = _ESCAPE.sub(_blank, content)
+    for token in _formats_in(plain):
+        for match in _compiled(token.pattern).finditer(plain):
+            yield match.span()
+    for mark, pattern in _ELSEWHERE:
+        if mark in content:
+            yield from _secrets_of(pattern, content)
+    if b"-----END" in content:
+        yield from _ends_of_keys(content)
+
+
+def _blank(match: re.Match[bytes]) -> bytes:
+    return b" " * len(match[0])
+
+
+def _formats_in(plain: bytes) -> set[TokenFormat]:
+    """The formats whose heads stand somewhere in `plain`: none, in most texts."""
+    runs = set(plain.translate(_RUNS).split())
+    # A random part may follow the letters of a head at once.
+    runs |= {run[:HEAD_LETTERS] for run in runs}
+    formats = token_formats()
+    return {each for head in formats.keys() & runs for each in formats[head]}
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    # What goes on after a token of a fixed length belongs to it: no piece of it may stay.
+    return re.compile(rb"(?<![A-Za-z0-9])(?:" + pattern.encode() + rb")[A-Za-z0-9_-]*")
+
+
+def _secrets_of(pattern: re.Pattern[bytes], content: bytes) -> Iterator[Span]:
+    for match in pattern.finditer(content):
+        # The whole, or the group that is the secret part of it.
+        yield match.span(match.lastgroup or 0)
+
+
+def _ends_of_keys(content: bytes) -> Iterator[Span]:
+    previous = 0
+    for match in _END_OF_KEY.finditer(content):
+        # Not before the key above: it has lines of its own.
+        first = max(previous, match.start() - _MOST_BEFORE)
+        previous = match.end()
+        lines = _LINES_BEFORE.search(content[first : match.start()])
+        start = match.start()
+        if lines is not None:
+            start = first + lines.start()
+        yield start, match.end()

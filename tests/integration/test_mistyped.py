@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ci-doctor proposes for a mistyped command line, by the words that people type."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import doctor
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (
+            "correctness --baseline python server.py --candidate python x.py",
+            "`ci-doctor correctness --baseline 'python server.py' --candidate 'python x.py'`",
+        ),
+        ("correctness --baseline python -m x", "`ci-doctor correctness --baseline 'python -m x'`"),
+        (
+            "launch --service s=vllm serve m -- true",
+            "`ci-doctor launch --service 's=vllm serve m' -- true`",
+        ),
+        ("wait --ready x --timeout 5 s", "`ci-doctor wait --ready x --timeout '5 s'`"),
+        ("corectness", "did you mean `correctness`?"),
+        ("launch --servcie x -- true", "did you mean --service?"),
+        ("run --determinism strickt -- true", "did you mean `strict`?"),
+        ("correctness --determinism strict", "--determinism is an option of `ci-doctor setup-env`"),
+        ("explain regresion", "did you mean `regression`?"),
+        ("explain preload/shadow", "did you mean `preload/shadowed`?"),
+    ],
+)
+def test_a_slip_is_answered_by_what_to_write(line: str, hint: str, tmp_path: Path) -> None:
+    ran = doctor(*line.split(), cwd=tmp_path)
+
+    assert ran.code == 2, ran
+    assert hint in ran.err, ran
+
+
+@pytest.mark.parametrize(
+    "line", ["explain 42", "explain 57", "correctness --determinism strict", "explain foo/bar"]
+)
+def test_nothing_is_proposed_that_is_not_alike(line: str, tmp_path: Path) -> None:
+    ran = doctor(*line.split(), cwd=tmp_path)
+
+    assert ran.code == 2, ran
+    assert "did you mean" not in ran.err, ran

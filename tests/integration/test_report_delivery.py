@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report that cannot be written or printed: files, text and status of the process say one thing."""
+
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Ran, doctor, environment, words
+
+pytestmark = pytest.mark.integration
+
+SERVICE = ("--service", "sleeper=sleep 600", "--ready", "sleeper=exec:true")
+
+
+def launch(tmp_path: Path, client: str, *options: str) -> Ran:
+    """A launch with the report directory `r`, whose client is a line of a shell."""
+    return doctor(
+        "launch", *SERVICE, "--report-dir", "r", *options, "--", "sh", "-c", client, cwd=tmp_path
+    )
+
+
+def shell(line: str, tmp_path: Path, *arguments: str) -> Ran:
+    """Run `line`, in which $DOCTOR is ci-doctor with `arguments`."""
+    command = line.replace("$DOCTOR", shlex.join(words(*arguments)))
+    ended = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Ran(ended.returncode, ended.stdout, ended.stderr, (command,), tmp_path)
+
+
+def written(tmp_path: Path) -> Any:
+    return json.loads((tmp_path / "r" / "report.json").read_text())
+
+
+# What a client can do to the directory, and the forms that can be written all the same.
+DAMAGES = {
+    "r is a file": "rm -rf r; echo mine >r",
+    "report.json is a directory": "mkdir -p r/report.json/x",
+    "junit.xml is a directory": "mkdir -p r/junit.xml/x",
+    "report.md is a pipe": "mkfifo r/report.md",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_pass_that_cannot_be_written_is_infra_in_the_json_and_in_the_status(
+    damage: str, tmp_path: Path
+) -> None:
+    ran = launch(tmp_path, DAMAGES[damage], "--json")
+
+    printed = json.loads(ran.out)
+    assert (ran.code, printed["exit_code"], printed["verdict"]) == (75, 75, "infra"), ran
+    assert "cannot write " in printed["error"]["message"]
+    assert "the verdict was pass" in printed["error"]["detail"]
+    assert "report/not-delivered" in [each["rule"] for each in printed["findings"]]
+    for path in tmp_path.glob("r/report.json"):
+        assert path.is_dir() or written(tmp_path)["exit_code"] == 75
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_same_as_text(damage: str, tmp_path: Path) -> None:
+    ran = launch(tmp_path, DAMAGES[damage])
+
+    assert ran.code == 75, ran
+    assert "INFRA" in ran.err, ran
+    assert "PASS" not in ran.err, ran
+
+
+def test_no_form_that_could_be_written_says_that_all_is_well(tmp_path: Path) -> None:
+    launch(tmp_path, "mkdir -p r/report.json/x")
+
+    assert "INFRA" in (tmp_path / "r" / "report.md").read_text()
+    assert "<error" in (tmp_path / "r" / "junit.xml").read_text()
+
+
+def test_a_failure_keeps_its_verdict_and_its_code(tmp_path: Path) -> None:
+    ran = launch(tmp_path, "mkdir -p r/junit.xml/x; exit 3", "--json")
+
+    printed = json.loads(ran.out)
+    assert (ran.code, printed["exit_code"], printed["verdict"]) == (3, 3, "failed"), ran
+    assert "report/not-delivered" in [each["rule"] for each in printed["findings"]]
+    assert written(tmp_path)["findings"] == printed["findings"]
+
+
+def test_a_directory_that_the_client_removed_is_made_again(tmp_path: Path) -> None:
+    ran = launch(tmp_path, "rm -rf r")
+
+    assert (ran.code, written(tmp_path)["exit_code"]) == (0, 0), ran
+
+
+def test_a_file_that_would_be_too_large_fails_the_run_and_leaves_no_pass_behind(
+    tmp_path: Path,
+) -> None:
+    # In blocks of 1024 bytes: the JSON is larger than one, junit.xml is not.
+    ran = shell("ulimit -f 1; $DOCTOR", tmp_path, "config", "show", "--json", "--report-dir", "r")
+
+    printed = json.loads(ran.out)
+    assert (ran.code, printed["exit_code"], printed["verdict"]) == (75, 75, "infra"), ran
+    left = {path.name: path.read_text() for path in (tmp_path / "r").iterdir()}
+    assert "report.json" not in left
+    assert "report/not-delivered" in left.get("junit.xml", "report/not-delivered")
+
+
+@pytest.mark.parametrize("options", [("--json",), ()])
+def test_a_full_stdout_is_infra_on_disk_too(options: tuple[str, ...], tmp_path: Path) -> None:
+    ran = shell("$DOCTOR >/dev/full", tmp_path, "config", "show", "--report-dir", "r", *options)
+
+    report = written(tmp_path)
+    assert (ran.code, report["exit_code"], report["verdict"]) == (75, 75, "infra"), ran
+    assert "No space left on device" in report["error"]["message"]
+    assert "the report cannot be printed" in ran.err, ran
+
+
+def test_a_reader_that_leaves_is_in_the_report_as_in_the_status(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        words("config", "show", "--report-dir", "r"),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=writer,
+        check=False,
+    )
+    os.close(writer)
+
+    report = written(tmp_path)
+    assert (ended.returncode, report["exit_code"]) == (141, 141)
+    assert report["verdict"] != "pass"
+
+
+def test_a_reader_that_leaves_takes_no_verdict_away(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        words("launch", *SERVICE, "--report-dir", "r", "--json", "--", "sh", "-c", "exit 3"),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=writer,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    os.close(writer)
+
+    assert (ended.returncode, written(tmp_path)["exit_code"]) == (3, 3)
+
+
+def mounts() -> bool:
+    """Whether we may mount a file system of our own."""
+    return (
+        subprocess.run(
+            ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
+            capture_output=True,
+            check=False,
+        ).returncode
+        == 0
+    )
+
+
+@pytest.mark.skipif(not mounts(), reason="no file system can be mounted here")
+@pytest.mark.parametrize(
+    ("fill", "code"),
+    [("head -c 1M /dev/zero >m/full || :", 75), ("mount -o remount,ro m", 2)],
+    ids=["full", "read-only"],
+)
+def test_a_disk_that_cannot_be_written_is_found_before_anything_starts(
+    fill: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "m").mkdir()
+    script = f"mount -t tmpfs -o size=64k tmpfs m && {fill} 2>/dev/null; exec $DOCTOR"
+    inner = script.replace(
+        "$DOCTOR",
+        shlex.join(
+            words("launch", *SERVICE, "--report-dir", "m", "--json", "--", "touch", "started")
+        ),
+    )
+
+    ran = shell(f"unshare -rm sh -c {shlex.quote(inner)}", tmp_path)
+
+    assert (ran.code, json.loads(ran.out)["exit_code"]) == (code, code), ran
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.skipif(not mounts(), reason="no file system can be mounted here")
+def test_a_disk_that_fills_up_during_the_run(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    client = "head -c 1M /dev/zero >m/full; true"
+    inner = "mount -t tmpfs -o size=64k tmpfs m && " + shlex.join(
+        words("launch", *SERVICE, "--report-dir", "m", "--json", "--", "sh", "-c", client)
+    )
+
+    ran = shell(f"unshare -rm sh -c {shlex.quote(inner)}", tmp_path)
+
+    printed = json.loads(ran.out)
+    assert (ran.code, printed["exit_code"], printed["verdict"]) == (75, 75, "infra"), ran
+    assert "No space left" in printed["error"]["message"]
