@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rule, a verdict or an exit code means, and what to do. Pure."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ci_doctor.catalogue import all_rules
@@ -53,11 +54,7 @@ def _look_up(word: str) -> tuple[str, str]:
     rule = rules.get(word)
     if rule is not None:
         return rule.meaning, rule.remedy or _NOTHING
-    words: dict[str, Meaning] = {}
-    for verdict, meaning in VERDICTS.items():
-        words[verdict.value] = meaning
-    for code, meaning in EXIT_CODES.items():
-        words[str(int(code))] = meaning
+    words = _verdicts_and_codes()
     if word in words:
         return words[word].meaning, words[word].remedy
     if is_import_race(word):
@@ -66,12 +63,24 @@ def _look_up(word: str) -> tuple[str, str]:
     if family:
         listed = ", ".join(f"`{rule}`" for rule in family)
         return f"a group of rules: {listed}.", f"`ci-doctor explain {family[0]}`, and so on."
+    raise UsageError(f"nothing is called `{word}`", hint=_hint(word, (*rules, *words)))
+
+
+def _verdicts_and_codes() -> dict[str, Meaning]:
+    words: dict[str, Meaning] = {}
+    for verdict, meaning in VERDICTS.items():
+        words[verdict.value] = meaning
+    for code, meaning in EXIT_CODES.items():
+        words[str(int(code))] = meaning
+    return words
+
+
+def _hint(word: str, known: Sequence[str]) -> str:
     # Not `did_you_mean`: without a near one it lists all names, which are too many here.
-    near = nearest(word, (*rules, *words))
-    hint = "see docs/findings.md and docs/exit-codes.md"
+    near = nearest(word, known)
     if near is not None:
-        hint = f"did you mean `{near}`?"
-    elif word.isdigit():
+        return f"did you mean `{near}`?"
+    if word.isdigit():
         codes = ", ".join(str(int(code)) for code in EXIT_CODES)
-        hint = f"ci-doctor ends with one of {codes}, or with the status of your own command"
-    raise UsageError(f"nothing is called `{word}`", hint=hint)
+        return f"ci-doctor ends with one of {codes}, or with the status of your own command"
+    return "see docs/findings.md and docs/exit-codes.md"
