@@ -2,20 +2,17 @@
 """What a rule, a verdict or an exit code means, and what to do. Pure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ci_doctor.catalogue import all_rules
 from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.facts.explain import ExplainFacts
+from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.suggestion import nearest
 from ci_doctor.model.table import text_table
-
-if TYPE_CHECKING:
-    from ci_doctor.model.meaning import Meaning
 
 _NOTHING = "Nothing."
 
