@@ -17,7 +17,9 @@ def tool_version() -> str:
 def _installed_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
+    from ci_doctor.model.distribution import DISTRIBUTION
+
     try:
-        return version("ci-doctor")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:
         return "0+unknown"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Sets everything up, runs every check and test, and prints what each part cost: sh tests/run.sh [ARGUMENTS OF pytest]
+# CI_DOCTOR_VENV names another directory than .venv, from the root of the clone.
 set -eu
 
 cd -- "$(dirname -- "$0")/.."
@@ -51,7 +52,8 @@ coverage_of_all() {
 }
 
 part 'set up' sh bootstrap.sh dev
-PATH="$PWD/.venv/bin:$PATH"
+venv=${CI_DOCTOR_VENV:-.venv}
+PATH="$(cd "$venv" && pwd)/bin:$PATH"
 export PATH
 part lint lint
 part types mypy

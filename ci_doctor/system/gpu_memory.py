@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
+from ci_doctor.model.distribution import install_extra
 
 _MIB = 2**20
 
@@ -40,7 +41,7 @@ def check_gpu_library() -> None:
     except ImportError as error:
         raise UsageError(
             'released = ["gpu-memory"] needs NVIDIA\'s Python library, which is not installed',
-            hint="pip install 'ci-doctor[gpu]'",
+            hint=install_extra("gpu"),
         ) from error
 
 

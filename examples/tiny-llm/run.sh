@@ -7,7 +7,8 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 # From the root of the clone, so that the commands in a report can be pasted there.
 cd "$here/../.."
 sh bootstrap.sh example
-PATH="$PWD/.venv/bin:$PATH"
+venv=${CI_DOCTOR_VENV:-.venv}
+PATH="$(cd "$venv" && pwd)/bin:$PATH"
 export PATH
 
 own=examples/tiny-llm

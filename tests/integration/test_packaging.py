@@ -48,7 +48,7 @@ def build(directory: Path) -> Path:
 def test_tarball_without_git_builds_with_the_fallback_version(tmp_path: Path) -> None:
     wheel = build(sources(tmp_path))
 
-    assert wheel.name.startswith("ci_doctor-0.1.0.dev0-")
+    assert wheel.name.startswith("ci_doctor_toolkit-0.1.0.dev0-")
 
 
 def test_clone_without_version_tags_builds_and_a_nightly_tag_does_no_harm(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_clone_without_version_tags_builds_and_a_nightly_tag_does_no_harm(tmp_pa
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"], ["tag", "nightly-cu13"]):
         subprocess.run(["git", *identity, *words], cwd=directory, check=True, capture_output=True)
 
-    assert build(directory).name.startswith("ci_doctor-0.1")
+    assert build(directory).name.startswith("ci_doctor_toolkit-0.1")
 
 
 def test_wheel_holds_the_schema_the_shim_and_the_type_marker(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def audit(
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
-    from ci_doctor.preload.audit.audited import AuditRequest
+    from ci_doctor.preload.audit.package_audit import AuditRequest
     from ci_doctor.preload.outcome.audit import audit as audit_package
 
     session.claim()

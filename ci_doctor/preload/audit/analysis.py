@@ -8,7 +8,7 @@ from msgspec import Struct
 from ci_doctor.preload.audit.entry_points import EntryPoint
 from ci_doctor.preload.audit.events import (
     ImportSeen,
-    Site,
+    SourceSite,
     ThreadStart,
     Trace,
     after,
@@ -17,7 +17,7 @@ from ci_doctor.preload.audit.events import (
     running_at,
 )
 from ci_doctor.preload.audit.limits import Limits
-from ci_doctor.preload.audit.races import Hazard, RacedModule, races
+from ci_doctor.preload.audit.races import RacedModule, RaceHazard, races
 from ci_doctor.preload.audit.resolver import Resolver
 from ci_doctor.preload.audit.walk import Walk
 
@@ -71,7 +71,7 @@ class Analysis:
     def _trace_of(self, entry: EntryPoint) -> Trace:
         main = entry.module if entry.is_main else ""
         walk = Walk(self._resolver, self._limits, self._over, main=main, trigger=entry.module)
-        walk.load(entry.module, Site(entry.module, "", 0))
+        walk.load(entry.module, SourceSite(entry.module, "", 0))
         scope = self._resolver.module_scope(entry.module)
         if entry.attribute and scope is not None:
             first, *rest = entry.attribute.split(".")
@@ -130,13 +130,13 @@ class Analysis:
         begun = [each for each in _imports(trace) if each.module in running]
         rivals = [Rival(name=rival, raced=self._races([*begun, *going_on], mine))]
         if start.is_pool:
-            again = self._harmful(mine, mine, {Hazard.REPLACES_ITSELF})
+            again = self._harmful(mine, mine, {RaceHazard.REPLACES_ITSELF})
             rivals.append(Rival(name="another thread of the pool", raced=again))
         for other in others:
             if compatible(start.arms, other.start.arms) and other.start.site != start.site:
                 theirs = _new_imports(_imports(other.trace), other.complete)
                 name = f"the thread started at {_place(other.start)}"
-                raced = self._harmful(theirs, mine, set(Hazard) - {Hazard.SAFE})
+                raced = self._harmful(theirs, mine, set(RaceHazard) - {RaceHazard.SAFE})
                 rivals.append(Rival(name=name, raced=raced))
         return AuditedStart(
             entry=entry,
@@ -152,7 +152,7 @@ class Analysis:
         return races(self._resolver.library, here, there)
 
     def _harmful(
-        self, here: Sequence[ImportSeen], there: Sequence[ImportSeen], wanted: set[Hazard]
+        self, here: Sequence[ImportSeen], there: Sequence[ImportSeen], wanted: set[RaceHazard]
     ) -> tuple[RacedModule, ...]:
         return tuple(each for each in self._races(here, there) if each.hazard in wanted)
 

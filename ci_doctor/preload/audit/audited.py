@@ -10,49 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.audit.analysis import Analysis, AuditedStart
 from ci_doctor.preload.audit.entry_points import EntryPoint, entry_points
-from ci_doctor.preload.audit.installed import InstalledPackage, find_package
+from ci_doctor.preload.audit.installed import find_package
 from ci_doctor.preload.audit.library import Library
 from ci_doctor.preload.audit.limits import Limits
-from ci_doctor.preload.audit.merged import MergedStart, merged
+from ci_doctor.preload.audit.merged import merged
+from ci_doctor.preload.audit.package_audit import AuditRequest, PackageAudit
 from ci_doctor.preload.audit.resolver import Resolver
 from ci_doctor.preload.audit.sources import SourceTree
 
 # Modules import each other hundreds deep, and each costs some ten calls.
 _DEPTH: Final = 100_000
 _STACK_BYTES: Final = 256 * 2**20
-
-
-class AuditRequest(Struct, frozen=True, kw_only=True):
-    """What to audit.
-
-    `triggers` are modules, or `module:function`, that a program imports or calls. `entries`: only
-    entry points of these names. `follow` are further packages whose code is gone through.
-    """
-
-    package: str
-    triggers: tuple[str, ...] = ()
-    entries: tuple[str, ...] = ()
-    follow: tuple[str, ...] = ()
-    timeout_s: float = 300.0
-
-
-class PackageAudit(Struct, frozen=True, kw_only=True):
-    """What was found. `missing` are entry points whose module is not there or has no source."""
-
-    python: Path
-    package: InstalledPackage
-    entries: tuple[EntryPoint, ...]
-    starts: tuple[MergedStart, ...]
-    limits: Limits
-    unread: dict[str, str]
-    missing: tuple[EntryPoint, ...]
-    modules: int
-    seconds: float
 
 
 def audit_package(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from ci_doctor.preload.audit.calls import IMPORTERS, given_first
-from ci_doctor.preload.audit.events import CALLBACKS, Arms, Site, ThreadStart
+from ci_doctor.preload.audit.events import CALLBACKS, Arms, SourceSite, ThreadStart
 from ci_doctor.preload.audit.limits import Limits
 from ci_doctor.preload.audit.recorder import Recorder, site_of
 from ci_doctor.preload.audit.resolver import Resolver
@@ -50,7 +50,7 @@ class Walker(Protocol):
     def expressions(self, expressions: Iterable[ast.expr | None], scope: Scope) -> None:
         """Go through the calls in expressions."""
 
-    def load(self, module: str, site: Site, names: Sequence[str] = ()) -> None:
+    def load(self, module: str, site: SourceSite, names: Sequence[str] = ()) -> None:
         """Import a module."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.preload.audit.installed import InstalledPackage
+from ci_doctor.preload.audit.installed_package import InstalledPackage
 from ci_doctor.preload.audit.library import Library
 
 

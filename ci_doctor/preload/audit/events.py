@@ -13,7 +13,7 @@ Arms = tuple[tuple[int, int], ...]
 CALLBACKS = 0
 
 
-class Site(Struct, frozen=True):
+class SourceSite(Struct, frozen=True):
     """A place in the source; `line` is 1-based."""
 
     module: str
@@ -28,7 +28,7 @@ class ImportSeen(Struct, frozen=True, kw_only=True):
     """
 
     module: str
-    site: Site
+    site: SourceSite
     arms: Arms
     names: tuple[str, ...] = ()
     direct: bool = True
@@ -54,7 +54,7 @@ class ThreadStart(Struct, frozen=True, kw_only=True):
     threads may run the target. `is_possible`: only if somebody calls a registered function.
     """
 
-    site: Site
+    site: SourceSite
     kind: str
     made_by: ast.Call | None
     targets: tuple[FunctionValue, ...]

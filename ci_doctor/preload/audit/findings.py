@@ -7,16 +7,16 @@ from typing import Final
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.preload import rules
-from ci_doctor.preload.audit.audited import PackageAudit
-from ci_doctor.preload.audit.events import Site
+from ci_doctor.preload.audit.events import SourceSite
 from ci_doctor.preload.audit.merged import MergedStart, Race, rule_text
-from ci_doctor.preload.audit.races import Hazard
+from ci_doctor.preload.audit.package_audit import PackageAudit
+from ci_doctor.preload.audit.races import RaceHazard
 
 _WHY: Final = {
-    Hazard.REPLACES_ITSELF: "replaces itself in sys.modules",
-    Hazard.CIRCLE: "lies in a circle of imports that they enter at different modules",
-    Hazard.SUBMODULE: "imports a submodule that one of them names directly",
-    Hazard.NOT_INSTALLED: "is not installed here, so that nothing is known of it",
+    RaceHazard.REPLACES_ITSELF: "replaces itself in sys.modules",
+    RaceHazard.CIRCLE: "lies in a circle of imports that they enter at different modules",
+    RaceHazard.SUBMODULE: "imports a submodule that one of them names directly",
+    RaceHazard.NOT_INSTALLED: "is not installed here, so that nothing is known of it",
 }
 
 
@@ -49,7 +49,7 @@ def _race(start: MergedStart) -> Finding:
     others = f" and {len(harmful) - 1} more" if len(harmful) > 1 else ""
     rule = rules.THREAD_MAY_RACE
     severity = Severity.WARNING
-    if worst is Hazard.REPLACES_ITSELF:
+    if worst is RaceHazard.REPLACES_ITSELF:
         rule = rules.THREAD_RACES
         is_certain = not start.start.is_possible and not first.raced.is_possible
         severity = Severity.ERROR if is_certain else Severity.WARNING
@@ -72,7 +72,7 @@ def _evidence(start: MergedStart, race: Race) -> Iterator[Evidence]:
         yield _at(site, text)
 
 
-def _at(site: Site, text: str) -> Evidence:
+def _at(site: SourceSite, text: str) -> Evidence:
     line = site.line or None
     return Evidence(file=site.file or site.module, line=line, excerpt=text)
 

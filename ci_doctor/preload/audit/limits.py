@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What an audit met and did not follow."""
 
-from ci_doctor.preload.audit.events import Site  # noqa: TC001 - as everywhere here
+from ci_doctor.preload.audit.events import SourceSite  # noqa: TC001 - as everywhere here
 from ci_doctor.preload.audit.library import Library
 
 
@@ -14,9 +14,9 @@ class Limits:
     """
 
     def __init__(self) -> None:
-        self.unknown_starts: dict[Site, None] = {}
-        self.unknown_targets: dict[Site, None] = {}
-        self.dynamic_imports: dict[Site, None] = {}
+        self.unknown_starts: dict[SourceSite, None] = {}
+        self.unknown_targets: dict[SourceSite, None] = {}
+        self.dynamic_imports: dict[SourceSite, None] = {}
         self.unfollowed: dict[str, None] = {}
         self.callbacks = 0
         self.is_cut = False

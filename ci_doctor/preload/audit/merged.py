@@ -9,16 +9,16 @@ from msgspec import Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.audit.analysis import AuditedStart
 from ci_doctor.preload.audit.events import ThreadStart
-from ci_doctor.preload.audit.races import Hazard, RacedModule
+from ci_doctor.preload.audit.races import RacedModule, RaceHazard
 from ci_doctor.preload.preload_rule import parse_rule
 
 # The worst first.
 ORDER: Final = (
-    Hazard.REPLACES_ITSELF,
-    Hazard.SUBMODULE,
-    Hazard.CIRCLE,
-    Hazard.NOT_INSTALLED,
-    Hazard.SAFE,
+    RaceHazard.REPLACES_ITSELF,
+    RaceHazard.SUBMODULE,
+    RaceHazard.CIRCLE,
+    RaceHazard.NOT_INSTALLED,
+    RaceHazard.SAFE,
 )
 _MOST_MODULES = 4
 
@@ -45,9 +45,9 @@ class MergedStart(Struct, frozen=True, kw_only=True):
     races: tuple[Race, ...]
 
     @property
-    def worst(self) -> Hazard:
+    def worst(self) -> RaceHazard:
         """The worst hazard of its races."""
-        return self.races[0].raced.hazard if self.races else Hazard.SAFE
+        return self.races[0].raced.hazard if self.races else RaceHazard.SAFE
 
     @property
     def when(self) -> str:
@@ -63,7 +63,7 @@ class MergedStart(Struct, frozen=True, kw_only=True):
 
     def harmful(self) -> tuple[Race, ...]:
         """The races that the import lock does not settle."""
-        return tuple(race for race in self.races if race.raced.hazard is not Hazard.SAFE)
+        return tuple(race for race in self.races if race.raced.hazard is not RaceHazard.SAFE)
 
 
 def merged(starts: Iterable[AuditedStart]) -> tuple[MergedStart, ...]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ci_doctor.preload.audit.events import ImportSeen, Site
+from ci_doctor.preload.audit.events import ImportSeen, SourceSite
 from ci_doctor.preload.audit.library import Library
 from ci_doctor.preload.audit.module_code import replaces_itself
 
@@ -20,7 +20,7 @@ from ci_doctor.preload.audit.module_code import replaces_itself
 _MOST_MODULES = 400
 
 
-class Hazard(StrEnum):
+class RaceHazard(StrEnum):
     """Why two imports of a module may harm each other; `safe`: the import lock suffices."""
 
     REPLACES_ITSELF = "replaces itself"
@@ -37,9 +37,9 @@ class RacedModule(Struct, frozen=True, kw_only=True):
     """
 
     module: str
-    hazard: Hazard
-    here: Site
-    there: Site
+    hazard: RaceHazard
+    here: SourceSite
+    there: SourceSite
     names: tuple[str, ...] = ()
     is_possible: bool = False
 
@@ -58,8 +58,8 @@ def races(
     found = []
     for module in shared:
         hazard = _hazard(library, module, here, there)
-        if hazard is Hazard.SAFE and _enter_apart(module, circles, first_here, first_there):
-            hazard = Hazard.CIRCLE
+        if hazard is RaceHazard.SAFE and _enter_apart(module, circles, first_here, first_there):
+            hazard = RaceHazard.CIRCLE
         names = _names(module, here, there)
         found.append(
             RacedModule(
@@ -96,21 +96,21 @@ def _names(module: str, *sides: Sequence[ImportSeen]) -> tuple[str, ...]:
 
 def _hazard(
     library: Library, module: str, here: Sequence[ImportSeen], there: Sequence[ImportSeen]
-) -> Hazard:
+) -> RaceHazard:
     top = module.partition(".")[0]
     if top in library.stdlib:
-        return Hazard.SAFE
+        return RaceHazard.SAFE
     if library.find(module) is None:
         # A name that `import a.b` takes for a module may be an attribute.
-        return Hazard.NOT_INSTALLED if library.find(top) is None else Hazard.SAFE
+        return RaceHazard.NOT_INSTALLED if library.find(top) is None else RaceHazard.SAFE
     code = library.code(module)
     if code is None:
-        return Hazard.SAFE
+        return RaceHazard.SAFE
     if replaces_itself(code):
-        return Hazard.REPLACES_ITSELF
+        return RaceHazard.REPLACES_ITSELF
     if code.is_package and _names_a_submodule(library, module, here, there):
-        return Hazard.SUBMODULE
-    return Hazard.SAFE
+        return RaceHazard.SUBMODULE
+    return RaceHazard.SAFE
 
 
 def _names_a_submodule(

@@ -9,7 +9,7 @@ from ci_doctor.preload.audit.events import (
     Event,
     ImportSeen,
     ModuleLoaded,
-    Site,
+    SourceSite,
     ThreadJoin,
     ThreadStart,
 )
@@ -46,7 +46,9 @@ class Recorder:
         """Leave the last `count` arms."""
         del self.arms[len(self.arms) - count :]
 
-    def imported(self, module: str, site: Site, names: Sequence[str], *, direct: bool) -> None:
+    def imported(
+        self, module: str, site: SourceSite, names: Sequence[str], *, direct: bool
+    ) -> None:
         """A statement imports `module`."""
         self.events.append(
             ImportSeen(
@@ -95,7 +97,7 @@ class Recorder:
         self.events.append(start)
 
 
-def site_of(node: ast.AST | None, scope: Scope) -> Site:
+def site_of(node: ast.AST | None, scope: Scope) -> SourceSite:
     """Where a node stands."""
     line = getattr(node, "lineno", 0)
-    return Site(scope.code.name, scope.code.file, line)
+    return SourceSite(scope.code.name, scope.code.file, line)

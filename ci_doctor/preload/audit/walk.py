@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ci_doctor.preload.audit.calls_followed import FollowedCalls
 from ci_doctor.preload.audit.conditions import static_truth
-from ci_doctor.preload.audit.events import Site, Trace
+from ci_doctor.preload.audit.events import SourceSite, Trace
 from ci_doctor.preload.audit.limits import Limits
 from ci_doctor.preload.audit.module_code import Function
 from ci_doctor.preload.audit.recorder import Recorder, site_of
@@ -61,7 +61,7 @@ class Walk:
         """What was seen so far."""
         return Trace(events=tuple(self.recorder.events), loaded_before=self._before)
 
-    def load(self, module: str, site: Site, names: Sequence[str] = ()) -> None:
+    def load(self, module: str, site: SourceSite, names: Sequence[str] = ()) -> None:
         """Import `module` as a statement at `site` does, its parents first."""
         parts = module.split(".")
         for count in range(1, len(parts)):
@@ -89,7 +89,7 @@ class Walk:
             if expression is not None:
                 self.calls.follow_all(expression, scope)
 
-    def _load_one(self, name: str, site: Site, names: Sequence[str], *, direct: bool) -> None:
+    def _load_one(self, name: str, site: SourceSite, names: Sequence[str], *, direct: bool) -> None:
         self.recorder.imported(name, site, names, direct=direct)
         if name in self._begun:
             return
@@ -104,7 +104,7 @@ class Walk:
             self.recorder.frames.pop()
         self.recorder.loaded(name)
 
-    def _load_name(self, module: str, name: str, site: Site) -> None:
+    def _load_name(self, module: str, name: str, site: SourceSite) -> None:
         """What `from module import name` does besides importing the module."""
         scope = self._resolver.module_scope(module)
         if scope is not None and (name == "*" or name in scope.bindings):

@@ -16,10 +16,11 @@ from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Failure, Outcome
 from ci_doctor.model.table import Row, Table, row, seconds
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.preload.audit.audited import AuditRequest, PackageAudit, audit_package
-from ci_doctor.preload.audit.events import Site
+from ci_doctor.preload.audit.audited import audit_package
+from ci_doctor.preload.audit.events import SourceSite
 from ci_doctor.preload.audit.findings import findings_of, is_incomplete
 from ci_doctor.preload.audit.merged import MergedStart, Race, rule_text
+from ci_doctor.preload.audit.package_audit import AuditRequest, PackageAudit
 from ci_doctor.preload.interpreters import Interpreters, find_interpreters
 from ci_doctor.preload.outcome.refused import refusal_table, refused_fact, worst
 from ci_doctor.preload.result import Refused
@@ -160,7 +161,7 @@ def _limits_table(audit: PackageAudit) -> Table:
     return Table(title="What was not followed", rows=tuple(rows))
 
 
-def _some(sites: Iterable[Site]) -> tuple[int, str]:
+def _some(sites: Iterable[SourceSite]) -> tuple[int, str]:
     places = [f"{site.module}:{site.line}" for site in sites]
     more = ", …" if len(places) > 3 else ""
     return len(places), ", ".join(places[:3]) + more
@@ -215,9 +216,9 @@ def _race_fact(race: Race) -> RaceFact:
     )
 
 
-def _places(sites: Iterable[Site]) -> tuple[str, ...]:
+def _places(sites: Iterable[SourceSite]) -> tuple[str, ...]:
     return tuple(map(_place, sites))
 
 
-def _place(site: Site) -> str:
+def _place(site: SourceSite) -> str:
     return f"{site.file or site.module}:{site.line}"

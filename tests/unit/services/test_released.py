@@ -166,7 +166,7 @@ def test_without_nvidia_s_library_the_question_is_a_usage_error() -> None:
     seen = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
     )
-    assert "which is not installed pip install 'ci-doctor[gpu]'" in seen.stdout
+    assert "which is not installed pip install 'ci-doctor-toolkit[gpu]'" in seen.stdout
 
 
 def test_a_machine_without_a_driver_cannot_answer(gpus: Gpus) -> None:

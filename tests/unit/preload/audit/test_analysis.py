@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.preload.audit.merged import rule_text
-from ci_doctor.preload.audit.races import Hazard
+from ci_doctor.preload.audit.races import RaceHazard
 from tests.unit.preload.audit.packages import audit, audit_with_limits
 
 LAZY = "import sys\nclass Lazy: pass\nsys.modules[__name__] = Lazy()\n"
@@ -169,7 +169,7 @@ def test_a_start_at_import_races_what_the_importer_goes_on_to_import(tmp_path: P
     (start,) = audit(tmp_path, files)
 
     assert start.when == "at import"
-    assert start.worst is Hazard.REPLACES_ITSELF
+    assert start.worst is RaceHazard.REPLACES_ITSELF
     assert rule_text(start) == "pkg.background=lazy:Config,Model"
 
 
@@ -207,7 +207,7 @@ def test_a_circle_entered_at_two_modules_may_race(tmp_path: Path) -> None:
 
     (start,) = audit(tmp_path, files)
 
-    assert start.worst is Hazard.CIRCLE
+    assert start.worst is RaceHazard.CIRCLE
 
 
 def test_a_circle_entered_at_one_module_is_safe(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_circle_entered_at_one_module_is_safe(tmp_path: Path) -> None:
 
     (start,) = audit(tmp_path, files)
 
-    assert start.worst is Hazard.SAFE
+    assert start.worst is RaceHazard.SAFE
     assert {race.raced.module for race in start.races} >= {"pkg.a", "pkg.b"}
 
 
@@ -238,7 +238,7 @@ def test_a_package_and_its_submodule_may_race(tmp_path: Path) -> None:
 
     (start,) = audit(tmp_path, files)
 
-    assert start.harmful()[0].raced.hazard is Hazard.SUBMODULE
+    assert start.harmful()[0].raced.hazard is RaceHazard.SUBMODULE
 
 
 def test_a_missing_module_is_said_to_be_unknown(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_missing_module_is_said_to_be_unknown(tmp_path: Path) -> None:
 
     (start,) = audit(tmp_path, {"pkg/cli.py": cli})
 
-    assert start.worst is Hazard.NOT_INSTALLED
+    assert start.worst is RaceHazard.NOT_INSTALLED
     assert rule_text(start) == "pkg.cli=not_there_at_all:a"
 
 
@@ -291,7 +291,7 @@ def test_functions_handed_to_a_framework_are_taken_as_called(tmp_path: Path) -> 
     (start,) = audit(tmp_path, {"lazy.py": LAZY, "pkg/cli.py": cli})
 
     assert start.when == "if called"
-    assert start.worst is Hazard.REPLACES_ITSELF
+    assert start.worst is RaceHazard.REPLACES_ITSELF
 
 
 def test_what_cannot_be_followed_is_counted(tmp_path: Path) -> None:
@@ -330,5 +330,5 @@ def test_no_rule_is_offered_for_a_module_that_is_already_being_loaded(tmp_path: 
 
     (start,) = audit(tmp_path, files)
 
-    assert start.worst is Hazard.REPLACES_ITSELF
+    assert start.worst is RaceHazard.REPLACES_ITSELF
     assert rule_text(start) is None

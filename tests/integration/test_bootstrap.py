@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bootstrap.sh, by a real shell, where interpreters and tools are only what a test puts on PATH."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+ROOT = Path(__file__).parents[2]
+TOOLS = ("sh", "dirname", "cksum", "cat", "mkdir", "rmdir", "rm", "ls", "touch", "env")
+
+# What Debian's python3 without python3-venv does: `import venv` works, making one stops half-way.
+WITHOUT_ENSUREPIP = f"""#!/bin/sh
+case "$*" in
+  *ensurepip*) exit 1 ;;
+  "-m venv"*)
+    for venv; do :; done
+    mkdir -p "$venv/bin"
+    echo "home = /usr/bin" >"$venv/pyvenv.cfg"
+    echo "The virtual environment was not created successfully because ensurepip is not available." >&2
+    exit 1 ;;
+esac
+exec {sys.executable} "$@"
+"""
+TOO_OLD = "#!/bin/sh\nexit 1\n"
+GIT = "#!/bin/sh\nexit 0\n"
+# A project without dependencies, whose backend needs nothing from an index.
+PYPROJECT = """[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "ci-doctor-toolkit"
+version = "1"
+"""
+BACKEND = """
+import zipfile
+
+
+def build_editable(directory, config_settings=None, metadata_directory=None):
+    name = "ci_doctor_toolkit-1-py3-none-any.whl"
+    with zipfile.ZipFile(f"{directory}/{name}", "w") as wheel:
+        info = "ci_doctor_toolkit-1.dist-info"
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: ci-doctor-toolkit\\nVersion: 1\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return name
+"""
+NEEDS_AN_INDEX = PYPROJECT.replace("requires = []", 'requires = ["not-in-any-index"]')
+
+
+class Clone:
+    """A checkout with the script, and a PATH with a few tools."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "clone"
+        self.bin = directory / "bin"
+        self.root.mkdir()
+        self.bin.mkdir()
+        shutil.copy(ROOT / "bootstrap.sh", self.root)
+        (self.root / "pyproject.toml").write_text(PYPROJECT)
+        (self.root / "backend.py").write_text(BACKEND)
+        for tool in TOOLS:
+            (self.bin / tool).symlink_to(str(shutil.which(tool)))
+        self.program("git", GIT)
+
+    def program(self, name: str, text: str) -> None:
+        path = self.bin / name
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def real_python(self, name: str = "python3") -> None:
+        self.program(name, f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+
+    def run(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            "PATH": str(self.bin),
+            "HOME": str(self.root),
+            "PIP_NO_INDEX": "1",
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_CACHE_DIR": "1",
+            **variables,
+        }
+        return subprocess.run(
+            ["sh", str(self.root / "bootstrap.sh")],
+            cwd=self.root.parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+
+    @property
+    def is_installed(self) -> bool:
+        return self.has_installed(self.root / ".venv")
+
+    def has_installed(self, venv: Path) -> bool:
+        return any(venv.glob("lib/python3*/site-packages/ci_doctor_toolkit-1.dist-info"))
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    return Clone(tmp_path)
+
+
+def test_a_second_run_changes_nothing(clone: Clone) -> None:
+    clone.real_python()
+    first = clone.run()
+    assert (first.returncode, clone.is_installed) == (0, True), first.stderr
+
+    # Nothing is needed any more, not even git.
+    (clone.bin / "git").unlink()
+    (clone.bin / "python3").unlink()
+    second = clone.run()
+    assert (second.returncode, second.stderr) == (0, "")
+
+
+def test_python_without_ensurepip_names_the_package_and_leaves_nothing_half_made(
+    clone: Clone,
+) -> None:
+    clone.program("python3", WITHOUT_ENSUREPIP)
+
+    ran = clone.run()
+
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert ran.returncode == 2, ran.stderr
+    assert f"apt-get install python{version}-venv" in ran.stderr
+    assert not (clone.root / ".venv").exists()
+
+
+def test_a_half_made_environment_is_made_anew(clone: Clone) -> None:
+    clone.real_python()
+    half = clone.root / ".venv" / "bin"
+    half.mkdir(parents=True)
+    (half.parent / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    # It starts, and has no pip.
+    (half / "python").write_text(
+        f'#!/bin/sh\n[ "$1" = -m ] && exit 1\nexec {sys.executable} "$@"\n'
+    )
+    (half / "python").chmod(0o755)
+
+    ran = clone.run()
+
+    assert (ran.returncode, clone.is_installed) == (0, True), ran.stderr
+
+
+def test_the_next_interpreter_is_taken_if_the_first_one_lacks_ensurepip(clone: Clone) -> None:
+    clone.program("python3", WITHOUT_ENSUREPIP)
+    clone.real_python("python3.11")
+
+    ran = clone.run()
+
+    assert (ran.returncode, clone.is_installed) == (0, True), ran.stderr
+    assert "with python3.11" in ran.stderr
+
+
+@pytest.mark.parametrize("tool", ["uv", "virtualenv"])
+def test_uv_or_virtualenv_make_the_environment_if_no_python_can(tool: str, clone: Clone) -> None:
+    clone.program("python3", WITHOUT_ENSUREPIP)
+    # Both are called with the directory as the last word.
+    clone.program(
+        tool,
+        f'#!/bin/sh\necho "$@" >>{clone.root}/called\nfor venv; do :; done\n'
+        f'exec {sys.executable} -m venv "$venv"\n',
+    )
+
+    ran = clone.run()
+
+    assert (ran.returncode, clone.is_installed) == (0, True), ran.stderr
+    assert str(clone.root / ".venv") in (clone.root / "called").read_text()
+
+
+def test_git_is_asked_for_before_anything_is_made(clone: Clone) -> None:
+    clone.real_python()
+    (clone.bin / "git").unlink()
+
+    ran = clone.run()
+
+    assert ran.returncode == 2
+    assert "git is missing" in ran.stderr
+    assert not (clone.root / ".venv").exists()
+
+
+def test_without_an_index_it_says_what_it_needs_and_the_next_run_tries_again(clone: Clone) -> None:
+    clone.real_python()
+    (clone.root / "pyproject.toml").write_text(NEEDS_AN_INDEX)
+
+    ran = clone.run()
+
+    assert ran.returncode == 2, ran.stderr
+    assert "it needs a package index" in ran.stderr
+    (clone.root / "pyproject.toml").write_text(PYPROJECT)
+    again = clone.run()
+    assert (again.returncode, clone.is_installed) == (0, True), again.stderr
+
+
+def test_the_environment_may_be_elsewhere(clone: Clone, tmp_path: Path) -> None:
+    clone.real_python()
+
+    ran = clone.run(CI_DOCTOR_VENV="elsewhere/venv")
+
+    assert ran.returncode == 0, ran.stderr
+    assert clone.has_installed(tmp_path / "elsewhere" / "venv")
+    assert not (clone.root / ".venv").exists()
+
+
+def test_a_directory_that_is_no_environment_is_not_cleared(clone: Clone) -> None:
+    clone.real_python()
+    (clone.root / ".venv").mkdir()
+    (clone.root / ".venv" / "thesis.txt").write_text("mine")
+
+    ran = clone.run()
+
+    assert ran.returncode == 2
+    assert "is no virtual environment" in ran.stderr
+    assert (clone.root / ".venv" / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_checkout_is_told(clone: Clone) -> None:
+    clone.real_python()
+    clone.root.chmod(0o555)
+    try:
+        ran = clone.run()
+    finally:
+        clone.root.chmod(0o755)
+
+    assert ran.returncode == 2
+    assert "cannot be written" in ran.stderr
+
+
+def test_a_python_that_is_named_and_too_old_is_an_error(clone: Clone) -> None:
+    clone.real_python()
+    clone.program("old", TOO_OLD)
+
+    ran = clone.run(PYTHON="old")
+
+    assert ran.returncode == 2
+    assert "PYTHON=old is no Python >= 3.11" in ran.stderr
+
+
+def test_no_python_at_all_is_told(clone: Clone) -> None:
+    ran = clone.run()
+
+    assert ran.returncode == 2
+    assert "no Python >= 3.11 found" in ran.stderr
+
+
+def test_an_installation_under_the_former_name_is_removed(clone: Clone) -> None:
+    clone.real_python()
+    assert clone.run().returncode == 0
+    (site,) = (clone.root / ".venv").glob("lib/python3*/site-packages")
+    former = site / "ci_doctor-0.1.dist-info"
+    former.mkdir()
+    (former / "METADATA").write_text("Metadata-Version: 2.1\nName: ci-doctor\nVersion: 0.1\n")
+    (former / "RECORD").write_text(
+        "ci_doctor-0.1.dist-info/METADATA,,\nci_doctor-0.1.dist-info/RECORD,,\n"
+    )
+    (former / "INSTALLER").write_text("pip\n")
+    (clone.root / ".venv" / ".ci-doctor-bootstrap").unlink()
+
+    ran = clone.run()
+
+    assert (ran.returncode, clone.is_installed) == (0, True), ran.stderr
+    assert not former.exists()
