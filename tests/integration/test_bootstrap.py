@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
-TOOLS = ("sh", "dirname", "cksum", "cat", "mkdir", "rmdir", "rm", "ls", "touch", "env")
+TOOLS = ("sh", "dirname", "cksum", "cat", "mkdir", "rmdir", "rm", "ls", "chmod")
 
 # What Debian's python3 without python3-venv does: `import venv` works, making one stops half-way.
 WITHOUT_ENSUREPIP = f"""#!/bin/sh
@@ -23,6 +23,25 @@ case "$*" in
     echo "home = /usr/bin" >"$venv/pyvenv.cfg"
     echo "The virtual environment was not created successfully because ensurepip is not available." >&2
     exit 1 ;;
+esac
+exec {sys.executable} "$@"
+"""
+# Makes an environment whose pip only notes how it was called, and fails if the clone says so.
+QUICK = f"""#!/bin/sh
+case "$*" in
+  "-m venv"*)
+    for venv; do :; done
+    mkdir -p "$venv/bin"
+    echo "home = /usr/bin" >"$venv/pyvenv.cfg"
+    cat >"$venv/bin/python" <<'END'
+#!/bin/sh
+[ "$1 $2" = "-m pip" ] || exec {sys.executable} "$@"
+shift 2
+echo "$@" >>"$HOME/pip-calls"
+case "$*" in *install*) [ ! -e "$HOME/no-index" ] ;; esac
+END
+    chmod +x "$venv/bin/python"
+    exit 0 ;;
 esac
 exec {sys.executable} "$@"
 """
@@ -50,7 +69,6 @@ def build_editable(directory, config_settings=None, metadata_directory=None):
         wheel.writestr(f"{info}/RECORD", "")
     return name
 """
-NEEDS_AN_INDEX = PYPROJECT.replace("requires = []", 'requires = ["not-in-any-index"]')
 
 
 class Clone:
@@ -77,6 +95,15 @@ class Clone:
     def real_python(self, name: str = "python3") -> None:
         self.program(name, f'#!/bin/sh\nexec {sys.executable} "$@"\n')
 
+    def quick_python(self, name: str = "python3") -> None:
+        self.program(name, QUICK)
+
+    @property
+    def pip_calls(self) -> list[str]:
+        """How pip of the environment was called, in order."""
+        path = self.root / "pip-calls"
+        return path.read_text().splitlines() if path.exists() else []
+
     def run(self, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {
             "PATH": str(self.bin),
@@ -98,10 +125,15 @@ class Clone:
 
     @property
     def is_installed(self) -> bool:
-        return self.has_installed(self.root / ".venv")
-
-    def has_installed(self, venv: Path) -> bool:
+        """Whether a real pip has installed it."""
+        venv = self.root / ".venv"
         return any(venv.glob("lib/python3*/site-packages/ci_doctor_toolkit-1.dist-info"))
+
+    @property
+    def was_installed(self) -> bool:
+        """Whether the last call of a quick pip was to install it."""
+        last = self.pip_calls[-1:] or [""]
+        return f"install --editable {self.root}" in last[0]
 
 
 @pytest.fixture
@@ -135,7 +167,7 @@ def test_python_without_ensurepip_names_the_package_and_leaves_nothing_half_made
 
 
 def test_a_half_made_environment_is_made_anew(clone: Clone) -> None:
-    clone.real_python()
+    clone.quick_python()
     half = clone.root / ".venv" / "bin"
     half.mkdir(parents=True)
     (half.parent / "pyvenv.cfg").write_text("home = /usr/bin\n")
@@ -147,16 +179,16 @@ def test_a_half_made_environment_is_made_anew(clone: Clone) -> None:
 
     ran = clone.run()
 
-    assert (ran.returncode, clone.is_installed) == (0, True), ran.stderr
+    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
 
 
 def test_the_next_interpreter_is_taken_if_the_first_one_lacks_ensurepip(clone: Clone) -> None:
     clone.program("python3", WITHOUT_ENSUREPIP)
-    clone.real_python("python3.11")
+    clone.quick_python("python3.11")
 
     ran = clone.run()
 
-    assert (ran.returncode, clone.is_installed) == (0, True), ran.stderr
+    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
     assert "with python3.11" in ran.stderr
 
 
@@ -167,17 +199,18 @@ def test_uv_or_virtualenv_make_the_environment_if_no_python_can(tool: str, clone
     clone.program(
         tool,
         f'#!/bin/sh\necho "$@" >>{clone.root}/called\nfor venv; do :; done\n'
-        f'exec {sys.executable} -m venv "$venv"\n',
+        f'exec {clone.bin}/quick -m venv "$venv"\n',
     )
+    clone.program("quick", QUICK)
 
     ran = clone.run()
 
-    assert (ran.returncode, clone.is_installed) == (0, True), ran.stderr
+    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
     assert str(clone.root / ".venv") in (clone.root / "called").read_text()
 
 
 def test_git_is_asked_for_before_anything_is_made(clone: Clone) -> None:
-    clone.real_python()
+    clone.quick_python()
     (clone.bin / "git").unlink()
 
     ran = clone.run()
@@ -188,30 +221,31 @@ def test_git_is_asked_for_before_anything_is_made(clone: Clone) -> None:
 
 
 def test_without_an_index_it_says_what_it_needs_and_the_next_run_tries_again(clone: Clone) -> None:
-    clone.real_python()
-    (clone.root / "pyproject.toml").write_text(NEEDS_AN_INDEX)
+    clone.quick_python()
+    (clone.root / "no-index").touch()
 
     ran = clone.run()
 
     assert ran.returncode == 2, ran.stderr
     assert "it needs a package index" in ran.stderr
-    (clone.root / "pyproject.toml").write_text(PYPROJECT)
-    again = clone.run()
-    assert (again.returncode, clone.is_installed) == (0, True), again.stderr
+    (clone.root / "no-index").unlink()
+    assert clone.run().returncode == 0
+    assert clone.was_installed
 
 
 def test_the_environment_may_be_elsewhere(clone: Clone, tmp_path: Path) -> None:
-    clone.real_python()
+    clone.quick_python()
 
     ran = clone.run(CI_DOCTOR_VENV="elsewhere/venv")
 
     assert ran.returncode == 0, ran.stderr
-    assert clone.has_installed(tmp_path / "elsewhere" / "venv")
+    assert (tmp_path / "elsewhere" / "venv" / ".ci-doctor-bootstrap").exists()
+    assert clone.was_installed
     assert not (clone.root / ".venv").exists()
 
 
 def test_a_directory_that_is_no_environment_is_not_cleared(clone: Clone) -> None:
-    clone.real_python()
+    clone.quick_python()
     (clone.root / ".venv").mkdir()
     (clone.root / ".venv" / "thesis.txt").write_text("mine")
 
@@ -224,7 +258,7 @@ def test_a_directory_that_is_no_environment_is_not_cleared(clone: Clone) -> None
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_checkout_is_told(clone: Clone) -> None:
-    clone.real_python()
+    clone.quick_python()
     clone.root.chmod(0o555)
     try:
         ran = clone.run()
@@ -236,7 +270,7 @@ def test_a_read_only_checkout_is_told(clone: Clone) -> None:
 
 
 def test_a_python_that_is_named_and_too_old_is_an_error(clone: Clone) -> None:
-    clone.real_python()
+    clone.quick_python()
     clone.program("old", TOO_OLD)
 
     ran = clone.run(PYTHON="old")
@@ -252,20 +286,15 @@ def test_no_python_at_all_is_told(clone: Clone) -> None:
     assert "no Python >= 3.11 found" in ran.stderr
 
 
-def test_an_installation_under_the_former_name_is_removed(clone: Clone) -> None:
-    clone.real_python()
+def test_an_installation_under_the_former_name_is_removed_first(clone: Clone) -> None:
+    clone.quick_python()
     assert clone.run().returncode == 0
-    (site,) = (clone.root / ".venv").glob("lib/python3*/site-packages")
-    former = site / "ci_doctor-0.1.dist-info"
-    former.mkdir()
-    (former / "METADATA").write_text("Metadata-Version: 2.1\nName: ci-doctor\nVersion: 0.1\n")
-    (former / "RECORD").write_text(
-        "ci_doctor-0.1.dist-info/METADATA,,\nci_doctor-0.1.dist-info/RECORD,,\n"
-    )
-    (former / "INSTALLER").write_text("pip\n")
-    (clone.root / ".venv" / ".ci-doctor-bootstrap").unlink()
+    venv = clone.root / ".venv"
+    (venv / "lib" / "python3.11" / "site-packages" / "ci_doctor-0.1.dist-info").mkdir(parents=True)
+    (venv / ".ci-doctor-bootstrap").unlink()
 
-    ran = clone.run()
+    assert clone.run().returncode == 0
 
-    assert (ran.returncode, clone.is_installed) == (0, True), ran.stderr
-    assert not former.exists()
+    (removal,) = [call for call in clone.pip_calls if call.endswith("uninstall --yes ci-doctor")]
+    assert clone.pip_calls.index(removal) < len(clone.pip_calls) - 1
+    assert clone.was_installed
