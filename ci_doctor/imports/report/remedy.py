@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends a hazard: a preload rule, or an import to move. Pure."""
+"""Reads the script that starts a thread: what ends a hazard, a rule or an import to move."""
 
 import shlex
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from msgspec import Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.imports.analyse.hazard import Hazard, HazardKind
 from ci_doctor.imports.record.events import Site
+from ci_doctor.imports.report.place import place_for_import
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, parse_rule
 
 _MAIN = "__main__"
@@ -82,7 +83,7 @@ def _move(started_at: Site | None, preloads: Sequence[Preload]) -> str:
     if started_at is None:
         return f"write `{statements}` where the program starts, before its first thread"
     return (
-        f"write `{statements}` at the top of {started_at.file}, "
+        f"write `{statements}` {place_for_import(started_at.file, started_at.line)}, "
         f"before line {started_at.line} starts the thread"
     )
 
