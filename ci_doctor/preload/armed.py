@@ -13,7 +13,7 @@ from ci_doctor.preload import rules
 from ci_doctor.preload.checks import Check, CheckOutcome
 from ci_doctor.preload.interpreter import ask, clean_environment
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
-from ci_doctor.preload.shim_files import FINDER, MODULES, RUNTIME
+from ci_doctor.preload.shim_files import FINDER, RUNTIME
 from ci_doctor.preload.site import FileCondition, SiteState, move_away
 from ci_doctor.preload.start_cost import START_TIMEOUT_S, start_cost_us
 from ci_doctor.preload.target import Target
@@ -99,7 +99,9 @@ def _changed_files(target: Target, state: SiteState) -> Check:
         if condition is FileCondition.OURS:
             continue
         faults.append(f"{file} is {condition}")
-        if remedy is None and condition is not FileCondition.ABSENT:
+        # What is damaged or missing an installation makes again.
+        is_repairable = condition in (FileCondition.ABSENT, FileCondition.DAMAGED)
+        if remedy is None and not is_repairable:
             remedy = move_away(target.site_dir / file)
     sentence = f"the shim in {target.site_dir} is not as it was written: {', '.join(faults)}"
     return _failed_files(sentence, remedy or _REINSTALL)
@@ -144,8 +146,8 @@ def judge_armed(
 
 
 def check_cost(target: Target) -> Check:
-    """What the shim adds to a start, against COST_LIMIT_US."""
-    return judge_cost(target, start_cost_us(target, {Path(name).stem for name in MODULES}))
+    """What the shim adds to a start, in CPU time, against COST_LIMIT_US."""
+    return judge_cost(target, start_cost_us(target, Path(FINDER).stem))
 
 
 def judge_cost(target: Target, cost_us: int | None) -> Check:
@@ -154,7 +156,7 @@ def judge_cost(target: Target, cost_us: int | None) -> Check:
     if cost_us is None:
         sentence = f"no start of {target.python} imports the shim, so its cost cannot be measured"
         return Check(name=name, outcome=CheckOutcome.VOID, sentence=sentence, rule=rules.UNPROVEN)
-    sentence = f"the shim takes {cost_us} us of a start by -X importtime (median of 5)"
+    sentence = f"the shim takes {cost_us} us of CPU time of a start (the least of 5)"
     if cost_us <= COST_LIMIT_US:
         return Check(name=name, outcome=CheckOutcome.PASSED, sentence=sentence)
     return Check(

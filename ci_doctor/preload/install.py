@@ -7,18 +7,23 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from ci_doctor.errors import CiDoctorError, PreparationError
 from ci_doctor.model.finding import Severity
 from ci_doctor.preload.apply import SiteSnapshot, apply, changes, put_back, remember
 from ci_doctor.preload.inspection import former_targets, inspect_interpreter
 from ci_doctor.preload.plan import plan_drop, plan_install, plan_remove
 from ci_doctor.preload.preload_rule import PreloadRule, merge
+from ci_doctor.preload.preset_fit import PresetUse
+from ci_doctor.preload.preset_versions import findings_about, preset_states, rules_for
 from ci_doctor.preload.result import InstallResult, Refused, Result
 from ci_doctor.preload.site import read_site
 from ci_doctor.preload.start import loads
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.trial import TRIAL_TIMEOUT_S, try_preloads
 
+NO_PRESETS = PresetUse()
 TargetPlan = Callable[[Target], InstallResult]
 
 
@@ -28,9 +33,12 @@ def install_each(
     *,
     dry_run: bool,
     replace: bool = False,
+    presets: PresetUse = NO_PRESETS,
     trial_timeout_s: float = TRIAL_TIMEOUT_S,
 ) -> tuple[Result, ...]:
     """Arm `rules` in each of `pythons`, besides those armed before, or with `replace` alone.
+
+    Rules of `presets` are armed too where they may hold.
 
     A refusal among `pythons` is handed on. Interpreters that share a site directory count once. All
     are examined before the first is changed: if one is refused, none is changed. If something
@@ -38,7 +46,7 @@ def install_each(
     """
     return _each(
         pythons,
-        lambda target: _plan_install(target, rules, replace, trial_timeout_s),
+        lambda target: _plan_wanted(target, rules, presets, replace, trial_timeout_s),
         dry_run=dry_run,
     )
 
@@ -64,13 +72,17 @@ def install_shims(
     rules: Sequence[PreloadRule],
     *,
     dry_run: bool,
+    presets: PresetUse = NO_PRESETS,
     trial_timeout_s: float = TRIAL_TIMEOUT_S,
 ) -> tuple[InstallResult, ...]:
     """As `install_each`, for callers that need all interpreters.
 
     Raises the first refusal, a UsageError, PreparationError or InfraError.
     """
-    return _all(install_each(pythons, rules, dry_run=dry_run, trial_timeout_s=trial_timeout_s))
+    results = install_each(
+        pythons, rules, dry_run=dry_run, presets=presets, trial_timeout_s=trial_timeout_s
+    )
+    return _all(results)
 
 
 def remove_shims(pythons: Sequence[Path], *, dry_run: bool) -> tuple[InstallResult, ...]:
@@ -83,6 +95,23 @@ def former_shims(target: Target) -> Iterator[Target]:
     for former in former_targets(target):
         if not read_site(former.site_dir).is_empty:
             yield former
+
+
+def _plan_wanted(
+    target: Target,
+    rules: Sequence[PreloadRule],
+    presets: PresetUse,
+    replace: bool,
+    trial_timeout_s: float,
+) -> InstallResult:
+    states = preset_states(target, presets.names)
+    findings = findings_about(target, states, force=presets.force)
+    wanted = rules_for(states, rules, force=presets.force)
+    if wanted:
+        result = _plan_install(target, wanted, replace, trial_timeout_s)
+    else:
+        result = InstallResult(target=target, actions=(), rules=read_site(target.site_dir).rules)
+    return structs.replace(result, presets=states, findings=(*findings, *result.findings))
 
 
 def _plan_install(

@@ -22,7 +22,8 @@ from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.isolation import isolation
 from ci_doctor.preload.outcome.change import changing
 from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.presets import rules_of
+from ci_doctor.preload.preset_fit import PresetUse
+from ci_doctor.preload.presets import rules_of, split_texts
 from ci_doctor.preload.result import InstallResult
 
 
@@ -43,7 +44,8 @@ def prepare_job(
             hint="name one: --venv DIR or --python PY, or activate an environment",
         )
     pythons = [target.python for target in preparation.targets]
-    results = install_shims(pythons, rules_of(settings.preload), dry_run=dry_run)
+    rules, names = split_texts(settings.preload)
+    results = install_shims(pythons, rules, dry_run=dry_run, presets=PresetUse(names=names))
     changed = list(preparation.changed)
     findings = list(preparation.findings)
     rows = []

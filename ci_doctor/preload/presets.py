@@ -12,10 +12,16 @@ from ci_doctor.preload.preload_rule import EXAMPLE, FORM, PreloadRule, merge, pa
 
 
 class Preset(Struct, frozen=True, kw_only=True):
-    """`rules` in `parse_rule` form; `why` names the race and the reason for the trigger."""
+    """`rules` in `parse_rule` form; `why` names the race and the reason for the trigger.
+
+    It holds for `versions` (PEP 440 specifiers) of `distribution`, by `source`.
+    """
 
     rules: tuple[str, ...]
     why: str
+    distribution: str
+    versions: str
+    source: str
 
 
 PRESETS: Final = {
@@ -25,6 +31,13 @@ PRESETS: Final = {
             "vLLM imports transformers in a background thread while the main thread needs it too. "
             "The trigger is the module that starts the thread and not `vllm`, whose import sets "
             "variables that must be set before torch is imported."
+        ),
+        distribution="vllm",
+        # Nightlies and builds from source alone: 0.19.1 and 0.20.0 to 0.33.0 start no thread there.
+        versions=">=0.19.2rc1.dev15,<0.19.2rc1.dev134",
+        source=(
+            "vllm-project/vllm#40331 added the thread and #40438 reverted it on 2026-04-21; "
+            "read in the wheels of 0.19.1, 0.20.0 and 0.33.0, where it is absent"
         ),
     )
 }
@@ -39,6 +52,19 @@ def rules_of(texts: Iterable[str]) -> tuple[PreloadRule, ...]:
     for text in texts:
         rules += _rules(text)
     return merge((), rules)
+
+
+def split_texts(texts: Iterable[str]) -> tuple[tuple[PreloadRule, ...], tuple[str, ...]]:
+    """The rules that are written out, and the names of presets. Raises as `rules_of`."""
+    explicit: list[PreloadRule] = []
+    names: dict[str, None] = {}
+    for text in texts:
+        rules = _rules(text)
+        if "=" in text:
+            explicit += rules
+        else:
+            names[text.strip()] = None
+    return merge((), explicit), tuple(names)
 
 
 def require_rules(texts: Sequence[str]) -> tuple[PreloadRule, ...]:

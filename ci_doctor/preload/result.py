@@ -9,6 +9,7 @@ from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.action import WriteFile
 from ci_doctor.model.finding import Finding
 from ci_doctor.preload.preload_rule import PreloadRule
+from ci_doctor.preload.preset_fit import PresetState
 from ci_doctor.preload.target import Target
 
 
@@ -19,6 +20,7 @@ class InstallResult(Struct, frozen=True, kw_only=True):
     actions: tuple[WriteFile, ...]
     rules: tuple[PreloadRule, ...] = ()
     findings: tuple[Finding, ...] = ()
+    presets: tuple[PresetState, ...] = ()
 
 
 class Refused(Struct, frozen=True, kw_only=True):

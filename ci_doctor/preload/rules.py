@@ -85,10 +85,9 @@ NOT_ARMED: Final = Rule(
 START_COST: Final = Rule(
     id="preload/start-cost",
     severity=Severity.ERROR,
-    meaning="The shim takes more than 5 ms of every start.",
+    meaning="The shim takes more than 5 ms of CPU time of every start.",
     remedy=(
-        "Install it again, so that its bytecode exists: without it every start compiles the shim. "
-        "A slow file system is the other cause."
+        "Install it again, so that its bytecode exists: without it every start compiles the shim."
     ),
 )
 RACE_LOST: Final = Rule(
@@ -199,6 +198,27 @@ THREAD_MAY_RACE: Final = Rule(
         "thread starts."
     ),
 )
+PRESET_DOES_NOT_HOLD: Final = Rule(
+    id="preload/preset-does-not-hold",
+    severity=Severity.WARNING,
+    meaning=(
+        "The preset is for other versions of the package than the installed one: there is no race "
+        "that its shim would settle. No shim is installed for it."
+    ),
+    remedy=(
+        "Leave the preset out. `ci-doctor preload audit PACKAGE` finds the races of this version; "
+        "`--force` installs the shim nevertheless."
+    ),
+)
+PRESET_UNKNOWN_VERSION: Final = Rule(
+    id="preload/preset-unknown-version",
+    severity=Severity.NOTE,
+    meaning=(
+        "The installed version says nothing (a build without tags), so that nobody knows whether "
+        "the preset is for it. The shim is installed: it does no harm."
+    ),
+    remedy="`ci-doctor preload audit PACKAGE` tells whether the race is in this version.",
+)
 AUDIT_INCOMPLETE: Final = Rule(
     id="preload/audit-incomplete",
     severity=Severity.WARNING,
@@ -231,5 +251,7 @@ RULES: Final[tuple[Rule, ...]] = (
     SITECUSTOMIZE_OF_THE_JOB,
     THREAD_RACES,
     THREAD_MAY_RACE,
+    PRESET_DOES_NOT_HOLD,
+    PRESET_UNKNOWN_VERSION,
     AUDIT_INCOMPLETE,
 )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the templates beside it: the content of the four files of a shim, from its rules."""
 
+import ast
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -29,8 +30,8 @@ MODULES = (RUNTIME, FINDER)
 FILES = (MANIFEST, RUNTIME, FINDER, PATH_FILE)
 
 _TEMPLATES = Path(__file__).parent / "shim"
-_RULES_BEGIN = "# ci-doctor rules: begin\n"
-_RULES_END = "# ci-doctor rules: end\n"
+RULES_BEGIN = "# ci-doctor rules: begin\n"
+RULES_END = "# ci-doctor rules: end\n"
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +47,11 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rules: tuple[str, ...]
     sha256: dict[str, tuple[str, ...]]
     made_cache: bool = True
+
+    @property
+    def parsed_rules(self) -> tuple[PreloadRule, ...]:
+        """The rules as values."""
+        return tuple(parse_rule(text) for text in self.rules)
 
 
 def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
@@ -102,17 +108,35 @@ def decode_manifest(content: bytes) -> Manifest | None:
     return manifest if is_ours else None
 
 
+def recover_rules(finder: bytes) -> tuple[PreloadRule, ...] | None:
+    """The rules that an unchanged finder of this version holds; None for any other content."""
+    text = finder.decode("utf-8", "replace")
+    literal = text.partition(RULES_BEGIN)[2].partition(RULES_END)[0].removeprefix("RULES = ")
+    try:
+        held = ast.literal_eval(literal)
+        texts = [_rule_text(trigger, pairs) for trigger, pairs in held.items()]
+        rules = tuple(parse_rule(each) for each in texts)
+    except (ValueError, SyntaxError, TypeError, AttributeError, UsageError):
+        return None
+    return rules if shim_files(rules)[FINDER] == finder else None
+
+
+def _rule_text(trigger: str, pairs: Iterable[tuple[str, tuple[str, ...]]]) -> str:
+    modules = [f"{module}:{','.join(names)}" if names else module for module, names in pairs]
+    return f"{trigger}={';'.join(modules)}"
+
+
 def digest(content: bytes) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def _render_finder(template: str, rules: Iterable[PreloadRule]) -> str:
-    head, rest = template.split(_RULES_BEGIN)
-    tail = rest.split(_RULES_END)[1]
+    head, rest = template.split(RULES_BEGIN)
+    tail = rest.split(RULES_END)[1]
     lines = []
     for rule in rules:
         # As a literal: a start of the interpreter has nothing to parse.
         pairs = tuple((preload.module, preload.attributes) for preload in rule.preloads)
         lines.append(f"    {rule.trigger!r}: {pairs!r},\n")
-    return "".join([head, _RULES_BEGIN, "RULES = {\n", *lines, "}\n", _RULES_END, tail])
+    return "".join([head, RULES_BEGIN, "RULES = {\n", *lines, "}\n", RULES_END, tail])

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.bytecode import CACHE, is_compiled, is_cut_off
-from ci_doctor.preload.preload_rule import PreloadRule, parse_rule
+from ci_doctor.preload.damage import damaged_files, known_rules, names_us
+from ci_doctor.preload.preload_rule import PreloadRule
 from ci_doctor.preload.shim_files import (
     FILES,
     MANIFEST,
-    OWNER_LINE,
     Manifest,
     decode_manifest,
     digest,
@@ -27,6 +27,7 @@ class FileCondition(StrEnum):
     ABSENT = "absent"
     OURS = "ours"
     EDITED = "edited"  # it names us as its owner, but differs from the manifest
+    DAMAGED = "damaged"  # what a failed write left of a file of ours
     FOREIGN = "foreign"
     NOT_A_FILE = "not-a-file"  # a symbolic link, a directory
 
@@ -48,10 +49,12 @@ class SiteState(Struct, frozen=True, kw_only=True):
 
     @property
     def rules(self) -> tuple[PreloadRule, ...]:
-        """The rules that the manifest names; none without a manifest."""
-        if self.manifest is None:
+        """The rules that the manifest names; those of the finder if the manifest is damaged."""
+        if self.manifest is not None:
+            return self.manifest.parsed_rules
+        if self.conditions.get(MANIFEST) is not FileCondition.DAMAGED:
             return ()
-        return tuple(parse_rule(text) for text in self.manifest.rules)
+        return known_rules(self.contents, None) or ()
 
     @property
     def is_empty(self) -> bool:
@@ -80,6 +83,9 @@ def read_site(site_dir: Path) -> SiteState:
     conditions = {}
     for name in FILES:
         conditions[name] = _condition(site_dir / name, contents.get(name), manifest)
+    for name in damaged_files(contents, manifest):
+        if conditions[name] is not FileCondition.OURS:
+            conditions[name] = FileCondition.DAMAGED
     cache = _read_cache(site_dir / CACHE)
     cut_off = _files_of(site_dir, lambda name: is_cut_off(name, in_cache=False))
     return SiteState(
@@ -132,8 +138,7 @@ def _condition(path: Path, content: bytes | None, manifest: Manifest | None) -> 
     if content is None:
         occupied = path.is_symlink() or path.exists()
         return FileCondition.NOT_A_FILE if occupied else FileCondition.ABSENT
-    names_us = path.name == MANIFEST or OWNER_LINE.encode() in content.splitlines()[:2]
-    if not names_us:
+    if path.name != MANIFEST and not names_us(content):
         return FileCondition.FOREIGN
     if manifest is None:
         return FileCondition.FOREIGN if path.name == MANIFEST else FileCondition.EDITED

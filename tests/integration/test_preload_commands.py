@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,3 +177,105 @@ def test_status_shows_what_runs_at_every_start_with_its_cost(venv: Venv, tmp_pat
     files, _never = told["asked"]["start_up"]
     assert {Path(file["path"]).name for file in files} >= {"theirs.pth", "ci_doctor_preload.pth"}
     assert any(table["title"].startswith("Start-up files") for table in report["tables"])
+
+
+@pytest.mark.parametrize("name", ["ci_doctor_preload.pth", "_ci_doctor_preload.py"])
+def test_a_truncated_shim_is_seen_repaired_and_removed(
+    name: str, venv: Venv, tmp_path: Path
+) -> None:
+    before = venv.files()
+    assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
+    path = venv.site_dir / name
+    path.write_bytes(path.read_bytes()[:70])
+
+    status = doctor("preload", "status", cwd=tmp_path)
+    assert "damaged" in status.out, status
+    verify = doctor("preload", "verify", "--runs", "1", cwd=tmp_path)
+    assert verify.code == 1, verify
+    assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
+    assert "damaged" not in doctor("preload", "status", cwd=tmp_path).out
+
+    path.write_bytes(path.read_bytes()[:70])
+    removed = doctor("preload", "remove", cwd=tmp_path)
+    assert removed.code == 0, removed
+    assert venv.files() == before
+
+
+@pytest.mark.parametrize("command", ["status", "plan", "verify", "remove"])
+def test_a_name_with_a_line_break_is_an_error_of_the_user(command: str, tmp_path: Path) -> None:
+    words = ("--rule", RULE) if command == "plan" else ()
+
+    ran = doctor("preload", command, "--venv", "new\nline", *words, cwd=tmp_path)
+
+    assert ran.code == 2, ran
+
+
+def test_an_environment_with_a_line_break_in_its_name_is_served(tmp_path: Path) -> None:
+    Venv(interpreters()["own"], tmp_path / "new\nline")
+
+    ran = doctor("preload", "install", RULE, "--venv", "new\nline", cwd=tmp_path)
+
+    assert ran.code == 0, ran
+
+
+def installed(venv: Venv, version: str) -> None:
+    metadata = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n"
+    venv.put({f"vllm-{version}.dist-info/METADATA": metadata})
+
+
+def planned(directory: Path, *words: str) -> dict[str, Any]:
+    ran = doctor("preload", "plan", "--preset", "vllm", "--json", *words, cwd=directory)
+    assert ran.code == 0, ran
+    report: dict[str, Any] = json.loads(ran.out)
+    return report
+
+
+def test_a_preset_is_left_out_for_a_version_it_is_not_for(venv: Venv, tmp_path: Path) -> None:
+    installed(venv, "0.33.0")
+
+    report = planned(tmp_path)
+
+    (target,) = report["facts"]["targets"]
+    (preset,) = target["presets"]
+    assert preset == {"name": "vllm", "fit": "does not hold", "version": "0.33.0"}
+    assert (target["state"], target["rules"]) == ("unchanged", [])
+    assert [finding["rule"] for finding in report["findings"]] == ["preload/preset-does-not-hold"]
+    before = venv.files()
+    assert doctor("preload", "install", "--preset", "vllm", cwd=tmp_path).code == 0
+    assert venv.files() == before
+
+
+def test_force_installs_a_preset_nevertheless(venv: Venv, tmp_path: Path) -> None:
+    installed(venv, "0.33.0")
+
+    (target,) = planned(tmp_path, "--force")["facts"]["targets"]
+
+    assert (target["state"], target["rules"]) == ("planned", [VLLM])
+
+
+def test_other_rules_are_installed_where_a_preset_does_not_hold(venv: Venv, tmp_path: Path) -> None:
+    installed(venv, "0.33.0")
+
+    (target,) = planned(tmp_path, "--rule", RULE)["facts"]["targets"]
+
+    assert (target["state"], target["rules"]) == ("planned", [RULE])
+
+
+@pytest.mark.parametrize(
+    ("version", "fit"),
+    [
+        ("0.19.2rc1.dev50+g0123456", "holds"),
+        ("0.1.dev1+g0123456", "unknown version"),
+        (None, "package absent"),
+    ],
+)
+def test_a_preset_that_may_hold_is_installed(
+    version: str | None, fit: str, venv: Venv, tmp_path: Path
+) -> None:
+    if version is not None:
+        installed(venv, version)
+
+    (target,) = planned(tmp_path)["facts"]["targets"]
+
+    assert target["presets"] == [{"name": "vllm", "fit": fit, "version": version}]
+    assert target["rules"] == [VLLM]

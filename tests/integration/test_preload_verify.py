@@ -20,6 +20,7 @@ from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.race import race_checks
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
 from ci_doctor.preload.site import FileCondition, read_site
+from ci_doctor.preload.start_cost import start_cost_us
 from ci_doctor.preload.verify import verify
 from tests.integration.preload_venvs import Venv, interpreters, skip_without
 
@@ -377,3 +378,22 @@ def test_interpreter_that_cannot_be_asked_does_not_hide_the_others(
     assert ran.returncode == 2
     assert "lost in 1 of 1 runs" in ran.stderr
     assert "does not exist" in ran.stderr
+
+
+def test_the_cost_of_a_start_is_cpu_time(tmp_path: Path) -> None:
+    """Waiting, as for a busy machine or its disk, does not count; work does."""
+    venv = Venv(interpreters()["own"], tmp_path / "v")
+    venv.put({"ci_doctor_preload.pth": "import _ci_doctor_preload\n"})
+    target = inspect_interpreter(venv.python)
+    module = "_ci_doctor_preload"
+
+    venv.put({f"{module}.py": "import time; time.sleep(0.05)\n"})
+    waiting = start_cost_us(target, module, starts=2)
+    work = "import time\nwhile time.process_time() < 0.2: pass\n"
+    venv.put({f"{module}.py": work})
+    working = start_cost_us(target, module, starts=2)
+
+    assert waiting is not None
+    assert working is not None
+    assert waiting < 5_000 < working
+    assert start_cost_us(target, "not_imported_at_a_start", starts=1) is None

@@ -35,6 +35,7 @@ def install(
     pythons: tuple[str, ...],
     venvs: tuple[str, ...],
     replace: bool,
+    force: bool,
     config_path: Path | None,
     dry_run: bool,
 ) -> int:
@@ -50,5 +51,7 @@ def install(
     texts = (*presets, *rules, *more_rules)
     settings = settings_of(session, config_path, pythons, venvs, texts)
     targets = interpreters_of(settings)
-    outcome = change.install(targets, settings.preload, replace=replace, dry_run=dry_run)
+    outcome = change.install(
+        targets, settings.preload, replace=replace, force=force, dry_run=dry_run
+    )
     return session.finish(outcome, on_stdout=outcome.error is None)

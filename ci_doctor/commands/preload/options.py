@@ -43,8 +43,11 @@ def target_options(function: F) -> F:
 
 
 def rule_options(function: F) -> F:
-    """`--preset`, `--rule`, the rules as arguments, and `--replace`."""
+    """`--preset`, `--rule`, the rules as arguments, `--replace` and `--force`."""
     for option in (
+        click.option(
+            "--force", is_flag=True, help="Also presets that are not for the installed version."
+        ),
         click.option(
             "--replace", is_flag=True, help="Arm only these rules, instead of adding them."
         ),

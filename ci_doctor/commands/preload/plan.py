@@ -29,6 +29,7 @@ def plan(
     pythons: tuple[str, ...],
     venvs: tuple[str, ...],
     replace: bool,
+    force: bool,
     config_path: Path | None,
 ) -> int:
     """Print what `install` would do, file by file in each interpreter; change nothing.
@@ -43,5 +44,5 @@ def plan(
     texts = (*presets, *rules, *more_rules)
     settings = settings_of(session, config_path, pythons, venvs, texts)
     targets = interpreters_of(settings)
-    outcome = install(targets, settings.preload, replace=replace, dry_run=True)
+    outcome = install(targets, settings.preload, replace=replace, force=force, dry_run=True)
     return session.finish(outcome, on_stdout=outcome.error is None)

@@ -31,6 +31,14 @@ class ActionFact(Struct, frozen=True, kw_only=True):
     why: str
 
 
+class PresetFact(Struct, frozen=True, kw_only=True):
+    """A preset; `fit` is `holds`, `does not hold`, `package absent` or `unknown version`."""
+
+    name: str
+    fit: str
+    version: str | None
+
+
 class ChangeFact(Struct, frozen=True, kw_only=True):
     """One interpreter; `state` is `planned`, `changed`, `unchanged`, `held back` or `refused`."""
 
@@ -39,6 +47,7 @@ class ChangeFact(Struct, frozen=True, kw_only=True):
     state: str
     version: str | None = None
     rules: tuple[str, ...] = ()
+    presets: tuple[PresetFact, ...] = ()
     actions: tuple[ActionFact, ...] = ()
     refused: RefusalFact | None = None
 

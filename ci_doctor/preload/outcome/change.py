@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.model.action import FileState, WriteFile
-from ci_doctor.model.facts.preload import ActionFact, ChangeFact, ChangeFacts
+from ci_doctor.model.facts.preload import ActionFact, ChangeFact, ChangeFacts, PresetFact
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Table, row
@@ -17,7 +17,8 @@ from ci_doctor.preload.install import install_each, remove_each
 from ci_doctor.preload.interpreters import Interpreters, find_interpreters
 from ci_doctor.preload.outcome.refused import refusal_fact, refusal_table, site_dir_of, worst
 from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.presets import require_rules
+from ci_doctor.preload.preset_fit import PresetState, PresetUse
+from ci_doctor.preload.presets import require_rules, split_texts
 from ci_doctor.preload.result import InstallResult, Refused, Result
 from ci_doctor.render.formatting import amount
 
@@ -47,17 +48,21 @@ def install(
     rules: Sequence[str],
     *,
     replace: bool = False,
+    force: bool = False,
     dry_run: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Outcome:
     """Arm `rules` (texts, or names of presets) in each interpreter, or in none if one is refused.
 
-    They are added to the rules armed before; `replace` arms these only. `dry_run` changes nothing.
+    They are added to the rules armed before; `replace` arms these only. A preset that does
+    not hold for the installed version is left out, unless `force`. `dry_run` changes nothing.
     Raises UsageError for a bad rule, and if there is no interpreter.
     """
-    wanted = require_rules(rules)
+    require_rules(rules)
+    explicit, names = split_texts(rules)
     pythons = find_interpreters(interpreters, environ)
-    results = install_each(pythons, wanted, dry_run=dry_run, replace=replace)
+    presets = PresetUse(names=names, force=force)
+    results = install_each(pythons, explicit, dry_run=dry_run, replace=replace, presets=presets)
     return _outcome(_Change(results=results, dry_run=dry_run, done="wrote", would="would write"))
 
 
@@ -142,6 +147,7 @@ def _table(change: _Change, result: Result) -> Table:
         row(change.state(result), f"Python {target.version_text}"),
         row("site directory", str(target.site_dir)),
     ]
+    rows += [row(f"preset {state.name}", state.sentence) for state in result.presets]
     rows += [row("rule", text) for text in format_rules(result.rules)]
     for action in changing(result):
         name = _name(action, target.site_dir)
@@ -173,8 +179,13 @@ def _fact(change: _Change, result: Result) -> ChangeFact:
         site_dir=str(result.target.site_dir),
         state=change.state(result),
         rules=format_rules(result.rules),
+        presets=tuple(map(_preset, result.presets)),
         actions=tuple(map(_action, result.actions)),
     )
+
+
+def _preset(state: PresetState) -> PresetFact:
+    return PresetFact(name=state.name, fit=str(state.fit), version=state.version)
 
 
 def _action(action: WriteFile) -> ActionFact:

@@ -153,6 +153,69 @@ def test_edited_file_is_refused(target: Target, name: str) -> None:
         plan_remove(target)
 
 
+CUTS = {"empty": 0, "one byte": 1, "a third": 1 / 3, "all but a few bytes": -3}
+
+
+def _cut(path: Path, cut: float) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * cut) if 0 < cut < 1 else int(cut)])
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", FILES)
+def test_a_truncated_file_of_ours_can_be_removed_and_repaired(
+    target: Target, name: str, cut: str
+) -> None:
+    carry_out(plan_install(target, [RULE]))
+    _cut(target.site_dir / name, CUTS[cut])
+
+    assert read_site(target.site_dir).conditions[name] is FileCondition.DAMAGED
+    assert read_site(target.site_dir).rules == (RULE,)
+    carry_out(plan_install(target, [RULE]))
+    assert set(read_site(target.site_dir).conditions.values()) == {FileCondition.OURS}
+
+    _cut(target.site_dir / name, CUTS[cut])
+    carry_out(plan_remove(target))
+    assert not list(target.site_dir.iterdir())
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 100], ids=["a full disk", "a power loss"])
+def test_a_shim_of_which_nothing_is_left_can_be_removed(target: Target, left: bytes) -> None:
+    for name in FILES:
+        (target.site_dir / name).write_bytes(left)
+
+    carry_out(plan_remove(target))
+
+    assert not list(target.site_dir.iterdir())
+
+
+@pytest.mark.parametrize("name", [RUNTIME, FINDER, PATH_FILE])
+def test_an_empty_file_alone_proves_nothing_and_is_kept(target: Target, name: str) -> None:
+    (target.site_dir / name).write_bytes(b"")
+
+    with pytest.raises(PreparationError):
+        plan_remove(target)
+
+
+def test_a_foreign_file_beside_a_damaged_one_is_kept(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    _cut(target.site_dir / FINDER, 1 / 3)
+    _write_foreign(target.site_dir / RUNTIME)
+
+    with pytest.raises(PreparationError) as caught:
+        plan_remove(target)
+    assert [finding.rule for finding in caught.value.findings] == ["preload/foreign-file"]
+
+
+def test_another_manifest_of_that_name_is_foreign(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    (target.site_dir / MANIFEST).write_text('{"mine": true}')
+
+    assert read_site(target.site_dir).conditions[MANIFEST] is FileCondition.FOREIGN
+    with pytest.raises(PreparationError):
+        plan_remove(target)
+
+
 def test_every_refused_file_is_a_finding_of_its_own(target: Target) -> None:
     _write_foreign(target.site_dir / FINDER)
     _link(target.site_dir / PATH_FILE)
