@@ -19,6 +19,7 @@ from ci_doctor.preload.audit.events import (
 from ci_doctor.preload.audit.limits import Limits
 from ci_doctor.preload.audit.races import RacedModule, RaceHazard, races
 from ci_doctor.preload.audit.resolver import Resolver
+from ci_doctor.preload.audit.values import ClassValue, InstanceValue, Scope, Value
 from ci_doctor.preload.audit.walk import Walk
 
 # Threads that threads start, and thread starts of one entry point that are compared in pairs.
@@ -74,17 +75,26 @@ class Analysis:
         walk.load(entry.module, SourceSite(entry.module, "", 0))
         scope = self._resolver.module_scope(entry.module)
         if entry.attribute and scope is not None:
-            first, *rest = entry.attribute.split(".")
-            values = self._resolver.lookup(first, scope)
-            for name in rest:
-                values = tuple(
-                    each for value in values for each in self._resolver.attribute(value, name)
-                )
-            for value in values:
-                walk.calls.call(value, None, scope)
+            self._call(walk, entry.attribute, scope)
         if entry.attribute or entry.is_main:
             walk.calls.run_callbacks()
         return walk.trace
+
+    def _call(self, walk: Walk, attribute: str, scope: Scope) -> None:
+        """Call `function`, `object.method`, or `Class.method` of a new object."""
+        first, *rest = attribute.split(".")
+        values = self._resolver.lookup(first, scope)
+        for name in rest:
+            found: list[Value] = []
+            for value in values:
+                holder = value
+                if isinstance(value, ClassValue):
+                    walk.calls.call(value, None, scope)
+                    holder = InstanceValue(value, None, scope)
+                found += self._resolver.attribute(holder, name)
+            values = tuple(found)
+        for value in values:
+            walk.calls.call(value, None, scope)
 
     def _audit(
         self, entry: str, rival: str, trace: Trace, found: list[AuditedStart], *, depth: int

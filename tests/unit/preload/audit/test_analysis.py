@@ -332,3 +332,15 @@ def test_no_rule_is_offered_for_a_module_that_is_already_being_loaded(tmp_path: 
 
     assert start.worst is RaceHazard.REPLACES_ITSELF
     assert rule_text(start) is None
+
+
+def test_a_method_of_a_class_is_called_on_an_object_of_it(tmp_path: Path) -> None:
+    cli = (
+        f"import threading\n{WORK}class Scheduler:\n    def __init__(self):\n"
+        "        self.thread = threading.Thread(target=work)\n"
+        "    def start(self):\n        self.thread.start()\n        import lazy\n"
+    )
+
+    (start,) = audit(tmp_path, {"lazy.py": LAZY, "pkg/cli.py": cli}, "pkg.cli:Scheduler.start")
+
+    assert start.worst is RaceHazard.REPLACES_ITSELF
