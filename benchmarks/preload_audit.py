@@ -6,8 +6,8 @@
     python benchmarks/preload_audit.py --record        also appends the table to benchmarks/RESULTS.md
 
 `places` are calls in the package's whole source that make threads by a name of the standard library: an upper bound for
-what entry points can reach. `found` are thread starts that they reach, `certain` those on a way without a function that
-somebody else calls, `racing` those with an import that the import lock does not settle.
+what entry points can reach. `found` are thread starts that they reach, `certain` those on a way without conditions and
+without a function that somebody else calls, `racing` those with an import that the import lock does not settle.
 """
 
 import argparse
@@ -66,6 +66,7 @@ PACKAGES = {
     "wandb": (),
     "watchdog": (),
 }
+_CERTAIN = {"at import", "when run"}
 _MAKERS = {
     "Thread",
     "Timer",
@@ -152,7 +153,7 @@ def audited(python: Path, package: str) -> Audited | None:
         modules=audit.modules,
         places=places_in(audit),
         found=len(audit.starts),
-        certain=sum(not start.start.is_possible for start in audit.starts),
+        certain=sum(start.when in _CERTAIN for start in audit.starts),
         racing=sum(bool(start.harmful()) for start in audit.starts),
         seconds=audit.seconds,
         note="cut off" if audit.limits.is_cut else "",

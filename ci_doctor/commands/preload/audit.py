@@ -54,7 +54,7 @@ def audit(
     """Find the threads that an installed PACKAGE starts, and the imports that they race.
 
     Its source is read and nothing of it is imported. Entry points are its scripts,
-    `python -m PACKAGE` and `import PACKAGE`. Exit codes: 0 no certain race was seen; 1 a thread
+    `python -m PACKAGE` and `import PACKAGE`. Exit codes: 0 no sure race was seen; 1 a thread
     races a module that replaces itself; 86 code could not be read, or the time was up.
     """
     from ci_doctor.commands.telling.line import LineKind

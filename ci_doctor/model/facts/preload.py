@@ -136,8 +136,9 @@ class RaceFact(Struct, frozen=True, kw_only=True):
 class ThreadStartFact(Struct, frozen=True, kw_only=True):
     """A thread start, as `file:line`.
 
-    `when` is `at import`, `when run`, or `if called`: by code that was not followed. `imports` is
-    the number of modules that the thread imports. `preload_rule` cures the races, if a rule can.
+    `when` is `at import`, `when run`, each with `, conditionally` if a condition leads there, or
+    `if called`: by code that was not followed. `imports` is the number of modules that the thread
+    imports. `preload_rule` cures the races, if a rule can.
     """
 
     file: str

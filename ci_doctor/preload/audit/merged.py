@@ -54,7 +54,8 @@ class MergedStart(Struct, frozen=True, kw_only=True):
         """When the thread starts."""
         if self.start.is_possible:
             return "if called"
-        return "at import" if self.start.at_import else "when run"
+        phase = "at import" if self.start.at_import else "when run"
+        return f"{phase}, conditionally" if self.start.arms else phase
 
     @property
     def place(self) -> str:
@@ -99,7 +100,7 @@ def _preload(raced: RacedModule) -> str:
 
 def _merge(group: list[AuditedStart]) -> MergedStart:
     # The surest way of reaching it, and of those the earliest.
-    surest = min(group, key=lambda each: (each.start.is_possible, not each.start.at_import))
+    surest = min(group, key=_doubt)
     worst: dict[str, Race] = {}
     running: set[str] = set()
     for each in group:
@@ -120,6 +121,11 @@ def _merge(group: list[AuditedStart]) -> MergedStart:
         running=frozenset(running),
         races=tuple(races),
     )
+
+
+def _doubt(audited: AuditedStart) -> tuple[bool, bool, bool]:
+    start = audited.start
+    return start.is_possible, bool(start.arms), not start.at_import
 
 
 def _badness(raced: RacedModule) -> tuple[int, bool]:

@@ -96,8 +96,10 @@ def _summary(package: str, audits: Sequence[PackageAudit]) -> str:
         return f"{package} was not audited"
     starts = {start.place: start for each in audits for start in each.starts}
     racing = sum(bool(start.harmful()) for start in starts.values())
-    certain = sum(not start.start.is_possible for start in starts.values())
-    text = f"{package}: {amount(len(starts), 'thread start')} reached, {certain} for certain"
+    possible = sum(start.start.is_possible for start in starts.values())
+    text = f"{package}: {amount(len(starts), 'thread start')} reached"
+    if possible:
+        text = f"{text}, {possible} of them only if a registered function is called"
     if racing:
         return f"{text}; {racing} with an import that may race"
     return f"{text}; no import that may race was seen"
