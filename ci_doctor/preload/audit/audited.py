@@ -124,9 +124,14 @@ def _analysed(
             failed.append(error)
 
     with _deep_calls():
-        thread = threading.Thread(target=work, name="preload-audit")
+        thread = threading.Thread(target=work, name="preload-audit", daemon=True)
         thread.start()
-        thread.join()
+        try:
+            thread.join()
+        except BaseException:
+            # A signal: the thread must not hold up the report.
+            limits.is_cut = True
+            raise
     if failed:
         raise failed[0]
     return found

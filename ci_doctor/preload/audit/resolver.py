@@ -55,6 +55,7 @@ class Resolver:
         self._known: dict[tuple[ast.expr, Scope], Values] = {}
         self._active: set[tuple[object, object]] = set()
         self._steps = 0
+        self._cuts = 0
 
     def module_scope(self, name: str) -> Scope | None:
         """The names of a module of the audited code."""
@@ -103,11 +104,13 @@ class Resolver:
             self._steps = 0
         self._steps += 1
         if key in self._active or len(self._active) > DEEPEST or self._steps > MOST_STEPS:
+            self._cuts += 1
             return ()
+        cuts = self._cuts
         with self._asking(key):
             values = evaluate(self, expression, scope)
-        # An answer from within another question may be incomplete.
-        if not self._active or values:
+        # An answer for which a question was left open may be incomplete.
+        if cuts == self._cuts or values or not self._active:
             self._known[key] = values
         return values
 
@@ -149,6 +152,7 @@ class Resolver:
         if scope is not None:
             key = (module, name)
             if key in self._active:
+                self._cuts += 1
                 return ()
             with self._asking(key):
                 values = self._in_scope(name, scope)
