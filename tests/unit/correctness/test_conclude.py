@@ -46,7 +46,7 @@ def test_the_facts_of_the_run_stand_beside_those_of_the_answers(tmp_path: Path) 
     [
         (ExperimentEnding.SIGINT, ErrorKind.SIGINT),
         (ExperimentEnding.SIGTERM, ErrorKind.SIGTERM),
-        (ExperimentEnding.SIGHUP, ErrorKind.SIGTERM),
+        (ExperimentEnding.SIGHUP, ErrorKind.SIGHUP),
     ],
 )
 def test_an_interrupted_experiment_has_no_verdict_and_no_cases(

@@ -44,7 +44,7 @@ def test_an_outcome_holds_the_verdict_the_cases_and_typed_facts() -> None:
 
 @pytest.mark.parametrize(
     ("ending", "kind"),
-    [(RestartEnding.SIGINT, ErrorKind.SIGINT), (RestartEnding.SIGHUP, ErrorKind.SIGTERM)],
+    [(RestartEnding.SIGINT, ErrorKind.SIGINT), (RestartEnding.SIGHUP, ErrorKind.SIGHUP)],
 )
 def test_a_signal_leaves_no_verdict(ending: RestartEnding, kind: ErrorKind) -> None:
     interrupted = seen(ending=ending)

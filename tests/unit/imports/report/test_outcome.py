@@ -26,7 +26,7 @@ def test_it_has_all_parts_of_a_report() -> None:
     [
         (signal.SIGINT, ErrorKind.SIGINT),
         (signal.SIGTERM, ErrorKind.SIGTERM),
-        (signal.SIGHUP, ErrorKind.SIGTERM),
+        (signal.SIGHUP, ErrorKind.SIGHUP),
     ],
 )
 def test_a_signal_takes_the_verdict_and_leaves_the_evidence(
