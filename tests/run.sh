@@ -33,7 +33,7 @@ part() {
 }
 
 lint() {
-  ruff check . && ruff format --check . && shellcheck bootstrap.sh tests/run.sh examples/tiny-llm/run.sh .ci/run
+  ruff check . && ruff format --check . && shellcheck bootstrap.sh tests/run.sh tests/other_pythons.sh examples/tiny-llm/run.sh .ci/run
 }
 
 # Three workers on two cores: a test that waits for a server leaves its core to others. The .pth file is what
@@ -59,4 +59,5 @@ part lint lint
 part types mypy
 part contracts lint-imports
 part 'tests (see the table above)' tests "$@"
+part 'other Pythons' sh tests/other_pythons.sh
 part coverage coverage_of_all
