@@ -21,6 +21,8 @@ from _ci_doctor_trace import (  # type: ignore[import-not-found]
     SKIPPED,
     absolute,
     arm,
+    can_start_threads,
+    depth,
     event,
     is_initialising,
     is_ours,
@@ -46,6 +48,7 @@ original_pass = bootstrap._lock_unlock_module
 original_create = bootstrap.module_from_spec
 original_acquire = bootstrap._ModuleLock.acquire
 original_release = bootstrap._ModuleLock.release
+FIRST_THREAD = get_ident()
 python_import = bootstrap._gcd_import
 
 
@@ -150,25 +153,9 @@ def end(entry: "list[Any]") -> None:
     event("end", name, status, status == "loaded" and there is not created)
     if created is not None and name in missing.watched:
         missing.complete(name)
-    if not process.is_threaded and can_start_threads(created):
-        process.begin_threads()
+    if builtins.__import__ is original_import and can_start_threads(created):
+        watch_for_threads()
     order.watch(name)
-
-
-def can_start_threads(module: "Any") -> bool:
-    """Whether C code of the program's own may start threads, which no function of Python starts.
-
-    Of the standard library's extension modules, only ctypes does.
-    """
-    if type(getattr(module, "__loader__", None)).__name__ != "ExtensionFileLoader":
-        return False
-    return module.__name__ == "_ctypes" or "lib-dynload" not in str(module.__loader__.path)
-
-
-def depth(lock: "Any") -> int:
-    """How many times its owner holds a module lock: a number before Python 3.12, then a list."""
-    count = lock.count
-    return count if isinstance(count, int) else len(count)
 
 
 def module_from_spec(spec: "Any") -> "Any":
@@ -276,13 +263,29 @@ def release(self: "Any") -> None:
         hold.after_release(self.name)
 
 
+def import_of_any_thread(
+    name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0
+) -> "Any":
+    """Stands for `builtins.__import__` as long as no other thread has imported."""
+    if get_ident() == FIRST_THREAD:
+        return original_import(name, globals, locals, fromlist, level)
+    process.begin_threads()
+    return __import__(name, globals, locals, fromlist, level)
+
+
+def watch_for_threads() -> None:
+    """Notice the first import of a thread that C code has started."""
+    builtins.__import__ = import_of_any_thread
+    bootstrap._find_and_load = _find_and_load
+
+
 def watch_statements() -> None:
     """Record import statements and `import_module` too, from now on."""
     builtins.__import__ = __import__
     bootstrap._find_and_load = _find_and_load
 
 
-for _function in (__import__, _find_and_load, wait):
+for _function in (__import__, import_of_any_thread, _find_and_load, wait):
     unframed(_function)
 bootstrap._lock_unlock_module = unframed(_lock_unlock_module)
 bootstrap.module_from_spec = unframed(module_from_spec)

@@ -204,6 +204,22 @@ def is_ours(name: str) -> bool:
     return any(entry[0] == name for entry in thread.loading)
 
 
+def can_start_threads(module: "Any") -> bool:
+    """Whether C code of the program's own may start threads, which no function of Python starts.
+
+    Of the standard library's extension modules, only ctypes does.
+    """
+    if type(getattr(module, "__loader__", None)).__name__ != "ExtensionFileLoader":
+        return False
+    return module.__name__ == "_ctypes" or "lib-dynload" not in str(module.__loader__.path)
+
+
+def depth(lock: "Any") -> int:
+    """How many times its owner holds a module lock: a number before Python 3.12, then a list."""
+    count = lock.count
+    return count if isinstance(count, int) else len(count)
+
+
 def unframed(function: "Any") -> "Any":
     """`function`, with a file name by which CPython takes it for a part of the import system.
 
