@@ -110,7 +110,7 @@ ON_HEAD = "release"
 RELEASES = ("1.2.3", "v1.2.3")
 TIMEOUT_S = 240
 DATE = "1700000000 +0000"
-GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "gc.auto=0"]
 PINNING = ("SETUPTOOLS_SCM_", "VCS_VERSIONING_", "PDM_BUILD", "PBR_", "CI_DOCTOR_")
 
 
