@@ -10,6 +10,7 @@ from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.render import report_files
 from ci_doctor.session.directory_lock import DirectoryLock
 from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.directories import make_directory
 
 ROOT_VARIABLE = "CI_DOCTOR_REPORT_DIR"
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
@@ -51,7 +52,7 @@ class ReportDirectory:
         if self._lock.holds(self.path):
             return None
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path)
             lock = DirectoryLock.take(self.path)
         except (OSError, UsageError) as error:
             return f"cannot write to {self.path}: {error}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ci_doctor.environment.git_command import ask_git, run_git
 from ci_doctor.environment.proof.unbuildable import Unbuildable
+from ci_doctor.system.files.directories import make_directory
 
 # A repository with models or data in it would take minutes and fill the disk.
 _MOST_BYTES = 1 << 30
@@ -82,7 +83,7 @@ def _copy_files(root: Path, to: Path) -> None:
         left -= source.lstat().st_size
         if left < 0:
             raise Unbuildable(f"the checkout is too large to copy (over {_MOST_BYTES >> 20} MiB)")
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(target.parent)
         if source.is_dir() and not source.is_symlink():  # a submodule
             shutil.copytree(source, target, symlinks=True, ignore=_NEVER_COPIED)
         else:
@@ -93,7 +94,7 @@ def _copy_repository(root: Path, to: Path, without_tags: Collection[str]) -> Non
     _demand(to, "init", "--quiet", "--template=")
     place = to / ".git"
     objects = _path_in_repository(root, "objects")
-    (place / "objects" / "info").mkdir(parents=True, exist_ok=True)
+    make_directory(place / "objects" / "info")
     (place / "objects" / "info" / "alternates").write_text(f"{objects}\n")
     for name in ("shallow", "index"):
         source = _path_in_repository(root, name)

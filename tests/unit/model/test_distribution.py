@@ -17,7 +17,7 @@ FOREIGN = re.compile(
     rf"(?:pip3?|pipx|uv|conda|poetry|pdm)\s+(?:tool\s+|pip\s+)?(?:install|add|run|download)\s[^|&;#`\n]*?"
     rf"(?<![-/_.\w]){NAME}(?!/|\S*\.git)"
     rf"|uvx\s+(?:--from\s+)?{NAME}"
-    rf"|(?<![-/_.\w]){NAME}\[\w"
+    rf"|(?<![-/_.\w]){NAME}\[[a-z]"
     rf"|(?<![-/_.\w])ci-doctor\s*(?:[=~!<>]=)\s*\d"
     rf"|pypi\.org/(?:project|simple)/ci-doctor(?![-\w])",
     re.IGNORECASE,
