@@ -11,7 +11,7 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.verdict.decision import FEWEST
 from ci_doctor.model.outcome import ErrorKind, Failure
-from ci_doctor.services.misuse import blamed_words, is_sudden
+from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _HINT = "correct the command; on another machine it would end in the same way"
@@ -67,11 +67,12 @@ def _of_candidate(failure: ServiceFailure, arms: Mapping[Arm, ArmPlan]) -> str |
     if failure.misuse is None or failure.misused is None:
         return None
     own = arms[Arm.CANDIDATE].specs[failure.service].words()
-    blamed = blamed_words(failure.misused, own)
+    blamed = {file_name(word) for word in blamed_words(failure.misused, own)}
     known: set[str] = set()
     for name in arms[Arm.BASELINE].names:
-        known.update(arms[Arm.BASELINE].specs[name].words())
-    # What the baseline's command holds too did run there, as far as anybody knows.
+        known.update(map(file_name, arms[Arm.BASELINE].specs[name].words()))
+    # What the baseline's command holds too did run there, as far as anybody knows. Each arm may
+    # have a checkout of its own, so files are the same by their names.
     if not blamed or not known.isdisjoint(blamed):
         return None
     return failure.misuse
