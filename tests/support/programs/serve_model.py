@@ -69,6 +69,10 @@ def before_serving() -> None:
         sys.stdout.flush()
     if "deaf" in TRAITS:
         leave_a_family()
+    if "waits" in TRAITS:
+        time.sleep(2)
+    if "stuck" in TRAITS and not pathlib.Path(sys.argv[-1], "go").exists():
+        threading.Event().wait()
     if "exits" in TRAITS:
         sys.exit(0)
     if "dies" in TRAITS:
