@@ -19,6 +19,28 @@ _HINT = "correct the command; on another machine it would end in the same way"
 
 def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Failure | None:
     """Why no further start makes sense: the command of an arm cannot run; None if none is known."""
+    found = _find(results, arms)
+    if found is None:
+        return None
+    arm, failure, reason = found
+    return Failure(
+        message=f"the command of the {arm} ({failure.service}) cannot run as it is written: "
+        f"{reason}",
+        hint=_HINT,
+        kind=ErrorKind.USAGE,
+    )
+
+
+def unusable_arm(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Arm | None:
+    """The arm that `unusable` is about."""
+    found = _find(results, arms)
+    return found[0] if found else None
+
+
+def _find(
+    results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]
+) -> tuple[Arm, ServiceFailure, str] | None:
+    """The arm whose command cannot run, how it failed last, and why it is the command's fault."""
     for arm in Arm:
         failures = _failures(results, arm)
         if not failures:
@@ -27,12 +49,7 @@ def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Fai
         is_baseline = arm is Arm.BASELINE
         reason = _of_baseline(failures) if is_baseline else _of_candidate(last, arms)
         if reason:
-            return Failure(
-                message=f"the command of the {arm} ({last.service}) cannot run as it is written: "
-                f"{reason}",
-                hint=_HINT,
-                kind=ErrorKind.USAGE,
-            )
+            return arm, last, reason
     return None
 
 
