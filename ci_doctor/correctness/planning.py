@@ -58,9 +58,9 @@ def rules(settings: CorrectnessSettings) -> Rules:
 
 def _check_services(made: ExperimentPlan) -> None:
     """Raises UsageError for services that cannot work."""
-    # What the baseline runs word for word is no typing error in the candidate: if its script is
-    # not there, the change has removed it.
-    elsewhere: set[tuple[str, ...]] = set()
+    # A script that the baseline runs is no typing error in the candidate: if it is not there, the
+    # change has removed it.
+    elsewhere: set[str] = set()
     for arm, planned in made.arms.items():
         context = LaunchContext(
             environment=made.environment,
@@ -70,4 +70,5 @@ def _check_services(made: ExperimentPlan) -> None:
         )
         order = check_services(planned.specs, planned.names, context)
         check_scripts(planned.specs, order, context, elsewhere)
-        elsewhere.update(tuple(planned.specs[name].words()) for name in order)
+        for name in order:
+            elsewhere.update(planned.specs[name].words())

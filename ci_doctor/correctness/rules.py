@@ -130,7 +130,8 @@ EMPTY_ANSWERS = Rule(
 BLANK_ANSWERS = Rule(
     id="correctness/blank-answers",
     severity=Severity.WARNING,
-    meaning="Some answers hold nothing but white space. Two of them are easily equal.",
+    meaning="Some answers hold no word: white space alone, or tokens that give no text. Two of them "
+    "are easily equal.",
     remedy="Raise `max_tokens`, or look at what the prompts end with.",
 )
 ONE_ANSWER = Rule(

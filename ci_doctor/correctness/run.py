@@ -135,7 +135,9 @@ def _begun(prepared: PreparedExperiment) -> Resumed:
 def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
     """The finished starts of the run in the directory. A refusal changes nothing there."""
     plan = prepared.plan
-    finished = resume(plan.directory, prepared.identity, ids=plan.ids, passes=plan.passes)
+    finished = resume(
+        plan.directory, prepared.identity, ids=plan.ids, passes=plan.passes, arms=plan.arms
+    )
     names = " ".join(result.start.name for result in finished.results) or "no finished start"
     for note in (f"resuming with {names}", *finished.again):
         on_progress(ExperimentProgress(note=note))

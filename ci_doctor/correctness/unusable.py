@@ -11,7 +11,7 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.verdict.decision import FEWEST
 from ci_doctor.model.outcome import ErrorKind, Failure
-from ci_doctor.services.misuse import blamed_words, is_sudden
+from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _HINT = "correct the command; on another machine it would end in the same way"
@@ -19,6 +19,28 @@ _HINT = "correct the command; on another machine it would end in the same way"
 
 def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Failure | None:
     """Why no further start makes sense: the command of an arm cannot run; None if none is known."""
+    found = _find(results, arms)
+    if found is None:
+        return None
+    arm, failure, reason = found
+    return Failure(
+        message=f"the command of the {arm} ({failure.service}) cannot run as it is written: "
+        f"{reason}",
+        hint=_HINT,
+        kind=ErrorKind.USAGE,
+    )
+
+
+def unusable_arm(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Arm | None:
+    """The arm that `unusable` is about."""
+    found = _find(results, arms)
+    return found[0] if found else None
+
+
+def _find(
+    results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]
+) -> tuple[Arm, ServiceFailure, str] | None:
+    """The arm whose command cannot run, how it failed last, and why it is the command's fault."""
     for arm in Arm:
         failures = _failures(results, arm)
         if not failures:
@@ -27,12 +49,7 @@ def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Fai
         is_baseline = arm is Arm.BASELINE
         reason = _of_baseline(failures) if is_baseline else _of_candidate(last, arms)
         if reason:
-            return Failure(
-                message=f"the command of the {arm} ({last.service}) cannot run as it is written: "
-                f"{reason}",
-                hint=_HINT,
-                kind=ErrorKind.USAGE,
-            )
+            return arm, last, reason
     return None
 
 
@@ -67,11 +84,12 @@ def _of_candidate(failure: ServiceFailure, arms: Mapping[Arm, ArmPlan]) -> str |
     if failure.misuse is None or failure.misused is None:
         return None
     own = arms[Arm.CANDIDATE].specs[failure.service].words()
-    blamed = blamed_words(failure.misused, own)
+    blamed = {file_name(word) for word in blamed_words(failure.misused, own)}
     known: set[str] = set()
     for name in arms[Arm.BASELINE].names:
-        known.update(arms[Arm.BASELINE].specs[name].words())
-    # What the baseline's command holds too did run there, as far as anybody knows.
+        known.update(map(file_name, arms[Arm.BASELINE].specs[name].words()))
+    # What the baseline's command holds too did run there, as far as anybody knows. Each arm may
+    # have a checkout of its own, so files are the same by their names.
     if not blamed or not known.isdisjoint(blamed):
         return None
     return failure.misuse

@@ -101,9 +101,10 @@ def _choices(value: dict[str, Any]) -> list[dict[str, Any]]:
     if not choices:
         raise NotAnAnswerError("no `choices` in the answer")
     for choice in choices:
-        # The one word by which the API says that a choice is not finished.
-        if "finish_reason" in choice and choice["finish_reason"] is None:
-            raise NotAnAnswerError("the answer is not finished: its `finish_reason` is null")
+        # null is the API's word for a choice that is not finished. Some servers write "".
+        if "finish_reason" in choice and not choice["finish_reason"]:
+            written = json.dumps(choice["finish_reason"])
+            raise NotAnAnswerError(f"the answer is not finished: its `finish_reason` is {written}")
     checked: list[dict[str, Any]] = choices
     return checked
 
@@ -229,10 +230,10 @@ def text_of(output: dict[str, Any]) -> str:
 
 
 def is_blank(output: dict[str, Any]) -> bool:
-    """Whether an output holds nothing but white space: no word, tool call or token."""
-    for choice in output.get("choices", []):
-        if choice.get("token_ids"):
-            return False
+    """Whether an output holds no word and no tool call.
+
+    Token ids are no words: those of padding give no text.
+    """
     return not text_of(output).strip()
 
 

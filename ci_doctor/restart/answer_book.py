@@ -55,7 +55,7 @@ class AnswerBook:
         if model is not None:
             self._models.setdefault(phase, set()).add(str(model))
         text = words_of(answer.output)
-        blank = answer.empty or is_blank(answer.output)
+        blank = is_blank(answer.output)
         if phase is Phase.BASELINE:
             self._before.setdefault(name, _voice()).add(text, blank=blank)
             return

@@ -120,7 +120,7 @@ class _Tally:
         if reply.answer is not None:
             self.ok += 1
             self.empty += reply.answer.empty
-            self.blank += reply.answer.empty or is_blank(reply.answer.output)
+            self.blank += is_blank(reply.answer.output)
         elif reply.hung:
             self.hung += 1
         else:

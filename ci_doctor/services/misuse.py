@@ -9,6 +9,7 @@ programs say so themselves, each with its own exit code:
 - 2 is Python's for a file that it cannot open, and that of argparse, click, getopt and clap for
   arguments that they do not know.
 - 1 is that of `python -m` for a missing module, and of node, ruby, php and java for a missing file.
+  A launcher such as torchrun, or a script with `|| exit 1`, has 1 for whatever its program says.
 """
 
 import re
@@ -46,7 +47,6 @@ def _sign(codes: set[int], pattern: str) -> _Sign:
 
 _SIGNS: tuple[_Sign, ...] = (
     # Python
-    # 1: through a launcher such as torchrun, which has a code of its own.
     _sign({1, 2}, r"can't open file (?P<about>.+): \[Errno \d+\]"),
     _sign({1}, r"^\S*(?:python|pypy)[\d.]*\S*: No module named (?P<about>.+)"),
     _sign(
@@ -64,6 +64,13 @@ _SIGNS: tuple[_Sign, ...] = (
         {126, 127}, r"[:‘'](?P<about>[^:‘’']+)[’']?: (?:Permission denied|[Cc]annot execute\b.*)$"
     ),
     _sign({2, 127}, r": (?:cannot open|[Cc]an't open) (?P<about>[^:]+)(?:: No such file.*)?$"),
+    # what runs another command, with codes of its own: numactl, sudo, strace; gosu, docker; inits
+    _sign({1}, r"^numactl: execution of [`‘'](?P<about>.+)['’]: "),
+    _sign({1}, r"^sudo: (?P<about>.+): command not found$"),
+    _sign({1}, r"^strace: Can't stat '(?P<about>.+)': No such file or directory$"),
+    _sign({1, 127}, r"\bexec: (?P<about>\".+?\"): .*\b(?:not found|no such file)"),
+    _sign({127}, r"^\[FATAL tini \(\d+\)\] exec (?P<about>.+) failed: "),
+    _sign({2}, r"^\[dumb-init\] (?P<about>.+): No such file or directory$"),
     # other interpreters
     _sign({2}, r"Can't open perl script (?P<about>\".+?\")"),
     _sign({1}, r"^ruby: No such file or directory -- (?P<about>\S+)"),
@@ -83,10 +90,12 @@ _SIGNS: tuple[_Sign, ...] = (
     _sign({2}, r"^Error: (?P<about>Could not (?:import|locate) .+)"),
     # options: Python itself, argparse, click and typer, clap, Go's flag, getopt
     _sign({2}, r"^[Uu]nknown option:? (?P<about>\S+)"),
-    _sign({2}, r"\berror: unrecognized arguments?: (?P<about>.+)"),
-    _sign({2}, r"\berror: (?P<about>(?:the following arguments are required|argument \S+):? .+)"),
-    _sign({2}, r"\berror: (?P<about>ambiguous option: .+)"),
-    _sign({2}, r"^\W*(?:Error: )?No such (?:option|command):? (?P<about>\S+)"),
+    _sign({1, 2}, r"\berror: unrecognized arguments?: (?P<about>.+)"),
+    # Of a value, the value: the option that it is given to is known.
+    _sign({1, 2}, r"\berror: argument \S+: invalid .*?: (?P<about>'.+?')(?: \(|$)"),
+    _sign({1, 2}, r"\berror: (?P<about>(?:the following arguments are required|argument \S+): .+)"),
+    _sign({1, 2}, r"\berror: (?P<about>ambiguous option: .+)"),
+    _sign({1, 2}, r"^\W*(?:Error: )?No such (?:option|command):? (?P<about>\S+)"),
     _sign({2}, r"^\W*(?:Error: )(?P<about>(?:Missing|Invalid value|Got unexpected|Option) .+)"),
     _sign(
         {2}, r"^error: (?P<about>(?:unexpected argument|unrecognized subcommand|invalid value) .+)"
@@ -124,13 +133,23 @@ def is_sudden(exit_code: int | None, duration_s: float) -> bool:
 
 
 def blamed_words(about: str, words: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command that `about` names: a file by its name, an option without its value.
+    """The words of a command that `about` names: a file by its name, an option by it or its value.
 
     The program itself is left out: it ran.
     """
     blamed = []
     for word in words[1:]:
-        name = word.partition("=")[0] if word.startswith("-") else word.rpartition("/")[2]
-        if name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", about):
+        option, _, value = word.partition("=")
+        names = [option, value] if word.startswith("-") else [file_name(word)]
+        if any(_is_named(name, about) for name in names):
             blamed.append(word)
     return tuple(blamed)
+
+
+def file_name(word: str) -> str:
+    """The last part of a path."""
+    return word.rpartition("/")[2]
+
+
+def _is_named(name: str, about: str) -> bool:
+    return bool(name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", about))

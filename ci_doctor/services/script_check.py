@@ -4,13 +4,15 @@
 import difflib
 import os
 import re
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill_spec
+from ci_doctor.services.misuse import file_name
+from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec
 
 _ANY_PORT = 1
 
@@ -20,11 +22,15 @@ class _Interpreter(Struct, frozen=True):
 
     `alone` matches options without a value, `with_value` options whose value is the next word. Any
     other option may bring its program along (`-c`, `-m`, `-e`), and then no script is looked for.
+    `suffixes` are what it adds to a name that is no file. `searches`: it looks for a name without a
+    slash on PATH too.
     """
 
     name: re.Pattern[str]
     alone: re.Pattern[str]
     with_value: Collection[str] = ()
+    suffixes: tuple[str, ...] = ()
+    searches: bool = False
 
 
 _INTERPRETERS = (
@@ -35,8 +41,14 @@ _INTERPRETERS = (
         re.compile(r"bash|sh|dash|ksh|zsh"),
         re.compile(r"[-+][abefhklmnptuvxBCEHPT]+|--(?:norc|noprofile|posix|login|verbose)"),
         ("-o", "+o", "-O", "+O"),
+        # POSIX, `sh`, command_file; not all shells do it.
+        searches=True,
     ),
-    _Interpreter(re.compile(r"node|nodejs"), re.compile(r"--(?:inspect|trace|no-)[\w=-]*")),
+    _Interpreter(
+        re.compile(r"node|nodejs"),
+        re.compile(r"--(?:inspect|trace|no-)[\w=-]*"),
+        suffixes=(".js", ".json", ".node"),
+    ),
     _Interpreter(re.compile(r"perl|ruby"), re.compile(r"-[wW]")),
 )
 
@@ -64,7 +76,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _interpreter(word: str) -> _Interpreter | None:
-    name = word.rpartition("/")[2]
+    name = file_name(word)
     for interpreter in _INTERPRETERS:
         if interpreter.name.fullmatch(name):
             return interpreter
@@ -75,28 +87,42 @@ def check_scripts(
     specs: Mapping[str, ServiceSpec],
     order: Sequence[str],
     context: LaunchContext,
-    elsewhere: Collection[tuple[str, ...]] = (),
+    elsewhere: Collection[str] = (),
 ) -> None:
     """Raises UsageError with a hint if a script of a service in `order` is not there.
 
-    A service with needs may be waiting for one that makes its script. Commands in `elsewhere`, word
-    for word, are known to run where their script is: that it is missing here is no typing error.
+    A service with needs may be waiting for one that makes its script. `elsewhere` are the words of
+    commands that are known to run. A script that they name, in another directory perhaps, is no
+    typing error, if there is a directory that it could be in.
     """
+    names = {file_name(word) for word in elsewhere}
     for name in order:
         spec = specs[name]
-        if spec.needs or tuple(spec.words()) in elsewhere:
-            continue
         filled = fill_spec(spec, context, dict.fromkeys(order, _ANY_PORT), name)
         script = script_of(filled.words)
-        if script is None:
+        if script is None or spec.needs or _is_there(filled, script):
             continue
         path = filled.cwd / script
-        if not os.path.lexists(path):
-            raise UsageError(
-                f'service "{name}": {Path(filled.words[0]).name} is to run {script}, and there is '
-                f"no {path}",
-                hint=_hint(path),
-            )
+        if file_name(script) in names and path.parent.is_dir():
+            continue
+        raise UsageError(
+            f'service "{name}": {Path(filled.words[0]).name} is to run {script}, and there is '
+            f"no {path}",
+            hint=_hint(path),
+        )
+
+
+def _is_there(filled: FilledSpec, script: str) -> bool:
+    """Whether the interpreter of a service finds its script."""
+    interpreter = _interpreter(filled.words[0])
+    assert interpreter is not None  # noqa: S101 - there is a script
+    path = filled.cwd / script
+    if os.path.lexists(path):
+        return True
+    if interpreter.searches and "/" not in script:
+        # Readable is enough for a shell.
+        return shutil.which(script, os.R_OK, filled.env.get("PATH")) is not None
+    return any(os.path.lexists(f"{path}{suffix}") for suffix in interpreter.suffixes)
 
 
 def _hint(path: Path) -> str:

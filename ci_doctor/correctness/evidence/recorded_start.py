@@ -10,11 +10,9 @@ from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.evidence.samples import Sample, is_valid
 from ci_doctor.correctness.evidence.start_record import StartRecord
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import check_output
 from ci_doctor.load.choices import NotAnAnswerError
-from ci_doctor.services.misuse import is_sudden
 
 
 def _is_answer(sample: Sample) -> bool:
@@ -60,26 +58,11 @@ class RecordedStart:
         failure = self.record.failure
         return self.record.outside and failure is not None and failure.log is not None
 
-    @property
-    def _could_not_run(self) -> bool:
-        """Whether the command was wrong, by the log or by a sudden end of the baseline.
-
-        Somebody may have added what was missing, and the run would end here again.
-        """
-        failure = self.record.failure
-        if failure is None or failure.was_ready:
-            return False
-        is_baseline = self.record.arm is Arm.BASELINE
-        is_silent = is_baseline and is_sudden(failure.exit_code, failure.duration_s)
-        return failure.misuse is not None or is_silent
-
     def distrust(self) -> str | None:
         """Why the start must be made again; None if it can be kept."""
         record = self.record
         if record.outside and not self._claimed:
             return "it failed for a reason outside the change"
-        if self._could_not_run:
-            return "its command could not run as it was written"
         if self._invalid:
             return self._invalid
         # A start that failed has no answers to the rest.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on files: resumes a run that was killed, from its finished starts."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +15,8 @@ from ci_doctor.correctness.evidence.run_identity import RunIdentity, differences
 from ci_doctor.correctness.evidence.samples import SamplePosition, read_line, read_lines
 from ci_doctor.correctness.evidence.start_record import StartRecord
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import Arm, ArmPlan
+from ci_doctor.correctness.unusable import unusable_arm
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.version import tool_version
@@ -55,17 +56,25 @@ def free_number(arm: Arm, starts: Iterable[ArmStart]) -> int:
     return number
 
 
-def resume(directory: Path, identity: RunIdentity, *, ids: Sequence[str], passes: int) -> Resumed:
+def resume(
+    directory: Path,
+    identity: RunIdentity,
+    *,
+    ids: Sequence[str],
+    passes: int,
+    arms: Mapping[Arm, ArmPlan],
+) -> Resumed:
     """Resume the run in `directory` of the requests `ids`; only its finished starts stay there.
 
     A finished start is made again if its samples are incomplete or invalid, or if it failed for a
-    reason outside the change (unless only its own log says so). Memory is bounded by the longest
+    reason outside the change (unless only its own log says so). So are the starts of an arm whose
+    command could not run: somebody may have added what was missing. Memory is bounded by the longest
     answer. A kill is safe at any moment. Raises UsageError if there is no run, or another one; then
     nothing is touched.
     """
     check_resumable(directory, identity)
     try:
-        return _resume(directory, ids, passes)
+        return _resume(directory, ids, passes, arms)
     except OSError as error:
         raise UsageError(
             f"cannot resume the run in {directory}: {error}",
@@ -87,13 +96,20 @@ def check_resumable(directory: Path, identity: RunIdentity) -> None:
         )
 
 
-def _resume(directory: Path, ids: Sequence[str], passes: int) -> Resumed:
+def _resume(
+    directory: Path, ids: Sequence[str], passes: int, arms: Mapping[Arm, ArmPlan]
+) -> Resumed:
     path = directory / SAMPLES
     evidence = _RecordedRun(read_starts(directory), ids, passes)
     if path.exists():
         for place, line in read_lines(path):
             evidence.add(place, line)
     kept, again = evidence.trusted()
+    wrong = unusable_arm([start.result(directory) for start in kept], arms)
+    for start in kept:
+        if start.record.arm is wrong:
+            again += (_made_again(start, "its command could not run as it was written"),)
+    kept = [start for start in kept if start.record.arm is not wrong]
     records = [start.record for start in kept]
     names = {record.name for record in records}
     # The starts first: a kill in between leaves samples without a start, which go the next time.
@@ -152,8 +168,12 @@ class _RecordedRun:
             if reason is None:
                 kept.append(start)
             else:
-                again.append(f"{start.record.name} is made again: {reason}")
+                again.append(_made_again(start, reason))
         return kept, tuple(again)
+
+
+def _made_again(start: RecordedStart, reason: str) -> str:
+    return f"{start.record.name} is made again: {reason}"
 
 
 def _keep_only(

@@ -35,12 +35,12 @@ def one_answer(starts: Sequence[ArmStart], prompts: int) -> Iterator[Finding]:
 
 
 def blank_answers(starts: Sequence[ArmStart]) -> Iterator[Finding]:
-    """White space alone; answers without any character have a finding of their own."""
+    """White space or tokens alone; answers without both have a finding of their own."""
     for start in starts:
         if start.looks.blank > start.empty:
             message = f"{start.looks.blank} of {start.looks.answered} answers of {start.name} hold "
             yield rules.BLANK_ANSWERS.finding(
-                f"{message}no word, only white space", remedy=rules.BLANK_ANSWERS.remedy
+                f"{message}no word", remedy=rules.BLANK_ANSWERS.remedy
             )
             return
 

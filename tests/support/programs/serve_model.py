@@ -54,6 +54,13 @@ def leave_a_family() -> None:
     os.read(reading, 1)
 
 
+def take_time() -> None:
+    if "waits" in TRAITS:
+        time.sleep(2)
+    if "stuck" in TRAITS and not pathlib.Path(sys.argv[-1], "go").exists():
+        threading.Event().wait()
+
+
 def before_serving() -> None:
     if "tells-secret" in TRAITS:
         print("my key is", os.environ.get("API_KEY"), flush=True)
@@ -221,6 +228,7 @@ class Server(http.server.ThreadingHTTPServer):
         pass
 
 
+take_time()
 before_serving()
 port = 0 if "elsewhere" in TRAITS else int(sys.argv[1])
 Server(("127.0.0.1", port), Handler).serve_forever()

@@ -13,17 +13,25 @@ from ci_doctor.correctness.evidence.resume import Resumed, resume
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, write_run
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
 from ci_doctor.services.logs.files import open_log
 from ci_doctor.services.outcome import ServiceFailure
+from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.secrets.redaction import Redactor
 
 IDS = ("r0", "r1", "r2")
 PASSES = 2
 END = "end"
 ORDER = ("A1", "B1", "A2", "A3", "B2", "A4", "B3", "A5")
+_WEB = {"web": ServiceSpec(command="serve --eager")}
+ARMS = {
+    Arm.BASELINE: ArmPlan(specs=_WEB, names=("web",)),
+    Arm.CANDIDATE: ArmPlan(
+        specs={"web": ServiceSpec(command="serve --eager --typo")}, names=("web",)
+    ),
+}
 IDENTITY = RunIdentity(
     requests="1" * 64, hashes={"the command of the candidate": "abcd"}, settings={"passes": PASSES}
 )
@@ -104,7 +112,7 @@ class Recording:
 
 def take_up(directory: Path) -> Resumed:
     """Go on with the run in `directory`."""
-    return resume(directory, IDENTITY, ids=IDS, passes=PASSES)
+    return resume(directory, IDENTITY, ids=IDS, passes=PASSES, arms=ARMS)
 
 
 def go_on(directory: Path, size: int, progress: Callable[[str], None]) -> None:

@@ -80,6 +80,21 @@ def test_what_runs_in_the_baseline_was_broken_by_the_change(candidate: str) -> N
     assert said(result("A1", None), result("B1", TYPO), plans=plans) is None
 
 
+def test_a_file_that_each_arm_has_in_its_own_checkout_was_broken_by_the_change() -> None:
+    missing = replace(SILENT, misuse="can't open file", misused="'/new/app/server.py'")
+    plans = arms("python /old/app/server.py", "python /new/app/server.py")
+    assert said(result("A1", None), result("B1", missing), plans=plans) is None
+
+
+@pytest.mark.parametrize("join", [" ", "="])
+def test_a_value_that_only_the_candidate_gives_is_an_error_of_usage(join: str) -> None:
+    wrong = replace(SILENT, misuse="error: argument --dtype: invalid choice", misused="'hlaf'")
+    plans = arms(f"serve --dtype{join}half", f"serve --dtype{join}hlaf")
+    assert "of the candidate" in (said(result("A1", None), result("B1", wrong), plans=plans) or "")
+    plans = arms(f"serve --dtype{join}hlaf", f"serve --dtype{join}hlaf --more")
+    assert said(result("A1", None), result("B1", wrong), plans=plans) is None
+
+
 def test_what_no_command_line_holds_may_be_the_change() -> None:
     assert said(result("A1", None), result("B1", TYPO)) is None
     assert said(result("A1", None), result("B1", SILENT), result("B2", SILENT)) is None

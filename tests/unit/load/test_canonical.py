@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.load.canonical import canonicalise, encode, text_of
+from ci_doctor.load.canonical import canonicalise, encode, is_blank, text_of
 from ci_doctor.load.choices import NotAnAnswerError
 
 COMPLETION: dict[str, Any] = {
@@ -252,3 +252,21 @@ def test_what_two_servers_say_differently_and_mean_alike_is_one_answer(
 
 def test_an_empty_text_of_a_completion_is_something_that_was_said() -> None:
     assert canonicalise(with_choice(text="")).output["choices"][0]["text"] == ""
+
+
+@pytest.mark.parametrize(
+    ("choices", "blank"),
+    [
+        ([{"text": " \n"}], True),
+        ([{"text": " \n", "token_ids": [220, 198]}], True),
+        ([{"text": ""}, {"text": ""}], True),
+        ([{"text": "", "token_ids": [0, 0]}], True),
+        ([{"text": " "}, {"text": "a"}], False),
+        ([{"message": {"reasoning_content": "hm"}}], False),
+        ([{"message": {"tool_calls": [{"name": "f", "arguments": None}]}}], False),
+    ],
+)
+def test_an_answer_is_blank_if_people_read_no_word_in_it(
+    choices: list[dict[str, Any]], blank: bool
+) -> None:
+    assert is_blank({"choices": choices}) is blank

@@ -142,6 +142,7 @@ def test_a_stream_that_was_cut_is_no_answer_though_it_says_done(
         {"text": {"a": "b"}},
         {"text": True},
         {"text": "a", "finish_reason": None},
+        {"text": "a", "finish_reason": ""},
         {"text": "a", "finish_reason": 5},
         {"text": "a", "token_ids": "12"},
         {"text": "a", "token_ids": [1.5]},

@@ -22,7 +22,11 @@ FREE = structs.replace(TERMS, same_outputs=False)
 
 
 def reply(name: str, text: str, model: str | None) -> Reply:
-    body = {"model": model, "choices": [{"text": text, "finish_reason": "stop"}]}
+    # Also a blank answer has a token, if the server gives them: that of the end.
+    choice = {"text": text, "finish_reason": "stop", "token_ids": [2]}
+    if name == "r1":
+        del choice["token_ids"]
+    body = {"model": model, "choices": [choice]}
     answer = canonicalise(json.dumps(body).encode())
     return Reply(id=name, sent_at=0.0, ended_at=1.0, status=200, answer=answer)
 

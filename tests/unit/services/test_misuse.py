@@ -68,8 +68,16 @@ def ended(words: list[str], cwd: Path) -> tuple[int, list[str]]:
         (["perl", "servr.pl"], "servr.pl"),
         (["java", "-jar", "servr.jar"], "servr.jar"),
         ([sys.executable, "parser.py", "--port", "1", "--typo"], "--typo"),
-        ([sys.executable, "parser.py", "--port", "many"], "--port"),
-        ([sys.executable, "parser.py", "--port", "1", "--dtype", "hlaf"], "--dtype"),
+        ([sys.executable, "parser.py", "--port", "many"], "many"),
+        ([sys.executable, "parser.py", "--port", "1", "--dtype", "hlaf"], "hlaf"),
+        (["bash", "-c", "python3 parser.py --port 1 --typo || exit 1"], "--typo"),
+        (["taskset", "-c", "0", "nosuch-program"], "nosuch-program"),
+        (["setsid", "-w", "nosuch-program"], "nosuch-program"),
+        (["numactl", "-N", "0", "nosuch-program"], "nosuch-program"),
+        (["sudo", "-n", "nosuch-program"], "nosuch-program"),
+        (["strace", "nosuch-program"], "nosuch-program"),
+        (["tini", "--", "nosuch-program"], "nosuch-program"),
+        (["dumb-init", "nosuch-program"], "nosuch-program"),
         ([sys.executable, "parser.py"], "--port"),
         ([sys.executable, "clicked.py", "serve", "--typo"], "--typo"),
         ([sys.executable, "clicked.py", "sevre"], "sevre"),
@@ -93,6 +101,22 @@ def test_a_command_that_cannot_run_is_known_by_what_its_program_says(
     assert found is not None, (code, lines)
     assert about in found.about
     assert found.about in found.line
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (1, "numactl: execution of `pythn': No such file or directory"),
+        (1, "sudo: pythn: command not found"),
+        (1, 'error: exec: "pythn": executable file not found in $PATH'),
+        (127, "[FATAL tini (7)] exec pythn failed: No such file or directory"),
+        (2, "[dumb-init] pythn: No such file or directory"),
+    ],
+)
+def test_a_launcher_that_is_not_installed_here_is_known_too(code: int, line: str) -> None:
+    found = misuse_of(code, ["starting", line])
+    assert found is not None
+    assert found.about.strip('"') == "pythn"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +161,8 @@ def test_a_sudden_end_is_one_within_a_second_with_a_code_of_misuse() -> None:
         ("--typo", ("--typo",)),
         ("--typo --other", ("--typo",)),
         ("'/srv/app/servr.py'", ("app/servr.py",)),
-        ("argument --dtype: invalid choice: 'hlaf'", ("--dtype=hlaf",)),
+        ("'hlaf'", ("--dtype=hlaf",)),
+        ("argument --dtype: expected one argument", ("--dtype=hlaf",)),
         ("--port-range", ()),
         ("python", ()),
         ("nosuch", ("nosuch",)),

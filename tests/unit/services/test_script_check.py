@@ -43,9 +43,15 @@ def test_a_script_is_known_only_if_the_words_name_it_for_sure(
     assert script_of(shlex.split(command)) == script
 
 
-def check(directory: Path, *elsewhere: tuple[str, ...], needs: tuple[str, ...] = ()) -> None:
-    specs = {"web": ServiceSpec(command="python servr.py {port}", needs=list(needs))}
-    context = LaunchContext(environment={}, directory=directory, log_directory=directory)
+def check(
+    directory: Path,
+    *elsewhere: str,
+    needs: tuple[str, ...] = (),
+    command: str = "python servr.py {port}",
+) -> None:
+    specs = {"web": ServiceSpec(command=command, needs=list(needs))}
+    environment = {"PATH": str(directory / "tools")}
+    context = LaunchContext(environment=environment, directory=directory, log_directory=directory)
     check_scripts(specs, ["web"], context, elsewhere)
 
 
@@ -58,7 +64,41 @@ def test_a_missing_script_is_an_error_that_names_the_nearest(tmp_path: Path) -> 
 
 
 def test_a_script_that_is_there_or_may_still_come_is_no_error(tmp_path: Path) -> None:
-    check(tmp_path, ("python", "servr.py", "{port}"))
     check(tmp_path, needs=("maker",))
     (tmp_path / "servr.py").touch()
     check(tmp_path)
+
+
+@pytest.mark.parametrize("elsewhere", ["servr.py", "/srv/main/servr.py"])
+def test_a_script_that_runs_elsewhere_is_rightly_named_if_its_directory_is_there(
+    tmp_path: Path, elsewhere: str
+) -> None:
+    check(tmp_path, "python", elsewhere)
+    with pytest.raises(UsageError, match=r"servr\.py"):
+        check(tmp_path / "no-checkout", "python", elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("node app", "app.js"),
+        ("node ./app", "app.json"),
+        ("node app", "app/index.js"),
+        ("bash serve.sh", "tools/serve.sh"),
+    ],
+)
+def test_a_script_is_looked_for_as_its_interpreter_does(
+    tmp_path: Path, command: str, file: str
+) -> None:
+    with pytest.raises(UsageError, match="is to run"):
+        check(tmp_path, command=command)
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    check(tmp_path, command=command)
+
+
+def test_a_shell_does_not_look_for_a_path_on_path(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "serve.sh").touch()
+    with pytest.raises(UsageError, match="is to run"):
+        check(tmp_path, command="bash ./serve.sh")

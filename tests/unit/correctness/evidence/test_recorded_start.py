@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.recorded_start import RecordedStart
 from ci_doctor.correctness.evidence.start_record import StartRecord, record_of
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from tests.unit.correctness.recording import IDS, PASSES, arm_of, result, sample
 
 DIRECTORY = Path("/report")
@@ -52,26 +49,3 @@ def test_a_start_that_failed_needs_only_the_samples_it_had() -> None:
 def test_a_start_that_failed_outside_the_change_is_made_again() -> None:
     record = replace(record_of(finished(), 2, DIRECTORY), failed=True, outside=True)
     assert recorded(record, 2).distrust() == "it failed for a reason outside the change"
-
-
-FAILURE = ServiceFailure(
-    kind=FailureKind.DIED, service="web", message="web died", exit_code=2, duration_s=0.2
-)
-
-
-@pytest.mark.parametrize(
-    ("arm", "failure", "again"),
-    [
-        (Arm.BASELINE, FAILURE, True),
-        (Arm.CANDIDATE, FAILURE, False),
-        (Arm.CANDIDATE, replace(FAILURE, misuse="No module named x", misused="x"), True),
-        (Arm.BASELINE, replace(FAILURE, exit_code=1), False),
-        (Arm.BASELINE, replace(FAILURE, was_ready=True), False),
-    ],
-)
-def test_a_command_that_could_not_run_is_started_again(
-    arm: Arm, failure: ServiceFailure, again: bool
-) -> None:
-    record = replace(record_of(finished(), 0, DIRECTORY), arm=arm, failed=True, failure=failure)
-    reason = "its command could not run as it was written"
-    assert recorded(record, 0).distrust() == (reason if again else None)

@@ -21,6 +21,7 @@ from ci_doctor.load.canonical import digest
 from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from tests.unit.correctness.recording import (
+    ARMS,
     END,
     IDENTITY,
     IDS,
@@ -229,7 +230,7 @@ def test_another_run_is_not_taken_up_and_is_told_apart(run: Recording) -> None:
         IDENTITY, requests="2" * 64, hashes={"the command of the candidate": "ffff"}, settings={"passes": 3, "reset": "/r"}
     )  # fmt: skip
     with pytest.raises(UsageError) as caught:
-        resume(run.directory, other, ids=IDS, passes=PASSES)
+        resume(run.directory, other, ids=IDS, passes=PASSES, arms=ARMS)
     assert caught.value.message.endswith(
         "is another one than this: the requests changed; the command of the candidate changed; passes 2 -> 3; "
         "reset unset -> /r"
@@ -376,3 +377,43 @@ def test_a_kill_while_samples_are_rewritten_costs_no_finished_start(run: Recordi
     assert resumed.results == (made,)
     assert resumed.outputs[digest(output("A1", "r2", 2, size))] == output("A1", "r2", 2, size)
     assert not partial.exists()
+
+
+SUDDEN = ServiceFailure(
+    kind=FailureKind.DIED, service="web", message="web died", exit_code=2, duration_s=0.2
+)
+TYPO = replace(SUDDEN, misuse="error: unrecognized arguments: --typo", misused="--typo")
+REMOVED = replace(SUDDEN, misuse="error: unrecognized arguments: --eager", misused="--eager")
+
+
+def fail(run: Recording, name: str, failure: ServiceFailure) -> None:
+    """Write a start that failed before it was ready."""
+    run.start(name, sample(name, "r0", 1, output=None, digest=None, error="e"), failure=failure)
+
+
+@pytest.mark.parametrize(
+    ("ends", "kept"),
+    [
+        ({"A1": TYPO}, []),
+        ({"A1": SUDDEN, "A2": SUDDEN}, []),
+        ({"A1": None, "B1": TYPO}, ["A1"]),
+        # The change has broken it, or it has worked before: evidence that must not be lost.
+        ({"A1": None, "B1": REMOVED}, ["A1", "B1"]),
+        ({"A1": None, "B1": SUDDEN}, ["A1", "B1"]),
+        ({"A1": None, "B1": None, "B2": TYPO}, ["A1", "B1", "B2"]),
+        ({"A1": SUDDEN, "A2": None, "B1": None}, ["A1", "A2", "B1"]),
+    ],
+)
+def test_only_the_starts_of_a_command_that_could_not_run_are_made_again(
+    run: Recording, ends: dict[str, ServiceFailure | None], kept: list[str]
+) -> None:
+    for name, failure in ends.items():
+        if failure:
+            fail(run, name, failure)
+        else:
+            run.start(name)
+    resumed = take_up(run.directory)
+    assert names(resumed) == kept
+    reason = "its command could not run as it was written"
+    again = [f"{name} is made again: {reason}" for name in ends if name not in kept]
+    assert list(resumed.again) == again

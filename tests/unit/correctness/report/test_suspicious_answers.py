@@ -53,7 +53,7 @@ def test_one_answer_to_one_prompt_sent_many_times_is_no_wonder() -> None:
 
 def test_white_space_alone_is_named_with_its_count() -> None:
     starts = [start([" \n", "\t", "word"])]
-    text = "2 of 3 answers of A1 hold no word, only white space"
+    text = "2 of 3 answers of A1 hold no word"
     assert found(starts, requests(3)) == [("blank-answers", text)]
 
 
