@@ -2,6 +2,7 @@
 """What `ci-doctor import-race` cannot judge is never a pass; what switches within a thread is among it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,19 @@ def background():
 worker = greenlet.greenlet(background)
 worker.switch()
 from halting import value
+"""
+# Its own import goes on in one greenlet, and another one uses it meanwhile.
+HALFWAY = """
+import greenlet
+
+def use():
+    try:
+        from halfway import late
+    except ImportError:
+        print("late was missing")
+
+greenlet.greenlet(use).switch()
+late = 1
 """
 THREADS = """
 import threading
@@ -128,6 +142,35 @@ def test_an_import_that_is_suspended_by_a_switch_is_no_pass(tmp_path: Path) -> N
     ran, report = race(tmp_path, SUSPENDED)
 
     assert "partially initialized module 'halting'" in ran.err
+    assert (ran.code, report["verdict"]) == (86, "void"), ran
+
+
+def test_greenlets_of_a_bundled_copy_are_void(tmp_path: Path) -> None:
+    """Under another name, as a program does that brings its own."""
+    greenlet = pytest.importorskip("greenlet")
+    copy = tmp_path / "bundled" / "stacks"
+    copy.mkdir(parents=True)
+    (copy / "__init__.py").write_text("")
+    (compiled,) = Path(greenlet.__file__).parent.glob("_greenlet*.so")
+    shutil.copy(compiled, copy)
+    text = SPAWNED.format(background="import lazypkg", foreground="from lazypkg import Thing")
+
+    ran, report = race(
+        tmp_path,
+        text.replace("import greenlet", "from bundled.stacks import _greenlet as greenlet"),
+    )
+
+    assert ran.out == "fine\n"
+    assert (ran.code, report["verdict"]) == (86, "void"), ran
+
+
+def test_an_import_that_was_running_when_greenlets_came_counts(tmp_path: Path) -> None:
+    pytest.importorskip("greenlet")
+    (tmp_path / "halfway.py").write_text(HALFWAY)
+
+    ran, report = race(tmp_path, "import halfway")
+
+    assert "late was missing" in ran.out
     assert (ran.code, report["verdict"]) == (86, "void"), ran
 
 

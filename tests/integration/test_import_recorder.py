@@ -303,23 +303,73 @@ def test_a_daemon_is_not_joined_at_the_end(own_program: Program) -> None:
     assert known < number
 
 
-@pytest.mark.parametrize("wait", ["thread.join(5)", "done.wait(5)", "done.wait(timeout=5)"])
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "thread.join(5)",
+        "done.wait(5)",
+        "done.wait(timeout=5)",
+        "results.get(timeout=5)",
+        "results.get(True, 5)",
+        "future.result(5)",
+        "future.exception(timeout=5)",
+        "concurrent.futures.wait([future], 5, concurrent.futures.ALL_COMPLETED)",
+        "list(concurrent.futures.as_completed([future], timeout=5))",
+        "list(pool.map(run, [1], timeout=5))",
+    ],
+)
 def test_a_wait_that_can_give_up_is_no_order(own_program: Program, wait: str) -> None:
     text = f"""
-        import threading
-        done = threading.Event()
-        def run():
+        import concurrent.futures, queue, threading
+        done, results = threading.Event(), queue.Queue()
+        future, pool = concurrent.futures.Future(), concurrent.futures.ThreadPoolExecutor(1)
+        def run(value=None):
             import plain
             done.set()
+            results.put(1)
+            if not future.done():
+                future.set_result(1)
         thread = threading.Thread(target=run)
-        thread.start()
+        if "pool" not in {wait!r}:
+            thread.start()
         {wait}
         import plain
     """
     assert own_program.run(text).stderr == ""
+    ((_, loader, *_),) = own_program.of("end", "plain")
     assert not [
-        record for record in own_program.records if record[1:3] == ("order", 0) and 1 in record[3]
+        record
+        for record in own_program.records
+        if record[1:3] == ("order", 0) and loader in record[3]
     ]
+
+
+def test_a_queue_that_was_empty_is_no_order(own_program: Program) -> None:
+    """What other threads have put and taken says nothing to the one that gets nothing."""
+    text = """
+        import queue, threading
+        taken, results = threading.Event(), queue.Queue()
+        def run():
+            import plain
+            results.put(1)
+            results.get()
+            taken.set()
+        threading.Thread(target=run).start()
+        while not getattr(taken, "_flag"): pass
+        try:
+            results.get_nowait()
+        except queue.Empty:
+            import plain
+    """
+    assert own_program.run(text).stderr == ""
+    ((_, loader, *_),) = own_program.of("end", "plain")
+    asked = next(
+        index
+        for index, record in enumerate(own_program.records)
+        if record[1] == "ask" and record[3] == 0 and record[5] == "plain"
+    )
+    known = [record for record in own_program.records[:asked] if record[1:3] == ("order", 0)]
+    assert all(loader not in record[3] for record in known)
 
 
 def test_no_order_is_told_where_there_is_none(program: Program) -> None:

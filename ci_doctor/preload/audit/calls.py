@@ -3,6 +3,7 @@
 
 import ast
 from collections.abc import Callable, Iterable
+from importlib.util import resolve_name
 from typing import Final
 
 from ci_doctor.preload.audit.functions import (
@@ -169,10 +170,33 @@ def _super(scope: Scope) -> Values:
     return (SuperValue(at.owner, at.itself),)
 
 
+def imported_names(answers: Answers, call: ast.Call, scope: Scope) -> list[str]:
+    """The absolute names that a call of `import_module` or `__import__` imports, where known."""
+    name = argument(call, 0, "name")
+    package = argument(call, 1, "package")
+    names = [] if name is None else _texts(answers, name, scope)
+    packages = [] if package is None else _texts(answers, package, scope)
+    found = [each for each in names if each and not each.startswith(".")]
+    for each in names:
+        if each.startswith("."):
+            found += [_absolute(each, base) for base in packages]
+    return [each for each in found if each]
+
+
+def _texts(answers: Answers, expression: ast.expr, scope: Scope) -> list[str]:
+    values = answers.resolve(expression, scope)
+    return [value.text for value in values if isinstance(value, TextValue)]
+
+
+def _absolute(name: str, package: str) -> str:
+    try:
+        return resolve_name(name, package)
+    except (ImportError, ValueError):  # above the top, or no package
+        return ""
+
+
 def _imported(answers: Answers, call: ast.Call, scope: Scope) -> Values:
-    texts = answers.resolve(call.args[0], scope)
-    names = [value.text for value in texts if isinstance(value, TextValue)]
-    return tuple(ModuleValue(name) for name in names if not name.startswith("."))
+    return tuple(ModuleValue(name) for name in imported_names(answers, call, scope))
 
 
 def _getattr(answers: Answers, call: ast.Call, scope: Scope) -> Values:

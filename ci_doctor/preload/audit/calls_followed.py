@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from ci_doctor.preload.audit.calls import IMPORTERS, given_first
+from ci_doctor.preload.audit.calls import IMPORTERS, given_first, imported_names
 from ci_doctor.preload.audit.events import CALLBACKS, Arms, SourceSite, ThreadStart
 from ci_doctor.preload.audit.limits import Limits
 from ci_doctor.preload.audit.recorder import Recorder, site_of
@@ -28,7 +28,6 @@ from ci_doctor.preload.audit.values import (
     MethodValue,
     PartialValue,
     Scope,
-    TextValue,
     Value,
 )
 
@@ -232,9 +231,7 @@ class FollowedCalls:
 
     def _import(self, call: ast.Call, scope: Scope) -> None:
         """`import_module("name")`."""
-        values = self._resolver.resolve(call.args[0], scope) if call.args else ()
-        names = [value.text for value in values if isinstance(value, TextValue)]
-        names = [name for name in names if name and not name.startswith(".")]
+        names = imported_names(self._resolver, call, scope)
         if not names:
             self._limits.dynamic_imports[site_of(call, scope)] = None
         for name in names:

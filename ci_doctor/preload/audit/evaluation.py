@@ -81,6 +81,22 @@ def _constant(_answers: Evaluator, node: ast.Constant, _scope: Scope) -> Values:
     return (TextValue(node.value),) if isinstance(node.value, str) else ()
 
 
+def _formatted(answers: Evaluator, node: ast.JoinedStr, scope: Scope) -> Values:
+    texts = [""]
+    for part in node.values:
+        expression = part.value if isinstance(part, ast.FormattedValue) else part
+        values = answers.resolve(expression, scope)
+        ends = [value.text for value in values if isinstance(value, TextValue)]
+        texts = [text + end for text in texts for end in ends][:MOST_VALUES]
+    return tuple(TextValue(text) for text in texts)
+
+
+def _added(answers: Evaluator, node: ast.BinOp, scope: Scope) -> Values:
+    if not isinstance(node.op, ast.Add):
+        return ()
+    return _formatted(answers, ast.JoinedStr([node.left, node.right]), scope)
+
+
 def _display(_answers: Evaluator, node: ast.expr, scope: Scope) -> Values:
     return (LiteralValue(node, scope),)
 
@@ -114,6 +130,8 @@ _EXPRESSIONS: Final[dict[type[ast.expr], Callable[[Any, Any, Scope], Values]]] =
     ast.Call: _call,
     ast.Lambda: _lambda,
     ast.Constant: _constant,
+    ast.JoinedStr: _formatted,
+    ast.BinOp: _added,
     ast.List: _display,
     ast.Tuple: _display,
     ast.Set: _display,

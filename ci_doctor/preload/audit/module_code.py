@@ -62,6 +62,11 @@ class ModuleCode:
         self.stars: list[str] = []
         collect(self, tree.body, self.bindings, self.stars)
 
+    @property
+    def package(self) -> str:
+        """Its `__package__`."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
     def absolute(self, node: ast.ImportFrom) -> str | None:
         """The module that `from … import` names; None if it leads above the top."""
         if not node.level:

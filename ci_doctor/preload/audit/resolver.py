@@ -32,6 +32,7 @@ from ci_doctor.preload.audit.values import (
     Given,
     ModuleValue,
     Scope,
+    TextValue,
     Typed,
     Value,
     Values,
@@ -123,6 +124,10 @@ class Resolver:
                 if values is not None:
                     return values
             at = at.parent
+        if name == "__name__":
+            return (TextValue(scope.code.name),)
+        if name == "__package__":
+            return (TextValue(scope.code.package),)
         return (ExternalValue(f"builtins.{name}"),) if hasattr(builtins, name) else ()
 
     def attribute(self, value: Value, name: str) -> Values:
@@ -156,7 +161,8 @@ class Resolver:
                 return ()
             with self._asking(key):
                 values = self._in_scope(name, scope)
-            if values is not None:
+            # A package that imports its own submodule binds the name by that import alone.
+            if values:
                 return values
         submodule = f"{module}.{name}"
         if self.library.follows(module):
@@ -186,6 +192,8 @@ class Resolver:
         values = joined(self.bound(each, scope) for each in bindings)
         if scope.parent is None:
             values = distinct([*values, *self._set_by_functions(name, scope)])
+            # `go = None` may be the other arm of a condition.
+            values = values or self._by_star(name, scope)
         return values
 
     def _unbound(self, name: str, scope: Scope) -> Values | None:

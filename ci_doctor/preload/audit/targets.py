@@ -4,11 +4,12 @@
 import ast
 from collections.abc import Iterator
 
-from ci_doctor.preload.audit.calls import argument
+from ci_doctor.preload.audit.calls import IMPORTERS, argument
 from ci_doctor.preload.audit.resolver import Resolver
 from ci_doctor.preload.audit.starters import Starter
 from ci_doctor.preload.audit.values import (
     ClassValue,
+    ExternalValue,
     FunctionValue,
     InstanceValue,
     PartialValue,
@@ -81,7 +82,32 @@ def _given(
         return (), "not known"
     text = ast.unparse(expression)
     shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    return _functions(resolver, resolver.resolve(expression, scope)), shown
+    values = resolver.resolve(expression, scope)
+    if call is not None and any(_is_importer(value) for value in values):
+        return _imports(starter, call, expression, scope), shown
+    return _functions(resolver, values), shown
+
+
+def _is_importer(value: Value) -> bool:
+    return isinstance(value, ExternalValue) and value.name in IMPORTERS
+
+
+def _imports(
+    starter: Starter, call: ast.Call, importer: ast.expr, scope: Scope
+) -> tuple[FunctionValue, ...]:
+    """A thread that runs `import_module` itself: a function for each name that it is given."""
+    given = argument(call, -1, "args")
+    rest = call.args[starter.position + 1 :]
+    for expression in (given, *rest):
+        if isinstance(expression, ast.Tuple | ast.List):
+            rest = expression.elts
+            break
+    none = ast.arguments([], [], None, [], [], None, [])
+    found = []
+    for number, _ in enumerate(rest):
+        body = ast.copy_location(ast.Call(importer, rest[number:], []), call)
+        found.append(FunctionValue(ast.Lambda(none, body), scope))
+    return tuple(found)
 
 
 def _functions(resolver: Resolver, values: Values) -> tuple[FunctionValue, ...]:

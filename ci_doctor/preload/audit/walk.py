@@ -11,7 +11,7 @@ from ci_doctor.preload.audit.calls_followed import FollowedCalls
 from ci_doctor.preload.audit.conditions import static_truth
 from ci_doctor.preload.audit.events import SourceSite, Trace
 from ci_doctor.preload.audit.limits import Limits
-from ci_doctor.preload.audit.module_code import Function
+from ci_doctor.preload.audit.module_code import Function, ImportedName
 from ci_doctor.preload.audit.recorder import Recorder, site_of
 from ci_doctor.preload.audit.resolver import Resolver
 from ci_doctor.preload.audit.statements import ends, expressions_of
@@ -21,6 +21,7 @@ from ci_doctor.preload.audit.values import (
     InstanceValue,
     MethodValue,
     Scope,
+    SuperValue,
     Value,
 )
 
@@ -107,7 +108,7 @@ class Walk:
     def _load_name(self, module: str, name: str, site: SourceSite) -> None:
         """What `from module import name` does besides importing the module."""
         scope = self._resolver.module_scope(module)
-        if scope is not None and (name == "*" or name in scope.bindings):
+        if scope is not None and (name == "*" or _binds(scope, module, name)):
             return
         submodule = f"{module}.{name}"
         if self._library.find(submodule) is not None:
@@ -148,8 +149,7 @@ class Walk:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._definition(node, scope)
             case ast.ClassDef():
-                self.expressions([*node.decorator_list, *node.bases], scope)
-                self.block(node.body, self._resolver.class_scope(ClassValue(node, scope)))
+                self._class(node, scope)
             case ast.With() | ast.AsyncWith():
                 self._with(node, scope)
             case _:
@@ -178,6 +178,14 @@ class Walk:
                 if isinstance(value, MethodValue):
                     self.calls.keep(function)
 
+    def _class(self, node: ast.ClassDef, scope: Scope) -> None:
+        kind = ClassValue(node, scope)
+        self.expressions([*node.decorator_list, *node.bases], scope)
+        self.block(node.body, self._resolver.class_scope(kind))
+        for hook in self._resolver.attribute(SuperValue(kind, kind), "__init_subclass__"):
+            if isinstance(hook, FunctionValue):
+                self.calls.call(hook, None, scope)
+
     def _with(self, node: ast.With | ast.AsyncWith, scope: Scope) -> None:
         managers: list[Value] = []
         for item in node.items:
@@ -189,3 +197,9 @@ class Walk:
         self.block(node.body, scope)
         for manager in made:
             self.calls.leave(manager, scope)
+
+
+def _binds(scope: Scope, module: str, name: str) -> bool:
+    """Whether the module has the name without its submodule: it does not import that itself."""
+    bindings = scope.bindings.get(name, ())
+    return bool(bindings) and ImportedName(module, name) not in bindings

@@ -159,7 +159,12 @@ def _limits_table(audit: PackageAudit) -> Table:
     if limits.unfollowed:
         named = ", ".join(list(limits.unfollowed)[:_MOST_NAMED])
         rows.append(row("packages not followed (--follow)", len(limits.unfollowed), named))
-    rows.append(row("also not seen: getattr by computed name, C code, metaclasses, monkey-patches"))
+    rows.append(
+        row(
+            "also not seen: getattr by computed name, exec, properties, C code, metaclasses, "
+            "monkey-patches"
+        )
+    )
     return Table(title="What was not followed", rows=tuple(rows))
 
 

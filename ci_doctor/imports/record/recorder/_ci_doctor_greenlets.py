@@ -23,8 +23,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+ModuleType = type(sys)
 modules: "dict[str, Any]" = sys.modules
 current: "Any" = None  # greenlet.getcurrent, once greenlet is loaded
+kind: "Any" = None  # the class greenlet.greenlet
 reference: "Any" = None  # weakref.ref: greenlets must not live longer because of us
 first: "dict[int, Any]" = {}  # by thread, the greenlet that has imported first
 complete: "frozenset[str]" = frozenset()  # modules loaded before greenlets can exist
@@ -55,15 +57,41 @@ def note(name: str) -> None:
         unjudged("greenlets")
 
 
-def of_greenlet(module: "Any") -> None:
+def watch(name: str, module: "Any") -> None:
+    """`module` has been loaded as `name`: follow the threads or greenlets that it brings."""
+    order.watch(name)
+    # Others than plain modules may import more when they are looked at.
+    if type(module) is ModuleType and "getcurrent" in module.__dict__:
+        look(module.__dict__)
+
+
+def look(names: "dict[str, Any]") -> None:
+    """Follow the greenlets of a module, whatever its name: a package may bundle one of its own.
+
+    A second implementation cannot be followed as well: its greenlets are not those of the first.
+    """
+    made = names.get("greenlet")
+    if not isinstance(made, type) or not hasattr(made, "switch"):
+        return
+    if current is None:
+        of_greenlet(names["getcurrent"], made, str(names.get("__package__") or ""))
+    elif not issubclass(made, kind):
+        unjudged("greenlets")
+
+
+def of_greenlet(getcurrent: "Any", made: "Any", package: str) -> None:
     """From here on there may be greenlets, so each import statement counts."""
-    global current, reference, complete
+    global current, kind, reference, complete
     from _weakref import ref
 
     reference = ref
-    complete = frozenset(name for name in modules if not is_initialising(modules[name]))
+    complete = frozenset(
+        name for name in modules if name == package or not is_initialising(modules[name])
+    )
     process.begin_threads()
-    current = module.getcurrent
+    current, kind = getcurrent, made
+    # This one may be in the middle of an import.
+    first[thread.number] = reference(current())
     builtins.__import__ = unframed(noting(builtins.__import__))
 
 
@@ -83,7 +111,6 @@ def of_stacks(module: "Any") -> None:
 
 
 register_at_fork(after_in_child=first.clear)
-order.WATCHED["greenlet"] = of_greenlet
 for _name in ("_continuation", "stackless", "fibers"):
     order.WATCHED[_name] = of_stacks
 if not getattr(sys, "_is_gil_enabled", lambda: True)():

@@ -16,7 +16,6 @@ from time import monotonic_ns
 import _ci_doctor_greenlets as greenlets  # type: ignore[import-not-found]
 import _ci_doctor_hold as hold  # type: ignore[import-not-found]
 import _ci_doctor_missing as missing  # type: ignore[import-not-found]
-import _ci_doctor_order as order  # type: ignore[import-not-found]
 from _ci_doctor_trace import (  # type: ignore[import-not-found]
     SKIPPED,
     absolute,
@@ -155,7 +154,7 @@ def end(entry: "list[Any]") -> None:
         missing.complete(name)
     if builtins.__import__ is original_import and can_start_threads(created):
         watch_for_threads()
-    order.watch(name)
+    greenlets.watch(name, created)
 
 
 def module_from_spec(spec: "Any") -> "Any":
@@ -296,5 +295,5 @@ if process.is_threaded:
 else:
     when_threaded.append(watch_statements)
 for _name in tuple(modules):
-    order.watch(_name)
+    greenlets.watch(_name, modules[_name])
 arm()

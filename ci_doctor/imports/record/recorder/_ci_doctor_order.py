@@ -76,28 +76,26 @@ def publishing(original: "Any") -> "Any":
 
 def may_give_up(arguments: "Any", named: "Any") -> bool:
     """Whether a wait can end by a short time limit: in another run it may, so it orders nothing."""
-    limit = named.get("timeout", arguments[-1] if arguments else None)
-    return isinstance(limit, (int, float)) and not isinstance(limit, bool) and limit < PATIENT_S
+    for limit in (*arguments, named.get("timeout")):
+        # `acquire` and `get` take a boolean too.
+        if isinstance(limit, (int, float)) and not isinstance(limit, bool) and limit < PATIENT_S:
+            return True
+    return False
 
 
-def absorbing(original: "Any") -> "Any":
+def absorbing(original: "Any", refusal: "Any" = False) -> "Any":
     def method(self: "Any", *arguments: "Any", **named: "Any") -> "Any":
         result = original(self, *arguments, **named)
-        if result is not False and not may_give_up(arguments, named):  # it came in time
+        if result is not refusal and not may_give_up(arguments, named):  # it came in time
             absorb(self)
         return result
 
     return method
 
 
-def absorbing_always(original: "Any") -> "Any":
-    def method(self: "Any", *arguments: "Any", **named: "Any") -> "Any":
-        try:
-            return original(self, *arguments, **named)
-        finally:
-            absorb(self)
-
-    return method
+def receiving(original: "Any") -> "Any":
+    """Absorbs whatever the result is: an item of a queue may be False."""
+    return absorbing(original, refusal=receiving)
 
 
 def absorbing_by_program(original: "Any") -> "Any":
@@ -117,6 +115,7 @@ def absorbing_by_program(original: "Any") -> "Any":
         finally:
             if (
                 result is not False
+                and not may_give_up(arguments, named)
                 and sys._getframe(1).f_globals.get("__name__") != "asyncio.futures"
             ):
                 absorb(self)
@@ -213,16 +212,17 @@ def of_thread(low_level: "Any") -> None:
 
 def of_queue(queue: "Any") -> None:
     replace(queue.Queue, "put", publishing)
-    replace(queue.Queue, "get", absorbing_always)
+    replace(queue.Queue, "get", receiving)
     replace(queue.Queue, "task_done", publishing)
-    replace(queue.Queue, "join", absorbing_always)
+    replace(queue.Queue, "join", receiving)
 
 
 def waiting_for_all(original: "Any") -> "Any":
     def wait(*arguments: "Any", **named: "Any") -> "Any":
         result = original(*arguments, **named)
-        for future in result.done:
-            absorb(future)
+        if not may_give_up(arguments, named):
+            for future in result.done:
+                absorb(future)
         return result
 
     return wait
@@ -230,8 +230,10 @@ def waiting_for_all(original: "Any") -> "Any":
 
 def waiting_for_each(original: "Any") -> "Any":
     def as_completed(*arguments: "Any", **named: "Any") -> "Any":
+        orders = not may_give_up(arguments, named)
         for future in original(*arguments, **named):
-            absorb(future)
+            if orders:
+                absorb(future)
             yield future
 
     return as_completed

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.preload.audit.analysis import Analysis
+from ci_doctor.preload.audit.entry_points import EntryPoint
+from ci_doctor.preload.audit.library import Library
+from ci_doctor.preload.audit.limits import Limits
 from ci_doctor.preload.audit.merged import rule_text
 from ci_doctor.preload.audit.races import RaceHazard
-from tests.unit.preload.audit.packages import audit, audit_with_limits
+from ci_doctor.preload.audit.resolver import Resolver
+from ci_doctor.preload.audit.sources import SourceTree
+from tests.unit.preload.audit.packages import audit, audit_with_limits, write
 
 LAZY = "import sys\nclass Lazy: pass\nsys.modules[__name__] = Lazy()\n"
 WORK = "def work():\n    import lazy\n"
@@ -344,3 +350,83 @@ def test_a_method_of_a_class_is_called_on_an_object_of_it(tmp_path: Path) -> Non
     (start,) = audit(tmp_path, {"lazy.py": LAZY, "pkg/cli.py": cli}, "pkg.cli:Scheduler.start")
 
     assert start.worst is RaceHazard.REPLACES_ITSELF
+
+
+START = "import threading\n" + WORK + "def go():\n    threading.Thread(target=work).start()\n"
+AT_IMPORT = START + "go()\n"
+USE = "from lazy import Thing\n"
+# Each starts one thread, when `pkg` is imported.
+LOADED = {
+    "a submodule that the package imports from itself": {
+        "pkg/__init__.py": "from . import inner\n" + USE,
+        "pkg/inner.py": AT_IMPORT,
+    },
+    "a submodule that may be missing": {
+        "pkg/__init__.py": "try:\n    from . import inner\nexcept ImportError:\n    inner = None\n" + USE,
+        "pkg/inner.py": AT_IMPORT,
+    },
+    "a function of such a submodule": {
+        "pkg/__init__.py": "from pkg import inner\ninner.go()\n" + USE,
+        "pkg/inner.py": START,
+    },
+    "a name that only a star import gives, with a fallback": {
+        "pkg/__init__.py": "import os\nif os.name:\n    from .inner import *\nelse:\n    go = None\ngo()\n" + USE,
+        "pkg/inner.py": START,
+    },
+    "a relative name for import_module": {
+        "pkg/__init__.py": "import importlib\nNAME = '.inner'\nimportlib.import_module(NAME, package=__name__)\n" + USE,
+        "pkg/inner.py": AT_IMPORT,
+    },
+    "a relative name by __package__": {
+        "pkg/__init__.py": "import importlib\nimportlib.import_module('..inner', __package__ + '.deep')\n"
+        "importlib.import_module('.inner', __package__)\n" + USE,
+        "pkg/inner.py": AT_IMPORT,
+    },
+    "a hook of subclasses": {
+        "pkg/__init__.py": START + "class Base:\n    def __init_subclass__(cls, **named):\n"
+        "        super().__init_subclass__(**named)\n        go()\nclass Plugin(Base):\n    pass\n" + USE,
+    },
+    "a name that a module's __getattr__ imports": {
+        "pkg/__init__.py": "import pkg.user\n" + USE,
+        "pkg/user.py": "from pkg.lazily import thing\n",
+        "pkg/lazily.py": "import importlib\n_LAZY = {'thing': '.inner'}\ndef __getattr__(name):\n"
+        "    return getattr(importlib.import_module(_LAZY[name], __package__), name)\n",
+        "pkg/inner.py": AT_IMPORT,
+    },
+    "names in a loop, put together": {
+        "pkg/__init__.py": "import importlib\nfor name in ('other', 'inner'):\n"
+        "    importlib.import_module(f'{__name__}.{name}')\n" + USE,
+        "pkg/other.py": "",
+        "pkg/inner.py": AT_IMPORT,
+    },
+    "a name that is added to": {
+        "pkg/__init__.py": "import importlib\nimportlib.import_module(__name__ + '.inner')\n" + USE,
+        "pkg/inner.py": AT_IMPORT,
+    },
+    "an import by the thread's own target": {
+        "pkg/__init__.py": "import importlib, threading\n"
+        "threading.Thread(target=importlib.import_module, args=('lazy',)).start()\n" + USE,
+    },
+    "an import by __import__ in a pool": {
+        "pkg/__init__.py": "from concurrent.futures import ThreadPoolExecutor\n"
+        "pool = ThreadPoolExecutor(1)\npool.submit(__import__, 'lazy')\n" + USE,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", LOADED)
+def test_every_way_of_loading_what_starts_a_thread_is_followed(way: str, tmp_path: Path) -> None:
+    starts = audit(tmp_path, {"lazy.py": LAZY, **LOADED[way]}, "pkg")
+
+    assert [start.worst for start in starts] == [RaceHazard.REPLACES_ITSELF]
+
+
+def test_a_submodule_that_cannot_be_parsed_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"pkg/__init__.py": "from . import broken", "pkg/broken.py": "def x(:"})
+    library = Library(SourceTree([str(tmp_path)], {}), ["pkg"])
+
+    Analysis(Resolver(library), Limits(), lambda: False).entry(
+        EntryPoint(label="pkg", module="pkg", attribute="", is_main=False)
+    )
+
+    assert set(library.unread) == {"pkg.broken"}
