@@ -236,4 +236,4 @@ def test_a_report_that_another_put_in_the_place_of_ours_is_not_overwritten(
 
     assert theirs.read_text() == "theirs"
     assert (ran.code, json.loads(ran.out)["verdict"]) == (75, "infra")
-    assert "r holds the report of another run" in ran.err + ran.out
+    assert "with the report of another run" in ran.err + ran.out
