@@ -16,6 +16,7 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:]
+    _open_closed_streams()
     # An encoding that lacks a character shows its number, as stderr does.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -29,6 +30,20 @@ def main() -> NoReturn:
     _flush()
     # Not sys.exit: taking the interpreter down costs 20 ms, and a death must be reported within 50.
     os._exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each of stdin, stdout and stderr that is closed.
+
+    Else the next file that we open gets its number, and what we start writes into it. Python's own
+    streams stay None, which tells that nobody reads what goes there.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest number that is free: this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _last_resort(error: BaseException, argv: Sequence[str]) -> int:

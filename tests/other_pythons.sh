@@ -25,7 +25,7 @@ find_version() {
   return 1
 }
 
-# Inside .venv: nothing else lies in the checkout, and a new .venv takes these away.
+# Inside the environment of the checkout: nothing else lies in the checkout, and a new one takes these away.
 prepare() {
   wanted=$(cksum <pyproject.toml)
   [ "$(cat "$2/stamp" 2>/dev/null)" = "$wanted" ] && return 0
@@ -35,7 +35,8 @@ prepare() {
   echo "$wanted" >"$2/stamp"
 }
 
-own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+venv=${CI_DOCTOR_VENV:-.venv}
+own=$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 for version in $promised; do
   [ "$version" = "$own" ] && continue
   if ! python=$(find_version "$version"); then
@@ -43,8 +44,8 @@ for version in $promised; do
     continue
   fi
   echo "Python $version: $python"
-  environment=.venv/other/$version
+  environment=$venv/other/$version
   prepare "$python" "$environment"
   # shellcheck disable=SC2086 # a list of paths
-  "$environment/bin/python" -m pytest -q -n "${CI_DOCTOR_TEST_WORKERS:-3}" --dist worksteal $files
+  CI_DOCTOR_TEST_OWN_PYTHON=1 "$environment/bin/python" -m pytest -q -n "${CI_DOCTOR_TEST_WORKERS:-3}" --dist worksteal $files
 done

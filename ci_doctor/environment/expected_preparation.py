@@ -14,7 +14,7 @@ from ci_doctor.config.loading import Config
 from ci_doctor.environment import exports, rules
 from ci_doctor.environment.settings import IfMissing, SetupEnvSettings
 from ci_doctor.errors import PreparationError
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.finding import Finding, Severity, ShellCommand
 
 SECTION = "setup-env"
 _JOB = "BUILDKITE_JOB_ID"
@@ -90,9 +90,8 @@ def _table(config: Config) -> Mapping[str, object]:
 
 def _not_prepared(place: str, reason: str, severity: Severity) -> Finding:
     summary = f"setup-env did not prepare this job: {place}, but {reason}"
-    return rules.NOT_PREPARED.finding(
-        summary, severity=severity, remedy=f"before this command: {exports.EVALUATION}"
-    )
+    remedy = ShellCommand(f"# before this command, in the same shell\n{exports.EVALUATION}")
+    return rules.NOT_PREPARED.finding(summary, severity=severity, remedy=remedy)
 
 
 def _lost(environ: Mapping[str, str], severity: Severity) -> tuple[Finding, ...]:

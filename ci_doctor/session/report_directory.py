@@ -58,6 +58,11 @@ class ReportDirectory:
             return f"cannot write to {self.path}: {error}"
         if lock is None:
             return f"another run of ci-doctor has taken the place of {self.path}"
+        if any((self.path / name).exists() for name in report_files()):
+            lock.release()
+            return (
+                f"another directory is in the place of {self.path}, with the report of another run"
+            )
         self._lock.release()
         self._lock = lock
         return None

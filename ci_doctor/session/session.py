@@ -208,7 +208,9 @@ class Session:
         stream = sys.stderr
         if on_stdout or self.as_json:
             stream = sys.stdout
-        if stream is None:  # closed by whoever started us
+        if stream is None and (on_stdout or self.as_json):
+            return self._unprinted(report, "stdout is closed")
+        if stream is None:  # nobody wants to read stderr
             return report
         try:
             self._print(report, stream, text)
@@ -222,11 +224,14 @@ class Session:
                 reader_code=128 + signal.SIGPIPE,
             )
         except OSError as error:
-            problem = f"the report cannot be printed: {error.strerror or error}"
-            changed = self._undelivered(report, (problem,))
-            _say(f"error: {problem}\n")
-            return changed
+            return self._unprinted(report, error.strerror or str(error))
         return report
+
+    def _unprinted(self, report: "Report", reason: str) -> "Report":
+        problem = f"the report cannot be printed: {reason}"
+        changed = self._undelivered(report, (problem,))
+        _say(f"error: {problem}\n")
+        return changed
 
     def _undelivered(
         self, report: "Report", problems: tuple[str, ...], *, reader_code: int | None = None

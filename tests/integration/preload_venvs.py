@@ -126,6 +126,10 @@ class Venv:
 def interpreters() -> dict[str, Path]:
     """The interpreters that may be on this machine, by a short name: our own, the system's, and pyenv's."""
     own = Path(sys.executable)
+    if os.environ.get(
+        "CI_DOCTOR_TEST_OWN_PYTHON"
+    ):  # tests/other_pythons.sh: the others had their turn
+        return {"own": own}
     names = ("3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0")
     others = {
         name: pyenv_python(name) for name in names if not own.resolve().is_relative_to(PYENV / name)

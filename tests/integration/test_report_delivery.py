@@ -202,3 +202,38 @@ def test_a_disk_that_fills_up_during_the_run(tmp_path: Path) -> None:
     printed = json.loads(ran.out)
     assert (ran.code, printed["exit_code"], printed["verdict"]) == (75, 75, "infra"), ran
     assert "No space left" in printed["error"]["message"]
+
+
+def test_json_that_nobody_can_read_is_infra_on_disk_too(tmp_path: Path) -> None:
+    ran = shell("$DOCTOR --json -- true >&-", tmp_path, "launch", *SERVICE, "--report-dir", "r")
+
+    assert ran.code == 75
+    assert "stdout is closed" in ran.err
+    assert (written(tmp_path)["verdict"], written(tmp_path)["exit_code"]) == ("infra", 75)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_file_of_ours_to_a_command(closed: str, tmp_path: Path) -> None:
+    look = "import os; [os.fstat(n) for n in range(3)]; print(os.readlink('/proc/self/fd/2'))"
+    ran = shell(
+        f"$DOCTOR -- python3 -c {shlex.quote(look + '; open(2, chr(119)).write(chr(120))')} {closed}",
+        tmp_path,
+        *("import-race", "--report-dir", "r"),
+    )
+
+    assert ran.code == 0
+    assert written(tmp_path)["verdict"] == "pass"
+
+
+def test_a_report_that_another_put_in_the_place_of_ours_is_not_overwritten(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "other").mkdir()
+    theirs = tmp_path / "other" / "report.json"
+    theirs.write_text("theirs")
+
+    ran = launch(tmp_path, "rm -rf r; ln -s other r", "--json")
+
+    assert theirs.read_text() == "theirs"
+    assert (ran.code, json.loads(ran.out)["verdict"]) == (75, "infra")
+    assert "with the report of another run" in ran.err + ran.out

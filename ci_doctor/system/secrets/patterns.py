@@ -20,27 +20,52 @@ STEMS = (
     "ACCESS_KEY",
     "SECRET_KEY",
     "API_KEY",
+    "ACCOUNT_KEY",
+    "STORAGE_KEY",
+    "SUBSCRIPTION_KEY",
+    "MASTER_KEY",
+    "SIGNING_KEY",
+    "ENCRYPTION_KEY",
+    "AUTH_KEY",
+    "GITHUB_PAT",
+    "GITLAB_PAT",
+    "GH_PAT",
+    "EXT_PAT",
+    "MYSQL_PWD",
+    "SSHPASS",
     "CONNECTION_STRING",
     "CREDENTIALS",
     "DSN",
 )
+# These end a name also without `_` before them, as in PGPASSWORD.
+_JOINED = "PASSWORD|PASSWD|PASSPHRASE"
 # HTTP headers that hold credentials: RFC 9110, and those of GitLab and of common gateways.
-HEADERS = ("authorization", "api-key", "auth-token", "private-token")
+HEADERS = ("authorization", "api-key", "apikey", "auth-token", "private-token", "subscription-key")
 # Every repetition is bounded: a log may be hostile, and backtracking over it must stay linear.
 _ADDRESS = re.compile(r"\bhttps?://(?P<user>[^\s/'\":@]{0,256}:)?(?P<secret>[^\s/?#'\"]{1,1024})@")
 _USER_AND_PASSWORD = re.compile(r"://[^\s/'\":@]{0,256}:(?P<secret>[^\s/?#'\"]{1,1024})@")
 _HEADER = re.compile(
-    rf"""(?P<head>\b(?:proxy-|x-)?(?:{"|".join(HEADERS)})['"]?\s{{0,8}}[:=]\s{{0,8}}['"]?"""
+    # Also as Python shows a pair: `(b'authorization', b'Bearer …')`.
+    rf"""(?P<head>\b(?:proxy-|x-)?(?:{"|".join(HEADERS)})"""
+    r"""(?:['"]?\s{0,8}[:=]|['"],)\s{0,8}(?:b(?=['"]))?+['"]?+"""
     r"(?:(?:bearer|basic|token)\s{1,8})?+(?:token=['\"]?)?+)"
     r"(?!\[redacted\])(?P<secret>[^\s'\",;]+)",
     re.IGNORECASE,
 )
 _SINGLE_QUOTED = r"'[^'\n]{0,8192}'"
 _DOUBLE_QUOTED = r'"(?:[^"\\\n]|\\.){0,8192}"'
+_ESCAPED = r'\\"[^"\\\n]{0,8192}\\"'
 _UNQUOTED = r"""[^\s'"`]++"""
 _UNCLOSED_QUOTE = r"""['"]\S*+"""
 # One shell word on one line, or what stands up to the next space or quote.
-_VALUE = f"(?:(?:{_SINGLE_QUOTED}|{_DOUBLE_QUOTED})++|{_UNQUOTED}|{_UNCLOSED_QUOTE})"
+_VALUE = f"(?:{_ESCAPED}|(?:{_SINGLE_QUOTED}|{_DOUBLE_QUOTED})++|{_UNQUOTED}|{_UNCLOSED_QUOTE})"
+# What no word of a sentence looks like: twelve characters, letters and digits among them.
+_RANDOM = r"(?=[a-z._~+/=-]{0,200}\d)(?=[\d._~+/=-]{0,200}[a-z])[a-z\d][\w.~+/=-]{11,}"
+# Values that say that there is no secret (EMPTY is the word of vLLM's clients), and a model's
+# special tokens: `<s>`, `<|im_start|>`. A sign without letters and digits is none either.
+_NO_SECRET = re.compile(r"none|null|nil|true|false|empty|<[^<>]{0,64}>|[^\w\s]{1,8}", re.IGNORECASE)
+# A token of a text and its probability, in an answer of the completions API.
+_PROBABILITY = re.compile(r"""\s{0,8},\s{0,8}['"](?:logprob|bytes|rank|token_id)\b""")
 # A value that only names a variable: `$HF_TOKEN`, `"${HF_TOKEN}"`.
 _REFERENCE = re.compile(r"\"?\$(?:\w+|\{\w+\})\"?")
 
@@ -51,8 +76,10 @@ def name_pattern(globs: tuple[str, ...] = ()) -> str:
     `globs` are more names in the form of BUILDKITE_REDACTED_VARS; only `*` and `?` are special.
     `-` matches `_` too.
     """
-    stems = "|".join(STEMS).replace("_", "[-_]")
-    names = [rf"(?:[\w-]{{0,120}}[-_])?(?:{stems})"]
+    stems = "|".join(STEMS).replace("_", "[-_]?")
+    # A new word begins after `-` and `_`, and in `accessToken` at the capital letter.
+    border = "(?:[-_]|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
+    names = [rf"(?:[\w-]{{0,120}}{border})?(?:{stems})", rf"[\w-]{{0,120}}(?:{_JOINED})"]
     names.extend(_glob_pattern(glob) for glob in globs)
     return f"(?:{'|'.join(names)})"
 
@@ -67,12 +94,12 @@ def assignment(names: str) -> re.Pattern[str]:
 
     Groups: `head` is all before the value, `value` the value with its quotes.
     """
-    # In the first line: any value, or a quoted one after a blank or a colon. In the second: the
-    # next word of a command line, if it is no option itself.
+    # In the first line: any value, or a quoted or random one after a blank or a colon. In the
+    # second: the next word of a command line, if it is no option itself.
     return re.compile(
         rf"""(?<![\w-])(?P<head>
-            (?:--)?{names}(?:=|['"]?\s{{0,8}}[:=]\s{{0,8}}(?=['"]))
-            |--{names}(?:[ ]{{1,8}}(?!--)|['"],\s{{0,8}}(?=['"](?!--)))
+            (?:--)?{names}(?:=|\\?['"]?\s{{0,8}}[:=]\s{{0,8}}(?=\\?['"]|{_RANDOM}))
+            |--?{names}(?:[ ]{{1,8}}(?!--)|['"],\s{{0,8}}(?=['"](?!--)))
         )(?P<value>(?!=){_VALUE})""",
         re.IGNORECASE | re.VERBOSE,
     )
@@ -104,6 +131,8 @@ def _roots(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _hidden_assignment(match: re.Match[str]) -> str:
+    if _PROBABILITY.match(match.string, match.end()):
+        return match[0]
     return match["head"] + _in_same_quotes(match["value"])
 
 
@@ -115,6 +144,10 @@ def _in_same_quotes(value: str) -> str:
     """The placeholder in the quotes of `value`, or `value` if it hides nothing."""
     if value in {"''", '""'} or _REFERENCE.fullmatch(value):
         return value
+    if _NO_SECRET.fullmatch(value.strip("\\\"'")):
+        return value
+    if value.startswith('\\"'):
+        return f'\\"{PLACEHOLDER}\\"'
     mark = value[0]
     if mark in "'\"" and len(value) > 1 and value.endswith(mark):
         return f"{mark}{PLACEHOLDER}{mark}"

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from ci_doctor.system.secrets.credentials import CREDENTIALS
 from ci_doctor.system.secrets.token_formats import HEAD_LETTERS, TokenFormat, token_formats
 
 Span = tuple[int, int]
@@ -56,6 +57,7 @@ _ELSEWHERE = (
     (b"X-Amz-", _SIGNATURE),
     (b"X-Goog-", _SIGNATURE),
     (b"sig=", _SIGNATURE),
+    *CREDENTIALS,
 )
 
 
