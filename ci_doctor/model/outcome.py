@@ -97,15 +97,20 @@ class Failure(Struct, frozen=True, kw_only=True):
     kind: ErrorKind | None = None
 
 
-def concluded(verdict: Verdict | None, findings: tuple[Finding, ...]) -> Verdict | None:
-    """`verdict`, or `failed` if it would pass beside a finding of severity error."""
+def concluded(
+    verdict: Verdict | None, summary: str, findings: tuple[Finding, ...]
+) -> tuple[Verdict | None, str]:
+    """`verdict` and `summary`; `failed` if it would pass beside a finding of severity error.
+
+    The first such finding becomes part of the summary then.
+    """
     # A gate must never fail open.
     if verdict not in {Verdict.PASS, Verdict.FLAKY}:
-        return verdict
-    severities = {finding.severity for finding in findings}
-    if Severity.ERROR in severities:
-        return Verdict.FAILED
-    return verdict
+        return verdict, summary
+    for finding in findings:
+        if finding.severity is Severity.ERROR:
+            return Verdict.FAILED, f"{summary}; but {finding.summary}"
+    return verdict, summary
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

@@ -127,10 +127,10 @@ UNSEEN = Rule(
     id="services/leaks-unseen",
     severity=Severity.ERROR,
     meaning=(
-        'A service is to leave nothing behind (`leaks = "strict"`), and its processes could not be '
-        "looked into: they belong to another user."
+        'A service is to leave nothing behind (`leaks = "strict"`), and this could not be checked. '
+        "Its processes belong to another user, or a place such as /dev/shm could not be read."
     ),
-    remedy="Run ci-doctor as the user of the service, or as root.",
+    remedy="Run ci-doctor as the user of the service, or as root. Mend the reason that is named.",
 )
 LOG_CUT = Rule(
     id="services/log-cut",

@@ -26,10 +26,10 @@ class ExitPolicy(Struct, frozen=True, kw_only=True):
 def exit_code(outcome: Outcome, policy: ExitPolicy) -> int:
     """The exit code of a command that ends with `outcome`.
 
-    The status of a command that the user gave comes first. Then the verdict decides, and without
-    one the error. Nothing judged and no error is 0.
+    The status of a command that the user gave comes first, unless it is 0. Then the verdict decides,
+    and without one the error. Nothing judged and no error is 0.
     """
-    if outcome.command_status is not None:
+    if outcome.command_status:
         return outcome.command_status
     if outcome.verdict is not None:
         return _of_verdict(outcome.verdict, policy)

@@ -166,8 +166,8 @@ class Session:
 
         # Here, once for all rooms: no report passes with an error among its findings.
         findings = (*outcome.findings, *self._findings)
-        verdict = concluded(outcome.verdict, findings)
-        outcome = replace(outcome, verdict=verdict, findings=findings)
+        verdict, summary = concluded(outcome.verdict, outcome.summary, findings)
+        outcome = replace(outcome, verdict=verdict, summary=summary, findings=findings)
         duration_s = clock.now() - self.invocation.started
         command_line = shlex.join(["ci-doctor", *self.invocation.argv])
         return Report(

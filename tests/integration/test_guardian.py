@@ -24,6 +24,7 @@ import pytest
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system.guardian import connection as guardian_module
+from ci_doctor.system.guardian import launch as guardian_launch
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes import stop_order
 from ci_doctor.system.processes.children import children_of
@@ -527,14 +528,59 @@ def test_a_guardian_may_be_lost_again_and_again(scene: Scene) -> None:
     assert [child.wait() for child in children] == [0, 1, 2]
 
 
-def test_a_process_is_started_once_whenever_its_guardian_is_killed(scene: Scene) -> None:
-    """The first guardian starts it, and is killed before it can tell of that."""
-    out = scene.directory / "started"
-    lost = scene.guardian.pid
-    program = f"echo $$ >> '{out}'; kill -KILL {lost} 2>/dev/null; read line < /dev/zero"
-    child = scene.spawn("sh", "-c", program)
-    living = [kin.pid for kin in scene.tree.living()]
-    assert living == [child.pid]
+def dies_after_a_fork(monkeypatch: pytest.MonkeyPatch, scene: Scene, when: str) -> None:
+    """Give `scene` a guardian that is killed once it has forked, and before it can tell of that."""
+    words = [when, str(scene.directory / "died")]
+    program = str(PROGRAMS / "guardian_that_dies.py")
+    code = (
+        f"import sys; sys.argv[1:1] = {words!r}; exec(open({program!r}).read())"
+        "  # ci_doctor.system.guardian.main"
+    )
+    monkeypatch.setattr(guardian_launch, "_PROGRAM", code)
+    scene.guardian.close()
+    scene.guardian = Guardian.start()
+    scene.tree = OwnTree(scene.guardian)
+
+
+def test_guardians_may_be_lost_one_after_another_in_one_request(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies_after_a_fork(monkeypatch, scene, "fork")
+    lose_the_guardian(scene)
+    assert scene.spawn("sh", "-c", "exit 4").wait() == 4
+    assert scene.guardian.losses == 2
+
+
+@pytest.mark.parametrize("foreground", [False, True])
+@pytest.mark.parametrize("when", ["fork", "exec"])
+def test_a_process_is_started_once_whenever_its_guardian_is_killed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, when: str, foreground: bool
+) -> None:
+    dies_after_a_fork(monkeypatch, scene, when)
+    child = scene.spawn("sh", "-c", "echo started; read line < /dev/zero", foreground=foreground)
+    assert (scene.directory / "died").exists()
+    assert scene.said.readline() == "started\n"
+    assert [kin.pid for kin in scene.tree.living()] == [child.pid]
+    os.kill(child.pid, signal.SIGTERM)
+    assert child.wait() == -signal.SIGTERM
+    assert scene.spawn("sh", "-c", "echo next").wait() == 0
+    assert scene.said.readline() == "next\n", "the first one started once"
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_a_process_that_has_ended_before_anybody_knew_is_not_run_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, script: bool
+) -> None:
+    words = ["sh", "-c", "echo once; exit 3"]
+    if script:
+        path = scene.directory / "a script of many words"
+        path.write_text("#!/bin/sh\necho once; exit 3\n")
+        path.chmod(0o755)
+        words = [str(path)]
+    dies_after_a_fork(monkeypatch, scene, "end")
+    assert scene.spawn(*words).wait() == 3
+    assert scene.spawn("sh", "-c", "echo next").wait() == 0
+    assert [scene.said.readline(), scene.said.readline()] == ["once\n", "next\n"]
 
 
 def test_what_a_lost_guardian_started_ends_with_ci_doctor_too() -> None:

@@ -24,7 +24,11 @@ def event_line(event: ServiceEvent) -> str:
     if event.kind is EventKind.READY and event.url:
         parts.append(f"at {event.url}")
     parts.append(ending(event))
-    return " ".join(filter(None, parts))
+    line = " ".join(filter(None, parts))
+    if event.kind is EventKind.DESCENDANT_DIED and not ending(event):
+        # Only its parent learns that (wait(2)), and an old kernel tells nobody else.
+        line += ", and how it ended is not known"
+    return line
 
 
 def _process(event: ServiceEvent) -> str | None:

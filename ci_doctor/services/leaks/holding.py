@@ -8,6 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.services.leaks.places import bound_sockets
+from ci_doctor.system.processes.process_table import read_table
+
 _DELETED = " (deleted)"
 _READ_BYTES = 1 << 20
 
@@ -57,6 +60,25 @@ def holding(pid: int, new: Collection[str], tables: Tables) -> Holding | None:
         )
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def in_use(paths: Collection[str]) -> frozenset[str]:
+    """Those of `paths` that some process holds: another job's, or one that goes on with them.
+
+    Raises OSError if nobody can tell.
+    """
+    if not paths:
+        return frozenset()
+    held = set(bound_sockets().values()).intersection(paths)
+    nothing = Tables(sockets={}, ports={})
+    for kin in read_table():
+        try:
+            found = holding(kin.pid, paths, nothing)
+        except OSError:
+            continue
+        if found is not None:
+            held |= found.paths
+    return frozenset(held)
 
 
 def _links(pid: int) -> Iterator[str]:

@@ -16,17 +16,18 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from ci_doctor.services.leaks.attribution import Witnesses
-from ci_doctor.services.leaks.holding import Holding, Tables, holding
+from ci_doctor.services.leaks.holding import Holding, Tables, holding, in_use
 from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing, removal
 from ci_doctor.services.leaks.places import (
     SHARED_MEMORY,
     IpcObject,
+    PlacesSnapshot,
     bound_sockets,
     listening_ports,
     semaphore_pids,
     snapshot,
 )
-from ci_doctor.system.processes.process_table import Kin, read_table, still_lives
+from ci_doctor.system.processes.process_table import Kin, still_lives
 
 TEMPORARY = "/tmp"  # noqa: S108 - read, not written
 
@@ -58,14 +59,16 @@ class LeakLedger:
             folders.add(folder)
             if policy.is_own:
                 self._own.setdefault(folder, []).append(name)
-        self._folders = tuple(sorted(folders))
-        self._before = snapshot(self._folders)
+        self._before = snapshot(sorted(folders))
+        # What was there before is not known of the others.
+        self._folders = tuple(sorted(folders - set(self._before.unseen)))
         self._witnesses = Witnesses()
         self._uids: dict[str, set[int]] = {}
         self._sockets: dict[tuple[str, int], dict[str, str]] = {}
         self._ports: dict[int, tuple[int, str, str]] = {}
         self._unseen: dict[str, set[str]] = {}
         self._left: LeftBehind | None = None
+        self._cannot_see_places(self._before)
 
     def belong(self, service: str, pids: Iterable[int]) -> None:
         """These processes are or were processes of `service`."""
@@ -82,7 +85,7 @@ class LeakLedger:
             self._cannot_see(str(error.strerror), [service])
 
     def _look(self, service: str, processes: Iterable[Kin]) -> None:
-        new = self._new()
+        new = self._new(snapshot(self._folders))
         tables = Tables(sockets=bound_sockets(), ports=listening_ports())
         for kin in processes:
             self.belong(service, [kin.pid])
@@ -100,26 +103,49 @@ class LeakLedger:
     def settled(self) -> LeftBehind:
         """What is left, once nothing of the services runs any more; every later call's answer."""
         if self._left is None:
-            try:
-                self._left = self._settle()
-            except OSError as error:  # a stop must come to its end all the same
-                self._cannot_see(str(error.strerror), self._policies)
-                self._left = LeftBehind(unseen=self._unseen_by_strict())
+            self._left = self._settle()
         return self._left
 
     def _settle(self) -> LeftBehind:
         if not self._policies:
             return LeftBehind()
+        now = snapshot(self._folders)
+        self._cannot_see_places(now)
         unknown: Counter[str] = Counter()
-        things = [*self._files(unknown), *self._objects(), *self._bound(), *self._listening()]
+        things: list[LeftThing] = []
+        for look in (
+            self._files(now, unknown),
+            self._objects(now),
+            self._bound(),
+            self._listening(),
+        ):
+            things += self._as_far_as_seen(look)
         things = [thing for thing in things if not self._is_allowed(thing)]
-        in_use = _in_use({thing.name for thing in things if thing.name.startswith("/")})
+        in_use = self._in_use({thing.name for thing in things if thing.name.startswith("/")})
         things = [thing for thing in things if thing.name not in in_use]
         return LeftBehind(
             things=tuple(map(self._graded, _outermost(things))),
             unknown=dict(unknown),
             unseen=self._unseen_by_strict(),
         )
+
+    def _as_far_as_seen(self, look: Iterator[LeftThing]) -> Iterator[LeftThing]:
+        try:
+            yield from look
+        except OSError as error:  # a stop must come to its end all the same
+            self._cannot_see(str(error.strerror), self._policies)
+
+    def _in_use(self, paths: Collection[str]) -> frozenset[str]:
+        """As `in_use`; what nobody can tell of counts as left."""
+        try:
+            return in_use(paths)
+        except OSError as error:
+            self._cannot_see(str(error.strerror), self._policies)
+            return frozenset()
+
+    def _cannot_see_places(self, seen: PlacesSnapshot) -> None:
+        for place, why in seen.unseen.items():
+            self._cannot_see(f"{place} ({why})", self._policies)
 
     def _cannot_see(self, what: str, services: Iterable[str]) -> None:
         self._unseen.setdefault(what, set()).update(services)
@@ -131,6 +157,7 @@ class LeakLedger:
         for path in held.named:
             self._witnesses.saw(path, service, f"named by {process}")
         for path in held.sockets:
+            self._witnesses.saw(os.path.dirname(path), service, f"bound in by {process}")  # noqa: PTH120
             inode = _inode(path)
             if inode is not None:
                 seen = self._sockets.setdefault((path, inode), {})
@@ -138,15 +165,14 @@ class LeakLedger:
         for inode, port in held.ports.items():
             self._ports.setdefault(inode, (port, service, process))
 
-    def _new(self) -> frozenset[str]:
+    def _new(self, now: PlacesSnapshot) -> frozenset[str]:
         """The entries of the folders that were not there before."""
-        now = snapshot(self._folders).files
         before = self._before.files
-        new = (path for path, inode in now.items() if before.get(path) != inode)
+        new = (path for path, inode in now.files.items() if before.get(path) != inode)
         return frozenset(path for path in new if not self._is_ours(path))
 
-    def _files(self, unknown: "Counter[str]") -> Iterator[LeftThing]:
-        for path in sorted(self._new()):
+    def _files(self, now: PlacesSnapshot, unknown: "Counter[str]") -> Iterator[LeftThing]:
+        for path in sorted(self._new(now)):
             try:
                 status = os.lstat(path)
             except OSError:  # it goes just now
@@ -167,8 +193,8 @@ class LeakLedger:
         # Whoever may write there may hold what another user has made.
         return {name: why for name, why in owners.items() if uid in self._uids.get(name, {uid})}
 
-    def _objects(self) -> Iterator[LeftThing]:
-        for key, found in snapshot(()).objects.items():
+    def _objects(self, now: PlacesSnapshot) -> Iterator[LeftThing]:
+        for key, found in now.objects.items():
             if key in self._before.objects:
                 continue
             owners = self._witnesses.of_object(_pids(found), found)
@@ -247,22 +273,6 @@ def _inode(path: str) -> int | None:
         return os.lstat(path).st_ino
     except OSError:
         return None
-
-
-def _in_use(paths: Collection[str]) -> frozenset[str]:
-    """Those of `paths` that some process holds: another job's, or one that goes on with them."""
-    if not paths:
-        return frozenset()
-    held = set(bound_sockets().values()).intersection(paths)
-    nothing = Tables(sockets={}, ports={})
-    for kin in read_table():
-        try:
-            found = holding(kin.pid, paths, nothing)
-        except OSError:
-            continue
-        if found is not None:
-            held |= found.paths
-    return frozenset(held)
 
 
 def _outermost(things: Iterable[LeftThing]) -> Iterator[LeftThing]:

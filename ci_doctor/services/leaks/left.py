@@ -49,7 +49,7 @@ class LeftBehind(Struct, frozen=True, kw_only=True):
     """What was found after a stop.
 
     `unknown` counts by folder what came up meanwhile and belongs to nobody known. `unseen` names
-    processes of strict services that could not be looked into, or why nothing could be.
+    what could not be looked into and concerns strict services: processes, places, or the reason.
     """
 
     things: tuple[LeftThing, ...] = ()

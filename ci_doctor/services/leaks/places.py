@@ -2,6 +2,7 @@
 """Reads the places where things outlive their makers: folders, System V tables, sockets."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from ci_doctor.services.leaks.left import LeftKind
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
 _LISTEN = "0A"  # TCP_LISTEN, include/net/tcp_states.h
 _GETPID = 11  # semctl(2), linux/sem.h
+_SHM_INFO = 14  # linux/shm.h
 _TABLES = {
     LeftKind.SYSV_SHARED_MEMORY: ("shm", "shmid", ("cpid", "lpid")),
     LeftKind.SYSV_SEMAPHORES: ("sem", "semid", ()),
@@ -31,30 +33,50 @@ class IpcObject(Struct, frozen=True, kw_only=True):
 
 
 class PlacesSnapshot(Struct, frozen=True, kw_only=True):
-    """What is there now: the inode of each entry of the folders by path, System V objects by id."""
+    """What is there now: the inode of each entry of the folders by path, System V objects by id.
+
+    `unseen` are the places that could not be read, each with the reason. A place that is not there
+    holds nothing.
+    """
 
     files: Mapping[str, int]
     objects: Mapping[tuple[LeftKind, int], IpcObject]
+    unseen: Mapping[str, str] = {}
 
 
 def snapshot(folders: Iterable[str]) -> PlacesSnapshot:
-    """Look into `folders`, not below; one that cannot be read is empty."""
+    """Look into `folders`, not below, and into the tables of System V."""
     files: dict[str, int] = {}
+    objects: dict[tuple[LeftKind, int], IpcObject] = {}
+    unseen: dict[str, str] = {}
     for folder in folders:
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            files.update((entry.path, entry.inode()) for entry in entries)
-    objects = {}
-    for kind in _TABLES:
-        for found in _objects(kind):
-            objects[kind, found.id] = found
-    return PlacesSnapshot(files=files, objects=objects)
+        try:
+            files |= _entries(folder)
+        except OSError as error:
+            unseen[folder] = os.strerror(error.errno or errno.EIO)
+    for kind, (name, *_) in _TABLES.items():
+        table = f"/proc/sysvipc/{name}"
+        try:
+            objects |= {(kind, found.id): found for found in _objects(kind, table)}
+        except OSError as error:
+            unseen[table] = os.strerror(error.errno or errno.EIO)
+    return PlacesSnapshot(files=files, objects=objects, unseen=unseen)
 
 
-def _objects(kind: LeftKind) -> Iterator[IpcObject]:
-    name, id_column, pid_columns = _TABLES[kind]
+def _entries(folder: str) -> dict[str, int]:
+    # What is not there, or is no folder, holds nothing.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        return {entry.path: entry.inode() for entry in entries}
+    return {}
+
+
+def _objects(kind: LeftKind, table: str) -> Iterator[IpcObject]:
+    _, id_column, pid_columns = _TABLES[kind]
     try:
-        head, *lines = Path(f"/proc/sysvipc/{name}").read_text().splitlines()
-    except (OSError, ValueError):  # a kernel without System V IPC
+        head, *lines = Path(table).read_text().splitlines()
+    except FileNotFoundError:
+        if _has_system_v():
+            raise
         return
     columns = head.split()
     for line in lines:
@@ -67,6 +89,17 @@ def _objects(kind: LeftKind) -> Iterator[IpcObject]:
             pids=tuple(int(values[column]) for column in pid_columns),
             size=size,
         )
+
+
+def _has_system_v() -> bool:
+    """Whether the kernel has System V IPC; /proc does not show it if mounted with `subset=pid`."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Room for struct shm_info, whichever the architecture: the call is only asked whether it is
+    # there (shmctl(2)).
+    libc.shmctl(0, _SHM_INFO, ctypes.create_string_buffer(256))
+    return ctypes.get_errno() != errno.ENOSYS
 
 
 def semaphore_pids(number: int) -> frozenset[int]:
@@ -83,7 +116,10 @@ def semaphore_pids(number: int) -> frozenset[int]:
 
 
 def bound_sockets() -> dict[int, str]:
-    """The path of each unix socket that is bound to one, by the socket's inode (proc_net(5))."""
+    """The path of each unix socket that is bound to one, by the socket's inode (proc_net(5)).
+
+    Raises OSError if the table cannot be read.
+    """
     paths = {}
     for line in _lines("/proc/self/net/unix"):
         # Seven fields, and the path if there is one; `@` begins a name without a file.
@@ -94,7 +130,7 @@ def bound_sockets() -> dict[int, str]:
 
 
 def listening_ports() -> dict[int, int]:
-    """The TCP port of each listening socket, by inode."""
+    """The TCP port of each listening socket, by inode. Raises OSError as `bound_sockets`."""
     ports = {}
     for table in ("tcp", "tcp6"):
         for line in _lines(f"/proc/self/net/{table}"):
@@ -105,9 +141,9 @@ def listening_ports() -> dict[int, int]:
 
 
 def _lines(path: str) -> Iterator[str]:
-    """Those of a table of the kernel, without its header."""
+    """Those of a table of the kernel, without its header; none of a protocol that it lacks."""
     try:
         text = Path(path).read_text(errors="surrogateescape")
-    except OSError:
+    except FileNotFoundError:
         return
     yield from text.splitlines()[1:]

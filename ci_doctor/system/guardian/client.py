@@ -17,14 +17,15 @@ from msgspec import Struct
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
+from ci_doctor.system.guardian.beginning import begin
 from ci_doctor.system.guardian.connection import (
     READY,
     Answer,
     GuardianConnection,
     GuardianLostError,
 )
-from ci_doctor.system.guardian.launch import SCARCE, SECCOMP, launch
-from ci_doctor.system.guardian.strays import end_strays
+from ci_doctor.system.guardian.launch import SCARCE
+from ci_doctor.system.guardian.strays import find_stray, ticks_now
 from ci_doctor.system.processes.children import children_of
 from ci_doctor.system.processes.cpu_wait import CpuWaits
 from ci_doctor.system.processes.extension import extended
@@ -32,14 +33,13 @@ from ci_doctor.system.processes.process import (
     Child,
     ProcessEnding,
     adopted_ending,
-    describe_exit,
     observed_ending,
 )
 from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.processes.subreaper import become_subreaper
 
-_START_S = 30.0  # a cold file system under a loaded machine
 _STATUS_S = 1.0
+_LOSSES = 3  # of guardians in one request, before it fails
 _Program = tuple[list[bytes], dict[bytes, bytes], bytes]  # words, environment, directory
 
 
@@ -85,7 +85,7 @@ class Guardian:
         except OSError as error:  # not even a module can be read
             message = f"cannot start the guardian process: {error.strerror}"
             raise InfraError(message, hint=SCARCE) from error
-        return cls(*_begun())
+        return cls(*begin())
 
     def spawn(  # noqa: PLR0913 - what a process has
         self,
@@ -107,7 +107,7 @@ class Guardian:
         environment and directory, if we are gone while it lives.
 
         Raises OSError if it cannot run (`filename` is the directory if that is the reason), and
-        InfraError if the guardian is gone or does not answer, and so is the one in its place.
+        InfraError if the guardian is gone or does not answer, and so are those in its place.
         """
         request = _Request(
             words=tuple(words),
@@ -117,14 +117,19 @@ class Guardian:
             streams=(input, output, output if error is None else error),
             foreground=foreground,
         )
-        before = children_of(os.getpid())
-        try:
-            return self._spawn(request)
-        except GuardianLostError:
-            # It may have started the process before it was killed.
-            end_strays(request.words, [*before, *self._living])
-            self._replace()
-            return self._spawn(request)
+        before, since, began = children_of(os.getpid()), ticks_now(), clock.now()
+        for _ in range(_LOSSES):
+            lost = self._connection
+            try:
+                return self._spawn(request)
+            except GuardianLostError:
+                # It may have started the process before it was killed.
+                stray = find_stray(request.words, [*before, *self._living], since)
+                child = None if stray is None else self._adopt(stray, request, lost, began)
+                self._replace()
+                if child is not None:
+                    return child
+        return self._spawn(request)
 
     def _spawn(self, request: _Request) -> Child:
         streams = request.streams
@@ -152,10 +157,24 @@ class Guardian:
             started_at=began,
             ending=partial(self._ending, connection, token, pid),
         )
-        self._living[pid] = child
-        if request.stop is not None:
-            self._stops[pid] = request.stop
+        self._note(child, request)
         return child
+
+    def _adopt(self, pid: int, request: _Request, lost: GuardianConnection, began: float) -> Child:
+        """Take a process that a lost guardian has started, and that is our own child by now."""
+        child = Child(
+            pid=pid,
+            pidfd=os.pidfd_open(pid),
+            started_at=began,
+            ending=partial(self._ending, lost, self._last_token, pid),
+        )
+        self._note(child, request)
+        return child
+
+    def _note(self, child: Child, request: _Request) -> None:
+        self._living[child.pid] = child
+        if request.stop is not None:
+            self._stops[child.pid] = request.stop
 
     def _replace(self) -> None:
         """Start another guardian in place of one that is gone, for what is started from now on.
@@ -163,7 +182,7 @@ class Guardian:
         What the first one had started is ours; the second one ends it too if we are gone.
         """
         self.losses += 1
-        self._take(*_begun())
+        self._take(*begin())
         for pid in self._living:
             kin = look_up(pid)
             if kin is not None:
@@ -242,33 +261,6 @@ def _reported(connection: GuardianConnection, token: int) -> ProcessEnding | Non
     # Without a CPU it can report nothing.
     left_s = extended(_STATUS_S, waits.since(before)) - _STATUS_S
     return connection.ending(token, left_s)
-
-
-def _begun(attempts: int = 2) -> tuple[int, GuardianConnection]:
-    """A guardian that is ready: its pid, and our connection to it."""
-    process, wire = launch()
-    connection = GuardianConnection(process, wire)
-    try:
-        _wait_until_ready(connection)
-    except BaseException as error:
-        was_killed = connection.gone and (process.wait() or 0) < 0
-        connection.lose()
-        if isinstance(error, InfraError) and was_killed and attempts > 1:
-            return _begun(attempts - 1)
-        raise
-    return process.pid, connection
-
-
-def _wait_until_ready(connection: GuardianConnection) -> None:
-    try:
-        (_, refused), _ = connection.answer(READY, _START_S)
-    except InfraError as error:
-        how = describe_exit(connection.returncode or 0)
-        raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
-    if refused:
-        raise InfraError(
-            f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP
-        )
 
 
 def _program(words: Sequence[str], environment: Mapping[str, str], directory: Path) -> _Program:

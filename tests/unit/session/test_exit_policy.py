@@ -51,6 +51,12 @@ def test_the_status_of_a_users_command_comes_first() -> None:
     assert exit_code(ended(Verdict.FAILED, command_status=3), ExitPolicy(codes={"failed": 9})) == 3
 
 
+def test_a_command_that_ended_well_does_not_outvote_a_failure() -> None:
+    assert exit_code(ended(Verdict.FAILED, command_status=0), ExitPolicy()) == 1
+    assert exit_code(ended(Verdict.PASS, command_status=0), ExitPolicy()) == 0
+    assert exit_code(ended(None, command_status=0), ExitPolicy()) == 0
+
+
 @pytest.mark.parametrize(
     ("kind", "code"),
     [

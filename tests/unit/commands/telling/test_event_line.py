@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+from msgspec import structs
 
 from ci_doctor.commands.telling.event_line import event_line
 from ci_doctor.services.outcome import EventKind, ServiceEvent
@@ -14,6 +15,10 @@ from tests.unit.commands.telling.events import DIED, LOST, READY, STARTED, STOPP
         (DIED, "vllm died after 4.0 s by SIGSEGV"),
         (STOPPED, "kv stopped after 0.2 s with exit code 0"),
         (LOST, "vllm lost worker (pid 7) by SIGKILL"),
+        (
+            structs.replace(LOST, signal=None),
+            "vllm lost worker (pid 7), and how it ended is not known",
+        ),
         (
             ServiceEvent(
                 kind=EventKind.KILLED, service=None, at=1.0, pid=7, name="worker", signal="SIGKILL"
