@@ -12,6 +12,11 @@ case $venv in
   /*) ;;
   *) venv=$PWD/$venv ;;
 esac
+venv=${venv%/}
+# venv and uv make none where a link is.
+if [ -L "$venv" ]; then
+  venv=$(readlink -f -- "$venv")
+fi
 
 say() {
   echo "bootstrap.sh: $1" >&2
@@ -51,10 +56,28 @@ find_python() {
   return 1
 }
 
-# An environment whose making was cut off has an interpreter and no pip.
+# An environment whose making was cut off has an interpreter and no pip. The programs of one that was copied with its
+# checkout start the interpreter of the first.
 usable() {
+  if [ -e "$stamp" ]; then
+    # A stamp of an earlier checkout has one line.
+    { read -r _ && read -r place; } <"$stamp" || place=$venv
+    [ "$place" = "$venv" ] || return 1
+  fi
   new_enough "$venv/bin/python" || return 1
   "$venv/bin/python" -m pip --version >/dev/null 2>&1 || has uv
+}
+
+# Whether packages are in it, and not by us: it is not ours to clear.
+is_of_others() {
+  [ -e "$stamp" ] && return 1
+  for package in "$venv"/lib/python3*/site-packages/*.dist-info; do
+    case ${package##*/} in
+      pip-* | setuptools-*) ;;
+      *) [ -e "$package" ] && return 0 ;;
+    esac
+  done
+  return 1
 }
 
 no_python() {
@@ -93,10 +116,12 @@ installer() {
   uv pip "$command" --quiet --python "$venv/bin/python" "$@" >&2
 }
 
-# The stamp says which pyproject.toml and extras are installed: a second run costs nothing, a changed file a reinstall.
-wanted="$extras $(cksum <"$here/pyproject.toml")"
+# The stamp says which pyproject.toml and extras are installed, and where: a second run costs nothing, a changed file a
+# reinstall.
+wanted="$extras $here $(cksum <"$here/pyproject.toml")
+$venv"
 stamp=$venv/.ci-doctor-bootstrap
-if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && new_enough "$venv/bin/python"; then
   exit 0
 fi
 
@@ -116,6 +141,9 @@ fi
 # Empty, it would be taken for an environment by other tools if the rest fails.
 rmdir "$venv" 2>/dev/null || true
 
+if ! usable && is_of_others; then
+  fail "$venv has packages, and no pip that works" "move it away, set CI_DOCTOR_VENV to another directory, or install uv"
+fi
 usable || make_environment || fail "$venv could not be made (see above)" "set PYTHON=/path/to/another/python"
 
 # An earlier checkout was installed under another name, and would take the command along when it is removed.

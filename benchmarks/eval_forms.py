@@ -27,20 +27,28 @@ WENT_ON = "went on"
 SHELLS = ("bash", "dash", "zsh", "sh")
 FISH = "fish"
 FORMS = {
-    "documented until now": 'eval "$(ci-doctor setup-env)"',
-    "called safe until now": 'exports=$(ci-doctor setup-env) && eval "$exports"',
+    "documented first": 'eval "$(ci-doctor setup-env)"',
+    "called safe then": 'exports=$(ci-doctor setup-env) && eval "$exports"',
     "two statements": 'exports=$(ci-doctor setup-env)\neval "$exports"',
     "with a statement that exits": 'eval "$(ci-doctor setup-env || echo exit 75)"',
     "with `:?`": 'exports=$(ci-doctor setup-env) && eval "${exports:?}" || exit',
+    "documented before": 'exports=$(ci-doctor setup-env) && eval "${exports:-false}" || exit',
     "documented": EVALUATION,
 }
 FISH_FORMS = {
     "fish: source": "ci-doctor setup-env --format fish | source; or exit",
+    "fish: documented before": (
+        "set exports (ci-doctor setup-env --format fish); "
+        'and test -n "$exports"; and eval $exports; or exit'
+    ),
     "fish: documented": FISH_EVALUATION,
 }
 # How a shell is started; `{}` is the file with the form.
 WAYS = {"-c": ("-c", ". {}"), "-e": ("-ec", ". {}"), "interactive": ("-i",)}
-_OURS = "print('export A=1' if len(sys.argv) < 3 else 'set -gx A 1;')"
+_OURS = (
+    "line = 'export {}={}' if len(sys.argv) < 3 else 'set -gx {} {};'\n"
+    "print(line.format('A', 1), line.format('CI_DOCTOR_PREPARED', 1), sep='\\n')"
+)
 
 
 class Death(NamedTuple):
@@ -77,6 +85,10 @@ def deaths(folder: Path) -> dict[str, Death]:
             '#!/bin/sh\n[ "$PPID" = "$MAIN" ] || kill -KILL $PPID\nkill -KILL $$\n'
         ),
         "prints nothing and ends with 0": Death("#!/bin/sh\n"),
+        # As another program of this name may do.
+        "prints a comment and ends with 0": Death("#!/bin/sh\necho '# report'\n"),
+        # As a wrapper does that pipes it into `tee`.
+        "prints half and ends with 0": Death("#!/bin/sh\necho 'export A=1'\n"),
         "an error of ours": Death("#!/bin/sh\necho '(exit 2)'\nexit 2\n"),
     }
 

@@ -59,9 +59,10 @@ def setup_env(
     In a job:
 
     \b
-        exports=$(ci-doctor setup-env) && eval "${exports:-false}" || exit
+        exports=$(ci-doctor setup-env) && case $exports in
+          *CI_DOCTOR_PREPARED=*) eval "$exports" ;; *) false ;; esac || exit
 
-    This line ends the shell on any error, with or without `set -e`, also if Python cannot start. On
+    This ends the shell on any error, with or without `set -e`, also if Python cannot start. On
     an error of its own ci-doctor prints only a failing statement, or writes it to the file of
     --output.
     """  # noqa: D301 - a backspace is how click is told to keep a line
@@ -80,7 +81,7 @@ def setup_env(
     if code:
         print_failing_statement(session.invocation.argv, code)
     elif output is None and not (dry_run or session.as_json):
-        exports_output.write_exports(text)
+        exports_output.write_exports(text, is_evaluated=style in ("shell", "fish"))
     return code
 
 

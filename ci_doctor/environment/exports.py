@@ -20,13 +20,19 @@ MARKER = "CI_DOCTOR_EXPORTS"
 # could be the exports of a run with nothing to export.
 PREPARED = "CI_DOCTOR_PREPARED"
 
-# How a shell evaluates the exports so that nothing goes on without them: neither if Python dies
-# before our code runs, nor if what is called `ci-doctor` prints nothing and ends with 0. It holds
-# without `set -e` too; benchmarks/eval_forms.py compares it with others in real shells.
-EVALUATION: Final = 'exports=$(ci-doctor setup-env) && eval "${exports:-false}" || exit'
+# How a shell evaluates the exports so that nothing goes on without all of them: neither if Python
+# dies before our code runs, nor if what is called `ci-doctor` prints something else, or a part, and
+# ends with 0. It holds without `set -e` too; benchmarks/eval_forms.py compares it with others in
+# real shells. PREPARED is looked for in the text: an earlier step may have set the variable.
+EVALUATION: Final = (
+    f"exports=$(ci-doctor setup-env) && case $exports in *{PREPARED}=*) "
+    'eval "$exports" ;; *) false ;; esac || exit'
+)
+# In lines of its own: fish joins a list that it evaluates by spaces.
 FISH_EVALUATION: Final = (
     "set exports (ci-doctor setup-env --format fish); "
-    'and test -n "$exports"; and eval $exports; or exit'
+    f"and string match -q '*{PREPARED}*' -- \"$exports\"; "
+    "and string join -- \\n $exports | source; or exit"
 )
 
 
@@ -83,7 +89,7 @@ def _shell_line(name: str, value: str) -> str:
 
 
 def _fish_line(name: str, value: str) -> str:
-    r"""One line that ends in `;`: fish makes a list of the lines, and `eval` joins it by spaces.
+    r"""One line that ends in `;`: `eval` of a list joins the lines by spaces.
 
     Within single quotes fish knows two escapes, `\\` and `\'`; a newline is `\n` outside of them.
     """

@@ -13,7 +13,8 @@ export PATH
 
 own=examples/tiny-llm
 config=$own/${1:-ci-doctor}.toml
-exports=$(ci-doctor setup-env --config "$own/ci-doctor.toml") && eval "${exports:-false}" || exit
+exports=$(ci-doctor setup-env --config "$own/ci-doctor.toml") &&
+  case $exports in *CI_DOCTOR_PREPARED=*) eval "$exports" ;; *) false ;; esac || exit
 case ${1:-} in
 restart*) exec ci-doctor restart-check --config "$config" --report-dir ci-doctor-report ;;
 *) exec ci-doctor correctness --retries 3 --config "$config" --report-dir ci-doctor-report ;;

@@ -31,6 +31,8 @@ QUICK = f"""#!/bin/sh
 case "$*" in
   "-m venv"*)
     for venv; do :; done
+    # As venv itself.
+    [ ! -L "$venv" ] || exit 1
     mkdir -p "$venv/bin"
     echo "home = /usr/bin" >"$venv/pyvenv.cfg"
     cat >"$venv/bin/python" <<'END'
@@ -242,6 +244,57 @@ def test_the_environment_may_be_elsewhere(clone: Clone, tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "venv" / ".ci-doctor-bootstrap").exists()
     assert clone.was_installed
     assert not (clone.root / ".venv").exists()
+
+
+def test_a_link_to_another_disk_is_followed(clone: Clone) -> None:
+    clone.quick_python()
+    (clone.bin / "readlink").symlink_to(str(shutil.which("readlink")))
+    place = clone.root.parent / "disk"
+    (clone.root / ".venv").symlink_to(place)
+    place.mkdir()
+
+    ran = clone.run()
+
+    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
+    assert (clone.root / ".venv").is_symlink()
+
+
+def test_a_copied_checkout_gets_an_environment_of_its_own(clone: Clone, tmp_path: Path) -> None:
+    """The copied one would run the code of the first checkout."""
+    clone.quick_python()
+    assert clone.run().returncode == 0
+    first = clone.root
+    clone.root = tmp_path / "copy"
+    shutil.copytree(first, clone.root)
+
+    ran = clone.run()
+
+    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
+    assert "making" in ran.stderr
+
+
+def test_an_environment_whose_interpreter_is_gone_is_made_anew(clone: Clone) -> None:
+    clone.quick_python()
+    assert clone.run().returncode == 0
+    (clone.root / ".venv" / "bin" / "python").unlink()
+
+    ran = clone.run()
+
+    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
+
+
+def test_an_environment_of_somebody_else_is_not_cleared(clone: Clone) -> None:
+    """As one of uv, without pip, where uv is not on PATH."""
+    clone.quick_python()
+    package = clone.root / ".venv" / "lib" / "python3.11" / "site-packages" / "torch-2.9.dist-info"
+    package.mkdir(parents=True)
+    (clone.root / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+
+    ran = clone.run()
+
+    assert ran.returncode == 2, ran.stderr
+    assert "has packages, and no pip that works" in ran.stderr
+    assert package.exists()
 
 
 def test_a_directory_that_is_no_environment_is_not_cleared(clone: Clone) -> None:

@@ -70,10 +70,15 @@ class Workplace:
         (self.bin / program).symlink_to(found)
 
     def stand_in(
-        self, *, exports: str = "export STOOD_IN=1\n", status: int = 0, at: Path | None = None
+        self,
+        *,
+        exports: str = "export STOOD_IN=1\n",
+        last: str = "export CI_DOCTOR_REPORT_DIR=reports\n",
+        status: int = 0,
+        at: Path | None = None,
     ) -> Path:
-        """A `ci-doctor` that records its call and environment, prints `exports`, and ends `pre-command` with `status`."""
-        (self.folder / "exports").write_text(exports)
+        """A `ci-doctor` that records its call and environment, prints `exports` and `last`, and ends `pre-command` with `status`."""
+        (self.folder / "exports").write_text(exports + last)
         path = at or self.bin / "ci-doctor"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
@@ -133,7 +138,7 @@ def test_exports_reach_the_command_whatever_they_hold(workplace: Workplace) -> N
 def test_a_failing_setup_env_fails_the_job_with_its_code_before_the_command(
     workplace: Workplace,
 ) -> None:
-    workplace.stand_in(exports="export NASTY=half\n(exit 75)\n", status=75)
+    workplace.stand_in(exports="export NASTY=half\n", last="(exit 75)\n", status=75)
     job = workplace.job()
 
     assert job.run() == 75
@@ -144,7 +149,7 @@ def test_a_failing_setup_env_fails_the_job_with_its_code_before_the_command(
 
 
 def test_a_statement_that_fails_is_enough_to_fail_the_job(workplace: Workplace) -> None:
-    workplace.stand_in(exports="(exit 2)\n")
+    workplace.stand_in(exports="", last="export CI_DOCTOR_REPORT_DIR=reports\n(exit 2)\n")
     job = workplace.job()
 
     assert job.run() == 2
@@ -159,10 +164,11 @@ def test_a_ci_doctor_that_is_killed_fails_the_job(workplace: Workplace) -> None:
     assert workplace.job().run() == 137
 
 
-def test_a_ci_doctor_that_prints_nothing_fails_the_job_whatever_its_status(
-    workplace: Workplace,
+@pytest.mark.parametrize("printed", ["", "# report\n", "export STOOD_IN=1\n"])
+def test_a_ci_doctor_that_prints_not_all_fails_the_job_whatever_its_status(
+    workplace: Workplace, printed: str
 ) -> None:
-    workplace.stand_in(exports="")
+    workplace.stand_in(exports=printed, last="")
     job = workplace.job()
 
     assert job.run() == 75
@@ -253,7 +259,9 @@ def test_a_vendored_ci_doctor_runs_without_being_installed_and_leaves_no_trace_i
     (package / "__init__.py").touch()
     (package / "cli.py").touch()
     (package / "__main__.py").write_text(
-        "import os, sys\nprint('export NASTY=' + '-'.join([*sys.argv[1:], os.environ.get('PYTHONPATH', 'unset')]))\n"
+        "import os, sys\n"
+        "print('export NASTY=' + '-'.join([*sys.argv[1:], os.environ.get('PYTHONPATH', 'unset')]))\n"
+        "print('export CI_DOCTOR_REPORT_DIR=reports')\n"
     )
     (workplace.checkout / "runpy.py").write_text(
         "raise SystemExit('the checkout shadows the standard library')\n"

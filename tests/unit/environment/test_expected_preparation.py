@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.environment.expected_preparation import missing_preparation, prepared_value
-from ci_doctor.environment.exports import MARKER, PREPARED, marker
+from ci_doctor.environment.exports import EVALUATION, MARKER, PREPARED, marker
 from ci_doctor.errors import ConfigError, PreparationError
 from ci_doctor.model.finding import Severity
 
@@ -51,9 +51,7 @@ def test_a_configured_preparation_that_never_ran_is_a_warning(folder: Path) -> N
 
     assert (finding.rule, finding.severity) == ("setup-env/not-prepared", Severity.WARNING)
     assert "ci-doctor.toml:1 configures it, but CI_DOCTOR_PREPARED is not set" in finding.summary
-    assert 'exports=$(ci-doctor setup-env) && eval "${exports:-false}" || exit' in str(
-        finding.remedy
-    )
+    assert EVALUATION in str(finding.remedy)
 
 
 def test_a_job_that_was_prepared_hears_nothing(folder: Path) -> None:
