@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from ci_doctor.system import clock
 
-# As often as subprocess itself looks.
-_POLL_S: Final = 0.05
+# As often as subprocess itself looks at a child.
+_SHORTEST_DELAY_S: Final = 0.001
+_LONGEST_DELAY_S: Final = 0.05
 
 
 class LimitedRun(Struct, frozen=True, kw_only=True):
@@ -68,10 +69,12 @@ def _wait_unreaped(pid: int, timeout_s: float) -> bool:
     """Wait for a child of ours without reaping it; whether it ended in time."""
     # Not a pidfd, which Linux has since 5.3 only.
     deadline = clock.now() + timeout_s
+    delay_s = _SHORTEST_DELAY_S
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         if clock.now() >= deadline:
             return False
-        time.sleep(_POLL_S)
+        time.sleep(delay_s)
+        delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
     return True
 
 
