@@ -153,13 +153,15 @@ def _problem(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _contradiction(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
     known = row.contradiction
-    if known is None or environ.get(row.name) != known.value:
+    if known is None or not _holds(row.name, known.value, environ):
         return
-    if known.beside is not None:
-        name, value = known.beside
-        if environ.get(name) != value:
-            return
-    yield _finding(rules.CONFLICT, row, known.value, known.summary, known.remedy)
+    if known.beside is not None and not _holds(*known.beside, environ):
+        return
+    yield _finding(rules.CONFLICT, row, environ[row.name], known.summary, known.remedy)
+
+
+def _holds(name: str, pattern: str, environ: Mapping[str, str]) -> bool:
+    return name in environ and re.fullmatch(pattern, environ[name]) is not None
 
 
 def _left_over(profile: Profile, ours: Mapping[str, str]) -> Iterator[Finding]:

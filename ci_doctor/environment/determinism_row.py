@@ -9,7 +9,8 @@ from msgspec import Struct
 class Contradiction(Struct, frozen=True):
     """A value of a variable that works against determinism, alone or beside `beside`.
 
-    `value` and `beside` (name, value) must both hold; `summary` says what happens then.
+    `value` is a pattern for the whole value, and so is the second part of `beside` (name, pattern);
+    both must hold. `summary` says what happens then.
     """
 
     value: str
@@ -48,17 +49,23 @@ INTEGER: Final = r"\s*[+-]?\d+\s*"
 NUMBER: Final = r"\d+"
 SWITCH: Final = r"[01]"
 BOOLEAN: Final = r"(?i)(true|false|yes|no|on|off|y|n|0|1)"
+ON: Final = r"(?i)(true|yes|on|y|1)"
 ANY: Final = r"(?s).*"
 # NCCL's lists: `Ring,Tree`, `^LL`, `allreduce:tree;broadcast:ring`.
 NCCL_LIST: Final = r"[\w^:;,/@ -]+"
-LATEST: Final = "latest, of 2026-11"
-VLLM: Final = "vLLM main, 0188c010"
+# What a file of the library itself, or a release of it, would show was not read.
+UNDATED: Final = "the document alone; no release was read"
+VLLM: Final = "vLLM 0.33.0"
 ASCEND: Final = "vllm-ascend main, 0b4f942a"
 SGLANG: Final = "SGLang 0.5.23"
-TORCH: Final = "PyTorch 2.13"
-BATCH_INVARIANT_FILE: Final = "vllm/model_executor/layers/batch_invariant.py"
+TORCH: Final = "PyTorch 2.13.0"
+TRITON: Final = "Triton 3.9.0"
+BATCH_INVARIANT_FILE: Final = "vllm/model_executor/determinism/batch_invariant.py"
 BATCH_INVARIANT: Final = f"{BATCH_INVARIANT_FILE}, override_envs_for_invariance"
 INDUCTOR: Final = "torch/_inductor/config.py"
+TORCH_CUDA: Final = "torch/backends/cuda/__init__.py"
+TORCH_CONTEXT: Final = "torch/include/ATen/Context.h"
+TRITON_KNOBS: Final = "triton/knobs.py"
 ASCEND_FILE: Final = "vllm_ascend/batch_invariant.py"
 BY_ASCEND: Final = "vllm-ascend with VLLM_BATCH_INVARIANT=1 sets {} in its own process"
 BY_VLLM: Final = "vLLM with VLLM_BATCH_INVARIANT=1 sets {} in its own process"

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion
+from packaging.version import InvalidVersion, Version
 
 # setuptools builds wheels itself since 70.1, and many projects still name `wheel`.
 _OPTIONAL = "wheel"
+_BUILDS_WHEELS = SpecifierSet(">=70.1")
 
 
 class InstalledPackages:
@@ -19,15 +21,20 @@ class InstalledPackages:
 
     def __init__(self, others: Sequence[Path] = ()) -> None:
         self._paths = [str(path) for path in others] + sys.path
-        self._found: dict[str, importlib.metadata.Distribution] | None = None
+        self._found: dict[str, list[importlib.metadata.Distribution]] | None = None
 
     def satisfy(
         self, requires: Iterable[str]
     ) -> tuple[tuple[importlib.metadata.Distribution, ...], str | None]:
-        """The packages that `requires` need, with all that these need; or what is missing first."""
+        """The packages that `requires` need, with all that these need; or what is missing first.
+
+        Of several versions it is the newest, as an installer would choose.
+        """
         needed: dict[str, importlib.metadata.Distribution] = {}
+        bounds: dict[str, SpecifierSet] = {}
         waiting = [(text, "") for text in requires]
         seen: set[tuple[str, str]] = set()
+        missing_wheel: str | None = None
         while waiting:
             text, extra = waiting.pop()
             requirement = _parsed(text, extra)
@@ -35,24 +42,32 @@ class InstalledPackages:
                 continue
             seen.add((text, extra))
             name = canonicalize_name(requirement.name)
-            found = self._all().get(name)
-            if found is None and name == _OPTIONAL and "setuptools" in self._all():
+            bounds[name] = bounds.get(name, SpecifierSet()) & requirement.specifier
+            found = None if requirement.url else self._newest(name, bounds[name])
+            if found is None and name == _OPTIONAL:
+                missing_wheel = text
                 continue
-            if found is None or not _is_right(found, requirement):
+            if found is None:
                 return (), text
             needed[name] = found
             for dependency in found.requires or ():
                 waiting += [(dependency, each) for each in ("", *requirement.extras)]
+        if missing_wheel is not None and not _builds_wheels(needed.get("setuptools")):
+            return (), missing_wheel
         return tuple(needed.values()), None
 
-    def _all(self) -> dict[str, importlib.metadata.Distribution]:
+    def _newest(self, name: str, bounds: SpecifierSet) -> importlib.metadata.Distribution | None:
+        right = [each for each in self._all().get(name, ()) if _is_right(each, bounds)]
+        return max(right, key=lambda each: Version(each.version), default=None)
+
+    def _all(self) -> dict[str, list[importlib.metadata.Distribution]]:
         if self._found is None:
             self._found = {}
             for each in importlib.metadata.distributions(path=self._paths):
                 # A damaged one has no name.
                 name = each.metadata["Name"] if each.metadata else None
                 if name:
-                    self._found.setdefault(canonicalize_name(name), each)
+                    self._found.setdefault(canonicalize_name(name), []).append(each)
         return self._found
 
 
@@ -64,13 +79,15 @@ def _parsed(text: str, extra: str) -> Requirement | None:
     return requirement
 
 
-def _is_right(found: importlib.metadata.Distribution, requirement: Requirement) -> bool:
-    if requirement.url is not None:
-        return False
+def _is_right(found: importlib.metadata.Distribution, bounds: SpecifierSet) -> bool:
     try:
-        return requirement.specifier.contains(found.version, prereleases=True)
+        return bounds.contains(found.version, prereleases=True)
     except InvalidVersion:
         return False
+
+
+def _builds_wheels(setuptools: importlib.metadata.Distribution | None) -> bool:
+    return setuptools is not None and _is_right(setuptools, _BUILDS_WHEELS)
 
 
 def are_valid(requires: Iterable[str]) -> bool:

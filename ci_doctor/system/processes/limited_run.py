@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: runs a program in a session of its own, which a time limit ends as a whole."""
 
-import contextlib
 import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from msgspec import Struct
+
+from ci_doctor.system import clock
+
+# As often as subprocess itself looks at a child.
+_SHORTEST_DELAY_S: Final = 0.001
+_LONGEST_DELAY_S: Final = 0.05
 
 
 class LimitedRun(Struct, frozen=True, kw_only=True):
@@ -33,8 +39,9 @@ class LimitedRun(Struct, frozen=True, kw_only=True):
 def run_limited(
     command: Sequence[str], *, timeout_s: float, cwd: Path, environ: Mapping[str, str]
 ) -> LimitedRun:
-    """Run `command` for at most `timeout_s` seconds; then its session's group is killed.
+    """Run `command` for at most `timeout_s` seconds.
 
+    Then its process group is killed, also if it ended by itself and left processes there.
     Raises OSError if it cannot be started.
     """
     # Output goes to a file: a child that keeps a pipe open would delay us.
@@ -48,15 +55,27 @@ def run_limited(
             env=dict(environ),
             start_new_session=True,
         )
-        exit_code: int | None = None
+        is_over = False
         try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                exit_code = process.wait(max(timeout_s, 0))
+            is_over = _wait_unreaped(process.pid, timeout_s)
         finally:
-            if process.returncode is None:  # not reaped yet, so the group is still ours
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        return LimitedRun(exit_code=exit_code, output=_text(output))
+            # Not reaped yet, so the group is still ours. Nothing that was left in it stays.
+            os.killpg(process.pid, signal.SIGKILL)
+            exit_code = process.wait()
+        return LimitedRun(exit_code=exit_code if is_over else None, output=_text(output))
+
+
+def _wait_unreaped(pid: int, timeout_s: float) -> bool:
+    """Wait for a child of ours without reaping it; whether it ended in time."""
+    # Not a pidfd, which Linux has since 5.3 only.
+    deadline = clock.now() + timeout_s
+    delay_s = _SHORTEST_DELAY_S
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if clock.now() >= deadline:
+            return False
+        time.sleep(delay_s)
+        delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+    return True
 
 
 def _text(file: IO[bytes]) -> str:

@@ -102,6 +102,8 @@ def test_off_sets_nothing_and_still_finds_what_is_wrong() -> None:
         ({"PYTHONHASHSEED": "random"}, "conflict"),
         ({"TORCHINDUCTOR_DETERMINISTIC": "1"}, "conflict"),
         ({"VLLM_TRITON_FORCE_FIRST_CONFIG": "1", "TRITON_CACHE_AUTOTUNING": "1"}, "conflict"),
+        ({"VLLM_TRITON_FORCE_FIRST_CONFIG": "True", "TRITON_CACHE_AUTOTUNING": "on"}, "conflict"),
+        ({"VLLM_TRITON_FORCE_FIRST_CONFIG": "2"}, "invalid-value"),
         ({"VLLM_BATCH_INVARIANT": "1", "NCCL_ALGO": "Ring"}, "overwritten"),
     ],
 )
@@ -129,6 +131,13 @@ def test_only_a_number_but_zero_turns_batch_invariance_on(value: str) -> None:
 def test_a_value_that_is_not_accepted_is_not_shown_as_effective() -> None:
     (requested,) = decide(Profile.OFF, {"VLLM_BATCH_INVARIANT": "true"}, {}).requested
     assert requested.effective == "not a value that vLLM, by int(), accepts"
+
+
+def test_strict_names_an_algorithm_for_every_collective() -> None:
+    # NCCL 2.31 fails on a collective that NCCL_ALGO does not name, and vLLM's own value names all.
+    algorithms = values(decide(Profile.STRICT, {}, {}))["NCCL_ALGO"]
+    assert algorithms.partition(";")[0] == "ring,tree"
+    assert algorithms.endswith(";allreduce:tree")
 
 
 @pytest.mark.parametrize("value", ["0", None])

@@ -32,8 +32,18 @@ def test_the_time_limit_ends_what_was_started_too(tmp_path: Path) -> None:
     command = ["sh", "-c", "sleep 3600 & echo $! > child; wait"]
     ran = run_limited(command, timeout_s=3, cwd=tmp_path, environ={**os.environ})
     assert ran.exit_code is None
-    pid = int((tmp_path / "child").read_text())
+    assert_ended(int((tmp_path / "child").read_text()))
+
+
+def test_what_a_program_leaves_in_its_session_is_ended_with_it(tmp_path: Path) -> None:
+    command = ["sh", "-c", "sleep 3600 & echo $! > child; exit 7"]
+    ran = run_limited(command, timeout_s=60, cwd=tmp_path, environ={**os.environ})
+    assert ran.exit_code == 7
+    assert_ended(int((tmp_path / "child").read_text()))
+
+
+def assert_ended(pid: int) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         # SIGKILL was sent; whoever adopted the process reaps it.
         child = psutil.Process(pid)
-        assert child.status() == psutil.STATUS_ZOMBIE or child.wait(60) is None
+        assert child.status() == psutil.STATUS_ZOMBIE or child.wait(10) is None
