@@ -98,7 +98,8 @@ def _is_rest(
     if name == FINDER and rules is None:
         # Up to its rules, which are not known.
         expected = expected.partition(RULES_BEGIN.encode())[0]
-    if content != expected and expected.startswith(left):
+    # Without the manifest a whole file of ours is what is left of a shim.
+    if (manifest is None or content != expected) and expected.startswith(left):
         return True
     # Another version wrote it: every file of ours ends with a line feed.
     is_listed = manifest is not None and name in manifest.sha256

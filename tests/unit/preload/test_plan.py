@@ -111,6 +111,15 @@ def test_lost_manifest_is_made_again_for_the_same_rules(target: Target) -> None:
     assert set(read_site(target.site_dir).conditions.values()) == {FileCondition.OURS}
 
 
+def test_a_shim_without_its_manifest_can_be_removed(target: Target) -> None:
+    carry_out(plan_install(target, [RULE]))
+    (target.site_dir / MANIFEST).unlink()
+
+    carry_out(plan_remove(target))
+
+    assert not list(target.site_dir.iterdir())
+
+
 def _write_foreign(path: Path) -> None:
     path.write_text("print('hello')\n")
 
