@@ -382,7 +382,9 @@ class TestRunningItAgain:
 
 def _ours(ran: Ran) -> dict[str, str]:
     """The exported variables of a run, and no others."""
-    names = [line.removeprefix("export ").partition("=")[0] for line in ran.out.splitlines()]
+    names = [
+        line.removeprefix("export ").partition("=")[0] for line in ran.out.strip().splitlines()
+    ]
     values = exported(ran)
     return {name: values[name] for name in names}
 
