@@ -36,7 +36,7 @@ def print_failing_statement(argv: Sequence[str], code: int) -> None:
     with contextlib.suppress(CiDoctorError, OSError):
         if options.output is None:
             if not options.json:
-                write_exports(statement)
+                write_exports(statement, is_evaluated=False)
         elif not options.dry_run:
             _replace_exports(Path(options.output), statement)
 

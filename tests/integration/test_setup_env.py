@@ -142,7 +142,7 @@ class TestExports:
     ) -> None:
         ran = doctor("setup-env", cwd=project)
         assert ran.code == 0, ran
-        assert all(line.startswith("export ") for line in ran.out.splitlines()), ran
+        assert all(line.startswith("export ") for line in ran.out.strip().splitlines()), ran
         assert "nightly-cu13" in ran.err, ran
 
     def test_dotenv_github_and_json_say_the_same(self, project: Path) -> None:
@@ -382,7 +382,9 @@ class TestRunningItAgain:
 
 def _ours(ran: Ran) -> dict[str, str]:
     """The exported variables of a run, and no others."""
-    names = [line.removeprefix("export ").partition("=")[0] for line in ran.out.splitlines()]
+    names = [
+        line.removeprefix("export ").partition("=")[0] for line in ran.out.strip().splitlines()
+    ]
     values = exported(ran)
     return {name: values[name] for name in names}
 
