@@ -29,6 +29,7 @@ def test_another_project_of_our_commands_name_is_not_asked_for_its_version(tmp_p
 
     ran = subprocess.run(
         [sys.executable, "-c", program],
+        cwd=tmp_path,  # not the checkout, in which setuptools may have left metadata
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
