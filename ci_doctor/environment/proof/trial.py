@@ -8,7 +8,7 @@ from msgspec import Struct
 from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.proof.metadata_result import BuiltMetadata
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, NextStep, RemedyKind, Severity, ShellCommand
 
 _NAMED = 10
 
@@ -87,6 +87,10 @@ def endangered(
     Nothing is known then but that a build would meet this tag, so it is an error. `reason` is why
     it was not tried.
     """
+    text, kind = finding.remedy, finding.remedy_kind
+    step = _without(tags, finding.remedy)
+    if isinstance(step, ShellCommand):
+        text, kind = step.words, RemedyKind.COMMAND
     return Finding(
         rule=finding.rule,
         severity=Severity.ERROR,
@@ -95,7 +99,8 @@ def endangered(
             f"and was not tried: {reason}"
         ),
         evidence=(*finding.evidence, *tag_evidence(tags)),
-        remedy=_without(tags, finding.remedy),
+        remedy=text,
+        remedy_kind=kind,
     )
 
 
@@ -107,9 +112,11 @@ def tag_evidence(tags: tuple[str, ...]) -> tuple[Evidence, ...]:
 def _not_proven(trial: Trial) -> Finding:
     failure = trial.actual.failure if trial.actual is not None else None
     why = trial.reason or f"the build fails here, with the tags and without them ({failure})"
+    remedy = rules.NOT_PROVEN.remedy
+    if trial.reason is None:
+        remedy = "make the build work here, or accept the pin without a proof: `--verify never`"
     return rules.NOT_PROVEN.finding(
-        f"the pin of {trial.project.label} was not proven by a build: {why}",
-        remedy=rules.NOT_PROVEN.remedy,
+        f"the pin of {trial.project.label} was not proven by a build: {why}", remedy=remedy
     )
 
 
@@ -131,13 +138,15 @@ def _broken(trial: Trial) -> Finding:
     )
 
 
-def _without(tags: tuple[str, ...], advice: str | None) -> str | None:
+def _without(tags: tuple[str, ...], advice: str | None) -> NextStep | None:
     """A command that makes the build work in this job; `advice` is what helps for good."""
     if not tags or len(tags) > _NAMED:
         return advice
     # Names of tags may hold what a shell would run.
     command = shlex.join(["git", "tag", "--delete", "--", *tags])
-    return f"{command}  # in this job's checkout; for good: {advice}" if advice else command
+    if advice:
+        command = f"{command}  # in this job's checkout; for good: {advice}"
+    return ShellCommand(command)
 
 
 def _failed(built: BuiltMetadata | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.preload import rules
 from ci_doctor.preload.audit.events import SourceSite
-from ci_doctor.preload.audit.merged import MergedStart, Race, rule_text
+from ci_doctor.preload.audit.merged import AuditedRace, MergedStart, rule_text
 from ci_doctor.preload.audit.package_audit import PackageAudit
 from ci_doctor.preload.audit.races import RaceHazard
 
@@ -63,7 +63,7 @@ def _race(start: MergedStart) -> Finding:
     )
 
 
-def _evidence(start: MergedStart, race: Race) -> Iterator[Evidence]:
+def _evidence(start: MergedStart, race: AuditedRace) -> Iterator[Evidence]:
     for site, text in (
         (start.start.site, "the thread starts"),
         (race.raced.there, f"the thread imports {race.raced.module}"),

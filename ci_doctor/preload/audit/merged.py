@@ -23,7 +23,7 @@ ORDER: Final = (
 _MOST_MODULES = 4
 
 
-class Race(Struct, frozen=True, kw_only=True):
+class AuditedRace(Struct, frozen=True, kw_only=True):
     """A module that a thread and `rival` both import."""
 
     raced: RacedModule
@@ -42,7 +42,7 @@ class MergedStart(Struct, frozen=True, kw_only=True):
     entries: tuple[str, ...]
     imports: int
     running: frozenset[str]
-    races: tuple[Race, ...]
+    races: tuple[AuditedRace, ...]
 
     @property
     def worst(self) -> RaceHazard:
@@ -62,7 +62,7 @@ class MergedStart(Struct, frozen=True, kw_only=True):
         """The file and line."""
         return f"{self.start.site.file}:{self.start.site.line}"
 
-    def harmful(self) -> tuple[Race, ...]:
+    def harmful(self) -> tuple[AuditedRace, ...]:
         """The races that the import lock does not settle."""
         return tuple(race for race in self.races if race.raced.hazard is not RaceHazard.SAFE)
 
@@ -101,7 +101,7 @@ def _preload(raced: RacedModule) -> str:
 def _merge(group: list[AuditedStart]) -> MergedStart:
     # The surest way of reaching it, and of those the earliest.
     surest = min(group, key=_doubt)
-    worst: dict[str, Race] = {}
+    worst: dict[str, AuditedRace] = {}
     running: set[str] = set()
     for each in group:
         if each.start.is_possible > surest.start.is_possible:
@@ -111,7 +111,7 @@ def _merge(group: list[AuditedStart]) -> MergedStart:
             for raced in rival.raced:
                 known = worst.get(raced.module)
                 if known is None or _badness(raced) < _badness(known.raced):
-                    worst[raced.module] = Race(raced=raced, rival=rival.name)
+                    worst[raced.module] = AuditedRace(raced=raced, rival=rival.name)
     races = sorted(worst.values(), key=lambda race: _badness(race.raced))
     return MergedStart(
         start=surest.start,

@@ -19,7 +19,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.audit.audited import audit_package
 from ci_doctor.preload.audit.events import SourceSite
 from ci_doctor.preload.audit.findings import findings_of, is_incomplete
-from ci_doctor.preload.audit.merged import MergedStart, Race, rule_text
+from ci_doctor.preload.audit.merged import AuditedRace, MergedStart, rule_text
 from ci_doctor.preload.audit.package_audit import AuditRequest, PackageAudit
 from ci_doctor.preload.interpreters import Interpreters, find_interpreters
 from ci_doctor.preload.outcome.refused import refusal_table, refused_fact, worst
@@ -212,7 +212,7 @@ def _start_fact(start: MergedStart) -> ThreadStartFact:
     )
 
 
-def _race_fact(race: Race) -> RaceFact:
+def _race_fact(race: AuditedRace) -> RaceFact:
     raced = race.raced
     return RaceFact(
         module=raced.module,

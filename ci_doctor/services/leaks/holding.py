@@ -22,7 +22,7 @@ class Tables(Struct, frozen=True, kw_only=True):
     ports: Mapping[int, int]
 
 
-class Holding(Struct, frozen=True, kw_only=True):
+class HeldResources(Struct, frozen=True, kw_only=True):
     """What a process holds: `paths` open or mapped, `named` in its command line or environment.
 
     `sockets` are paths that it is bound to, `ports` those that it listens on by the socket's inode.
@@ -35,7 +35,7 @@ class Holding(Struct, frozen=True, kw_only=True):
     ports: Mapping[int, int] = {}
 
 
-def holding(pid: int, new: Collection[str], tables: Tables) -> Holding | None:
+def holding(pid: int, new: Collection[str], tables: Tables) -> HeldResources | None:
     """What the process `pid` holds of the entries `new`; None if it has ended.
 
     Raises PermissionError if we may not look into it.
@@ -51,7 +51,7 @@ def holding(pid: int, new: Collection[str], tables: Tables) -> Holding | None:
             paths.update(_entries(_mapped(pid), new))
             paths.update(_by_another_name(pid, new))
             named.update(_named(pid, new))
-        return Holding(
+        return HeldResources(
             uid=uid,
             paths=frozenset(paths),
             named=frozenset(named),

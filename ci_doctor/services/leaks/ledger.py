@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from ci_doctor.services.leaks.attribution import Witnesses
-from ci_doctor.services.leaks.holding import Holding, Tables, holding, in_use
+from ci_doctor.services.leaks.holding import HeldResources, Tables, holding, in_use
 from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing, removal
 from ci_doctor.services.leaks.places import (
     SHARED_MEMORY,
@@ -150,7 +150,7 @@ class LeakLedger:
     def _cannot_see(self, what: str, services: Iterable[str]) -> None:
         self._unseen.setdefault(what, set()).update(services)
 
-    def _note(self, service: str, process: str, held: Holding) -> None:
+    def _note(self, service: str, process: str, held: HeldResources) -> None:
         self._uids.setdefault(service, set()).add(held.uid)
         for path in held.paths:
             self._witnesses.saw(path, service, f"held by {process}")

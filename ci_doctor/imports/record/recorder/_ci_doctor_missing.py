@@ -44,7 +44,7 @@ FROM = instructions("from a import b\n") - _PLAIN
 STAR = instructions("from a import *\n") - _PLAIN
 
 
-class Watched(ModuleType):  # type: ignore[misc,valid-type]
+class WatchedModule(ModuleType):  # type: ignore[misc,valid-type]
     """A module that another thread can see before it is complete."""
 
     def __getattr__(self, attribute: str) -> "Any":
@@ -67,7 +67,7 @@ def watch(name: str, module: "Any") -> None:
     else:
         discarded[id(module)] = name, module
     try:
-        module.__class__ = Watched
+        module.__class__ = WatchedModule
     except TypeError:
         watched.pop(name, None)
 
@@ -131,7 +131,7 @@ def has(name: str, module: "Any", attribute: str) -> bool:
 def complete(name: str) -> None:
     """The import of `name` has ended: a name that it still does not have was never missing."""
     module = watched.pop(name)
-    if type(module) is Watched:
+    if type(module) is WatchedModule:
         module.__class__ = PLAIN
     there = modules.get(name)
     for attribute in missed.pop(name, ()):
@@ -157,5 +157,5 @@ def public(module: "Any") -> "set[str]":
     return set(names.get("__all__") or [name for name in names if not name.startswith("_")])
 
 
-for _function in (Watched.__getattr__, note):
+for _function in (WatchedModule.__getattr__, note):
     unframed(_function)
