@@ -93,6 +93,12 @@ def deaths(folder: Path) -> dict[str, Death]:
     }
 
 
+def _elsewhere() -> str:
+    """The directories of PATH without a ci-doctor of their own: one would stand in for the dead one."""
+    directories = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(each for each in directories if not Path(each, "ci-doctor").exists())
+
+
 def success() -> Death:
     """A `ci-doctor` that prints an export."""
     return Death(f"#!{sys.executable}\nimport sys\n{_OURS}\n")
@@ -117,7 +123,7 @@ def goes_on(shell: str, way: str, form: str, death: Death, folder: Path) -> bool
         [shell, *quiet, options, *(program.format(file) for program in programs)],
         input=None if programs else text,
         stdin=subprocess.DEVNULL if programs else None,
-        env={"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(folder), **death.variables},
+        env={"PATH": f"{tools}:{_elsewhere()}", "HOME": str(folder), **death.variables},
         cwd=folder,
         capture_output=True,
         text=True,

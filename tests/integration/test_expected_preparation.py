@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ci_doctor.environment.exports import EVALUATION
 from tests.support.cli import Ran, doctor
 
 pytestmark = pytest.mark.integration
@@ -71,9 +72,7 @@ def test_says_so_and_goes_on(command: str, project: Path) -> None:
     (finding,) = (each for each in report(ran)["findings"] if each["rule"] == RULE)
     # To paste: a command that is wrapped as prose would be two.
     assert finding["remedy_kind"] == "command"
-    assert finding["remedy"].endswith(
-        '\nexports=$(ci-doctor setup-env) && eval "${exports:-false}" || exit'
-    )
+    assert finding["remedy"].endswith(f"\n{EVALUATION}")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

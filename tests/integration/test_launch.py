@@ -374,7 +374,7 @@ API = "api=true {port}"
         (["--service", API, "--timeout", "0"], "--timeout must be more than 0"),
         (["--service", API, "--timeout", "soon"], "not a duration"),
         (["--service", API, "--events", "/proc/x/events"], "cannot write events"),
-        (["--service", API, "echo", "--", "hello"], "`--` is missing"),
+        (["--service", API, "echo", "--", "hello"], "belongs to no option"),
         (["--service", API, "--", "echo", "{apo.port}"], "no service is named `apo`"),
         (["--config", "gone.toml"], "gone.toml"),
     ],

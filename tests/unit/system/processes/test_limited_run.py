@@ -46,4 +46,5 @@ def assert_ended(pid: int) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         # SIGKILL was sent; whoever adopted the process reaps it.
         child = psutil.Process(pid)
-        assert child.status() == psutil.STATUS_ZOMBIE or child.wait(10) is None
+        if child.status() != psutil.STATUS_ZOMBIE:
+            child.wait(10)
