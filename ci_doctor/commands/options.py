@@ -111,6 +111,22 @@ def dry_run_option(function: F) -> F:
     )(function)
 
 
+VENV_OPTION = click.option(
+    "--venv",
+    "venvs",
+    multiple=True,
+    metavar="DIR",
+    shell_complete=values.directories,
+    help="Target virtual environment. Repeatable.",
+)
+PYTHON_OPTION = click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="PY",
+    shell_complete=values.interpreters,
+    help="Target interpreter. Repeatable.",
+)
 _ENVIRONMENT_OPTIONS = (
     click.option(
         "--allow-fallback",
@@ -137,22 +153,8 @@ _ENVIRONMENT_OPTIONS = (
         type=click.Choice(["off", "default", "strict"]),
         help="Determinism profile. [default: default]",
     ),
-    click.option(
-        "--venv",
-        "venvs",
-        multiple=True,
-        metavar="DIR",
-        shell_complete=values.directories,
-        help="Target virtual environment. Repeatable.",
-    ),
-    click.option(
-        "--python",
-        "pythons",
-        multiple=True,
-        metavar="PY",
-        shell_complete=values.interpreters,
-        help="Target interpreter. Repeatable.",
-    ),
+    VENV_OPTION,
+    PYTHON_OPTION,
     click.option(
         "--project",
         "projects",

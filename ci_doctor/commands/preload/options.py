@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.environment_settings import read_settings
+from ci_doctor.commands.options import PYTHON_OPTION, VENV_OPTION
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
@@ -23,24 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def target_options(function: F) -> F:
     """`--python` and `--venv`."""
-    for option in (
-        click.option(
-            "--venv",
-            "venvs",
-            multiple=True,
-            metavar="DIR",
-            shell_complete=values.directories,
-            help="Target virtual environment. Repeatable.",
-        ),
-        click.option(
-            "--python",
-            "pythons",
-            multiple=True,
-            metavar="PY",
-            shell_complete=values.interpreters,
-            help="Target interpreter. Repeatable.",
-        ),
-    ):
+    for option in (VENV_OPTION, PYTHON_OPTION):
         function = option(function)
     return function
 
