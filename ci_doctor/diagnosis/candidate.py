@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. A line that may be the cause of a failure, with all that its rank depends on."""
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.lines.clean_line import CleanLine
+from ci_doctor.diagnosis.log_rule import LogRule
+from ci_doctor.diagnosis.reading.log_text import TextLine
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A line named by a rule.
+
+    log: the index of its log. in_failed_step: it stands in a step of the job that ended with a
+    failure; None if the log has no steps. ends_traceback: it is the exception of a traceback that
+    is not explained by an earlier one in the same chain. repeats: how many lines its rule matches
+    in this log. at_s: seconds of its clock, on one scale for all logs; None if nothing tells.
+    """
+
+    log: int
+    line: TextLine
+    clean: CleanLine
+    rule: LogRule
+    fields: dict[str, str]
+    in_failed_step: bool | None = None
+    ends_traceback: bool = False
+    repeats: int = 1
+    at_s: float | None = None

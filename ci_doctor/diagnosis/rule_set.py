@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The rules of one diagnosis: which literals to look for, and which rules each one calls."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Protocol
+
+from ci_doctor.diagnosis.log_rule import LogRule
+
+
+class Match(Protocol):
+    """What both regex engines give back."""
+
+    def groupdict(self) -> dict[str, str | None]:
+        """The named groups."""
+
+
+class Pattern(Protocol):
+    """A compiled regex of either engine."""
+
+    def search(self, text: str, /) -> Match | None:
+        """The first match in `text`."""
+
+
+class RuleSet:
+    """House rules, whose regexes `re` runs, and a repository's own, which RE2 runs.
+
+    RE2 never backtracks: a regex of a repository cannot make a line take long
+    (https://github.com/google/re2/wiki/WhyRE2). House regexes are tested for it.
+    """
+
+    def __init__(self, house: Sequence[LogRule], own: Sequence[LogRule] = ()) -> None:
+        self.rules = (*house, *own)
+        self._first_own = len(house)
+        self._compiled: dict[int, Pattern] = {}
+
+    @cached_property
+    def literals(self) -> tuple[bytes, ...]:
+        """Every literal once, in a fixed order."""
+        return tuple(self._rules_by_literal)
+
+    @cached_property
+    def rules_of(self) -> tuple[tuple[int, ...], ...]:
+        """For each of `literals`, the indices in `rules` of those to try on a line with it."""
+        return tuple(tuple(indices) for indices in self._rules_by_literal.values())
+
+    @cached_property
+    def _rules_by_literal(self) -> dict[bytes, list[int]]:
+        by_literal: dict[bytes, list[int]] = {}
+        for index, rule in enumerate(self.rules):
+            for literal in rule.literals:
+                by_literal.setdefault(literal.encode(), []).append(index)
+        return by_literal
+
+    def pattern(self, index: int) -> Pattern:
+        """The regex of `rules[index]`, compiled when it is needed first."""
+        # Most logs hold the literals of a few rules; compiling all would double the start.
+        compiled = self._compiled.get(index)
+        if compiled is None:
+            compiled = self._compile(index)
+            self._compiled[index] = compiled
+        return compiled
+
+    def _compile(self, index: int) -> Pattern:
+        regex = self.rules[index].regex
+        if index < self._first_own:
+            return re.compile(regex)
+        import re2
+
+        pattern: Pattern = re2.compile(regex)
+        return pattern
+
+    def matching(self, indices: Iterable[int], texts: Sequence[str]) -> list[tuple[int, Match]]:
+        """Those rules among `indices` whose regex is in one of `texts`, with their first match."""
+        matches = []
+        for index in indices:
+            pattern = self.pattern(index)
+            for text in texts:
+                match = pattern.search(text)
+                if match is not None:
+                    matches.append((index, match))
+                    break
+        return matches

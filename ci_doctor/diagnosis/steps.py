@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The steps of a job in its log: where each begins and how it ends."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.scanning.scan import Hit
+
+
+class FailedStep(Struct, frozen=True):
+    """The lines from `first` to `last`, 1-based and inclusive; `last` reports the failure."""
+
+    first: int
+    last: int
+
+    def holds(self, line: int) -> bool:
+        """Whether the step has this line."""
+        return self.first <= line <= self.last
+
+
+def failed_steps(hits: Sequence[Hit], rules: RuleSet) -> list[FailedStep]:
+    """The steps that end with a failure, in order; none if the log has no such marks.
+
+    A step begins at the last begin mark before its end. Without one it begins after the step
+    before it.
+    """
+    steps = []
+    first = 1
+    for hit in hits:
+        role = rules.rules[hit.rule].role
+        if role is Role.BEGIN:
+            first = hit.line.number
+        elif role is Role.END:
+            steps.append(FailedStep(first, hit.line.number))
+            first = hit.line.number + 1
+        elif role is Role.SUCCESS:
+            first = hit.line.number + 1
+    return steps
+
+
+def in_failed_step(steps: Sequence[FailedStep], line: int) -> bool | None:
+    """Whether a failed step has this line; None if no step failed."""
+    if not steps:
+        return None
+    return any(step.holds(line) for step in steps)
