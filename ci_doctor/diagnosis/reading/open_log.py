@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO, cast
 
 from ci_doctor.diagnosis.reading.log_text import LogText
 
@@ -28,19 +28,19 @@ def open_log(name: str) -> Iterator[LogText]:
         return
     path = Path(name)
     if path.suffix == ".gz":
-        with gzip.open(path) as packed, _spooled(packed) as file:
+        with gzip.open(path) as packed, _spooled(cast("BinaryIO", packed)) as file:
             yield _text(name, file)
         return
     with path.open("rb") as file:
         yield _text(name, file)
 
 
-def _text(name: str, file: IO[bytes]) -> LogText:
+def _text(name: str, file: BinaryIO) -> LogText:
     return LogText(name, file, os.fstat(file.fileno()).st_size)
 
 
 @contextmanager
-def _spooled(source: IO[bytes]) -> Iterator[IO[bytes]]:
+def _spooled(source: BinaryIO) -> Iterator[BinaryIO]:
     """All of `source` in a file without a name."""
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(source, file, 1024 * 1024)
