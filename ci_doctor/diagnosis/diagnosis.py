@@ -3,9 +3,10 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.confidence import LEAST, confidence
@@ -27,11 +28,15 @@ _OTHERS = 5
 
 
 class LogPlace(Struct, frozen=True, kw_only=True):
-    """A line of a log: `line` is 1-based, `text` is cleaned."""
+    """A line of a log: `line` is 1-based, `text` is cleaned.
+
+    ends_traceback: the line is the exception of a traceback, whose frames stand before it.
+    """
 
     log: str
     line: int
     text: str
+    ends_traceback: bool = False
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -70,10 +75,11 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     excerpt: LogExcerpt | None
     others: tuple[LogPlace, ...]
     logs: tuple[str, ...]
-    unreadable: dict[str, str]
+    unreadable: dict[str, str] = {}
 
 
-def load_rules(own: Sequence[Path] = ()) -> RuleSet:
+@cache
+def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     """The rules of ci-doctor and of a repository; raises ConfigError if `own` has a mistake."""
     return RuleSet(house_rules(), repository_rules(own))
 
@@ -86,13 +92,21 @@ def diagnose(names: Sequence[str], rules: RuleSet, baseline: Sequence[str] = ())
     with ExitStack() as stack:
         unreadable: dict[str, str] = {}
         logs = _opened(names, stack, unreadable)
-        stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
-        candidates = [each for story in stories for each in story.candidates]
         good = _opened(baseline, stack, unreadable)
-        if good:
-            candidates = compared(candidates, texts_of_good_run(good, rules))
-        ranked = _ranked(candidates, logs)
-        return _diagnosis(ranked, stories, logs, unreadable)
+        diagnosis = diagnose_logs(logs, rules, good)
+        return structs.replace(diagnosis, unreadable=unreadable)
+
+
+def diagnose_logs(
+    logs: Sequence[LogText], rules: RuleSet, good: Sequence[LogText] = ()
+) -> Diagnosis:
+    """The same for logs that are open; `good` are those of a good run."""
+    stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
+    candidates = [each for story in stories for each in story.candidates]
+    if good:
+        candidates = compared(candidates, texts_of_good_run(good, rules))
+    ranked = _ranked(candidates, logs)
+    return _diagnosis(ranked, stories, logs)
 
 
 def _opened(names: Sequence[str], stack: ExitStack, unreadable: dict[str, str]) -> list[LogText]:
@@ -119,7 +133,6 @@ def _diagnosis(
     ranked: Sequence[Ranked],
     stories: Sequence[LogStory],
     logs: Sequence[LogText],
-    unreadable: dict[str, str],
 ) -> Diagnosis:
     sure = confidence(ranked)
     excerpt = None
@@ -129,14 +142,16 @@ def _diagnosis(
         log, line = place
         excerpt = excerpt_around(logs[log], line)
         text = excerpt.lines[excerpt.marked]
-        best = LogPlace(log=logs[log].name, line=line.number, text=text)
+        ends_traceback = bool(ranked) and ranked[0].candidate.ends_traceback
+        best = LogPlace(
+            log=logs[log].name, line=line.number, text=text, ends_traceback=ends_traceback
+        )
     return Diagnosis(
         cause=_cause(ranked, sure, logs) if sure >= LEAST else None,
         best=best,
         excerpt=excerpt,
         others=_others(ranked, logs),
         logs=tuple(log.name for log in logs),
-        unreadable=unreadable,
     )
 
 
@@ -192,5 +207,8 @@ def _others(ranked: Sequence[Ranked], logs: Sequence[LogText]) -> tuple[LogPlace
 
 def _place(candidate: Candidate, logs: Sequence[LogText]) -> LogPlace:
     return LogPlace(
-        log=logs[candidate.log].name, line=candidate.line.number, text=candidate.clean.text
+        log=logs[candidate.log].name,
+        line=candidate.line.number,
+        text=candidate.clean.text,
+        ends_traceback=candidate.ends_traceback,
     )

@@ -17,7 +17,8 @@ def fingerprint(rule: str, fields: Mapping[str, str], message: str) -> str:
     parts = [rule]
     if fields:
         for name in sorted(fields):
-            parts.append(f"{name}={normal_text(fields[name])}")
+            value = normal_text(fields[name])
+            parts.append(f"{name}={value}")
     else:
         parts.append(normal_text(message))
     digest = hashlib.sha256("\0".join(parts).encode())
