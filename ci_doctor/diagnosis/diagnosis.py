@@ -8,8 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from ci_doctor.diagnosis.calibration import calibration
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.confidence import LEAST, confidence
+from ci_doctor.diagnosis.confidence import features, probability
 from ci_doctor.diagnosis.excerpt import LogExcerpt, excerpt_around
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.fingerprint import fingerprint
@@ -102,11 +103,20 @@ def diagnose_logs(
 ) -> Diagnosis:
     """The same for logs that are open; `good` are those of a good run."""
     stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
+    return _diagnosis(ranking(stories, logs, rules, good), stories, logs)
+
+
+def ranking(
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    rules: RuleSet,
+    good: Sequence[LogText] = (),
+) -> list[Ranked]:
+    """The candidates of all `stories`, the probable cause first."""
     candidates = [each for story in stories for each in story.candidates]
     if good:
         candidates = compared(candidates, texts_of_good_run(good, rules))
-    ranked = _ranked(candidates, logs)
-    return _diagnosis(ranked, stories, logs)
+    return _ranked(candidates, logs)
 
 
 def _opened(names: Sequence[str], stack: ExitStack, unreadable: dict[str, str]) -> list[LogText]:
@@ -135,6 +145,7 @@ def _diagnosis(
     logs: Sequence[LogText],
 ) -> Diagnosis:
     sure = confidence(ranked)
+    is_sure = sure >= calibration().least
     excerpt = None
     best = None
     place = _best(ranked, stories)
@@ -147,12 +158,19 @@ def _diagnosis(
             log=logs[log].name, line=line.number, text=text, ends_traceback=ends_traceback
         )
     return Diagnosis(
-        cause=_cause(ranked, sure, logs) if sure >= LEAST else None,
+        cause=_cause(ranked, sure, logs) if is_sure else None,
         best=best,
         excerpt=excerpt,
         others=_others(ranked, logs),
         logs=tuple(log.name for log in logs),
     )
+
+
+def confidence(ranked: Sequence[Ranked]) -> float:
+    """The probability, 0 to 1, that the first of `ranked` is the cause; 0 if there is none."""
+    if not ranked:
+        return 0.0
+    return probability(features(ranked), calibration().coefficients)
 
 
 def _best(ranked: Sequence[Ranked], stories: Sequence[LogStory]) -> tuple[int, TextLine] | None:
