@@ -1,19 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the end of a log, a bounded part of it, for the lines that name a cause."""
+"""Reads the end of a log, a bounded part of it, for the lines that say why its process ended."""
 
 import os
+import tempfile
 from io import RawIOBase
 from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.root_lines import Excerpt, root_lines
+from ci_doctor.diagnosis.cause import Cause, Diagnosis
+from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
+from ci_doctor.diagnosis.reading.log_text import LogText
+from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
 from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
 
-_TAIL_BYTES = 256 * 1024
+# A server that dies has said why in its last words; reading more would hold up its group.
+_TAIL_BYTES = 1024 * 1024
 _COUNTED_BYTES = 16 * 1024 * 1024
 _END_BYTES = 400
 _CHUNK_BYTES = 1024 * 1024
+
+
+class LogEnd(Struct, frozen=True, kw_only=True):
+    """The end of a log: the lines that say why it ends, and their cause if one can be named."""
+
+    excerpt: Excerpt = Excerpt()
+    cause: Cause | None = None
 
 
 class _Tail(Struct, frozen=True, kw_only=True):
@@ -24,8 +36,8 @@ class _Tail(Struct, frozen=True, kw_only=True):
     lines_before: int | None
 
 
-def read_root_lines(path: Path, fatal: str | None = None) -> Excerpt:
-    """The root lines among the last 256 KiB of the file at `path`; `fatal` as in `root_lines`.
+def read_log_end(path: Path, fatal: str | None = None) -> LogEnd:
+    """The last 1 MiB of the log at `path`, diagnosed; `fatal` as in `lines_around`.
 
     Line numbers are those of the whole file. They are None beyond 16 MiB, and if the middle of the
     file was freed. A file that cannot be read has no lines.
@@ -33,14 +45,23 @@ def read_root_lines(path: Path, fatal: str | None = None) -> Excerpt:
     try:
         tail = _read_tail(path)
     except OSError:
-        return Excerpt()
+        return LogEnd()
     content = tail.content
     if tail.start:
         content = _whole_lines(content)
     # A freed part reads as NULs (fallocate(2)), which nobody wrote.
-    text = content.replace(b"\0", b"").decode(errors="replace")
-    excerpt = root_lines(text, fatal)
-    return _numbered(excerpt, tail.lines_before)
+    content = content.replace(b"\0", b"")
+    diagnosis = _diagnosis(path, content)
+    excerpt = lines_around(content.decode(errors="replace"), diagnosis.best, fatal)
+    return LogEnd(excerpt=_numbered(excerpt, tail.lines_before), cause=diagnosis.cause)
+
+
+def _diagnosis(path: Path, content: bytes) -> Diagnosis:
+    # The log may be cut and may grow while it is read; a copy does neither.
+    with tempfile.TemporaryFile(buffering=0) as copy:
+        copy.write(content)
+        log = LogText(str(path), copy, len(content))
+        return diagnose_logs([log], load_rules())
 
 
 def _numbered(excerpt: Excerpt, lines_before: int | None) -> Excerpt:
