@@ -3,13 +3,13 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
 from ci_doctor.diagnosis.exception_chain import chains, root_of
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
+from ci_doctor.diagnosis.standing import Standing
 from ci_doctor.diagnosis.traceback import Traceback, TracebackReader
 
 # Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
@@ -30,19 +30,6 @@ _FATAL = re.compile(
     r"|Unhandled (?:error|exception)|Uncaught exception",
     re.IGNORECASE,
 )
-
-
-class Standing(StrEnum):
-    """What the exception of a traceback means for the failure.
-
-    fatal: its program says that it ends by it. cause: it explains itself. consequence: another
-    exception of its chain explains it. tolerated: its program went on.
-    """
-
-    FATAL = "fatal"
-    CAUSE = "cause"
-    CONSEQUENCE = "consequence"
-    TOLERATED = "tolerated"
 
 
 class ExceptionLine(Struct, frozen=True, kw_only=True):
