@@ -3,19 +3,17 @@
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
+from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
 from ci_doctor.diagnosis.steps import FailedStep, failed_steps, in_failed_step
-from ci_doctor.diagnosis.traceback import tracebacks
 
-# Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
-_TRACEBACK_LINES = 400
 _NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 
 
@@ -35,26 +33,69 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     """The story of `log`, which is the `index`-th of its job."""
     result = scan(log, rules)
     steps = failed_steps(result.hits, rules)
-    exceptions = _exception_lines(log, result.hits, rules)
-    noise = {hit.line.offset for hit in result.hits if rules.rules[hit.rule].role is Role.NOISE}
     candidates = []
-    for hit in _strongest(result, rules):
-        if hit.line.offset in noise:
-            continue
-        candidate = Candidate(
-            log=index,
-            line=hit.line,
-            clean=hit.clean,
-            rule=rules.rules[hit.rule],
-            fields=hit.fields,
-            in_failed_step=in_failed_step(steps, hit.line.number),
-            ends_traceback=hit.line.offset in exceptions,
-            repeats=result.counts[hit.rule],
-        )
-        candidates.append(candidate)
+    for candidate in _candidates(log, result, rules):
+        step = in_failed_step(steps, candidate.line.number)
+        candidates.append(structs.replace(candidate, log=index, in_failed_step=step))
     return LogStory(
         candidates=tuple(candidates), steps=tuple(steps), last_lines=tuple(log.tail(40))
     )
+
+
+def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterable[Candidate]:
+    """The lines that a rule matches or at which a traceback ends, in their order, without noise."""
+    hits = {hit.line.offset: hit for hit in _strongest(result, rules)}
+    points = {offset: rules.rules[hit.rule].points for offset, hit in hits.items()}
+    exceptions = exception_lines(log, _headers(result.hits, rules), points)
+    noise = {hit.line.offset for hit in result.hits if rules.rules[hit.rule].role is Role.NOISE}
+    for offset in sorted({*hits, *exceptions}):
+        if offset in noise:
+            continue
+        candidate = None
+        if offset in hits:
+            candidate = _of_hit(hits[offset], result, rules)
+        if offset in exceptions:
+            candidate = _of_exception(exceptions[offset], candidate, rules)
+        if candidate is not None:
+            yield candidate
+
+
+def _of_hit(hit: Hit, result: Scan, rules: RuleSet) -> Candidate:
+    return Candidate(
+        log=0,
+        line=hit.line,
+        clean=hit.clean,
+        rule=rules.rules[hit.rule],
+        fields=hit.fields,
+        repeats=result.counts[hit.rule],
+    )
+
+
+def _of_exception(
+    exception: ExceptionLine, candidate: Candidate | None, rules: RuleSet
+) -> Candidate | None:
+    """The candidate at which a traceback ends; `candidate` is what a rule makes of its line."""
+    matching = None
+    if candidate is not None:
+        matching = candidate.rule
+    rule = rule_of_exception(exception, matching, rules)
+    if rule is None:
+        return candidate
+    if candidate is None:
+        candidate = Candidate(
+            log=0, line=exception.line, clean=exception.clean, rule=rule, fields={}
+        )
+    return structs.replace(
+        candidate,
+        rule=rule,
+        standing=exception.standing,
+        ends_traceback=exception.standing.explains,
+    )
+
+
+def _headers(hits: Iterable[Hit], rules: RuleSet) -> list[TextLine]:
+    """The lines at which tracebacks begin."""
+    return [hit.line for hit in hits if rules.rules[hit.rule].role is Role.TRACEBACK]
 
 
 def _strongest(result: Scan, rules: RuleSet) -> Iterable[Hit]:
@@ -68,19 +109,3 @@ def _strongest(result: Scan, rules: RuleSet) -> Iterable[Hit]:
         if other is None or rule.points > rules.rules[other.rule].points:
             by_line[hit.line.offset] = hit
     return by_line.values()
-
-
-def _exception_lines(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> set[int]:
-    """The offsets of the lines at which tracebacks end that do not merely point to another."""
-    offsets = set()
-    read_to = -1
-    for hit in hits:
-        if rules.rules[hit.rule].role is not Role.TRACEBACK or hit.line.offset < read_to:
-            continue
-        lines = log.after(hit.line, _TRACEBACK_LINES)
-        read_to = lines[-1].offset
-        texts = [clean_line(line.content).text for line in lines]
-        for traceback in tracebacks(texts):
-            if traceback.has_header and not traceback.is_pointer:
-                offsets.add(lines[traceback.exception].offset)
-    return offsets
