@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
+from ci_doctor.diagnosis.named_line import named_lines
 from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
@@ -31,7 +32,8 @@ class LogStory(Struct, frozen=True, kw_only=True):
 
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     """The story of `log`, which is the `index`-th of its job."""
-    result = scan(log, rules)
+    found = scan(log, rules)
+    result = Scan(hits=named_lines(log, found.hits, rules), counts=found.counts)
     steps = failed_steps(result.hits, rules)
     candidates = []
     for candidate in _candidates(log, result, rules):
