@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.last_output import LAST_OUTPUT, last_output
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
@@ -36,20 +37,20 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     result = scan(log, rules)
     steps = failed_steps(result.hits, rules)
     exceptions = _exception_lines(log, result.hits, rules)
-    noise = {hit.line.offset for hit in result.hits if rules.rules[hit.rule].role is Role.NOISE}
     candidates = []
-    for hit in _strongest(result, rules):
-        if hit.line.offset in noise:
-            continue
+    named = [(hit, rules.rules[hit.rule]) for hit in _strongest(result, rules)]
+    named.extend((hit, LAST_OUTPUT) for hit in _last_outputs(log, result.hits, rules))
+    named.sort(key=lambda each: each[0].line.offset)
+    for hit, rule in named:
         candidate = Candidate(
             log=index,
             line=hit.line,
             clean=hit.clean,
-            rule=rules.rules[hit.rule],
+            rule=rule,
             fields=hit.fields,
             in_failed_step=in_failed_step(steps, hit.line.number),
             ends_traceback=hit.line.offset in exceptions,
-            repeats=result.counts[hit.rule],
+            repeats=result.counts.get(hit.rule, 1),
         )
         candidates.append(candidate)
     return LogStory(
@@ -58,16 +59,42 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
 
 
 def _strongest(result: Scan, rules: RuleSet) -> Iterable[Hit]:
-    """For each line the hit whose rule has the most points."""
+    """For each line the hit whose rule has the most points.
+
+    A line that is noise has none. A line that is a known symptom is no error in general.
+    """
+    noise = _offsets(result.hits, rules, Role.NOISE)
+    symptoms = _offsets(result.hits, rules, Role.SYMPTOM)
     by_line: dict[int, Hit] = {}
     for hit in result.hits:
         rule = rules.rules[hit.rule]
-        if rule.role not in _NAMEABLE:
+        offset = hit.line.offset
+        if rule.role not in _NAMEABLE or offset in noise:
             continue
-        other = by_line.get(hit.line.offset)
+        if rule.role is Role.ERROR and offset in symptoms:
+            continue
+        other = by_line.get(offset)
         if other is None or rule.points > rules.rules[other.rule].points:
-            by_line[hit.line.offset] = hit
+            by_line[offset] = hit
     return by_line.values()
+
+
+def _last_outputs(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> list[Hit]:
+    """What each failed command printed last."""
+    skipped: set[int] = set()
+    for role in (Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END):
+        skipped |= _offsets(hits, rules, role)
+    outputs = []
+    for hit in hits:
+        if rules.rules[hit.rule].role is Role.END:
+            output = last_output(log, hit.line, skipped)
+            if output is not None:
+                outputs.append(output)
+    return outputs
+
+
+def _offsets(hits: Iterable[Hit], rules: RuleSet, role: Role) -> set[int]:
+    return {hit.line.offset for hit in hits if rules.rules[hit.rule].role is role}
 
 
 def _exception_lines(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> set[int]:
