@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.lines.clean_line import clean_line
-from ci_doctor.diagnosis.log_rule import PointsTo, Role
+from ci_doctor.diagnosis.header_lines import named_lines
+from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.passed_runs import in_passed_run, passed_runs
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
@@ -16,8 +18,6 @@ from ci_doctor.diagnosis.traceback import tracebacks
 
 # Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
 _TRACEBACK_LINES = 400
-# Below a header: blank lines, rules of dashes, a marker of stars.
-_LINES_BELOW_HEADER = 6
 _NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 
 
@@ -36,8 +36,9 @@ class LogStory(Struct, frozen=True, kw_only=True):
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     """The story of `log`, which is the `index`-th of its job."""
     found = scan(log, rules)
-    result = Scan(hits=_named_lines(log, found.hits, rules), counts=found.counts)
+    result = Scan(hits=named_lines(log, found.hits, rules), counts=found.counts)
     steps = failed_steps(result.hits, rules)
+    runs = passed_runs(result.hits, rules)
     exceptions = _exception_lines(log, result.hits, rules)
     noise = {hit.line.offset for hit in result.hits if rules.rules[hit.rule].role is Role.NOISE}
     candidates = []
@@ -53,32 +54,12 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
             in_failed_step=in_failed_step(steps, hit.line.number),
             ends_traceback=hit.line.offset in exceptions,
             repeats=result.counts[hit.rule],
+            in_passed_run=in_passed_run(runs, hit.line.number, rules.rules[hit.rule].family),
         )
         candidates.append(candidate)
     return LogStory(
         candidates=tuple(candidates), steps=tuple(steps), last_lines=tuple(log.tail(40))
     )
-
-
-def _named_lines(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> tuple[Hit, ...]:
-    """The hits in the order of the lines that they name."""
-    named = []
-    for hit in hits:
-        if rules.rules[hit.rule].points_to is PointsTo.NEXT_LINE:
-            named.append(_below(log, hit))
-        else:
-            named.append(hit)
-    named.sort(key=lambda hit: (hit.line.offset, hit.rule))
-    return tuple(named)
-
-
-def _below(log: LogText, header: Hit) -> Hit:
-    """The next line with a letter or digit, as a hit; the header itself if there is none near."""
-    for line in log.after(header.line, _LINES_BELOW_HEADER)[1:]:
-        clean = clean_line(line.content)
-        if any(character.isalnum() for character in clean.message):
-            return Hit(rule=header.rule, line=line, clean=clean, fields=header.fields)
-    return header
 
 
 def _strongest(result: Scan, rules: RuleSet) -> Iterable[Hit]:

@@ -12,6 +12,7 @@ from ci_doctor.diagnosis.candidate import Candidate
 _IN_FAILED_STEP = 25
 _OUTSIDE_FAILED_STEP = -15
 _ENDS_TRACEBACK = 15
+_IN_PASSED_RUN = -45
 _IN_GOOD_RUN = -70
 # Candidates that differ by less are equally strong: what follows from a cause is often said in
 # stronger words than the cause itself.
@@ -76,6 +77,8 @@ def _ranked(candidate: Candidate) -> Ranked:
     if candidate.ends_traceback:
         points += _ENDS_TRACEBACK
         reasons.append("ends a traceback")
+    if candidate.in_passed_run:
+        points += _IN_PASSED_RUN
     if candidate.in_good_run:
         points += _IN_GOOD_RUN
     elif candidate.in_good_run is False:
