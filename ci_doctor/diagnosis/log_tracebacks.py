@@ -9,14 +9,13 @@ from msgspec import Struct
 from ci_doctor.diagnosis.exception_chain import chains, root_of
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, Standing
 from ci_doctor.diagnosis.traceback import Traceback, TracebackReader
 
 # Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
 _MOST_LINES = 400
 # Between the tracebacks of a chain stand the rest of a message and two empty lines.
 _LINES_AFTER = 40
-_TOLERATED_LEVELS = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING"})
 # What a program says when it goes on in spite of an exception.
 _TOLERATED = re.compile(
     r"\(ignored\)|\b(?:will be|was|is being) ignored\b|\bignoring\b|Exception ignored in"
@@ -97,7 +96,7 @@ def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -
         return Standing.CONSEQUENCE
     exception = lines[traceback.exception]
     around = _words_around(traceback, lines)
-    if exception.level in _TOLERATED_LEVELS or any(map(_TOLERATED.search, around)):
+    if exception.level in TOLERATED_LEVELS or any(map(_TOLERATED.search, around)):
         return Standing.TOLERATED
     if any(map(_FATAL.search, around)):
         return Standing.FATAL

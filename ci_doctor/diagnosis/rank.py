@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, Standing
 
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
 _OUTSIDE_FAILED_STEP = -15
 _IN_GOOD_RUN = -70
+# A program that logs a line as a warning goes on.
+_TOLERATED_LEVEL = -30
 # Points of an exception at the end of a traceback.
 _STANDING = {
     Standing.FATAL: 20,
@@ -82,6 +84,8 @@ def _ranked(candidate: Candidate) -> Ranked:
         points += _OUTSIDE_FAILED_STEP
     if candidate.standing is not None:
         points += _STANDING[candidate.standing]
+    elif candidate.clean.level in TOLERATED_LEVELS:
+        points += _TOLERATED_LEVEL
     if candidate.ends_traceback:
         reasons.append("ends a traceback")
     if candidate.in_good_run:

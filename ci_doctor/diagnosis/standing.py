@@ -2,6 +2,10 @@
 """Pure. What the exception of a traceback means for the failure."""
 
 from enum import StrEnum
+from typing import Final
+
+# Levels of a logger for what does not end a program.
+TOLERATED_LEVELS: Final = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING"})
 
 
 class Standing(StrEnum):
