@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
 from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
@@ -99,13 +99,19 @@ def _headers(hits: Iterable[Hit], rules: RuleSet) -> list[TextLine]:
 
 
 def _strongest(result: Scan, rules: RuleSet) -> Iterable[Hit]:
-    """For each line the hit whose rule has the most points."""
+    """For each line the hit whose rule says most about it."""
     by_line: dict[int, Hit] = {}
     for hit in result.hits:
         rule = rules.rules[hit.rule]
         if rule.role not in _NAMEABLE:
             continue
         other = by_line.get(hit.line.offset)
-        if other is None or rule.points > rules.rules[other.rule].points:
+        if other is None or _strength(rule) > _strength(rules.rules[other.rule]):
             by_line[hit.line.offset] = hit
     return by_line.values()
+
+
+def _strength(rule: LogRule) -> tuple[bool, bool, int]:
+    # A rule for a symptom knows its line; one for any error says of it only that it is one.
+    is_specific = rule.role in {Role.CAUSE, Role.FAILURE}
+    return is_specific, rule.role is Role.SYMPTOM, rule.points

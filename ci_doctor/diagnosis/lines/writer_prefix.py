@@ -71,8 +71,9 @@ _AFTER_LETTER: Final = (
     rf"{_LEVEL}:(?:     ?|(?P<place>[\w.]+):)",
     # pytest's captured log: `ERROR    vllm:core.py:12 `.
     rf"{_LEVEL} +(?P<place>[\w.]+:[\w.]+\.py:\d+) ",
-    # NCCL: `host:301:305 [0] misc/nvmlwrap.cc:187 NCCL WARN `; its own words stay.
-    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] (?:[\w./]+:\d+ )?(?=NCCL )",
+    # NCCL: `host:301:305 [0] NCCL INFO `, and `host:301:305 [0] misc/nvmlwrap.cc:187 NCCL WARN `; its own words stay.
+    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] (?:[\w./]+:\d+ )?(?=NCCL WARN)",
+    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] NCCL (?P<level>INFO|TRACE) ",
     # The system's log: `Jan 28 15:59:42 host kernel: `.
     r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) [\w.-]+ [\w./-]+(?:\[\d+\])?: ?",
     # docker compose: `vllm-1  | `.
