@@ -5,8 +5,8 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.lines.clean_line import CleanLine
 from ci_doctor.diagnosis.log_rule import LogRule
-from ci_doctor.diagnosis.standing import Standing
 from ci_doctor.diagnosis.reading.log_text import TextLine
+from ci_doctor.diagnosis.standing import Standing
 
 
 class Candidate(Struct, frozen=True, kw_only=True):

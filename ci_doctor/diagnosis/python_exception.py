@@ -12,7 +12,9 @@ from ci_doctor.diagnosis.rule_set import RuleSet
 _ANY_EXCEPTION: Final = "python/exception"
 _ASSERTION: Final = "python/assertion"
 _TEST_ASSERTION: Final = "python/test-assertion"
-_TEST_FILE: Final = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|tests?|conftest)\.py$|/unittest/")
+_TEST_FILE: Final = re.compile(
+    r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|tests?|conftest)\.py$|/unittest/"
+)
 
 
 def rule_of_exception(

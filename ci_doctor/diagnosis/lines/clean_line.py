@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.lines.ci_stamps import without_stamps
 from ci_doctor.diagnosis.lines.writer_prefix import without_prefixes
 
 # A sentence longer than this is data; a regex need not read it.
@@ -15,12 +16,6 @@ _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|\x1b[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)"
     r"|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
-)
-# What a CI system puts before each line: GitHub's time, `gh run view --log`'s job and step, a
-# Taskcluster stamp, Jenkins' timestamper.
-_TRANSPORT: Final = re.compile(
-    r"(?:[^\t]{1,80}\t[^\t]{1,80}\t)?\ufeff?"
-    r"(?:\[task )?\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z)\]?(?: |$)"
 )
 
 
@@ -52,11 +47,7 @@ def clean_line(raw: bytes) -> CleanLine:
     # A progress bar overwrites its own line: what was on screen last is what counts.
     shown = raw.rstrip(b"\r").rpartition(b"\r")[2]
     plain = _ESCAPES.sub("", shown[: 4 * LONGEST_TEXT].decode(errors="replace"))
-    time = None
-    transport = _TRANSPORT.match(plain)
-    if transport is not None:
-        time = transport["time"]
-        plain = plain[transport.end() :]
+    plain, time = without_stamps(plain)
     text = plain[:LONGEST_TEXT].rstrip()
     prefixed = without_prefixes(text)
     return CleanLine(
