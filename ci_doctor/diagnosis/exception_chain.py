@@ -12,9 +12,6 @@ Points = Callable[[int], int]
 
 # `raise … from` names its cause, so a later exception must say much more to be preferred.
 _MUCH_MORE = 15
-# A message of fewer characters may stand in another one by chance; of longer ones so many compare.
-_TELLING = 12
-_COMPARED = 200
 # Python programs ask forgiveness: they try, catch one of these, and try something else. What fails
 # then is what nobody had expected.
 _OFTEN_EXPECTED = frozenset(
@@ -60,7 +57,7 @@ def root_of(chain: Sequence[Traceback], lines: Sequence[str], points: Points) ->
     root = chain[0]
     for later in chain[1:]:
         more = points(later.exception) - points(root.exception)
-        if later.is_pointer or _wraps(lines[later.exception], lines[root.exception]):
+        if later.is_pointer:
             continue
         if later.link is Link.DIRECT and not root.is_pointer:
             is_better = more >= _MUCH_MORE
@@ -71,16 +68,7 @@ def root_of(chain: Sequence[Traceback], lines: Sequence[str], points: Points) ->
     return root
 
 
-def _wraps(later: str, earlier: str) -> bool:
-    """Whether the exception on the line `later` repeats the message of the one on `earlier`."""
-    message = _text(earlier).partition(": ")[2]
-    return len(message) >= _TELLING and message[:_COMPARED] in _text(later)
-
-
 def _is_often_expected(line: str) -> bool:
-    name = exception_name(_text(line))
+    text = without_prefixes(line).message.lstrip(" |")
+    name = exception_name(text)
     return name is not None and name.rpartition(".")[2] in _OFTEN_EXPECTED
-
-
-def _text(line: str) -> str:
-    return without_prefixes(line).message.lstrip(" |")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ci_doctor.diagnosis.exception_chain import chains, root_of
+from ci_doctor.diagnosis.exception_line import exception_name
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, Standing
@@ -22,6 +23,11 @@ _TOLERATED = re.compile(
     r"|\bfall(?:ing|s|en)? ?back\b|\bretry(?:ing)?\b|\bwill retry\b|\bskipping\b|\bcontinuing\b"
     r"|--- Logging error ---|never retrieved|Failed to import [\w.]+ with",
     re.IGNORECASE,
+)
+# What a server says that answers a request with an error.
+_ANSWERED = re.compile(
+    r"Exception in ASGI application|Exception on /\S* \[[A-Z]+\]|Error handling request"
+    r"|Internal Server Error:|preprocessing prompt inputs|Error in (?:chat )?completion",
 )
 # What a server says when the exception ends it.
 _FATAL = re.compile(
@@ -98,9 +104,19 @@ def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -
     around = _words_around(traceback, lines)
     if exception.level in TOLERATED_LEVELS or any(map(_TOLERATED.search, around)):
         return Standing.TOLERATED
+    if _is_warning(exception):
+        return Standing.TOLERATED
+    if any(map(_ANSWERED.search, around)):
+        return Standing.ANSWERED
     if any(map(_FATAL.search, around)):
         return Standing.FATAL
     return Standing.CAUSE
+
+
+def _is_warning(exception: CleanLine) -> bool:
+    """Whether it is a class of warnings, which a library may print with the frames."""
+    name = exception_name(exception.message.lstrip(" |"))
+    return name is not None and name.endswith("Warning")
 
 
 def _words_around(traceback: Traceback, lines: Sequence[CleanLine]) -> list[str]:

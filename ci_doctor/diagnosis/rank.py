@@ -19,6 +19,7 @@ _TOLERATED_LEVEL = -30
 _STANDING = {
     Standing.FATAL: 20,
     Standing.CAUSE: 15,
+    Standing.ANSWERED: 0,
     Standing.CONSEQUENCE: -45,
     Standing.TOLERATED: -40,
 }
