@@ -28,7 +28,7 @@ _AFTER_BRACKET: Final = (
     # torchrun: `[rank3]:`, `[default3]:`; kubectl: `[pod/server-0/vllm] `.
     r"(?P<writer>\[(?:rank|default)\d+\]:|\[pod/[^\]\s]{1,120}\]) ?",
     # The C++ of torch: `[E128 03:24:44.123456789 ProcessGroupNCCL.cpp:629] `.
-    rf"\[(?P<level>[IWEFC])(?:\d{{3,4}} (?P<time>\d\d:\d\d:\d\d\.\d+))? {_PLACE}\] ?",
+    rf"\[(?P<level>[IWEFC])(?:\d{{3,4}} (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)(?: \d+)?)? {_PLACE}\] ?",
     # SGLang: `[2026-01-28 15:59:42 DP0 TP3] `.
     rf"\[{_TIME}(?P<writer>(?: (?:DP|TP|PP|EP|ATTN|MOE|CP)\w{{1,6}})+)\] ?",
     # The C++ of Ray: `[2026-01-28 15:59:42,187 E 7 7] logging.cc:484: `.
@@ -65,7 +65,7 @@ _AFTER_LETTER: Final = (
     # A cloud's log viewer: `ERROR 2026-01-28T15:59:42.209110975Z `.
     rf"{_LEVEL} {_TIME} ",
     # glog, absl, klog and torch's Python: `E0317 07:53:56.045000 2265 torch/_guards.py:283] `.
-    rf"(?P<level>[IWEFC])\d{{4}} (?P<time>\d\d:\d\d:\d\d\.\d+) +\d+ {_PLACE}\] ?",
+    rf"(?P<level>[IWEFC])\d{{3,4}} (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?) +(?:\d+ )?{_PLACE}\] ?",
     # uvicorn: `ERROR:    `; logging's default: `ERROR:name:`.
     r"(?P<level>WARNING):  ",
     rf"{_LEVEL}:(?:     ?|(?P<place>[\w.]+):)",
