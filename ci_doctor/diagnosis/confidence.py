@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import ExceptionStanding
 
 # Candidates within so many lines of each other point at the same place.
 _SAME_PLACE_LINES = 20
@@ -39,7 +39,7 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
         "repeated": float(candidate.repeats > 10),
         "in_passed_run": float(candidate.in_passed_run),
         "log_ended_well": float(candidate.log_ended_well),
-        "tolerated": float(candidate.standing is Standing.TOLERATED),
+        "tolerated": float(candidate.standing is ExceptionStanding.TOLERATED),
     }
 
 

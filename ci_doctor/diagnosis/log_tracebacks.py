@@ -10,7 +10,7 @@ from ci_doctor.diagnosis.exception_chain import chains, root_of
 from ci_doctor.diagnosis.exception_line import exception_name
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
-from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, Standing
+from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
 from ci_doctor.diagnosis.traceback import Traceback, TracebackReader
 
 # Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
@@ -42,7 +42,7 @@ class ExceptionLine(Struct, frozen=True, kw_only=True):
 
     line: TextLine
     clean: CleanLine
-    standing: Standing
+    standing: ExceptionStanding
     files: tuple[str, ...]
 
 
@@ -97,20 +97,20 @@ def _read(
             yield exception, end
 
 
-def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -> Standing:
+def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -> ExceptionStanding:
     if traceback.is_pointer or not is_root:
-        return Standing.CONSEQUENCE
+        return ExceptionStanding.CONSEQUENCE
     exception = lines[traceback.exception]
     around = _words_around(traceback, lines)
     if exception.level in TOLERATED_LEVELS or any(map(_TOLERATED.search, around)):
-        return Standing.TOLERATED
+        return ExceptionStanding.TOLERATED
     if _is_warning(exception):
-        return Standing.TOLERATED
+        return ExceptionStanding.TOLERATED
     if any(map(_ANSWERED.search, around)):
-        return Standing.ANSWERED
+        return ExceptionStanding.ANSWERED
     if any(map(_FATAL.search, around)):
-        return Standing.FATAL
-    return Standing.CAUSE
+        return ExceptionStanding.FATAL
+    return ExceptionStanding.CAUSE
 
 
 def _is_warning(exception: CleanLine) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 TOLERATED_LEVELS: Final = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING"})
 
 
-class Standing(StrEnum):
+class ExceptionStanding(StrEnum):
     """What an exception is to the failure of its program.
 
     fatal: its program says that it ends by it. cause: it explains itself. consequence: another
@@ -25,4 +25,8 @@ class Standing(StrEnum):
     @property
     def explains(self) -> bool:
         """Whether such an exception can be the cause."""
-        return self in {Standing.FATAL, Standing.CAUSE, Standing.ANSWERED}
+        return self in {
+            ExceptionStanding.FATAL,
+            ExceptionStanding.CAUSE,
+            ExceptionStanding.ANSWERED,
+        }

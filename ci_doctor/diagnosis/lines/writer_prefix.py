@@ -39,7 +39,7 @@ _AFTER_BRACKET: Final = (
     # brackets as loggers are often set up: `[2026-01-28 15:59:42,820] [ERROR] [MainThread] [x] >>> `.
     rf"\[{_TIME}\] ?\[{_LEVEL} *\] ?(?:\[[^\]]{{1,80}}\] ?){{0,3}}(?:>>> ?|: )?",
     # LMCache: `[2026-01-28 15:59:42,123] LMCache ERROR: `.
-    rf"\[{_TIME}\] (?:[\w.]+ )?{_LEVEL}: {{1,5}}",
+    rf"\[{_TIME}\] (?:[\w.]+ )?{_LEVEL}: ?",
     rf"\[{_TIME}\] ?",
     # dynamo's number of a compilation, after torch's own prefix: `[14/1] `.
     r"\[\d+/\d+(?:_\d+)?\] ?",
@@ -62,6 +62,7 @@ _AFTER_DIGIT: Final = (
 _AFTER_LETTER: Final = (
     # vLLM: `ERROR 01-28 15:59:42 [core.py:935] `, before 0.8 without the brackets' left one.
     rf"{_LEVEL} (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) (?:\[{_PLACE}\]|{_PLACE.replace('<place>', '<place_>')}\]?) ?",
+    rf"{_LEVEL} \[{_PLACE}\] ?",
     # A cloud's log viewer: `ERROR 2026-01-28T15:59:42.209110975Z `.
     rf"{_LEVEL} {_TIME} ",
     # glog, absl, klog and torch's Python: `E0317 07:53:56.045000 2265 torch/_guards.py:283] `.
@@ -80,7 +81,7 @@ _AFTER_LETTER: Final = (
     r"(?P<writer>[A-Za-z][\w.-]{0,39}) +\| ?",
 )
 # tqdm leaves its bar on the line on which something else is printed next.
-_BAR: Final = r"[^|\n]{0,120}\d{1,3}%\|[^|\n]{0,300}\| *[\d.]+[^\[\n]{0,20}\[[^\]\n]{0,120}\] *"
+_BAR: Final = r"[^|\n]{0,120}\d{1,3}%\|[^|\n]{0,300}\| *[\d.]+[^\[\n]{0,20}\[[^\]\n]{0,120}\]"
 
 
 class Prefixed(Struct, frozen=True):
