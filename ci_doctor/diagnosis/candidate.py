@@ -6,7 +6,7 @@ from msgspec import Struct
 from ci_doctor.diagnosis.lines.clean_line import CleanLine
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.reading.log_text import TextLine
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import ExceptionStanding
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     fields: dict[str, str]
     in_failed_step: bool | None = None
     ends_traceback: bool = False
-    standing: Standing | None = None
+    standing: ExceptionStanding | None = None
     repeats: int = 1
     at_s: float | None = None
     in_passed_run: bool = False

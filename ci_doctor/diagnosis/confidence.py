@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import ExceptionStanding
 
 # Candidates within so many lines of each other point at the same place.
 _SAME_PLACE_LINES = 20
@@ -45,7 +45,7 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
         "in_passed_run": float(candidate.in_passed_run),
         "log_ended_well": float(candidate.log_ended_well),
         "log_sounds_well": float(candidate.log_sounds_well),
-        "tolerated": float(candidate.standing is Standing.TOLERATED),
+        "tolerated": float(candidate.standing is ExceptionStanding.TOLERATED),
     }
 
 
