@@ -12,7 +12,7 @@ from ci_doctor.diagnosis.candidate import Candidate
 _IN_FAILED_STEP = 25
 _OUTSIDE_FAILED_STEP = -15
 _ENDS_TRACEBACK = 15
-_IN_PASSED_RUN = -45
+_IN_PASSED_RUN = -60
 _IN_GOOD_RUN = -70
 # Candidates that differ by less are equally strong: what follows from a cause is often said in
 # stronger words than the cause itself.
