@@ -9,12 +9,10 @@ from msgspec import Struct
 # A sentence longer than this is data; a regex need not read it.
 LONGEST_TEXT: Final = 2000
 # CSI and OSC sequences (ECMA-48), the Buildkite agent's `\x1b_bk;t=…\x07` (an APC), lone controls.
-# Archives of Travis' macOS logs hold `nl` where a line began with a carriage return.
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|\x1b[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)"
-    r"|\x1b[()*+][0-9A-Za-z]|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
-    r"|^nl(?=\W|$)"
+    r"|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
 )
 # What a CI system puts before each line: GitHub's time, `gh run view --log`'s job and step, a
 # Taskcluster stamp, Jenkins' timestamper.
