@@ -25,6 +25,10 @@ class PassedRun(Struct, frozen=True, kw_only=True):
     last: int
     family: str | None
 
+    def takes_back(self, line: int, family: str) -> bool:
+        """Whether a hit of `family` in this line was expected."""
+        return self.first <= line <= self.last and self.family in (None, family)
+
 
 class _Runs:
     """The runs of one family: those that have begun, and where the last one ended."""
@@ -85,7 +89,4 @@ def passed_runs(hits: Sequence[Hit], rules: RuleSet) -> list[PassedRun]:
 
 def in_passed_run(runs: Sequence[PassedRun], line: int, family: str) -> bool:
     """Whether a run that passed takes back a hit of `family` in this line."""
-    for run in runs:
-        if run.first <= line <= run.last and run.family in (None, family):
-            return True
-    return False
+    return any(run.takes_back(line, family) for run in runs)
