@@ -27,7 +27,7 @@ class PassedRun(Struct, frozen=True, kw_only=True):
 
     def takes_back(self, line: int, family: str) -> bool:
         """Whether a hit of `family` in this line was expected."""
-        return self.first <= line <= self.last and self.family in (None, family)
+        return self.first <= line <= self.last and self.family in {None, family}
 
 
 class _Runs:

@@ -12,7 +12,8 @@ from ci_doctor.diagnosis.standing import Standing
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
 _OUTSIDE_FAILED_STEP = -15
-_IN_PASSED_RUN = -60
+_ENDS_TRACEBACK = 15
+_IN_PASSED_RUN = -45
 _IN_GOOD_RUN = -70
 # Points of an exception at the end of a traceback.
 _STANDING = {
