@@ -72,3 +72,7 @@ def test_a_run_without_a_begin_takes_back_hits_of_its_own_runner_only() -> None:
 def test_a_run_without_a_begin_goes_back_to_the_one_before_it() -> None:
     hits = (hit(FAILED, 3), hit(PASSED, 6))
     assert taken_back(*hits, family="runner") == [4, 5, 6]
+
+
+def test_the_end_of_a_session_does_not_take_back_a_test_that_did_not_pass() -> None:
+    assert taken_back(hit(BEGIN, 1, "fails"), hit(PASSED, 6)) == []
