@@ -26,7 +26,8 @@ def failed_steps(hits: Sequence[Hit], rules: RuleSet) -> list[FailedStep]:
 
     A step begins at the last begin mark before its end, or at the last one with the same command
     where the end names its command (programs print begin marks of their own). Without a begin mark
-    it begins after the step before it.
+    it begins after the step before it. An end whose rule has a group `job` ends the whole job: it
+    tells of no further step if one failed before.
     """
     steps = []
     begins: list[Hit] = []
@@ -35,7 +36,7 @@ def failed_steps(hits: Sequence[Hit], rules: RuleSet) -> list[FailedStep]:
         role = rules.rules[hit.rule].role
         if role is Role.BEGIN:
             begins.append(hit)
-        elif role is Role.END:
+        elif role is Role.END and (not steps or "job" not in hit.fields):
             steps.append(FailedStep(_begin_of(hit, begins) or first, hit.line.number))
         if role in (Role.END, Role.SUCCESS):
             first = hit.line.number + 1

@@ -14,7 +14,7 @@ LONGEST_TEXT: Final = 2000
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|\x1b[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)"
-    r"|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
+    r"|\x1b[()][0-9A-Z]|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
 )
 # Who wrote the line: vLLM's `(EngineCore pid=7)`, torchrun's `[rank0]:`, compose's `vllm-1  | `.
 _WRITER: Final = re.compile(
