@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
@@ -14,15 +14,15 @@ from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
-from ci_doctor.diagnosis.steps import FailedStep, failed_steps, in_failed_step
+from ci_doctor.diagnosis.steps import Step, ended_steps, in_failed_step, in_passed_step
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 
 class LogStory(Struct, frozen=True, kw_only=True):
-    """What one log tells: the candidates in the order of their lines, and the steps that failed."""
+    """What one log tells: the candidates in the order of their lines, and the steps of its job."""
 
     candidates: tuple[Candidate, ...]
-    steps: tuple[FailedStep, ...]
+    steps: tuple[Step, ...]
 
 
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
@@ -30,11 +30,17 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     scanned = scan(log, rules)
     hits = named_lines(log, scanned.hits, rules)
     result = Scan(hits=hits, counts=scanned.counts)
-    steps = failed_steps(hits, rules)
+    steps = ended_steps(hits, rules)
     candidates = []
-    for candidate in (*_candidates(log, result, rules), *_last_words(log, result, rules)):
-        step = in_failed_step(steps, candidate.line.number)
-        candidates.append(structs.replace(candidate, log=index, in_failed_step=step))
+    for candidate in (*_candidates(log, result, rules), *_last_words(log, result, steps, rules)):
+        number = candidate.line.number
+        placed = structs.replace(
+            candidate,
+            log=index,
+            in_failed_step=in_failed_step(steps, number),
+            in_passed_step=in_passed_step(steps, number),
+        )
+        candidates.append(placed)
     candidates.sort(key=lambda each: each.line.offset)
     return LogStory(candidates=tuple(candidates), steps=tuple(steps))
 
@@ -89,9 +95,11 @@ def _of_exception(
     )
 
 
-def _last_words(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidate]:
+def _last_words(
+    log: LogText, result: Scan, steps: Sequence[Step], rules: RuleSet
+) -> Iterator[Candidate]:
     """What each failed command printed last."""
-    ends = [hit.line for hit in result.hits if rules.rules[hit.rule].role is Role.END]
+    ends = [step.end for step in steps if step.has_last_words]
     skipped = offsets_of(result.hits, rules, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
     for line, clean in last_outputs(log, ends, skipped):
         yield Candidate(log=0, line=line, clean=clean, rule=LAST_OUTPUT, fields={})

@@ -12,6 +12,8 @@ from ci_doctor.diagnosis.standing import Standing
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
 _OUTSIDE_FAILED_STEP = -15
+# A step that ends well did not fail by what stands in it, however bad that looks.
+_IN_PASSED_STEP = -80
 _IN_GOOD_RUN = -70
 # Points of an exception at the end of a traceback.
 _STANDING = {
@@ -78,6 +80,9 @@ def _ranked(candidate: Candidate) -> Ranked:
     if candidate.in_failed_step is True:
         points += _IN_FAILED_STEP
         reasons.append("in a step that failed")
+    elif candidate.in_passed_step:
+        points += _IN_PASSED_STEP
+        reasons.append("in a step that ended well")
     elif candidate.in_failed_step is False:
         points += _OUTSIDE_FAILED_STEP
     if candidate.standing is not None:
