@@ -13,6 +13,8 @@ from ci_doctor.diagnosis.scanning.scan import Hit
 # Named groups of rules on ends, and what they say.
 _WHOLE_JOB = "job"
 _WITHIN_STEP = "annotation"
+# The family of rules by which tools say that they ended well: a step may fail after that.
+_TOOLS = "outcome"
 
 
 class Step(Struct, frozen=True):
@@ -43,10 +45,11 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[Step]:
     begins: list[Hit] = []
     first = 1
     for hit in hits:
-        role = rules.rules[hit.rule].role
+        rule = rules.rules[hit.rule]
+        role = rule.role
         if role is Role.BEGIN:
             begins.append(hit)
-        if role not in (Role.END, Role.SUCCESS):
+        if role not in (Role.END, Role.SUCCESS) or rule.family == _TOOLS:
             continue
         failed = role is Role.END
         if _WHOLE_JOB in hit.fields:
