@@ -11,8 +11,7 @@ from ci_doctor.diagnosis.standing import Standing
 
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
-_OUTSIDE_FAILED_STEP = -30
-_ENDS_TRACEBACK = 15
+_OUTSIDE_FAILED_STEP = -40
 _IN_PASSED_RUN = -45
 # A step that ends well did not fail by what stands in it, however bad that looks.
 _IN_PASSED_STEP = -80

@@ -37,9 +37,9 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[Step]:
     where the end names its command (programs print begin marks of their own). Without a begin mark
     it begins after the step before it.
 
-    The groups of a rule say more of an end. `job`: the whole job ends. If it ends well, all of it
-    did; a failed end counts if no step has failed before. `annotation`: the step reports an error
-    and goes on.
+    If the job passed, all of it is one step that ended well. The groups of a rule say more of an
+    end. `job`: the whole job failed, and counts as a step if none has failed before. `annotation`:
+    the step reports an error and goes on.
     """
     steps: list[Step] = []
     begins: list[Hit] = []
@@ -47,16 +47,15 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[Step]:
     for hit in hits:
         rule = rules.rules[hit.rule]
         role = rule.role
+        if role is Role.JOB_PASSED:
+            return [Step(1, hit.line, failed=False)]
         if role is Role.BEGIN:
             begins.append(hit)
         if role not in (Role.END, Role.SUCCESS) or rule.family == _TOOLS:
             continue
+        if _WHOLE_JOB in hit.fields and any(step.failed for step in steps):
+            continue
         failed = role is Role.END
-        if _WHOLE_JOB in hit.fields:
-            if not failed:
-                return [Step(1, hit.line, failed=False)]
-            if any(step.failed for step in steps):
-                continue
         begin = _begin_of(hit, begins) or first
         is_over = _WITHIN_STEP not in hit.fields
         steps.append(Step(begin, hit.line, failed, has_last_words=failed and is_over))
