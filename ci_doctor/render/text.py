@@ -11,6 +11,7 @@ from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import clip, pad, widest, wrap
 from ci_doctor.render.remedies import is_advice
+from ci_doctor.render.root_cause import has_root_cause, root_cause_blocks
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 from ci_doctor.render.table_layout import table_lines
@@ -44,6 +45,9 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
 
 def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
     """The parts of the text; an empty line is between them."""
+    if has_root_cause(report):
+        yield from _with_root_cause(report, terminal)
+        return
     yield _head(report, terminal)
     for table in report.tables:
         yield _table(table, terminal)
@@ -52,6 +56,15 @@ def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
     is_calm = tone(report) in {Tone.SUCCESS, Tone.INFO}
     if report.findings or not is_calm:
         yield from _circumstances(report, terminal)
+    if report.exit_code:
+        yield [terminal.dim(f"exit code {report.exit_code}")]
+
+
+def _with_root_cause(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
+    """The same of a diagnosis: what its first finding says is laid out as a screen of its own."""
+    yield from root_cause_blocks(report, terminal)
+    for finding in report.findings[1:]:
+        yield _finding(finding, terminal)
     if report.exit_code:
         yield [terminal.dim(f"exit code {report.exit_code}")]
 
