@@ -6,12 +6,13 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from ci_doctor.diagnosis.calibration import calibration
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.confidence import LEAST, confidence
-from ci_doctor.diagnosis.excerpt import LogExcerpt, excerpt_around
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.cause import Cause, Diagnosis, LogPlace
+from ci_doctor.diagnosis.confidence import features, probability
+from ci_doctor.diagnosis.excerpt import excerpt_around
 from ci_doctor.diagnosis.fingerprint import fingerprint
 from ci_doctor.diagnosis.good_run import compared, texts_of_good_run
 from ci_doctor.diagnosis.log_rule import Role
@@ -25,57 +26,6 @@ from ci_doctor.diagnosis.times import with_times
 
 _CONSEQUENCES = 5
 _OTHERS = 5
-
-
-class LogPlace(Struct, frozen=True, kw_only=True):
-    """A line of a log: `line` is 1-based, `text` is cleaned.
-
-    ends_traceback: the line is the exception of a traceback, whose frames stand before it.
-    """
-
-    log: str
-    line: int
-    text: str
-    ends_traceback: bool = False
-
-
-class Cause(Struct, frozen=True, kw_only=True):
-    """The line that explains a failure.
-
-    rule: the id of its log rule. confidence: how probable it is that this is the cause, 0 to 1.
-    reasons: what that rests on. is_outside: the line shows that the cause lies outside the change.
-    fingerprint: the same for the same cause in another build. fields: the rule's captures.
-    consequences: lines that follow from it, in their order.
-    """
-
-    place: LogPlace
-    rule: str
-    class_: FailureClass | None
-    confidence: float
-    reasons: tuple[str, ...]
-    is_outside: bool
-    fingerprint: str
-    explanation: str
-    remedy: str
-    next_command: str | None
-    fields: dict[str, str]
-    consequences: tuple[LogPlace, ...] = ()
-
-
-class Diagnosis(Struct, frozen=True, kw_only=True):
-    """What the logs of a job say.
-
-    cause: None without a good candidate. best: where to look first, if there is anything at all,
-    and `excerpt` the lines around it. others: the next candidates, if there is a cause, of other
-    kinds than the cause. logs: those that were read. unreadable: from the others to the reason.
-    """
-
-    cause: Cause | None
-    best: LogPlace | None
-    excerpt: LogExcerpt | None
-    others: tuple[LogPlace, ...]
-    logs: tuple[str, ...]
-    unreadable: dict[str, str] = {}
 
 
 @cache
@@ -102,11 +52,20 @@ def diagnose_logs(
 ) -> Diagnosis:
     """The same for logs that are open; `good` are those of a good run."""
     stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
+    return _diagnosis(ranking(stories, logs, rules, good), stories, logs)
+
+
+def ranking(
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    rules: RuleSet,
+    good: Sequence[LogText] = (),
+) -> list[Ranked]:
+    """The candidates of all `stories`, the probable cause first."""
     candidates = [each for story in stories for each in story.candidates]
     if good:
         candidates = compared(candidates, texts_of_good_run(good, rules))
-    ranked = _ranked(candidates, logs)
-    return _diagnosis(ranked, stories, logs)
+    return _ranked(candidates, logs)
 
 
 def _opened(names: Sequence[str], stack: ExitStack, unreadable: dict[str, str]) -> list[LogText]:
@@ -135,6 +94,7 @@ def _diagnosis(
     logs: Sequence[LogText],
 ) -> Diagnosis:
     sure = confidence(ranked)
+    is_sure = sure >= calibration().least
     excerpt = None
     best = None
     place = _best(ranked, stories)
@@ -147,12 +107,19 @@ def _diagnosis(
             log=logs[log].name, line=line.number, text=text, ends_traceback=ends_traceback
         )
     return Diagnosis(
-        cause=_cause(ranked, sure, logs) if sure >= LEAST else None,
+        cause=_cause(ranked, sure, logs) if is_sure else None,
         best=best,
         excerpt=excerpt,
         others=_others(ranked, logs),
         logs=tuple(log.name for log in logs),
     )
+
+
+def confidence(ranked: Sequence[Ranked]) -> float:
+    """The probability, 0 to 1, that the first of `ranked` is the cause; 0 if there is none."""
+    if not ranked:
+        return 0.0
+    return probability(features(ranked), calibration().coefficients)
 
 
 def _best(ranked: Sequence[Ranked], stories: Sequence[LogStory]) -> tuple[int, TextLine] | None:

@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the lines around a place in a log, cleaned for a reader."""
 
-from msgspec import Struct
-
+from ci_doctor.diagnosis.cause import LogExcerpt
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 
 _BEFORE = 6
 _AFTER = 9
-
-
-class LogExcerpt(Struct, frozen=True, kw_only=True):
-    """Neighbouring lines: the number of the first, their texts, the index of the one in question."""
-
-    first_line: int
-    lines: tuple[str, ...]
-    marked: int
 
 
 def excerpt_around(log: LogText, line: TextLine) -> LogExcerpt:
