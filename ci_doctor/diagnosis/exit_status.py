@@ -8,7 +8,9 @@ cause is cured by another run *and* the line shows something outside the change 
 import re
 from typing import Final
 
-from ci_doctor.diagnosis.diagnosis import Cause
+from msgspec import Struct
+
+from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.diagnosis.failure_class import POLICIES, FailureClass, RetryPolicy
 from ci_doctor.model.verdict import Verdict
 
@@ -28,30 +30,51 @@ _LOCAL: Final = re.compile(r"\b(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0)\b|\[
 _REMOTE: Final = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
 
 
-def retry_policy(cause: Cause) -> RetryPolicy:
+class RetryEvidence(Struct, frozen=True, kw_only=True):
+    """What the question rests on: the class of a failure, and its line.
+
+    says_outside: the line's rule says that it shows something outside the change.
+    """
+
+    class_: FailureClass | None
+    says_outside: bool
+    text: str
+
+
+def evidence_of(cause: Cause) -> RetryEvidence:
+    """What is known of `cause`."""
+    return RetryEvidence(class_=cause.class_, says_outside=cause.is_outside, text=cause.place.text)
+
+
+def retry_policy(evidence: RetryEvidence) -> RetryPolicy:
     """Whether another run can help: the policy of the class, but for memory of another's."""
-    if cause.class_ is None:
+    if evidence.class_ is None:
         return RetryPolicy.ASK
     # Another process's memory is free again when that one ends.
-    if cause.class_ is FailureClass.GPU_OUT_OF_MEMORY and cause.is_outside:
+    if evidence.class_ is FailureClass.GPU_OUT_OF_MEMORY and evidence.says_outside:
         return RetryPolicy.YES
-    return POLICIES[cause.class_].retry
+    return POLICIES[evidence.class_].retry
 
 
-def lies_outside(cause: Cause) -> bool:
+def lies_outside(evidence: RetryEvidence) -> bool:
     """Whether the line shows a cause outside the change: its rule says so, or its class."""
-    if cause.class_ is None:
+    if evidence.class_ is None:
         return False
-    if cause.class_ in _REMOTE and _LOCAL.search(cause.place.text) is not None:
+    if evidence.class_ in _REMOTE and _LOCAL.search(evidence.text) is not None:
         return False
-    return cause.is_outside or POLICIES[cause.class_].is_outside
+    return evidence.says_outside or POLICIES[evidence.class_].is_outside
+
+
+def can_be_retried(evidence: RetryEvidence) -> bool:
+    """Whether another run helps, and nothing in the change can have brought the line about."""
+    if evidence.class_ in _NEVER:
+        return False
+    return retry_policy(evidence) is RetryPolicy.YES and lies_outside(evidence)
 
 
 def may_be_retried(cause: Cause | None) -> bool:
     """Whether the exit code by class is that of `infra`, 75; no cause is none to retry for."""
-    if cause is None or cause.class_ in _NEVER:
-        return False
-    return retry_policy(cause) is RetryPolicy.YES and lies_outside(cause)
+    return cause is not None and can_be_retried(evidence_of(cause))
 
 
 def verdict_by_class(cause: Cause | None) -> Verdict:

@@ -6,10 +6,10 @@ It judges nothing: its verdict is None whatever it names, and `void` if no log c
 
 from collections.abc import Iterator
 
-from ci_doctor.diagnosis.diagnosis import Cause, Diagnosis, LogPlace
-from ci_doctor.diagnosis.excerpt import LogExcerpt
-from ci_doctor.diagnosis.exit_status import may_be_retried, retry_policy
+from ci_doctor.diagnosis.cause import Cause, Diagnosis, LogExcerpt, LogPlace
+from ci_doctor.diagnosis.exit_status import evidence_of, may_be_retried, retry_policy
 from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.next_command import next_command
 from ci_doctor.diagnosis.rules import NO_CAUSE, UNREADABLE_LOG, rule_of
 from ci_doctor.diagnosis.source_place import source_place
@@ -37,10 +37,11 @@ def outcome_of(diagnosis: Diagnosis) -> Outcome:
     The first evidence of its first finding is the root line, or else the best place to begin; the
     second one is the excerpt around it, in which `> ` marks the line.
     """
+    excerpt = _lines(diagnosis)
     facts = DiagnoseFacts(
         root_cause=_root_cause(diagnosis.cause),
-        excerpt=_lines(diagnosis),
-        source=_source(diagnosis),
+        excerpt=excerpt,
+        source=_source(diagnosis.cause, excerpt),
         others=tuple(_line(place) for place in diagnosis.others),
         logs=diagnosis.logs,
         unreadable=diagnosis.unreadable,
@@ -59,11 +60,12 @@ def _root_cause(cause: Cause | None) -> RootCause | None:
         return None
     return RootCause(
         place=_line(cause.place),
+        message=message_of(cause.place.text),
         rule=cause.rule,
         class_=None if cause.class_ is None else cause.class_.value,
         title=title(cause.class_),
-        retry=retry_policy(cause).value,
-        about_retry=about_retry(cause),
+        retry=retry_policy(evidence_of(cause)).value,
+        about_retry=about_retry(evidence_of(cause)),
         is_outside=cause.is_outside,
         may_be_retried=may_be_retried(cause),
         confidence=cause.confidence,
@@ -75,6 +77,11 @@ def _root_cause(cause: Cause | None) -> RootCause | None:
         next_command=next_command(cause.next_command, cause.fields),
         consequences=tuple(_line(place) for place in cause.consequences),
     )
+
+
+def message_of(text: str) -> str:
+    """A cleaned line without the names of its process and its logger."""
+    return _cleaned(text).message or text
 
 
 def _line(place: LogPlace) -> LogLine:
@@ -90,20 +97,28 @@ def _lines(diagnosis: Diagnosis) -> LogLines | None:
         first_line=excerpt.first_line,
         lines=excerpt.lines,
         marked=excerpt.marked,
+        messages=tuple(_messages(excerpt)),
     )
 
 
-def _source(diagnosis: Diagnosis) -> SourcePlace | None:
-    cause = diagnosis.cause
-    if cause is None or cause.class_ in _NAMES_HOSTS:
+def _messages(excerpt: LogExcerpt) -> Iterator[str]:
+    # What each line of a process begins with would take the room of what it says.
+    writer = _cleaned(excerpt.lines[excerpt.marked]).writer
+    for text in excerpt.lines:
+        line = _cleaned(text)
+        yield line.message if line.writer == writer else text
+
+
+def _cleaned(text: str) -> CleanLine:
+    return clean_line(text.encode(errors="replace"))
+
+
+def _source(cause: Cause | None, excerpt: LogLines | None) -> SourcePlace | None:
+    if cause is None or excerpt is None or cause.class_ in _NAMES_HOSTS:
         return None
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    if diagnosis.excerpt is not None:
-        marked = diagnosis.excerpt.marked
-        before = diagnosis.excerpt.lines[:marked]
-        after = diagnosis.excerpt.lines[marked + 1 :]
-    return source_place(cause.place.text, before, after)
+    before = excerpt.messages[: excerpt.marked]
+    after = excerpt.messages[excerpt.marked + 1 :]
+    return source_place(message_of(cause.place.text), before, after)
 
 
 def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:
@@ -111,7 +126,7 @@ def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:
         return "no log could be read"
     if cause is not None:
         place = cause.place
-        text = _shortened(place.text)
+        text = _shortened(cause.message)
         sure = f"{cause.confidence:.0%} sure"
         return f"{cause.title}, {sure}: {place.file}:{place.line}: {text}"
     if diagnosis.best is None:
@@ -144,7 +159,7 @@ def _about_cause(cause: Cause, root_cause: RootCause, excerpt: LogExcerpt | None
     if root_cause.next_command is not None:
         sentences.append(f"`{root_cause.next_command}` goes on from here.")
     return rule_of(cause.class_).finding(
-        f"{root_cause.title}: {_shortened(cause.place.text)}",
+        f"{root_cause.title}: {_shortened(root_cause.message)}",
         evidence=tuple(evidence),
         remedy=" ".join(filter(None, sentences)),
     )

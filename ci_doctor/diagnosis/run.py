@@ -6,7 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose, load_rules
+from ci_doctor.diagnosis.cause import Diagnosis
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 
 
 class DiagnoseRequest(Struct, frozen=True, kw_only=True):

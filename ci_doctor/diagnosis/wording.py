@@ -3,8 +3,7 @@
 
 from typing import Final, assert_never
 
-from ci_doctor.diagnosis.diagnosis import Cause
-from ci_doctor.diagnosis.exit_status import may_be_retried, retry_policy
+from ci_doctor.diagnosis.exit_status import RetryEvidence, can_be_retried, retry_policy
 from ci_doctor.diagnosis.failure_class import POLICIES, FailureClass, RetryPolicy
 
 # From which confidence on a word holds, the strongest first.
@@ -31,11 +30,11 @@ def likelihood(confidence: float) -> str:
     return _LEAST_LIKELY
 
 
-def about_retry(cause: Cause) -> str:
+def about_retry(evidence: RetryEvidence) -> str:
     """Whether another run can help, as a sentence."""
-    if may_be_retried(cause):
+    if can_be_retried(evidence):
         return "Another run can help: the cause lies outside the change."
-    match retry_policy(cause):
+    match retry_policy(evidence):
         case RetryPolicy.YES:
             return "Another run may pass, and cures nothing."
         case RetryPolicy.NO:

@@ -46,18 +46,22 @@ def root_cause_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list
 def _head(cause: RootCause, terminal: StyledTerminal) -> list[str]:
     """Place and line of the cause, its class, and how sure that is."""
     place = f"{one_line(cause.place.file)}:{cause.place.line}"
-    text = clip(one_line(cause.place.text), _CAUSE_ROWS * (terminal.width - 2))
+    text = clip(one_line(cause.message), _CAUSE_ROWS * (terminal.width - 2))
     rows = wrap(text, terminal.width, first="  ", rest="  ", breakable=True)[:_CAUSE_ROWS]
-    title = terminal.paint(one_line(cause.title), "bold red")
+    title = one_line(cause.title)
     sure = f"{percent(round(cause.confidence, 2))} sure, {one_line(cause.likelihood)}"
-    lines = [f"{terminal.path(place)}  {title}  {terminal.dim(sure)}"]
+    about = f"{terminal.paint(title, 'bold red')}  {terminal.dim(sure)}"
+    lines = [f"{terminal.path(place)}  {about}"]
+    # A path is never broken: it is copied.
+    if widest([f"{place}  {title}  {sure}"]) > terminal.width:
+        lines = [terminal.path(place), about]
     return [*lines, *(terminal.bold(each) for each in rows)]
 
 
 def _excerpt(excerpt: LogLines, terminal: StyledTerminal) -> list[str]:
     """Numbered lines, one row each; `> ` stands before the cause."""
     first = max(0, excerpt.marked - _BEFORE)
-    shown = excerpt.lines[first : excerpt.marked + _AFTER + 1]
+    shown = excerpt.messages[first : excerpt.marked + _AFTER + 1]
     last = excerpt.first_line + first + len(shown) - 1
     cells = len(str(last))
     lines = []

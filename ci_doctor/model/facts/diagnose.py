@@ -15,12 +15,17 @@ class LogLine(Struct, frozen=True, kw_only=True):
 
 
 class LogLines(Struct, frozen=True, kw_only=True):
-    """Neighbouring lines of a log: the 1-based number of the first, and the index of the one meant."""
+    """Neighbouring lines of a log.
+
+    first_line: the 1-based number of the first one. marked: the index of the one meant. messages:
+    the lines without the names of the process and the logger, if they are of the same process.
+    """
 
     file: str
     first_line: int
     lines: tuple[str, ...]
     marked: int
+    messages: tuple[str, ...]
 
 
 class SourcePlace(Struct, frozen=True, kw_only=True):
@@ -34,7 +39,7 @@ class SourcePlace(Struct, frozen=True, kw_only=True):
 class RootCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """The line that explains the failure.
 
-    rule: the id of the log rule. class_: of failures, None if the rule has none, and `title` the
+    place: the line. message: its text without the names of its process and its logger. rule: the id of the log rule. class_: of failures, None if the rule has none, and `title` the
     same in words. retry: whether another run can help, `yes`, `no` or `ask` (a person first), and
     `about_retry` as a sentence.
     is_outside: the line shows a cause outside the change. may_be_retried: the exit code by class is
@@ -44,6 +49,7 @@ class RootCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """
 
     place: LogLine
+    message: str
     rule: str
     class_: str | None
     title: str

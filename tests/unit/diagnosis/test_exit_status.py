@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.diagnosis.diagnosis import Cause, LogPlace
+from ci_doctor.diagnosis.cause import Cause, LogPlace
 from ci_doctor.diagnosis.exit_status import may_be_retried, retry_policy, verdict_by_class
 from ci_doctor.diagnosis.failure_class import FailureClass, RetryPolicy
 from ci_doctor.model.verdict import Verdict
