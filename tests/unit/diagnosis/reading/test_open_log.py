@@ -80,8 +80,7 @@ def test_a_log_is_read_from_a_fifo(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_pipe", [True, False])
 def test_a_log_is_read_from_standard_input(is_pipe: bool, tmp_path: Path) -> None:
     script = (
-        "from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.reading.open_log import open_log\n"
+        "from ci_doctor.diagnosis.reading.open_log import open_log\n"
         "with open_log('-') as log:\n"
         "    print(log.name, [line.content for line in log.tail(1)], sum(1 for _ in log.blocks()))\n"
     )
@@ -221,8 +220,7 @@ def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path) -> None:
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
-        "from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.reading.open_log import open_log\n"
+        "from ci_doctor.diagnosis.reading.open_log import open_log\n"
         "try:\n"
         "    with open_log(sys.argv[1]):\n"
         "        pass\n"
