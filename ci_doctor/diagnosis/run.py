@@ -4,10 +4,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.cause import Diagnosis
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
+from ci_doctor.diagnosis.reading.expand import expand
 
 
 class DiagnoseRequest(Struct, frozen=True, kw_only=True):
@@ -24,5 +25,10 @@ def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) 
     Raises ConfigError if a rules file has a mistake.
     """
     rules = load_rules(request.rules)
-    tell("reading " + ", ".join(request.logs))
-    return diagnose(request.logs, rules, request.baseline)
+    logs = expand(request.logs)
+    good = expand(request.baseline)
+    tell("reading " + ", ".join(logs.names))
+    diagnosis = diagnose(logs.names, rules, good.names)
+    missing = {**logs.unreadable, **good.unreadable, **diagnosis.unreadable}
+    limited = {**logs.limited, **good.limited}
+    return structs.replace(diagnosis, unreadable={**missing, **limited})

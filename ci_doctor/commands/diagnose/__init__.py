@@ -76,8 +76,7 @@ def diagnose(
     LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin. Exit codes: 0
     whatever is named, 86 if no log can be read.
     """
-    if sarif and session.as_json:
-        raise UsageError("--json and --sarif exclude each other", hint="give one of them")
+    _check(session, follow=follow, by_class=by_class, sarif=sarif, baseline=baseline)
     session.as_sarif = sarif
     session.claim()
 
@@ -88,6 +87,10 @@ def diagnose(
     loaded = load_config(config_path, Path.cwd())
     session.policy = exit_policy(loaded, os.environ, None)
     request = DiagnoseRequest(logs=logs, baseline=baseline, rules=rule_files(loaded, os.environ))
+    if follow:
+        from ci_doctor.commands.diagnose.follow import follow_until_interrupted
+
+        return follow_until_interrupted(session, request)
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
@@ -100,3 +103,18 @@ def diagnose(
     if by_class:
         session.policy = exit_policy(loaded, os.environ, verdict_by_class(diagnosis.cause))
     return session.finish(outcome_of(diagnosis), on_stdout=True)
+
+
+def _check(
+    session: Session, *, follow: bool, by_class: bool, sarif: bool, baseline: tuple[str, ...]
+) -> None:
+    """Raises UsageError for options that exclude each other."""
+    if sarif and session.as_json:
+        raise UsageError("--json and --sarif exclude each other", hint="give one of them")
+    others = {"--sarif": sarif, "--exit-code-by-class": by_class, "--baseline": bool(baseline)}
+    for name, is_given in others.items():
+        if follow and is_given:
+            raise UsageError(
+                f"--follow and {name} exclude each other",
+                hint=f"`ci-doctor diagnose LOG {name}` reads the log once it has ended",
+            )

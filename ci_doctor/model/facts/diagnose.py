@@ -83,6 +83,27 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
     unreadable: dict[str, str]
 
 
+class NamedCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """A cause that appeared in a log that is followed; the fields are those of RootCause."""
+
+    place: LogLine
+    message: str
+    rule: str
+    class_: str | None
+    title: str
+    retry: str
+    fingerprint: str
+    explanation: str
+    remedy: str
+    next_command: str | None
+
+
+class FollowFacts(Facts, frozen=True, kw_only=True):
+    """The causes that were named while logs were followed, in the order of their appearance."""
+
+    causes: tuple[NamedCause, ...]
+
+
 class LogRuleFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """A rule about log lines."""
 
