@@ -25,6 +25,7 @@ from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, share
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.formatting import percent
 
 _SUMMARY_CHARACTERS = 300
 # `static.rust-lang.rs:443` is a host, however much it looks like a file of Rust.
@@ -127,7 +128,7 @@ def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:
     if cause is not None:
         place = cause.place
         text = _shortened(cause.message)
-        sure = f"{cause.confidence:.0%} sure"
+        sure = f"{percent(round(cause.confidence, 2))} sure"
         return f"{cause.title}, {sure}: {place.file}:{place.line}: {text}"
     if diagnosis.best is None:
         return "no cause is named: the logs are empty"

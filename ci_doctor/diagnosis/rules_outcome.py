@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads rules files: what `diagnose rules` prints of them, and what is wrong with one."""
+"""Reads rules files: what `diagnose rules` prints of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,11 +38,3 @@ def _facts(rule: LogRule) -> LogRuleFacts:
         explanation=rule.explanation,
         remedy=rule.remedy,
     )
-
-
-def check_outcome(path: Path) -> Outcome:
-    """What is wrong with the rules in the file at `path`: `failed` if anything is.
-
-    Raises ConfigError if it cannot be read.
-    """
-    raise NotImplementedError(path)

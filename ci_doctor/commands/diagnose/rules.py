@@ -27,7 +27,8 @@ def rules(session: Session, checked: Path | None, config_path: Path | None) -> i
     With --check FILE: exit code 1 if a rule of it is wrong, each named with its line.
     """
     from ci_doctor.commands.diagnose_settings import own_rule_files
-    from ci_doctor.diagnosis.rules_outcome import check_outcome, rules_outcome
+    from ci_doctor.diagnosis.rules_check import check_outcome
+    from ci_doctor.diagnosis.rules_outcome import rules_outcome
 
     session.claim()
     if checked is not None:
