@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule, a verdict, an exit code or an error message means, and what to do.
-
-Reads the rules about log lines, if nothing else is called so.
-"""
+"""Reads rules: what a rule, a verdict, an exit code or an error message means, and what to do."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
