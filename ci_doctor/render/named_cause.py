@@ -2,6 +2,7 @@
 """Pure. A cause that appears in a log that is followed -> text, or one line of JSON."""
 
 import msgspec
+from msgspec import structs
 
 from ci_doctor.model.facts.diagnose import NamedCause
 from ci_doctor.render.layout import clip, wrap
@@ -13,7 +14,13 @@ _MESSAGE_CELLS = 240
 
 def named_cause_json(cause: NamedCause) -> str:
     """`cause` as one line of JSON with a newline."""
-    return msgspec.json.encode(cause).decode() + "\n"
+    try:
+        encoded = msgspec.json.encode(cause)
+    except UnicodeEncodeError:  # the name of a file that is not UTF-8
+        file = cause.place.file.encode(errors="replace").decode()
+        place = structs.replace(cause.place, file=file)
+        encoded = msgspec.json.encode(structs.replace(cause, place=place))
+    return encoded.decode() + "\n"
 
 
 def named_cause_text(cause: NamedCause) -> str:

@@ -38,7 +38,7 @@ def root_cause_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list
     if excerpt is not None:
         yield _excerpt(excerpt, terminal)
     if cause.consequences:
-        yield _consequences(cause.consequences, terminal)
+        yield _consequences(cause, terminal)
     yield _what_to_do(cause, terminal)
     yield _small_print(cause, terminal)
 
@@ -76,10 +76,10 @@ def _excerpt(excerpt: LogLines, terminal: StyledTerminal) -> list[str]:
     return lines
 
 
-def _consequences(consequences: tuple[LogLine, ...], terminal: StyledTerminal) -> list[str]:
+def _consequences(cause: RootCause, terminal: StyledTerminal) -> list[str]:
     lines = [terminal.bold("What followed from it")]
-    shown = consequences[:_CONSEQUENCES]
-    places = [f"{one_line(each.file)}:{each.line}" for each in shown]
+    shown = cause.consequences[:_CONSEQUENCES]
+    places = [_place_beside(cause, each) for each in shown]
     column = min(widest(places), _PLACE_CELLS)
     for place, each in zip(places, shown, strict=True):
         gap = " " * max(0, column - widest([place]))
@@ -87,6 +87,13 @@ def _consequences(consequences: tuple[LogLine, ...], terminal: StyledTerminal) -
         text = clip(one_line(each.text), max(room, 20))
         lines.append(f"  {terminal.path(place)}{gap}  {text}")
     return lines
+
+
+def _place_beside(cause: RootCause, consequence: LogLine) -> str:
+    # The name of the cause's own log stands above already.
+    if consequence.file == cause.place.file:
+        return f"line {consequence.line}"
+    return f"{one_line(consequence.file)}:{consequence.line}"
 
 
 def _what_to_do(cause: RootCause, terminal: StyledTerminal) -> list[str]:
