@@ -52,7 +52,7 @@ def _of_examples(rule: LogRule, pattern: Pattern) -> Iterator[str]:
     for example in rule.match:
         if not _matches(pattern, example):
             yield f"the regex does not match the example {example!r}"
-        elif not any(literal in example for literal in rule.literals):
+        elif rule.literals and not any(literal in example for literal in rule.literals):
             yield f"the example {example!r} holds none of the literals"
     for example in rule.no_match:
         has_literal = any(literal in example for literal in rule.literals)

@@ -19,28 +19,36 @@ _CONSEQUENCES = 4
 _PLACE_CELLS = 30  # of the column in which the consequences' places stand
 
 
-def has_root_cause(report: Report) -> bool:
-    """Whether `report` names one."""
-    return bool(report.facts.get("root_cause"))
-
-
-def root_cause_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
-    """The cause, its excerpt, what followed and what to do; nothing if the facts are damaged.
-
-    `report` is cleaned (`safe_text.cleaned`).
-    """
+def root_cause_of(report: Report) -> RootCause | None:
+    """The cause that `report` names; None if it names none, or if its facts are damaged."""
     try:
-        cause = msgspec.convert(report.facts["root_cause"], RootCause)
-        excerpt = msgspec.convert(report.facts.get("excerpt"), LogLines | None)
-    except (msgspec.ValidationError, KeyError):
-        return
+        return msgspec.convert(report.facts.get("root_cause"), RootCause | None)
+    except msgspec.ValidationError:
+        return None
+
+
+def root_cause_blocks(
+    cause: RootCause, report: Report, terminal: StyledTerminal
+) -> Iterator[list[str]]:
+    """The cause, its excerpt, what followed and what to do.
+
+    Both are cleaned (`safe_text.cleaned`).
+    """
     yield _head(cause, terminal)
+    excerpt = _excerpt_of(report)
     if excerpt is not None:
         yield _excerpt(excerpt, terminal)
     if cause.consequences:
         yield _consequences(cause, terminal)
     yield _what_to_do(cause, terminal)
     yield _small_print(cause, terminal)
+
+
+def _excerpt_of(report: Report) -> LogLines | None:
+    try:
+        return msgspec.convert(report.facts.get("excerpt"), LogLines | None)
+    except msgspec.ValidationError:
+        return None
 
 
 def _head(cause: RootCause, terminal: StyledTerminal) -> list[str]:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from ci_doctor.model.facts.diagnose import RootCause
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt, Failure
 from ci_doctor.model.report import Report
@@ -11,7 +12,7 @@ from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import clip, pad, widest, wrap
 from ci_doctor.render.remedies import is_advice
-from ci_doctor.render.root_cause import has_root_cause, root_cause_blocks
+from ci_doctor.render.root_cause import root_cause_blocks, root_cause_of
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 from ci_doctor.render.table_layout import table_lines
@@ -45,8 +46,9 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
 
 def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
     """The parts of the text; an empty line is between them."""
-    if has_root_cause(report):
-        yield from _with_root_cause(report, terminal)
+    cause = root_cause_of(report)
+    if cause is not None:
+        yield from _with_root_cause(cause, report, terminal)
         return
     yield _head(report, terminal)
     for table in report.tables:
@@ -60,9 +62,11 @@ def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
         yield [terminal.dim(f"exit code {report.exit_code}")]
 
 
-def _with_root_cause(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
+def _with_root_cause(
+    cause: RootCause, report: Report, terminal: StyledTerminal
+) -> Iterator[list[str]]:
     """The same of a diagnosis: what its first finding says is laid out as a screen of its own."""
-    yield from root_cause_blocks(report, terminal)
+    yield from root_cause_blocks(cause, report, terminal)
     for finding in report.findings[1:]:
         yield _finding(finding, terminal)
     if report.exit_code:

@@ -6,23 +6,20 @@ from typing import Any
 import pytest
 
 from ci_doctor.diagnosis.cause import Cause, LogPlace
-from ci_doctor.diagnosis.exit_status import may_be_retried, retry_policy, verdict_by_class
+from ci_doctor.diagnosis.exit_status import (
+    evidence_of,
+    may_be_retried,
+    retry_policy,
+    verdict_by_class,
+)
 from ci_doctor.diagnosis.failure_class import FailureClass, RetryPolicy
 from ci_doctor.model.verdict import Verdict
+from tests.support.diagnoses import a_cause
 
 
-def a_cause(class_: FailureClass | None, text: str = "it broke", **changes: Any) -> Cause:
-    fields: dict[str, Any] = {
-        "place": LogPlace(log="job.log", line=7, text=text),
-        "rule": "family/rule",
-        "class_": class_,
-        "confidence": 0.9,
-        "reasons": (),
-        "is_outside": False,
-        "explanation": "",
-        "remedy": "",
-    }
-    return Cause(**{**fields, **changes})
+def classed(class_: FailureClass | None, text: str = "it broke", **changes: Any) -> Cause:
+    place = LogPlace(log="job.log", line=7, text=text)
+    return a_cause(class_=class_, place=place, **changes)
 
 
 RETRIED_BY_CLASS = {
@@ -38,7 +35,7 @@ RETRIED_BY_CLASS = {
 def test_a_class_alone_is_retried_only_if_it_lies_outside(class_: FailureClass) -> None:
     expected = Verdict.INFRA if class_ in RETRIED_BY_CLASS else Verdict.FAILED
 
-    assert verdict_by_class(a_cause(class_)) is expected
+    assert verdict_by_class(classed(class_)) is expected
 
 
 @pytest.mark.parametrize(
@@ -58,14 +55,17 @@ def test_a_class_alone_is_retried_only_if_it_lies_outside(class_: FailureClass) 
     ],
 )
 def test_these_are_not_retried_even_if_a_rule_says_outside(class_: FailureClass) -> None:
-    assert not may_be_retried(a_cause(class_, is_outside=True))
+    assert not may_be_retried(classed(class_, is_outside=True))
 
 
 def test_gpu_memory_is_retried_only_if_another_process_holds_it() -> None:
-    own = a_cause(FailureClass.GPU_OUT_OF_MEMORY)
-    of_another = a_cause(FailureClass.GPU_OUT_OF_MEMORY, is_outside=True)
+    own = classed(FailureClass.GPU_OUT_OF_MEMORY)
+    of_another = classed(FailureClass.GPU_OUT_OF_MEMORY, is_outside=True)
 
-    assert (retry_policy(own), retry_policy(of_another)) == (RetryPolicy.ASK, RetryPolicy.YES)
+    assert (retry_policy(evidence_of(own)), retry_policy(evidence_of(of_another))) == (
+        RetryPolicy.ASK,
+        RetryPolicy.YES,
+    )
     assert not may_be_retried(own)
     assert may_be_retried(of_another)
 
@@ -80,11 +80,11 @@ def test_gpu_memory_is_retried_only_if_another_process_holds_it() -> None:
     ],
 )
 def test_a_peer_on_this_machine_is_not_the_network(text: str) -> None:
-    assert not may_be_retried(a_cause(FailureClass.NETWORK, text))
-    assert may_be_retried(a_cause(FailureClass.NETWORK, "Could not resolve host: pypi.org"))
+    assert not may_be_retried(classed(FailureClass.NETWORK, text))
+    assert may_be_retried(classed(FailureClass.NETWORK, "Could not resolve host: pypi.org"))
 
 
 def test_no_cause_and_no_class_are_never_retried() -> None:
     assert verdict_by_class(None) is Verdict.FAILED
-    assert verdict_by_class(a_cause(None)) is Verdict.FAILED
-    assert verdict_by_class(a_cause(None, is_outside=True)) is Verdict.FAILED
+    assert verdict_by_class(classed(None)) is Verdict.FAILED
+    assert verdict_by_class(classed(None, is_outside=True)) is Verdict.FAILED
