@@ -2,118 +2,134 @@
 """Reads all logs of a job together and names the root cause of its failure."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import structs
 
-from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.confidence import LEAST, confidence
-from ci_doctor.diagnosis.failure_class import FailureClass
-from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.calibration import calibration
+from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
+from ci_doctor.diagnosis.conclusion import named_cause, other_candidates
+from ci_doctor.diagnosis.excerpt import excerpt_around
+from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.rank import Ranked, rank
+from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
+from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.reading.open_log import open_log
 from ci_doctor.diagnosis.rule_files import house_rules, repository_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.times import with_times
 
-_CONSEQUENCES = 5
-
-
-class LogPlace(Struct, frozen=True, kw_only=True):
-    """A line of a log: `line` is 1-based, `text` is cleaned."""
-
-    log: str
-    line: int
-    text: str
+_LAST_LINES = 40
 
 
-class Cause(Struct, frozen=True, kw_only=True):
-    """The line that explains a failure.
-
-    confidence: how probable it is that this is the cause, 0 to 1. reasons: what that rests on.
-    consequences: lines that follow from it, in their order.
-    """
-
-    place: LogPlace
-    rule: str
-    class_: FailureClass | None
-    confidence: float
-    reasons: tuple[str, ...]
-    is_outside: bool
-    explanation: str
-    remedy: str
-    consequences: tuple[LogPlace, ...] = ()
-
-
-class Diagnosis(Struct, frozen=True, kw_only=True):
-    """What the logs of a job say.
-
-    cause: None without a good candidate. best: where to look first, if there is anything at all.
-    logs: those that were read. unreadable: from the others to the reason.
-    """
-
-    cause: Cause | None
-    best: LogPlace | None
-    logs: tuple[str, ...]
-    unreadable: dict[str, str]
-
-
-def load_rules(own: Sequence[Path] = ()) -> RuleSet:
+@cache
+def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     """The rules of ci-doctor and of a repository; raises ConfigError if `own` has a mistake."""
     return RuleSet(house_rules(), repository_rules(own))
 
 
-def diagnose(names: Sequence[str], rules: RuleSet) -> Diagnosis:
-    """The cause of the failure that the logs `names` tell of (paths, or `-`)."""
-    stories: list[LogStory] = []
-    logs: list[str] = []
-    unreadable: dict[str, str] = {}
+def diagnose(names: Sequence[str], rules: RuleSet, baseline: Sequence[str] = ()) -> Diagnosis:
+    """The cause of the failure that the logs `names` tell of (paths, or `-`).
+
+    baseline: logs of a good run; lines that stand there too explain nothing.
+    """
+    with ExitStack() as stack:
+        unreadable: dict[str, str] = {}
+        logs = _opened(names, stack, unreadable)
+        good = _opened(baseline, stack, unreadable)
+        diagnosis = diagnose_logs(logs, rules, good)
+        return structs.replace(diagnosis, unreadable=unreadable)
+
+
+def diagnose_logs(
+    logs: Sequence[LogText], rules: RuleSet, baseline: Sequence[LogText] = ()
+) -> Diagnosis:
+    """The same for logs that are open."""
+    good = read_good_run(baseline, rules) if baseline else None
+    stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
+    ranked = ranking(stories, logs, good)
+    names = [log.name for log in logs]
+    diagnosis = Diagnosis(
+        cause=named_cause(ranked, names, calibration()),
+        others=other_candidates(ranked, names),
+        logs=tuple(names),
+    )
+    return _with_best(diagnosis, ranked, logs, good)
+
+
+def ranking(
+    stories: Sequence[LogStory], logs: Sequence[LogText], good: GoodRun | None = None
+) -> list[Ranked]:
+    """The candidates of all `stories`, the probable cause first."""
+    candidates = [each for story in stories for each in story.candidates]
+    if good is not None:
+        candidates = compared(candidates, good)
+    ranked = rank(candidates)
+    # One log is in order by itself.
+    if len(logs) < 2:
+        return ranked
+    near = nearly_strongest(ranked)
+    timed = with_times([each.candidate for each in near], logs)
+    return [*rank(timed), *ranked[len(near) :]]
+
+
+def _opened(names: Sequence[str], stack: ExitStack, unreadable: dict[str, str]) -> list[LogText]:
+    logs = []
     for name in names:
         try:
-            with open_log(name) as log:
-                stories.append(read_story(log, len(logs), rules))
-                logs.append(log.name)
+            logs.append(stack.enter_context(open_log(name)))
         except OSError as error:
             unreadable[name] = error.strerror or str(error)
-    ranked = rank(each for story in stories for each in story.candidates)
-    sure = confidence(ranked)
-    best = _best(ranked, stories, logs)
-    cause = _cause(ranked, sure, logs) if sure >= LEAST else None
-    return Diagnosis(cause=cause, best=best, logs=tuple(logs), unreadable=unreadable)
+    return logs
 
 
-def _best(
-    ranked: Sequence[Ranked], stories: Sequence[LogStory], logs: Sequence[str]
-) -> LogPlace | None:
-    if ranked:
-        return _place(ranked[0].candidate, logs)
-    for name, story in zip(logs, stories, strict=True):
-        if story.last_lines:
-            last = story.last_lines[-1]
-            return LogPlace(log=name, line=last.number, text=last.content.decode(errors="replace"))
+def _with_best(
+    diagnosis: Diagnosis, ranked: Sequence[Ranked], logs: Sequence[LogText], good: GoodRun | None
+) -> Diagnosis:
+    """`diagnosis` with the place to look at first, and the lines around it."""
+    place = _strongest(ranked)
+    if diagnosis.cause is None and good is not None:
+        place = _new_place(logs, good) or place
+    place = place or _last_place(logs)
+    if place is None:
+        return diagnosis
+    log, line, ends_traceback = place
+    excerpt = excerpt_around(logs[log], line)
+    best = LogPlace(
+        log=logs[log].name,
+        line=line.number,
+        text=excerpt.lines[excerpt.marked],
+        ends_traceback=ends_traceback,
+    )
+    return structs.replace(diagnosis, best=best, excerpt=excerpt)
+
+
+# The index of a log, a line of it, and whether that line ends a traceback.
+_Place = tuple[int, TextLine, bool]
+
+
+def _strongest(ranked: Sequence[Ranked]) -> _Place | None:
+    if not ranked:
+        return None
+    candidate = ranked[0].candidate
+    return candidate.log, candidate.line, candidate.ends_traceback
+
+
+def _new_place(logs: Sequence[LogText], good: GoodRun) -> _Place | None:
+    """The last lines that a good run does not have."""
+    for index, log in enumerate(logs):
+        line = last_new_lines(log, good)
+        if line is not None:
+            return index, line, False
     return None
 
 
-def _cause(ranked: Sequence[Ranked], sure: float, logs: Sequence[str]) -> Cause:
-    first = ranked[0]
-    rule = first.candidate.rule
-    return Cause(
-        place=_place(first.candidate, logs),
-        rule=rule.id,
-        class_=rule.class_,
-        confidence=sure,
-        reasons=first.reasons,
-        is_outside=rule.is_outside,
-        explanation=rule.explanation,
-        remedy=rule.remedy,
-        consequences=_consequences(ranked, logs),
-    )
-
-
-def _consequences(ranked: Sequence[Ranked], logs: Sequence[str]) -> tuple[LogPlace, ...]:
-    symptoms = [each.candidate for each in ranked if each.candidate.rule.role is Role.SYMPTOM]
-    return tuple(_place(each, logs) for each in symptoms[:_CONSEQUENCES])
-
-
-def _place(candidate: Candidate, logs: Sequence[str]) -> LogPlace:
-    return LogPlace(log=logs[candidate.log], line=candidate.line.number, text=candidate.clean.text)
+def _last_place(logs: Sequence[LogText]) -> _Place | None:
+    """The last line of the first log that has any words."""
+    for index, log in enumerate(logs):
+        for line in reversed(log.tail(_LAST_LINES)):
+            if line.content.strip():
+                return index, line, False
+    return None
