@@ -121,11 +121,15 @@ class LogRulesFacts(Facts, frozen=True, kw_only=True):
 
 
 class RuleProblemFacts(Struct, frozen=True, kw_only=True):
-    """What is wrong with a rule: `line` is that of its file, 1-based; None if it is not known."""
+    """What is wrong with a rule: `line` is that of its file, 1-based; None if it is not known.
+
+    is_mistake: the rule cannot be used; otherwise it may do less than it seems.
+    """
 
     rule: str
     line: int | None
     problem: str
+    is_mistake: bool = True
 
 
 class RuleCheckFacts(Facts, frozen=True, kw_only=True):
