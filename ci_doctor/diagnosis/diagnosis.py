@@ -55,6 +55,7 @@ def diagnose_logs(
         cause=named_cause(ranked, names, calibration()),
         others=other_candidates(ranked, names),
         logs=tuple(names),
+        ended_well=bool(stories) and all(story.has_ended_well for story in stories),
     )
     return _with_best(diagnosis, ranked, logs, good)
 
