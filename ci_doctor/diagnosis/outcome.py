@@ -130,6 +130,8 @@ def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:
         text = _shortened(cause.message)
         sure = f"{percent(round(cause.confidence, 2))} sure"
         return f"{cause.title}, {sure}: {place.file}:{place.line}: {text}"
+    if diagnosis.ended_well:
+        return "no cause is named: the logs end well"
     if diagnosis.best is None:
         return "no cause is named: the logs are empty"
     return "no cause is named: no line of the logs has enough weight"
@@ -144,7 +146,7 @@ def _shortened(text: str) -> str:
 def _findings(diagnosis: Diagnosis, root_cause: RootCause | None) -> Iterator[Finding]:
     if diagnosis.cause is not None and root_cause is not None:
         yield _about_cause(diagnosis.cause, root_cause, diagnosis.excerpt)
-    elif diagnosis.best is not None:
+    elif diagnosis.best is not None and not diagnosis.ended_well:
         summary = "no line names a cause; this is the best place to begin"
         evidence = tuple(_places(diagnosis.best, diagnosis.excerpt))
         yield NO_CAUSE.finding(summary, evidence=evidence, remedy=NO_CAUSE.remedy)
@@ -198,4 +200,5 @@ def _tables(facts: DiagnoseFacts) -> Iterator[Table]:
         yield Table(title="The cause", rows=rows)
     if facts.others:
         others = tuple(row(f"{each.file}:{each.line}", each.text) for each in facts.others)
-        yield Table(title="What else it may be", rows=others)
+        name = "Where else to look" if cause is None else "What else it may be"
+        yield Table(title=name, rows=others)

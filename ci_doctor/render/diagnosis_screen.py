@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The root cause that a diagnosis names -> lines for a terminal, at most a screen of them."""
+"""Pure. What a diagnosis names, or does not -> lines for a terminal, at most a screen of them."""
 
 from collections.abc import Iterator
 
@@ -11,6 +11,7 @@ from ci_doctor.render.formatting import percent
 from ci_doctor.render.layout import clip, widest, wrap
 from ci_doctor.render.safe_text import one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
+from ci_doctor.render.table_layout import table_lines
 
 _BEFORE = 3  # lines of the excerpt above the cause, and below it
 _AFTER = 3
@@ -19,23 +20,28 @@ _CONSEQUENCES = 4
 _PLACE_CELLS = 30  # of the column in which the consequences' places stand
 
 
-def root_cause_of(report: Report) -> RootCause | None:
-    """The cause that `report` names; None if it names none, or if its facts are damaged."""
-    try:
-        return msgspec.convert(report.facts.get("root_cause"), RootCause | None)
-    except msgspec.ValidationError:
-        return None
+def diagnosis_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
+    """What the first finding of a diagnosis says, for a terminal.
 
-
-def root_cause_blocks(
-    cause: RootCause, report: Report, terminal: StyledTerminal
-) -> Iterator[list[str]]:
-    """The cause, its excerpt, what followed and what to do.
-
-    Both are cleaned (`safe_text.cleaned`).
+    Nothing for a report of another command, and for one whose facts are damaged. `report` is
+    cleaned (`safe_text.cleaned`).
     """
+    try:
+        cause = msgspec.convert(report.facts.get("root_cause"), RootCause | None)
+        excerpt = msgspec.convert(report.facts.get("excerpt"), LogLines | None)
+    except msgspec.ValidationError:
+        return
+    if cause is not None:
+        yield from _cause_blocks(cause, excerpt, terminal)
+    elif excerpt is not None and report.findings:
+        yield from _begin_blocks(report, excerpt, terminal)
+
+
+def _cause_blocks(
+    cause: RootCause, excerpt: LogLines | None, terminal: StyledTerminal
+) -> Iterator[list[str]]:
+    """The cause, its excerpt, what followed and what to do."""
     yield _head(cause, terminal)
-    excerpt = _excerpt_of(report)
     if excerpt is not None:
         yield _excerpt(excerpt, terminal)
     if cause.consequences:
@@ -44,11 +50,19 @@ def root_cause_blocks(
     yield _small_print(cause, terminal)
 
 
-def _excerpt_of(report: Report) -> LogLines | None:
-    try:
-        return msgspec.convert(report.facts.get("excerpt"), LogLines | None)
-    except msgspec.ValidationError:
-        return None
+def _begin_blocks(
+    report: Report, excerpt: LogLines, terminal: StyledTerminal
+) -> Iterator[list[str]]:
+    """Without a cause: that there is none, and where to begin."""
+    yield wrap(report.summary, terminal.width)
+    place = f"{one_line(excerpt.file)}:{excerpt.first_line + excerpt.marked}"
+    yield [f"{terminal.bold('Begin at')} {terminal.path(place)}", *_excerpt(excerpt, terminal)]
+    for table in report.tables:
+        rows = table_lines(table, terminal.width)[:_CONSEQUENCES]
+        yield [terminal.bold(one_line(table.title)), *rows]
+    remedy = report.findings[0].remedy
+    if remedy:
+        yield [terminal.bold("What to do"), *terminal.indented(remedy)]
 
 
 def _head(cause: RootCause, terminal: StyledTerminal) -> list[str]:

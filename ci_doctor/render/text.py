@@ -3,16 +3,15 @@
 
 from collections.abc import Iterator
 
-from ci_doctor.model.facts.diagnose import RootCause
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table
+from ci_doctor.render.diagnosis_screen import diagnosis_blocks
 from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import clip, pad, widest, wrap
 from ci_doctor.render.remedies import is_advice
-from ci_doctor.render.root_cause import root_cause_blocks, root_cause_of
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 from ci_doctor.render.table_layout import table_lines
@@ -46,29 +45,21 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
 
 def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
     """The parts of the text; an empty line is between them."""
-    cause = root_cause_of(report)
-    if cause is not None:
-        yield from _with_root_cause(cause, report, terminal)
-        return
-    yield _head(report, terminal)
-    for table in report.tables:
-        yield _table(table, terminal)
-    for finding in worst_first(report):
+    findings = worst_first(report)
+    diagnosed = list(diagnosis_blocks(report, terminal))
+    if diagnosed:
+        yield from diagnosed
+        # They show the first one, with its tables.
+        findings = list(report.findings[1:])
+    else:
+        yield _head(report, terminal)
+        for table in report.tables:
+            yield _table(table, terminal)
+    for finding in findings:
         yield _finding(finding, terminal)
     is_calm = tone(report) in {Tone.SUCCESS, Tone.INFO}
-    if report.findings or not is_calm:
+    if not diagnosed and (report.findings or not is_calm):
         yield from _circumstances(report, terminal)
-    if report.exit_code:
-        yield [terminal.dim(f"exit code {report.exit_code}")]
-
-
-def _with_root_cause(
-    cause: RootCause, report: Report, terminal: StyledTerminal
-) -> Iterator[list[str]]:
-    """The same of a diagnosis: what its first finding says is laid out as a screen of its own."""
-    yield from root_cause_blocks(cause, report, terminal)
-    for finding in report.findings[1:]:
-        yield _finding(finding, terminal)
     if report.exit_code:
         yield [terminal.dim(f"exit code {report.exit_code}")]
 

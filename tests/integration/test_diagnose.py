@@ -55,7 +55,7 @@ def assert_shown(out: str, page: Path) -> None:
     before, command, rest = text.partition("$ ci-doctor diagnose client.log server.log\n")
     shown, fence, after = rest.partition("```\n")
     if os.environ.get("UPDATE_GOLDEN"):
-        page.write_text("".join((before, command, out, fence, after)), encoding="utf-8")
+        page.write_text(f"{before}{command}{out}{fence}{after}", encoding="utf-8")
         shown = out
 
     assert shown == out

@@ -109,3 +109,10 @@ def test_names_that_mean_nothing_are_unreadable(tmp_path: Path) -> None:
 
     assert diagnosis.logs == ()
     assert set(diagnosis.unreadable) == set(request.logs)
+
+
+def test_logs_that_end_well_have_no_finding() -> None:
+    outcome = outcome_of(structs.replace(a_diagnosis(None), ended_well=True))
+
+    assert (outcome.findings, outcome.verdict) == ((), None)
+    assert "end well" in outcome.summary

@@ -108,3 +108,12 @@ def test_no_cause_is_a_skipped_test_case() -> None:
     root = ET.fromstring(junit.render(report_of(a_diagnosis(None))))
 
     assert root.find("testsuite/testcase/skipped") is not None
+
+
+def test_without_a_cause_the_screen_says_so_and_where_to_begin() -> None:
+    lines = text.render(report_of(a_diagnosis(None))).split("\n")
+
+    assert lines[0].startswith("no cause is named")
+    assert "Begin at server.log:10" in lines
+    assert "  > 10 │ ValueError: 40 heads for 3 GPUs" in lines
+    assert len(lines) <= 24
