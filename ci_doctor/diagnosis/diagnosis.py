@@ -56,6 +56,7 @@ def diagnose_logs(
         others=other_candidates(ranked, names),
         logs=tuple(names),
         ended_well=bool(stories) and all(story.has_ended_well for story in stories),
+        n_candidates=len(ranked),
     )
     return _with_best(diagnosis, ranked, logs, good)
 

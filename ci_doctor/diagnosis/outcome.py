@@ -130,11 +130,17 @@ def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:
         text = _shortened(cause.message)
         sure = f"{percent(round(cause.confidence, 2))} sure"
         return f"{cause.title}, {sure}: {place.file}:{place.line}: {text}"
+    if _holds_nothing(diagnosis):
+        return "no cause is named: the logs end well and hold no error"
     if diagnosis.ended_well:
         return "no cause is named: the logs end well"
     if diagnosis.best is None:
         return "no cause is named: the logs are empty"
     return "no cause is named: no line of the logs has enough weight"
+
+
+def _holds_nothing(diagnosis: Diagnosis) -> bool:
+    return diagnosis.ended_well and diagnosis.n_candidates == 0
 
 
 def _shortened(text: str) -> str:
@@ -146,7 +152,7 @@ def _shortened(text: str) -> str:
 def _findings(diagnosis: Diagnosis, root_cause: RootCause | None) -> Iterator[Finding]:
     if diagnosis.cause is not None and root_cause is not None:
         yield _about_cause(diagnosis.cause, root_cause, diagnosis.excerpt)
-    elif diagnosis.best is not None and not diagnosis.ended_well:
+    elif diagnosis.best is not None and not _holds_nothing(diagnosis):
         summary = "no line names a cause; this is the best place to begin"
         evidence = tuple(_places(diagnosis.best, diagnosis.excerpt))
         yield NO_CAUSE.finding(summary, evidence=evidence, remedy=NO_CAUSE.remedy)

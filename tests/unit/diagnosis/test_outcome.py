@@ -111,8 +111,12 @@ def test_names_that_mean_nothing_are_unreadable(tmp_path: Path) -> None:
     assert set(diagnosis.unreadable) == set(request.logs)
 
 
-def test_logs_that_end_well_have_no_finding() -> None:
-    outcome = outcome_of(structs.replace(a_diagnosis(None), ended_well=True))
+def test_logs_that_end_well_and_hold_nothing_have_no_finding() -> None:
+    ended_well = structs.replace(a_diagnosis(None), ended_well=True)
+
+    outcome = outcome_of(ended_well)
+    with_candidates = outcome_of(structs.replace(ended_well, n_candidates=1))
 
     assert (outcome.findings, outcome.verdict) == ((), None)
-    assert "end well" in outcome.summary
+    assert [each.rule for each in with_candidates.findings] == ["diagnose/no-cause"]
+    assert "the logs end well" in with_candidates.summary
