@@ -48,7 +48,7 @@ def test_facts_hold_the_cause_for_programs() -> None:
     cause = facts.root_cause
     assert cause is not None
     assert (cause.class_, cause.retry, cause.may_be_retried) == ("code-bug", "no", False)
-    assert cause.message == "ValueError: 40 heads for 3 GPUs"
+    assert cause.place.message == "ValueError: 40 heads for 3 GPUs"
     assert cause.fingerprint == "d36b44f3af775a6e"
     assert facts.source == SourcePlace(file="tiny/shards.py", line=48)
     assert facts.excerpt is not None
