@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads all logs of a job together and names the root cause of its failure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -30,15 +30,23 @@ def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     return RuleSet(house_rules(), repository_rules(own))
 
 
-def diagnose(names: Sequence[str], rules: RuleSet, baseline: Sequence[str] = ()) -> Diagnosis:
+def diagnose(
+    names: Sequence[str],
+    rules: RuleSet,
+    baseline: Sequence[str] = (),
+    on_open: Callable[[LogText], None] = lambda _: None,
+) -> Diagnosis:
     """The cause of the failure that the logs `names` tell of (paths, or `-`).
 
-    baseline: logs of a good run; lines that stand there too explain nothing.
+    baseline: logs of a good run; lines that stand there too explain nothing. on_open gets each log
+    before it is read.
     """
     with ExitStack() as stack:
         unreadable: dict[str, str] = {}
         logs = _opened(names, stack, unreadable)
         good = _opened(baseline, stack, unreadable)
+        for log in (*logs, *good):
+            on_open(log)
         diagnosis = diagnose_logs(logs, rules, good)
         return structs.replace(diagnosis, unreadable=unreadable)
 

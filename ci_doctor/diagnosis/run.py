@@ -2,6 +2,7 @@
 """Reads the logs that a person names, and makes an outcome of what they say."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -9,6 +10,8 @@ from msgspec import Struct, structs
 from ci_doctor.diagnosis.cause import Diagnosis
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.reading.expand import expand
+from ci_doctor.diagnosis.reading.log_text import LogText
+from ci_doctor.render.formatting import percent
 
 
 class DiagnoseRequest(Struct, frozen=True, kw_only=True):
@@ -20,15 +23,22 @@ class DiagnoseRequest(Struct, frozen=True, kw_only=True):
 
 
 def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) -> Diagnosis:
-    """The diagnosis that `request` asks for; `tell` gets each step before it begins.
+    """The diagnosis that `request` asks for; `tell` gets how far each log is read.
 
     Raises ConfigError if a rules file has a mistake.
     """
     rules = load_rules(request.rules)
     logs = expand(request.logs)
     good = expand(request.baseline)
-    tell("reading " + ", ".join(logs.names))
-    diagnosis = diagnose(logs.names, rules, good.names)
+    diagnosis = diagnose(logs.names, rules, good.names, partial(_watch, tell))
     missing = {**logs.unreadable, **good.unreadable, **diagnosis.unreadable}
     limited = {**logs.limited, **good.limited}
     return structs.replace(diagnosis, unreadable={**missing, **limited})
+
+
+def _watch(tell: Callable[[str], None], log: LogText) -> None:
+    def on_read(count: int) -> None:
+        share = round(count / log.size, 2)
+        tell(f"reading {log.name}, {percent(share)}")
+
+    log.on_read = on_read

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From names to a diagnosis, and how far it is."""
+
+from pathlib import Path
+
+from ci_doctor.diagnosis.run import DiagnoseRequest, run
+
+
+def test_names_that_mean_nothing_are_unreadable(tmp_path: Path) -> None:
+    request = DiagnoseRequest(logs=(str(tmp_path / "none-*.log"), str(tmp_path / "gone.log")))
+
+    diagnosis = run(request)
+
+    assert diagnosis.logs == ()
+    assert set(diagnosis.unreadable) == set(request.logs)
+
+
+def test_progress_names_each_log_up_to_its_end(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text("all is well\n" * 1000)
+    told: list[str] = []
+
+    run(DiagnoseRequest(logs=(str(tmp_path),)), told.append)
+
+    assert told == [f"reading {tmp_path}/a.log, 100 %", f"reading {tmp_path}/b.log, 100 %"]
