@@ -15,7 +15,8 @@ class Role(StrEnum):
     line of source). error: says only that something went wrong. symptom: follows from a cause that
     stands elsewhere. noise: looks fatal and is not. begin and end: where a step of the job begins,
     and where it ends with a failure. success: the job, the step or a tool in it ended well.
-    job-end: the job has come to its end, however. traceback: a traceback begins. run-begin, run-failed and run-passed: a run of a test runner, or one of its
+    job-passed and job-end: the CI system reports that the job passed, or that it is over, however
+    it ended. traceback: a traceback begins. run-begin, run-failed and run-passed: a run of a test runner, or one of its
     tests, begins and ends. Only the first four can be named as a cause.
     """
 
@@ -27,6 +28,7 @@ class Role(StrEnum):
     BEGIN = "begin"
     END = "end"
     SUCCESS = "success"
+    JOB_PASSED = "job-passed"
     JOB_END = "job-end"
     TRACEBACK = "traceback"
     RUN_BEGIN = "run-begin"
