@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
@@ -18,17 +18,17 @@ from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
-from ci_doctor.diagnosis.steps import FailedStep, failed_steps, in_failed_step
+from ci_doctor.diagnosis.steps import Step, ended_steps, in_failed_step, in_passed_step
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 _LAST_LINES = 30
 
 
 class LogStory(Struct, frozen=True, kw_only=True):
-    """What one log tells: the candidates in the order of their lines, and the steps that failed."""
+    """What one log tells: the candidates in the order of their lines, and the steps of its job."""
 
     candidates: tuple[Candidate, ...]
-    steps: tuple[FailedStep, ...]
+    steps: tuple[Step, ...]
 
 
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
@@ -39,13 +39,13 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     last = log.tail(_LAST_LINES)
     last_texts = [clean_line(line.content).message for line in last]
     places = _Places(
-        steps=failed_steps(hits, rules),
+        steps=ended_steps(hits, rules),
         runs=passed_runs(hits, rules),
         has_ended_well=ended_well(hits, rules, last),
         sounds_well=sounds_like_success(last_texts),
         last_line=last[-1].number if last else 0,
     )
-    named = (*_candidates(log, result, rules), *_last_words(log, result, rules))
+    named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
     candidates = [places.of(candidate, index) for candidate in named]
     candidates.sort(key=lambda each: each.line.offset)
     return LogStory(candidates=tuple(candidates), steps=tuple(places.steps))
@@ -54,7 +54,7 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
 class _Places(Struct, frozen=True, kw_only=True):
     """Where the lines of a log stand: in which steps and runs, and where and how the log ends."""
 
-    steps: list[FailedStep]
+    steps: list[Step]
     runs: list[PassedRun]
     has_ended_well: bool
     sounds_well: bool
@@ -67,6 +67,7 @@ class _Places(Struct, frozen=True, kw_only=True):
             candidate,
             log=log,
             in_failed_step=in_failed_step(self.steps, number),
+            in_passed_step=in_passed_step(self.steps, number),
             in_passed_run=in_passed_run(self.runs, number, candidate.rule.family),
             log_ended_well=self.has_ended_well,
             log_sounds_well=self.sounds_well,
@@ -124,9 +125,11 @@ def _of_exception(
     )
 
 
-def _last_words(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidate]:
+def _last_words(
+    log: LogText, result: Scan, steps: Sequence[Step], rules: RuleSet
+) -> Iterator[Candidate]:
     """What each failed command printed last."""
-    ends = [hit.line for hit in result.hits if rules.rules[hit.rule].role is Role.END]
+    ends = [step.end for step in steps if step.has_last_words]
     skipped = offsets_of(result.hits, rules, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
     for line, clean in last_outputs(log, ends, skipped):
         yield Candidate(log=0, line=line, clean=clean, rule=LAST_OUTPUT, fields={})
