@@ -17,7 +17,7 @@ from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.reading.open_log import open_log
-from ci_doctor.diagnosis.rule_files import house_rules, repository_rules
+from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.times import with_times
 
@@ -27,6 +27,11 @@ _LAST_LINES = 40
 @cache
 def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     """The rules of ci-doctor and of a repository; raises ConfigError if `own` has a mistake."""
+    if not own:
+        return RuleSet(house_rules())
+    # Only a repository's rules are checked at run time, which takes longer than reading them.
+    from ci_doctor.diagnosis.repository_rules import repository_rules
+
     return RuleSet(house_rules(), repository_rules(own))
 
 
