@@ -45,7 +45,7 @@ def outcome_of(diagnosis: Diagnosis) -> Outcome:
         source=_source(diagnosis.cause, excerpt),
         others=tuple(_line(place) for place in diagnosis.others),
         logs=diagnosis.logs,
-        unreadable=diagnosis.unreadable,
+        unreadable={**diagnosis.unreadable, **diagnosis.in_part},
     )
     return Outcome(
         verdict=None if diagnosis.logs else Verdict.VOID,
@@ -158,6 +158,9 @@ def _findings(diagnosis: Diagnosis, root_cause: RootCause | None) -> Iterator[Fi
     for name, reason in diagnosis.unreadable.items():
         evidence = (Evidence(file=name),)
         yield UNREADABLE_LOG.finding(f"{name} cannot be read: {reason}", evidence=evidence)
+    for name, reason in diagnosis.in_part.items():
+        evidence = (Evidence(file=name),)
+        yield UNREADABLE_LOG.finding(f"{name} is read in part: {reason}", evidence=evidence)
 
 
 def _about_cause(cause: Cause, root_cause: RootCause, excerpt: LogExcerpt | None) -> Finding:

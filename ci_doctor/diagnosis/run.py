@@ -2,7 +2,6 @@
 """Reads the logs that a person names, and makes an outcome of what they say."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -30,13 +29,20 @@ def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) 
     rules = load_rules(request.rules)
     logs = expand(request.logs)
     good = expand(request.baseline)
-    diagnosis = diagnose(logs.names, rules, good.names, partial(_watch, tell))
+    damaged: dict[str, str] = {}
+
+    def on_open(log: LogText) -> None:
+        _watch(log, tell)
+        if log.problem:
+            damaged[log.name] = log.problem
+
+    diagnosis = diagnose(logs.names, rules, good.names, on_open)
     missing = {**logs.unreadable, **good.unreadable, **diagnosis.unreadable}
-    limited = {**logs.limited, **good.limited}
-    return structs.replace(diagnosis, unreadable={**missing, **limited})
+    in_part = {**logs.limited, **good.limited, **damaged}
+    return structs.replace(diagnosis, unreadable=missing, in_part=in_part)
 
 
-def _watch(tell: Callable[[str], None], log: LogText) -> None:
+def _watch(log: LogText, tell: Callable[[str], None]) -> None:
     def on_read(count: int) -> None:
         share = round(count / log.size, 2)
         tell(f"reading {log.name}, {percent(share)}")

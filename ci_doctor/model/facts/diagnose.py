@@ -75,7 +75,8 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
 
     root_cause: None without a good candidate. excerpt: the lines around it, or around the best
     place to begin. source: the place in source code that the cause names. others: what else might
-    be the cause. logs: those that were read. unreadable: from the others to the reason.
+    be the cause. logs: those that were read. unreadable: from what could not be read, or not whole, to
+    the reason.
     """
 
     root_cause: RootCause | None
