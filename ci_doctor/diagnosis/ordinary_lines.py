@@ -33,7 +33,7 @@ ORDINARY_LINES = (
     "Requirement already satisfied: packaging in /usr/lib/python3/site-packages (24.0)",
     "#12 1.234 Get:3 http://deb.example.org/debian bookworm/main amd64 liberror-perl all 0.17 [26.2 kB]",
     "Unpacking liberror-perl (0.17029-2) ...",
-    "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01,  1.5it/s]",
+    "Loading safetensors checkpoint shards:  50%|#####     | 2/4 [00:01<00:01,  1.5it/s]",
     "  /usr/lib/python3/site-packages/lib/core.py:12: DeprecationWarning: this option is deprecated",
     "+ export PATH=/usr/local/bin:/usr/bin",
     "Receiving objects:  50% (500/1000), 1.2 MiB | 2.4 MiB/s",

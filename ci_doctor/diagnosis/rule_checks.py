@@ -16,7 +16,7 @@ from ci_doctor.diagnosis.scanning.literal_search import MARKS
 from ci_doctor.errors import ConfigError
 
 # Shorter ones stand in most lines.
-_SHORTEST_LITERAL_BYTES = 4
+_SHORTEST_LITERAL_BYTES = 3
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*")
 _NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 # A literal may end with the end of a line, and may hold a tab or the start of a colour.
@@ -78,7 +78,7 @@ def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
         regexes.append(rule.next_line)
     is_valid = True
     for regex in regexes:
-        problem = regex_problem(regex)
+        problem = regex_problem(regex, is_foreign=not is_house)
         if problem is not None:
             is_valid = False
             yield problem
@@ -98,11 +98,18 @@ def _field_problems(rule: LogRule) -> Iterator[str]:
         yield "no example in match: give a line that the rule must match"
     if rule.weight is not None and not 0 <= rule.weight <= 100:
         yield f"weight {rule.weight}: use 0 to 100"
-    if rule.role not in _NAMEABLE:
-        return
-    for field in ("class_", "explanation", "remedy"):
-        if not getattr(rule, field):
-            yield f"no {field.rstrip('_')}: a rule with role {rule.role} needs one"
+    if rule.role in _NAMEABLE:
+        yield from _problems_of_a_cause(rule)
+
+
+def _problems_of_a_cause(rule: LogRule) -> Iterator[str]:
+    # What follows from a cause has the class of that.
+    if rule.class_ is None and rule.role is not Role.SYMPTOM:
+        yield f"no class: a rule with role {rule.role} needs one"
+    if not rule.explanation:
+        yield "no explanation: say in a sentence what happened"
+    if not rule.remedy:
+        yield "no remedy: say in a sentence what to do"
 
 
 def _literal_problems(literal: str) -> Iterator[str]:
