@@ -3,20 +3,20 @@
 
     python benchmarks/diagnose/passing_logs.py --out DIR               all jobs; needs registries
     python benchmarks/diagnose/passing_logs.py --out DIR --only click  those with this in their name
-    python benchmarks/diagnose/passing_logs.py --out DIR --work DIR2   what is set up there is used again
+    python benchmarks/diagnose/passing_logs.py --out DIR --work DIR2   sets up in DIR2 instead of DIR.work
     python benchmarks/diagnose/passing_logs.py --list                  names and tools, and runs nothing
 
 The jobs stand in `passing/tables/*.toml`. A log is kept only if all steps of its job ended with 0;
 `DIR/manifest.jsonl` has a row for each. A job whose tool is missing is skipped, and stderr says so.
-The logs hold other projects' text: keep DIR outside the repository. The exit status is 1 if a job
-that was run did not pass; the text of such a run is in the work directory, not among the logs.
+The logs hold other projects' text: keep DIR outside the repository. Sources and environments stay in
+the work directory, and are used again. The exit status is 1 if a job that was run did not pass; the
+text of such a run is in `not-passed` in the work directory, not among the logs.
 """
 
 import argparse
 import concurrent.futures
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -37,7 +37,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="interpreter of the suites")
     parser.add_argument("--jobs", type=int, default=2, help="places at the same time")
     parser.add_argument("--list", action="store_true", help="print the jobs")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.out is None and not options.list:
+        parser.error("--out DIR is needed")
+    return options
 
 
 def chosen(places: tuple[Place, ...], only: str) -> list[Place]:
@@ -50,12 +53,16 @@ def chosen(places: tuple[Place, ...], only: str) -> list[Place]:
     return result
 
 
-def run_place(place: Place, options: argparse.Namespace) -> list[Row]:
-    """Set a place up if it is not yet, and run its jobs; the rows of those that passed."""
+def installed(place: Place) -> bool:
+    """Whether the tools of a place are there; stderr says which ones are not."""
     missing = [each for each in place.needs if shutil.which(each) is None]
     if missing:
         print(f"{place.name}: skipped, not installed: {', '.join(missing)}", file=sys.stderr)
-        return []
+    return not missing
+
+
+def run_place(place: Place, options: argparse.Namespace) -> list[Row]:
+    """Set a place up if it is not yet, and run its jobs; the rows of those that passed."""
     root = options.work / place.name
     try:
         set_up(place, root, options)
@@ -65,11 +72,12 @@ def run_place(place: Place, options: argparse.Namespace) -> list[Row]:
     rows = []
     for job in place.jobs:
         try:
-            rows.append(run_job(job, root, options))
+            row = run_job(job, root, options)
         except StepFailedError as error:
             report_failure(job.name, error, options.work)
         else:
-            print(f"{job.name}: kept, {rows[-1].n_lines} lines", file=sys.stderr)
+            rows.append(row)
+            print(f"{row.name}: kept, {row.n_lines} lines", file=sys.stderr)
     return rows
 
 
@@ -121,13 +129,29 @@ def report_failure(name: str, error: StepFailedError, work: Path) -> None:
     print(f"{name}: NOT kept, {error}; see {path}", file=sys.stderr)
 
 
-def kept_before(out: Path) -> dict[str, Row]:
-    """The rows of an earlier run, by name; a run of some jobs leaves the others' logs there."""
+def kept_before(out: Path, again: set[str]) -> dict[str, Row]:
+    """The rows of an earlier run, by name; the logs of jobs that run again are removed."""
+    for name in again:
+        (out / f"{name}.log").unlink(missing_ok=True)
     path = out / MANIFEST
     if not path.exists():
         return {}
     rows = [msgspec.json.decode(line, type=Row) for line in path.read_bytes().splitlines()]
-    return {row.name: row for row in rows}
+    return {row.name: row for row in rows if row.name not in again}
+
+
+def run_all(places: list[Place], options: argparse.Namespace) -> int:
+    """Run the jobs of `places`; the number of those that did not pass."""
+    names = {job.name for place in places for job in place.jobs}
+    rows = kept_before(options.out, names)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for made in pool.map(lambda place: run_place(place, options), places):
+            rows.update({row.name: row for row in made})
+            write(options.out / MANIFEST, as_json_lines(list(rows.values())))
+    n_kept = len(names & rows.keys())
+    n_hard = sum(1 for row in rows.values() if row.hard)
+    print(f"{n_kept} of {len(names)} jobs kept; {len(rows)} logs, {n_hard} of them hard")
+    return len(names) - n_kept
 
 
 def main() -> int:
@@ -138,26 +162,11 @@ def main() -> int:
             for job in place.jobs:
                 print(f"{job.name:40} {job.tool}")
         return 0
-    if options.out is None:
-        print("--out DIR is needed", file=sys.stderr)
-        return 2
     options.out = options.out.resolve()
-    options.work = (options.work or Path(tempfile.mkdtemp(prefix="passing-"))).resolve()
+    options.work = (options.work or options.out.with_name(f"{options.out.name}.work")).resolve()
     (options.work / "cache").mkdir(parents=True, exist_ok=True)
-    rows = kept_before(options.out)
-    for place in places:
-        for job in place.jobs:
-            rows.pop(job.name, None)
-            (options.out / f"{job.name}.log").unlink(missing_ok=True)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for made in pool.map(lambda place: run_place(place, options), places):
-            rows.update({row.name: row for row in made})
-            write(options.out / MANIFEST, as_json_lines(list(rows.values())))
-    n_chosen = sum(len(place.jobs) for place in places)
-    n_kept = sum(1 for place in places for job in place.jobs if job.name in rows)
-    n_hard = sum(1 for row in rows.values() if row.hard)
-    print(f"{n_kept} of {n_chosen} jobs kept; {len(rows)} logs, {n_hard} of them hard")
-    return 0 if n_kept == n_chosen else 1
+    n_failed = run_all([place for place in places if installed(place)], options)
+    return 1 if n_failed else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 # Functions for the scripts in tables/*.toml. $PLACE is the directory of the place, $CACHE is shared by all,
 # $PYTHON is an interpreter that can make virtual environments, $PROGRAMS holds our own programs.
 
+# A server left in the background would hold the log open until the step's time is over.
+trap 'kill $(jobs -p) 2>/dev/null' EXIT
+
 # sdist REQUIREMENT: unpacks the package's published source into $PLACE/src.
 sdist() {
   mkdir -p "$PLACE/sdist" "$PLACE/src"

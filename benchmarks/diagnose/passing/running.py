@@ -46,19 +46,8 @@ def run_step(
 
     StepFailedError is raised if it does not end with 0 in time.
     """
-    shell = ["bash", "-c", f'set -eo pipefail; . "$PRELUDE"; {command}']
-    # script(1) gives its child a terminal, and returns the child's status with -e.
-    argv = ["script", "-qefc", shlex.join(shell), "/dev/null"] if pty else shell
     started = time.time()
-    process = subprocess.Popen(
-        argv,
-        cwd=cwd,
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    process = _start(command, cwd, environ, pty=pty)
     timer = threading.Timer(timeout_s, _kill_group, [process.pid])
     timer.start()
     try:
@@ -70,6 +59,23 @@ def run_step(
     if exit_code != 0:
         raise StepFailedError(command, exit_code, lines)
     return Step(command, started, time.time(), lines)
+
+
+def _start(
+    command: str, cwd: Path, environ: Mapping[str, str], *, pty: bool
+) -> subprocess.Popen[bytes]:
+    shell = ["bash", "-c", f'set -eo pipefail; . "$PRELUDE"; {command}']
+    # script(1) gives its child a terminal, and returns the child's status with -e.
+    argv = ["script", "-qefc", shlex.join(shell), "/dev/null"] if pty else shell
+    return subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 def _read(process: subprocess.Popen[bytes]) -> list[Line]:

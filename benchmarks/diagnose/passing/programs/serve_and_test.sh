@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
 # serve_and_test.sh FORM SCENARIO: starts the server, waits for it as CI jobs do, asks it, and stops it.
 set -eu
 port=$("$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
