@@ -4,7 +4,7 @@
 # $PYTHON is an interpreter that can make virtual environments, $PROGRAMS holds our own programs.
 
 # A server left in the background would hold the log open until the step's time is over.
-trap 'kill $(jobs -p) 2>/dev/null' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 
 # sdist REQUIREMENT: unpacks the package's published source into $PLACE/src.
 sdist() {
