@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, help="directory for the logs")
     parser.add_argument("--work", type=Path, help="directory for sources and environments")
-    parser.add_argument("--only", default="", help="part of a job's name")
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of jobs' names")
     parser.add_argument("--python", default=sys.executable, help="interpreter of the suites")
     parser.add_argument("--jobs", type=int, default=2, help="places at the same time")
     parser.add_argument("--list", action="store_true", help="print the jobs")
@@ -43,11 +43,11 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def chosen(places: tuple[Place, ...], only: str) -> list[Place]:
-    """The places that hold a job with `only` in its name, with these jobs alone."""
+def chosen(places: tuple[Place, ...], parts: list[str]) -> list[Place]:
+    """The places that hold a job with one of `parts` in its name, with these jobs alone."""
     result = []
     for place in places:
-        jobs = tuple(job for job in place.jobs if only in job.name)
+        jobs = tuple(job for job in place.jobs if any(part in job.name for part in parts))
         if jobs:
             result.append(msgspec.structs.replace(place, jobs=jobs))
     return result
@@ -105,6 +105,7 @@ def run_job(job: Job, root: Path, options: argparse.Namespace) -> Row:
     return Row(
         name=job.name,
         rel=path.name,
+        place=root.name,
         tool=job.tool,
         command=job.steps,
         exit_code=0,

@@ -21,10 +21,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     `frame` names the CI system in whose form the lines stand; `ours` says that a program or a test
     of this repository wrote them. `tolerates` says that the job lets a command fail, and goes on.
+    Logs of one `place` resemble each other: a split for calibration keeps them together.
     """
 
     name: str
     rel: str
+    place: str
     tool: str
     command: tuple[str, ...]
     exit_code: int

@@ -12,6 +12,7 @@ def row(name: str) -> Row:
     return Row(
         name=name,
         rel=f"{name}.log",
+        place="click",
         tool="pytest",
         command=("pytest -v",),
         exit_code=0,
