@@ -18,10 +18,10 @@ _LEFT_OUT = ("CI_DOCTOR_", "BUILDKITE", "GITHUB_", "PYTEST_", "VIRTUAL_ENV", "PY
 
 
 class StepFailedError(Exception):
-    """A step ended with another exit code than 0, or was stopped after its time."""
+    """A step ended with another exit code than 0, or was not over in its time."""
 
-    def __init__(self, command: str, exit_code: int, lines: list[Line]) -> None:
-        super().__init__(f"{command.splitlines()[0]}: exit code {exit_code}")
+    def __init__(self, command: str, reason: str, lines: list[Line]) -> None:
+        super().__init__(f"{command.splitlines()[0]}: {reason}")
         self.lines = lines
 
 
@@ -47,17 +47,20 @@ def run_step(
     StepFailedError is raised if it does not end with 0 in time.
     """
     started = time.time()
-    process = _start(command, cwd, environ, pty=pty)
-    timer = threading.Timer(timeout_s, _kill_group, [process.pid])
-    timer.start()
-    try:
-        lines = _read(process)
-        exit_code = process.wait()
-    finally:
-        timer.cancel()
-        _kill_group(process.pid)
+    over = threading.Event()
+    with _start(command, cwd, environ, pty=pty) as process:
+        timer = threading.Timer(timeout_s, _kill_group, [process.pid, over])
+        timer.start()
+        try:
+            lines = _read(process)
+            exit_code = process.wait()
+        finally:
+            timer.cancel()
+            _kill_group(process.pid)
+    if over.is_set():
+        raise StepFailedError(command, f"not over in {timeout_s} s", lines)
     if exit_code != 0:
-        raise StepFailedError(command, exit_code, lines)
+        raise StepFailedError(command, f"exit code {exit_code}", lines)
     return Step(command, started, time.time(), lines)
 
 
@@ -87,8 +90,10 @@ def _read(process: subprocess.Popen[bytes]) -> list[Line]:
     return lines
 
 
-def _kill_group(pid: int) -> None:
-    """Kill what a step left behind; its group is gone if it left nothing."""
+def _kill_group(pid: int, over: threading.Event | None = None) -> None:
+    """Kill what is left of a step; `over` is set if its time was over."""
+    if over is not None:
+        over.set()
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
