@@ -18,3 +18,5 @@ for attempt in range(1, 60):
     except urllib.error.URLError:
         log.exception("attempt %d failed, retrying in 0.5 s", attempt)
         time.sleep(0.5)
+else:
+    sys.exit("the server never came")
