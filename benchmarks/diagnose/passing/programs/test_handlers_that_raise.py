@@ -16,7 +16,7 @@ async def divide(request: web.Request) -> web.Response:
 
 async def slow(_request: web.Request) -> web.Response:
     await asyncio.sleep(0.01)
-    raise TimeoutError("upstream timed out after 0.01 s")
+    raise ConnectionError("upstream timed out after 0.01 s")
 
 
 async def chained(_request: web.Request) -> web.Response:
