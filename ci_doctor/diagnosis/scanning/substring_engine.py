@@ -8,7 +8,7 @@ literals are looked for; only where one stands are its literals compared.
 import heapq
 from collections.abc import Iterator, Sequence
 
-from ci_doctor.diagnosis.scanning.engine import Engine
+from ci_doctor.diagnosis.scanning.literal_engine import Engine
 
 # Of the substrings that are considered: shorter ones stand everywhere, longer ones are shared less.
 _LENGTHS = (4, 5, 6)

@@ -12,8 +12,8 @@ from ci_doctor.diagnosis.reading.open_log import open_log
 from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.aho_corasick_engine import aho_corasick_engine
-from ci_doctor.diagnosis.scanning.engine import Engine
 from ci_doctor.diagnosis.scanning.hyperscan_engine import hyperscan_engine
+from ci_doctor.diagnosis.scanning.literal_engine import Engine
 from ci_doctor.diagnosis.scanning.scan import Scan, scan
 from ci_doctor.diagnosis.scanning.substring_engine import substring_engine
 
