@@ -59,7 +59,7 @@ def texts_without_literal(regex: str, literals: Sequence[str]) -> list[str]:
     wanted = [literal.lower() for literal in literals]
     texts = [f"{text}\n" for text in _texts(parser.parse(regex))]
     lacking = [text for text in texts if not any(literal in text.lower() for literal in wanted)]
-    return [text.rstrip("\n").replace(_GAP, "…") for text in lacking]
+    return [re.sub(f"{_GAP}+", "…", text.rstrip("\n")) for text in lacking]
 
 
 def _texts(tree: Any) -> list[str]:

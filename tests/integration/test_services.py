@@ -342,7 +342,9 @@ def test_a_full_disk_is_an_outside_cause(scene: Scene) -> None:
         vllm=scene.service("exits", "1", "OSError: [Errno 28] No space left on device")
     )
     assert failure.kind is FailureKind.OUTSIDE
-    assert failure.message.endswith("exit code 1; by its log the disk is full, or the quota used up")
+    assert failure.message.endswith(
+        "exit code 1; by its log the disk is full, or the quota used up"
+    )
 
 
 def test_the_cause_may_stand_in_the_log_of_another_service(scene: Scene) -> None:

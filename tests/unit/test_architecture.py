@@ -111,6 +111,7 @@ def test_a_rules_id_stands_in_the_rules_of_its_room_alone() -> None:
 
 
 ACROSS_MODULES = {
+    "diagnosis/test_house_rules.py",
     "test_architecture.py",
     "test_docs.py",
     "load/test_hostile_servers.py",

@@ -91,14 +91,12 @@ def diagnose(
         from ci_doctor.commands.diagnose.follow import follow_until_interrupted
 
         return follow_until_interrupted(session, request)
-    from ci_doctor.commands.telling.line import LineKind
-    from ci_doctor.commands.telling.steps import StepSource
-    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.commands.telling.late import LateTeller
     from ci_doctor.diagnosis.exit_status import verdict_by_class
     from ci_doctor.diagnosis.outcome import outcome_of
     from ci_doctor.diagnosis.run import run
 
-    with Teller(StepSource(LineKind.STATUS)) as tell:
+    with LateTeller() as tell:
         diagnosis = run(request, tell)
     if by_class:
         session.policy = exit_policy(loaded, os.environ, verdict_by_class(diagnosis.cause))

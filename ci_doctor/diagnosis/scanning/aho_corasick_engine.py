@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from ci_doctor.diagnosis.scanning.engine import Engine
+from ci_doctor.diagnosis.scanning.literal_engine import Engine
 
 
 def aho_corasick_engine(literals: Sequence[bytes]) -> Engine:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import hyperscan
 
-from ci_doctor.diagnosis.scanning.engine import Engine
+from ci_doctor.diagnosis.scanning.literal_engine import Engine
 
 
 def hyperscan_engine(literals: Sequence[bytes]) -> Engine | None:

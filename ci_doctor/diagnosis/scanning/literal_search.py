@@ -13,7 +13,8 @@ from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.ordinary_lines import ORDINARY_LINES
 from ci_doctor.diagnosis.reading.log_text import Block
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.engine import Engine, fastest_engine
+from ci_doctor.diagnosis.scanning.engine import fastest_engine
+from ci_doctor.diagnosis.scanning.literal_engine import Engine
 
 # (position in the block, index of the literal)
 Place = tuple[int, int]

@@ -5,9 +5,10 @@ Many literals share a substring: `rror` stands in hundreds of them. A few substr
 literals are looked for; only where one stands are its literals compared.
 """
 
+import heapq
 from collections.abc import Iterator, Sequence
 
-from ci_doctor.diagnosis.scanning.engine import Engine
+from ci_doctor.diagnosis.scanning.literal_engine import Engine
 
 # Of the substrings that are considered: shorter ones stand everywhere, longer ones are shared less.
 _LENGTHS = (4, 5, 6)
@@ -42,13 +43,20 @@ def cover(literals: Sequence[bytes]) -> list[bytes]:
     for index, literal in enumerate(literals):
         for substring in _substrings(literal):
             holders.setdefault(substring, set()).add(index)
+    # The longest of those that cover as many is the rarest; the bytes make the choice firm.
+    waiting = [(-len(each), -len(substring), substring) for substring, each in holders.items()]
+    heapq.heapify(waiting)
     chosen = []
     uncovered = set(range(len(literals)))
     while uncovered:
-        # The longest of those that cover as many is the rarest; the bytes make the choice firm.
-        best = max(holders, key=lambda each: (len(holders[each] & uncovered), len(each), each))
+        most, length, best = heapq.heappop(waiting)
+        covered = holders[best] & uncovered
+        # What it covered may be covered by now; what it covers never grows.
+        if len(covered) < -most:
+            heapq.heappush(waiting, (-len(covered), length, best))
+            continue
         chosen.append(best)
-        uncovered -= holders.pop(best)
+        uncovered -= covered
     return chosen
 
 

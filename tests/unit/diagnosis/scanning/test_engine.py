@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.diagnosis.scanning.aho_corasick_engine import aho_corasick_engine
-from ci_doctor.diagnosis.scanning.engine import Engine, fastest_engine
+from ci_doctor.diagnosis.scanning.engine import fastest_engine
 from ci_doctor.diagnosis.scanning.hyperscan_engine import hyperscan_engine
+from ci_doctor.diagnosis.scanning.literal_engine import Engine
 from ci_doctor.diagnosis.scanning.substring_engine import cover, substring_engine
 
 ENGINES = [aho_corasick_engine, hyperscan_engine, substring_engine]
