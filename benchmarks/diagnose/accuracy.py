@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from labelled_logs import LabelledLog, is_named, is_shown, labelled_logs
 
-from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose, load_rules
+from ci_doctor.diagnosis.cause import Diagnosis
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 
 _RULES = load_rules()
 

@@ -15,6 +15,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     failure; None if the log has no steps. ends_traceback: it is the exception of a traceback that
     is not explained by an earlier one in the same chain. repeats: how many lines its rule matches
     in this log. at_s: seconds of its clock, on one scale for all logs; None if nothing tells.
+    in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     """
 
     log: int
@@ -26,3 +27,4 @@ class Candidate(Struct, frozen=True, kw_only=True):
     ends_traceback: bool = False
     repeats: int = 1
     at_s: float | None = None
+    in_good_run: bool | None = None

@@ -1,16 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. From points to a probability that the line named first is the cause."""
+"""Pure. How probable it is that the candidate named first is the cause.
 
-from collections.abc import Sequence
+A logistic regression on a few features of the ranking. `benchmarks/diagnose/calibrate.py` fits its
+coefficients on labelled logs of failed runs and on logs of passing ones, and writes them to
+`calibration.json`.
+"""
 
+import math
+from collections.abc import Mapping, Sequence
+
+from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
 
-# Below it nothing is called a cause.
-LEAST = 0.3
+# Candidates within so many lines of each other point at the same place.
+_SAME_PLACE_LINES = 20
 
 
-def confidence(ranked: Sequence[Ranked]) -> float:
-    """The probability, 0 to 1, that the first of `ranked` is the cause; 0 if there is none."""
-    if not ranked:
-        return 0.0
-    return min(0.95, ranked[0].points / 130)
+def features(ranked: Sequence[Ranked]) -> dict[str, float]:
+    """What the confidence rests on, by name; `ranked` is not empty.
+
+    points: of the first candidate, divided by 100. lead: how many more it has than the best one at
+    another place, divided by 100, at most 1. The others are 0 or 1.
+    """
+    first = ranked[0]
+    candidate = first.candidate
+    step = candidate.in_failed_step
+    return {
+        "constant": 1.0,
+        "points": first.points / 100,
+        "lead": _lead(ranked),
+        "cause": float(candidate.rule.role is Role.CAUSE),
+        "failure": float(candidate.rule.role is Role.FAILURE),
+        "symptom": float(candidate.rule.role is Role.SYMPTOM),
+        "ends_traceback": float(candidate.ends_traceback),
+        "in_failed_step": float(step is True),
+        "no_step_failed": float(step is None),
+        "repeated": float(candidate.repeats > 10),
+    }
+
+
+def _lead(ranked: Sequence[Ranked]) -> float:
+    first = ranked[0]
+    for other in ranked[1:]:
+        if not _is_same_place(first, other):
+            return min(1.0, (first.points - other.points) / 100)
+    return 1.0
+
+
+def _is_same_place(one: Ranked, other: Ranked) -> bool:
+    if one.candidate.log != other.candidate.log:
+        return False
+    distance = abs(one.candidate.line.number - other.candidate.line.number)
+    return distance <= _SAME_PLACE_LINES
+
+
+def probability(values: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
+    """The logistic function of the sum of `values` by their `coefficients`, 0 to 1."""
+    total = 0.0
+    for name, value in values.items():
+        total += value * coefficients.get(name, 0.0)
+    return 1 / (1 + math.exp(-total))

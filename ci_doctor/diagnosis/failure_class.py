@@ -42,7 +42,7 @@ class FailureClass(StrEnum):
     CODE_BUG = "code-bug"
 
 
-class Policy(Struct, frozen=True, kw_only=True):
+class ClassPolicy(Struct, frozen=True, kw_only=True):
     """What is known of a class before a log is read.
 
     title: the class in words. retry: whether another run can help. is_outside: evidence of this
@@ -55,32 +55,40 @@ class Policy(Struct, frozen=True, kw_only=True):
     is_outside: bool = False
 
 
+RETRY_WORDS = {
+    RetryPolicy.YES: "another run can help",
+    RetryPolicy.NO: "another run is useless",
+    RetryPolicy.ASK: "whether another run can help is for a person to say",
+}
+
 POLICIES = {
-    FailureClass.GPU_OUT_OF_MEMORY: Policy(title="GPU out of memory", retry=RetryPolicy.ASK),
-    FailureClass.HOST_OUT_OF_MEMORY: Policy(title="host out of memory", retry=RetryPolicy.ASK),
-    FailureClass.PORT_IN_USE: Policy(title="port in use", retry=RetryPolicy.YES),
-    FailureClass.IMPORT_RACE: Policy(title="import race", retry=RetryPolicy.YES),
-    FailureClass.API_DRIFT: Policy(title="API drift", retry=RetryPolicy.NO),
-    FailureClass.MISSING_DEPENDENCY: Policy(title="missing dependency", retry=RetryPolicy.NO),
-    FailureClass.ABI_MISMATCH: Policy(title="ABI mismatch", retry=RetryPolicy.NO),
-    FailureClass.CUDA_ERROR: Policy(title="CUDA error", retry=RetryPolicy.ASK),
-    FailureClass.GPU_HARDWARE: Policy(
+    FailureClass.GPU_OUT_OF_MEMORY: ClassPolicy(title="GPU out of memory", retry=RetryPolicy.ASK),
+    FailureClass.HOST_OUT_OF_MEMORY: ClassPolicy(title="host out of memory", retry=RetryPolicy.ASK),
+    FailureClass.PORT_IN_USE: ClassPolicy(title="port in use", retry=RetryPolicy.YES),
+    FailureClass.IMPORT_RACE: ClassPolicy(title="import race", retry=RetryPolicy.YES),
+    FailureClass.API_DRIFT: ClassPolicy(title="API drift", retry=RetryPolicy.NO),
+    FailureClass.MISSING_DEPENDENCY: ClassPolicy(title="missing dependency", retry=RetryPolicy.NO),
+    FailureClass.ABI_MISMATCH: ClassPolicy(title="ABI mismatch", retry=RetryPolicy.NO),
+    FailureClass.CUDA_ERROR: ClassPolicy(title="CUDA error", retry=RetryPolicy.ASK),
+    FailureClass.GPU_HARDWARE: ClassPolicy(
         title="GPU hardware fault", retry=RetryPolicy.YES, is_outside=True
     ),
-    FailureClass.RENDEZVOUS: Policy(title="NCCL or rendezvous", retry=RetryPolicy.ASK),
-    FailureClass.NETWORK: Policy(title="network", retry=RetryPolicy.YES, is_outside=True),
-    FailureClass.REGISTRY: Policy(
+    FailureClass.RENDEZVOUS: ClassPolicy(title="NCCL or rendezvous", retry=RetryPolicy.ASK),
+    FailureClass.NETWORK: ClassPolicy(title="network", retry=RetryPolicy.YES, is_outside=True),
+    FailureClass.REGISTRY: ClassPolicy(
         title="registry or rate limit", retry=RetryPolicy.YES, is_outside=True
     ),
-    FailureClass.DISK: Policy(title="disk", retry=RetryPolicy.YES, is_outside=True),
-    FailureClass.SHARED_MEMORY: Policy(title="shared memory", retry=RetryPolicy.ASK),
-    FailureClass.TIMEOUT: Policy(title="time-out, with progress", retry=RetryPolicy.ASK),
-    FailureClass.STALLED: Policy(title="time-out, without progress", retry=RetryPolicy.ASK),
-    FailureClass.AGENT_LOST: Policy(title="agent lost", retry=RetryPolicy.YES, is_outside=True),
-    FailureClass.SCM_VERSION: Policy(title="SCM version", retry=RetryPolicy.NO),
-    FailureClass.CONFIGURATION: Policy(title="configuration", retry=RetryPolicy.NO),
-    FailureClass.COMPILE_ERROR: Policy(title="compile error", retry=RetryPolicy.NO),
-    FailureClass.LINT: Policy(title="lint", retry=RetryPolicy.NO),
-    FailureClass.TEST_ASSERTION: Policy(title="test assertion", retry=RetryPolicy.NO),
-    FailureClass.CODE_BUG: Policy(title="code bug", retry=RetryPolicy.NO),
+    FailureClass.DISK: ClassPolicy(title="disk", retry=RetryPolicy.YES, is_outside=True),
+    FailureClass.SHARED_MEMORY: ClassPolicy(title="shared memory", retry=RetryPolicy.ASK),
+    FailureClass.TIMEOUT: ClassPolicy(title="time-out, with progress", retry=RetryPolicy.ASK),
+    FailureClass.STALLED: ClassPolicy(title="time-out, without progress", retry=RetryPolicy.ASK),
+    FailureClass.AGENT_LOST: ClassPolicy(
+        title="agent lost", retry=RetryPolicy.YES, is_outside=True
+    ),
+    FailureClass.SCM_VERSION: ClassPolicy(title="SCM version", retry=RetryPolicy.NO),
+    FailureClass.CONFIGURATION: ClassPolicy(title="configuration", retry=RetryPolicy.NO),
+    FailureClass.COMPILE_ERROR: ClassPolicy(title="compile error", retry=RetryPolicy.NO),
+    FailureClass.LINT: ClassPolicy(title="lint", retry=RetryPolicy.NO),
+    FailureClass.TEST_ASSERTION: ClassPolicy(title="test assertion", retry=RetryPolicy.NO),
+    FailureClass.CODE_BUG: ClassPolicy(title="code bug", retry=RetryPolicy.NO),
 }

@@ -1,31 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the end of a log, a bounded part of it, for the lines that name a cause."""
+"""Reads the end of a log, a bounded part of it, for the lines that say why its process ended."""
 
 import os
-from io import RawIOBase
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from io import FileIO, RawIOBase
 from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.root_lines import Excerpt, root_lines
+from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
+from ci_doctor.diagnosis.reading.log_text import LogText
+from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
 from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
 
-_TAIL_BYTES = 256 * 1024
+# A server that dies has said why in its last words; reading more would hold up its group.
+_TAIL_BYTES = 1024 * 1024
 _COUNTED_BYTES = 16 * 1024 * 1024
 _END_BYTES = 400
 _CHUNK_BYTES = 1024 * 1024
 
 
+class LogEnd(Struct, frozen=True, kw_only=True):
+    """The end of a log: the lines that say why it ends, and their cause if one can be named."""
+
+    excerpt: Excerpt = Excerpt()
+    cause: Cause | None = None
+
+
 class _Tail(Struct, frozen=True, kw_only=True):
-    """The last bytes of a file; `start` is their offset, `lines_before` None if nobody counted."""
+    """The last whole lines of a file; `lines_before` is None if nobody counted."""
 
     content: bytes
-    start: int
     lines_before: int | None
 
 
-def read_root_lines(path: Path, fatal: str | None = None) -> Excerpt:
-    """The root lines among the last 256 KiB of the file at `path`; `fatal` as in `root_lines`.
+def read_log_end(path: Path, fatal: str | None = None) -> LogEnd:
+    """The last 1 MiB of the log at `path`, diagnosed; `fatal` as in `lines_around`.
 
     Line numbers are those of the whole file. They are None beyond 16 MiB, and if the middle of the
     file was freed. A file that cannot be read has no lines.
@@ -33,14 +45,35 @@ def read_root_lines(path: Path, fatal: str | None = None) -> Excerpt:
     try:
         tail = _read_tail(path)
     except OSError:
-        return Excerpt()
-    content = tail.content
-    if tail.start:
-        content = _whole_lines(content)
-    # A freed part reads as NULs (fallocate(2)), which nobody wrote.
-    text = content.replace(b"\0", b"").decode(errors="replace")
-    excerpt = root_lines(text, fatal)
-    return _numbered(excerpt, tail.lines_before)
+        return LogEnd()
+    with ExitStack() as stack:
+        log = _copied(path, tail, stack)
+        diagnosis = diagnose_logs([log], load_rules())
+    text = tail.content.decode(errors="replace")
+    excerpt = lines_around(text, diagnosis.best, fatal)
+    return LogEnd(excerpt=_numbered(excerpt, tail.lines_before), cause=diagnosis.cause)
+
+
+def cause_among(paths: Sequence[Path]) -> Cause | None:
+    """The cause that the ends of several logs name together; None if none does.
+
+    Its line is counted from where the reading began. A log that cannot be read is left out.
+    """
+    with ExitStack() as stack:
+        logs = []
+        for path in paths:
+            with suppress(OSError):
+                logs.append(_copied(path, _read_tail(path), stack))
+        return diagnose_logs(logs, load_rules()).cause
+
+
+def _copied(path: Path, tail: _Tail, stack: ExitStack) -> LogText:
+    """The end of a log as a log of its own."""
+    # A log may be cut and may grow while it is read; a copy does neither. In memory, since the disk
+    # may be what is full.
+    copy = stack.enter_context(FileIO(os.memfd_create("log"), "r+b"))
+    copy.write(tail.content)
+    return LogText(str(path), copy, len(tail.content))
 
 
 def _numbered(excerpt: Excerpt, lines_before: int | None) -> Excerpt:
@@ -67,7 +100,11 @@ def _read_tail(path: Path) -> _Tail:
         content = file.read(_TAIL_BYTES)
     if has_freed_part:
         start, content = _after_freed_part(start, content)
-    return _Tail(content=content, start=start, lines_before=before)
+    if start:
+        content = _whole_lines(content)
+    # A freed part reads as NULs (fallocate(2)), which nobody wrote.
+    content = content.replace(b"\0", b"")
+    return _Tail(content=content, lines_before=before)
 
 
 def _whole_lines(content: bytes) -> bytes:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Orders candidates: the earliest strong cause first, symptoms after all others."""
 
+import math
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -11,6 +12,10 @@ from ci_doctor.diagnosis.candidate import Candidate
 _IN_FAILED_STEP = 25
 _OUTSIDE_FAILED_STEP = -15
 _ENDS_TRACEBACK = 15
+_IN_GOOD_RUN = -70
+# Candidates that differ by less are equally strong: what follows from a cause is often said in
+# stronger words than the cause itself.
+_NEARLY = 10
 
 
 class Ranked(Struct, frozen=True, kw_only=True):
@@ -22,15 +27,42 @@ class Ranked(Struct, frozen=True, kw_only=True):
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Ranked]:
-    """The candidates, most points first; among equals the earliest."""
+    """The candidates, most points first; those nearly as strong as the first come by time.
+
+    Within a log the order of its lines is the order of time. Logs come in the order of their first
+    such line, and logs without times after those with.
+    """
     ranked = [_ranked(each) for each in candidates]
-    return sorted(ranked, key=_order)
+    near = nearly_strongest(ranked)
+    begins = _begins(near)
+    near.sort(key=lambda each: (begins[each.candidate.log], *_place(each)))
+    chosen = {id(each) for each in near}
+    others = [each for each in ranked if id(each) not in chosen]
+    others.sort(key=lambda each: (-each.points, *_place(each)))
+    return [*near, *others]
 
 
-def _order(ranked: Ranked) -> tuple[int, float, int, int]:
-    candidate = ranked.candidate
-    at_s = float("inf") if candidate.at_s is None else candidate.at_s
-    return (-ranked.points, at_s, candidate.log, candidate.line.offset)
+def nearly_strongest(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """Those of `ranked` that are as strong as the strongest, or nearly."""
+    listed = list(ranked)
+    if not listed:
+        return []
+    strongest = max(each.points for each in listed)
+    return [each for each in listed if each.points >= strongest - _NEARLY]
+
+
+def _begins(near: Iterable[Ranked]) -> dict[int, float]:
+    """From each log to the earliest time of its candidates; infinity if none has a time."""
+    begins: dict[int, float] = {}
+    for ranked in near:
+        candidate = ranked.candidate
+        at_s = math.inf if candidate.at_s is None else candidate.at_s
+        begins[candidate.log] = min(at_s, begins.get(candidate.log, math.inf))
+    return begins
+
+
+def _place(ranked: Ranked) -> tuple[int, int]:
+    return ranked.candidate.log, ranked.candidate.line.offset
 
 
 def _ranked(candidate: Candidate) -> Ranked:
@@ -44,4 +76,8 @@ def _ranked(candidate: Candidate) -> Ranked:
     if candidate.ends_traceback:
         points += _ENDS_TRACEBACK
         reasons.append("ends a traceback")
+    if candidate.in_good_run:
+        points += _IN_GOOD_RUN
+    elif candidate.in_good_run is False:
+        reasons.append("not in the good run")
     return Ranked(candidate=candidate, points=points, reasons=tuple(reasons))

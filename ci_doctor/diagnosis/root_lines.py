@@ -1,28 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the lines of a log that say why its process ended, and the root line among them. Pure."""
+"""Pure. Chooses the lines of a log that a report shows of a death, and the root line among them."""
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.outside_cause import cause_in
-from ci_doctor.diagnosis.traceback import Traceback, tracebacks
+from ci_doctor.diagnosis.cause import LogPlace
+from ci_doctor.diagnosis.lines.clean_line import clean_line
 
 _LAST_LINES = 15
 _FRAME_LINES = 4  # the innermost two frames: each a place and the code there
 _LINES_AFTER = 3  # an exception's message may run on
 _LONGEST_LINE = 500
-
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"
-)
-_ERROR = re.compile(
-    r"\b(?:[A-Za-z_][\w.]*(?:Error|Exception)\b|errors?\b|fatal\b|panic(?:ked)?\b|critical\b"
-    r"|abort(?:ed)?\b|terminate called\b|segmentation fault\b|assertion\b|killed\b|cannot\b"
-    r"|failed\b)",
-    re.IGNORECASE,
-)
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
@@ -38,29 +27,21 @@ class Excerpt(Struct, frozen=True, kw_only=True):
     root: int | None = None
 
 
-def root_lines(text: str, fatal: str | None = None) -> Excerpt:
+def lines_around(text: str, place: LogPlace | None, fatal: str | None = None) -> Excerpt:
     """The lines of `text` that say why it ends, and the root line among them.
 
-    The lines are the exception of the last traceback that does not merely point to another one,
-    with the innermost frames before it and the rest of its message after it. Without a traceback
-    they are the last 15 lines that are not empty. The root line is the first of: the line that
-    holds `fatal`, the exception, the last line with a cause outside the change, the first line that
-    speaks of an error, the last line. Escape sequences are removed, lines cut at 500 characters.
+    place: where a diagnosis looks first. fatal: a text whose last line is the root instead. An
+    exception has its innermost frames before it and the rest of its message after it. Other root
+    lines stand among the last 15 lines that are not empty, or in the middle of 15 others.
     """
-    lines = [_printable(line) for line in text.split("\n")]
-    candidates = tracebacks(lines)
-    chosen = _most_telling(candidates)
-    if chosen is None:
-        kept = _last_lines(lines)
-    else:
-        first = max(chosen.start, chosen.exception - _FRAME_LINES)
-        last = chosen.exception + _LINES_AFTER
-        kept = _not_empty(lines, first, last)
-    if not kept:
+    lines = [_shown(line) for line in text.split("\n")]
+    root = _root(lines, place, fatal)
+    if root is None:
         return Excerpt()
-    # Frames without a header choose no lines, but their exception may be among those chosen.
-    traceback = chosen or _last_within(candidates, kept)
-    root = _root(lines, kept, traceback, fatal)
+    if place is not None and place.ends_traceback and root == place.line - 1:
+        kept = _not_empty(lines, max(0, root - _FRAME_LINES), root + _LINES_AFTER)
+    else:
+        kept = _fifteen(_not_empty(lines, 0, len(lines) - 1), root)
     shown = [lines[index] for index in kept]
     return Excerpt(
         lines=tuple(shown),
@@ -85,62 +66,35 @@ def marked(excerpt: Sequence[str], root: int | None, most: int) -> list[str]:
     return shown
 
 
-def _printable(line: str) -> str:
-    # A progress bar overwrites its own line: what was on screen last is what counts.
-    _, _, shown = line.rstrip("\r").rpartition("\r")
-    plain = _ESCAPES.sub("", shown)
-    return plain[:_LONGEST_LINE].rstrip()
+def _shown(line: str) -> str:
+    return clean_line(line.encode()).text[:_LONGEST_LINE]
 
 
-def _most_telling(candidates: Sequence[Traceback]) -> Traceback | None:
-    """The last whole traceback that is no mere pointer, else the last pointer."""
-    # Frames alone choose no excerpt: a crash dump or a linter prints them too, with no exception.
-    whole = [each for each in candidates if each.has_header]
-    for traceback in reversed(whole):
-        if not traceback.is_pointer:
-            return traceback
-    if not whole:
-        return None
-    return whole[-1]
-
-
-def _last_within(candidates: Sequence[Traceback], kept: Sequence[int]) -> Traceback | None:
-    for traceback in reversed(candidates):
-        if traceback.start >= kept[0]:
-            return traceback
+def _root(lines: Sequence[str], place: LogPlace | None, fatal: str | None) -> int | None:
+    """The index of the root line; None if all lines are empty."""
+    if fatal is not None:
+        for index in reversed(range(len(lines))):
+            if fatal in lines[index]:
+                return index
+    if place is not None and lines[place.line - 1]:
+        return place.line - 1
+    for index in reversed(range(len(lines))):
+        if lines[index]:
+            return index
     return None
 
 
-def _last_lines(lines: Sequence[str]) -> list[int]:
-    kept = _not_empty(lines, 0, len(lines) - 1)
-    return kept[-_LAST_LINES:]
+def _fifteen(kept: Sequence[int], root: int) -> list[int]:
+    """The last 15 of `kept` if `root` is among them, else those around it."""
+    last = list(kept[-_LAST_LINES:])
+    if root in last:
+        return last
+    middle = kept.index(root)
+    first = max(0, middle - _LAST_LINES // 2)
+    return list(kept[first : first + _LAST_LINES])
 
 
 def _not_empty(lines: Sequence[str], first: int, last: int) -> list[int]:
     """The indices from `first` to `last` of lines with something in them."""
     end = min(last + 1, len(lines))
     return [index for index in range(first, end) if lines[index]]
-
-
-def _root(
-    lines: Sequence[str], kept: Sequence[int], traceback: Traceback | None, fatal: str | None
-) -> int:
-    """The index in `lines` of the one among `kept` that is nearest to the cause."""
-    if fatal is not None:
-        for index in reversed(kept):
-            if fatal in lines[index]:
-                return index
-    if traceback is not None:
-        return traceback.exception
-    return _root_of_plain(lines, kept)
-
-
-def _root_of_plain(lines: Sequence[str], kept: Sequence[int]) -> int:
-    for index in reversed(kept):
-        if cause_in(lines[index]) is not None:
-            return index
-    # The first error, because those after it often only follow from it.
-    for index in kept:
-        if _ERROR.search(lines[index]) is not None:
-            return index
-    return kept[-1]

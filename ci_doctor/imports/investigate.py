@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ci_doctor.imports.analyse.all_processes import find_in_all
 from ci_doctor.imports.analyse.harm import newly_failed
 from ci_doctor.imports.baseline import NO_BASELINE, Baseline
-from ci_doctor.imports.confirm.delays import Candidate, Hold, grouped, holds
+from ci_doctor.imports.confirm.delays import Hold, RaceCandidate, grouped, holds
 from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
 from ci_doctor.imports.confirm.standing import judge
 from ci_doctor.imports.interpreters import check_interpreters
@@ -96,7 +96,7 @@ def investigate(
     )
 
 
-def _chosen(candidates: Sequence[Candidate], request: RaceRequest) -> list[Candidate]:
+def _chosen(candidates: Sequence[RaceCandidate], request: RaceRequest) -> list[RaceCandidate]:
     """The worst candidates that have not fired yet."""
     unproven = []
     for candidate in candidates:

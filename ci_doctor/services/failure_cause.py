@@ -3,8 +3,9 @@
 
 from typing import Any, Protocol
 
-from ci_doctor.diagnosis.log_end import read_root_lines
-from ci_doctor.diagnosis.outside_cause import OutsideCause, outside_cause
+from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.logs.files import is_out_of_space
 from ci_doctor.services.misuse import misuse_of
@@ -27,8 +28,8 @@ class Tree(Protocol):
 
 def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     """The service's own process ended."""
-    root = _root_of(subject)
-    outside, reason = _reason(root["tail"], subject, tree)
+    end = read_log_end(subject.log)
+    outside, reason = _reason(end.cause, subject, tree)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
     clause = _oom(death) or reason or _meaning(death.returncode)
     kind = FailureKind.DIED
@@ -37,9 +38,9 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     return ServiceFailure(
         kind=kind,
         message=f"{subject.name} died {_when(subject)}: {death.words()}{clause}",
-        **_misuse(subject, death, root["tail"]),
+        **_misuse(subject, death, end.excerpt.lines),
         **_end_of(death),
-        **root,
+        **_root_of(subject, end),
     )
 
 
@@ -77,7 +78,7 @@ def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> Se
         ),
         descendant=process,
         **_end_of(death),
-        **_root_of(subject),
+        **_root_of(subject, read_log_end(subject.log)),
     )
 
 
@@ -88,7 +89,7 @@ def wrote_fatal_line(subject: Subject, line: str) -> ServiceFailure:
         kind=FailureKind.DIED,
         message=f"{subject.name} wrote a fatal line {age} after its start, and lived on: {line}",
         fatal=line,
-        **_root_of(subject, fatal=line),
+        **_root_of(subject, read_log_end(subject.log, fatal=line)),
     )
 
 
@@ -103,7 +104,7 @@ def went_to_background(subject: Subject, pids: tuple[int, ...]) -> ServiceFailur
             f"code 0 and left pid {left} running; keep it in the foreground, or name its pidfile"
         ),
         exit_code=0,
-        **_root_of(subject),
+        **_root_of(subject, read_log_end(subject.log)),
     )
 
 
@@ -121,7 +122,7 @@ def not_ready(subject: Subject, answer: str) -> ServiceFailure:
     return ServiceFailure(
         kind=kind,
         message=f"{subject.name} was not ready within {age}: {answer}",
-        **_root_of(subject),
+        **_root_of(subject, read_log_end(subject.log)),
     )
 
 
@@ -190,9 +191,9 @@ def _end_of(death: Death) -> dict[str, Any]:
     }
 
 
-def _root_of(subject: Subject, fatal: str | None = None) -> dict[str, Any]:
+def _root_of(subject: Subject, end: LogEnd) -> dict[str, Any]:
     """The fields of a failure that tell which service failed and what its log holds."""
-    excerpt = read_root_lines(subject.log, fatal)
+    excerpt = end.excerpt
     return {
         "service": subject.name,
         "at": subject.at,
@@ -202,6 +203,7 @@ def _root_of(subject: Subject, fatal: str | None = None) -> dict[str, Any]:
         "tail_root": excerpt.root,
         "tail_line": excerpt.line,
         "tail_end_line": excerpt.end_line,
+        "cause": end.cause,
         "was_ready": subject.was_ready,
         "duration_s": subject.duration_s,
     }
@@ -213,26 +215,31 @@ def _oom(death: Death) -> str:
     return f"; the kernel killed it because {death.oom} ran out of memory"
 
 
-def _reason(lines: tuple[str, ...], subject: Subject, tree: Tree) -> tuple[bool, str]:
+def _reason(cause: Cause | None, subject: Subject, tree: Tree) -> tuple[bool, str]:
     """Whether the cause lies outside the change, and the clause that names it."""
-    cause = outside_cause(lines)
-    if cause is None and is_out_of_space(subject.log):
+    # The machine is certain, a log only claims.
+    if is_out_of_space(subject.log):
         return True, _FULL
     if cause is None:
         return False, ""
+    clause = f"; by its log {cause.sentence}"
     # That a port is taken lies outside only if none of our own processes has it.
-    if cause.about_port:
+    if cause.class_ is FailureClass.PORT_IN_USE:
         owner = _external_owner(cause, subject, tree)
         if owner is None:
-            return False, f"; by its log {cause.reason}"
+            return False, clause
         return True, f"; {owner.describe()}"
-    return True, f"; by its log {cause.reason}"
+    if not cause.is_outside:
+        return False, ""
+    return True, clause
 
 
-def _external_owner(cause: OutsideCause, subject: Subject, tree: Tree) -> PortOwner | None:
+def _external_owner(cause: Cause, subject: Subject, tree: Tree) -> PortOwner | None:
     """The external process on the port that a log calls taken; None if there is none."""
+    named = cause.fields.get("port", "")
+    port = int(named) if named.isdigit() else subject.port
     try:
-        owner = owner_of(cause.port or subject.port)
+        owner = owner_of(port)
         own = {kin.pid for kin in tree.living()}
     except OSError:  # no file descriptor is left to look with
         return None

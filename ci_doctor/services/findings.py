@@ -4,6 +4,8 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.diagnosis.failure_class import POLICIES, RETRY_WORDS
 from ci_doctor.diagnosis.import_race import next_step
 from ci_doctor.diagnosis.root_lines import marked
 from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
@@ -61,12 +63,29 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
             end_line=failure.tail_end_line,
             excerpt="\n".join(excerpt) or "(it wrote nothing)",
         )
+    if failure.cause is not None:
+        yield Evidence(excerpt=_words_of(failure.cause))
+    if failure.elsewhere is not None:
+        yield _elsewhere(failure.elsewhere)
     if failure.peak_rss is not None:
         yield Evidence(excerpt=f"peak memory {size(failure.peak_rss)}")
     if failure.consequences:
         lines = [f"  {sentence}" for sentence in failure.consequences]
         lines.insert(0, "then")
         yield Evidence(excerpt="\n".join(lines))
+
+
+def _words_of(cause: Cause) -> str:
+    """`missing dependency (python/module-not-found); another run is useless`."""
+    if cause.class_ is None:
+        return f"by its log: {cause.rule}"
+    policy = POLICIES[cause.class_]
+    return f"by its log: {policy.title} ({cause.rule}); {RETRY_WORDS[policy.retry]}"
+
+
+def _elsewhere(cause: Cause) -> Evidence:
+    """The line of another service's log that explains the failure better."""
+    return Evidence(file=cause.place.log, excerpt=f"> {cause.place.text}\n{_words_of(cause)}")
 
 
 def _remedy(rule: Rule, failure: ServiceFailure) -> NextStep | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
+from ci_doctor.services.cause_elsewhere import with_cause_elsewhere
 from ci_doctor.services.check import check_services
 from ci_doctor.services.leaks.ledger import TEMPORARY, LeakLedger, LeakPolicy
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
@@ -43,7 +44,8 @@ async def start_group(
     except BaseException:
         group.kill_now()
         raise
-    return root_cause(group.failures, stopped)
+    failure = root_cause(group.failures, stopped)
+    return with_cause_elsewhere(failure, group.instances.values())
 
 
 def root_cause(failures: Sequence[ServiceFailure], stopped: StopResult) -> ServiceFailure:

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.verdict import Verdict
@@ -59,7 +60,8 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     itself lived on. `exit_unknown` tells that the process ended and nobody knows how. `log` is None
     if the process was never started. `tail` are the log's root lines, `tail_root` the index of the
     root line among them, `tail_line` and `tail_end_line` their 1-based place in the log (None if
-    nobody counted). `duration_s` runs from the service's start to the failure. `peak_rss` is bytes.
+    nobody counted). `cause` is what the log names as the cause, if anything, `elsewhere` what another service's log
+    names. `duration_s` runs from the service's start to the failure. `peak_rss` is bytes.
     `misuse` is the log line that says that the command cannot run as it is written, `misused` its
     part that names the file, module or option.
     `oom` tells whose memory ran out, if the kernel killed for lack of it. `fatal` is the log line
@@ -86,6 +88,8 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     tail_root: int | None = None
     tail_line: int | None = None
     tail_end_line: int | None = None
+    cause: Cause | None = None
+    elsewhere: Cause | None = None
     was_ready: bool = False
     misuse: str | None = None
     misused: str | None = None

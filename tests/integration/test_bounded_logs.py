@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.diagnosis.log_end import read_root_lines
+from ci_doctor.diagnosis.log_end import read_log_end
 from ci_doctor.services.logs.files import open_log
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
 from ci_doctor.system.files.bounded_log import LogBound
@@ -39,7 +39,7 @@ def test_a_process_that_prints_without_measure_fills_no_disk(
         bound.check()
         freed += max(0, before - log.stat().st_blocks) * 512
     assert freed > 100 * MIB, "given back while it was written"
-    assert read_root_lines(log).lines[-1].endswith("the last words")
+    assert read_log_end(log).excerpt.lines[-1].endswith("the last words")
     assert "bytes were cut from the middle of vllm-1.log; log_limit is 8 MiB" in bound.finish()
     assert 4 * MIB < log.stat().st_size <= 8 * MIB + 200
     assert log.read_bytes().endswith(b"the last words")
@@ -55,7 +55,7 @@ def test_a_survivor_that_writes_on_while_the_log_is_finished_breaks_nothing(tmp_
     bound.check()
     assert process.wait(60) == 0
     assert "bytes were cut" in told
-    assert read_root_lines(log).lines[-1] == "x" * 127
+    assert read_log_end(log).excerpt.lines[-1] == "x" * 127
 
 
 def test_a_flood_of_output_neither_holds_up_the_loop_nor_hides_its_end(tmp_path: Path) -> None:

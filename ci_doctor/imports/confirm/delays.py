@@ -101,7 +101,7 @@ def _held(processes: Iterable[RecordedProcess]) -> Iterator[HeldImport]:
             yield event
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class RaceCandidate(Struct, frozen=True, kw_only=True):
     """Hazards that the same delays decide, the worst first.
 
     They have the same modules at several places, or in several processes.
@@ -125,11 +125,11 @@ class Candidate(Struct, frozen=True, kw_only=True):
         return self.worst.closeness in {Closeness.FIRED, Closeness.HANDED_OUT}
 
 
-def grouped(hazards: Iterable[Hazard]) -> tuple[Candidate, ...]:
+def grouped(hazards: Iterable[Hazard]) -> tuple[RaceCandidate, ...]:
     """The hazards of all processes by what decides them, the worst first."""
     groups: dict[tuple[object, ...], list[Hazard]] = {}
     for hazard in sorted(hazards, key=badness):
         delays = [(hold.mode, hold.x, hold.y) for hold in holds(hazard)]
         # Without the limits: how long to wait differs from place to place.
         groups.setdefault((hazard.kind, hazard.modules, *delays), []).append(hazard)
-    return tuple(Candidate(hazards=tuple(group)) for group in groups.values())
+    return tuple(RaceCandidate(hazards=tuple(group)) for group in groups.values())

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.imports.analyse.harm import was_handed_out
-from ci_doctor.imports.confirm.delays import Candidate, Hold, fired, holds, met, was_held
+from ci_doctor.imports.confirm.delays import Hold, RaceCandidate, fired, holds, met, was_held
 from ci_doctor.imports.record.recorded import RecordedRun
 
 # The other thread can be past the moment already. Then only another run brings the two together.
@@ -63,7 +63,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     handed_out_in: the runs in which a thread was handed a wrong module.
     """
 
-    candidate: Candidate
+    candidate: RaceCandidate
     runs: tuple[HeldRun, ...] = ()
     fired_in: HeldRun | None = None
     handed_out_in: tuple[HeldRun, ...] = ()
@@ -112,7 +112,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
 
 def confirm(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[RaceCandidate],
     run: Callable[[int, Hold], HeldRun],
     say: Callable[[str], None],
     *,
@@ -139,7 +139,7 @@ def confirm(
     return tuple(confirmations)
 
 
-def _tries(candidate: Candidate, repeats: int) -> Iterator[Hold]:
+def _tries(candidate: RaceCandidate, repeats: int) -> Iterator[Hold]:
     # Each delay once before any of them a second time: the first that works ends the search.
     for _ in range(repeats):
         yield from holds(candidate.worst)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.imports.baseline import NO_BASELINE, Baseline
-from ci_doctor.imports.confirm.delays import Candidate
+from ci_doctor.imports.confirm.delays import RaceCandidate
 from ci_doctor.imports.confirm.run import Confirmation
 
 
@@ -35,13 +35,13 @@ class JudgedHazard(Struct, frozen=True, kw_only=True):
     confirmation: None if no run was made for it.
     """
 
-    candidate: Candidate
+    candidate: RaceCandidate
     standing: Standing
     confirmation: Confirmation | None = None
 
 
 def judge(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[RaceCandidate],
     confirmations: Sequence[Confirmation],
     *,
     confirming: bool,
@@ -69,7 +69,7 @@ def judge(
 
 
 def _confirmation_of(
-    candidate: Candidate, confirmations: Sequence[Confirmation]
+    candidate: RaceCandidate, confirmations: Sequence[Confirmation]
 ) -> Confirmation | None:
     for confirmation in confirmations:
         if confirmation.candidate is candidate:
@@ -78,7 +78,7 @@ def _confirmation_of(
 
 
 def _standing(
-    candidate: Candidate, confirmation: Confirmation | None, *, confirming: bool
+    candidate: RaceCandidate, confirmation: Confirmation | None, *, confirming: bool
 ) -> Standing:
     if confirmation is None:
         # Beyond `candidates`, or a signal came before its turn: runs were wanted, and not made.

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from ci_doctor.services.busy_timeout import BusyTimeout
+from ci_doctor.services.cause_elsewhere import with_cause_elsewhere
 from ci_doctor.services.group import start_group
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.plan import LaunchPlan
@@ -191,7 +192,8 @@ class _Launch:
             consequences.append(_of_client(client))
         later = [other.message for other in self.group.failures if other is not failure]
         consequences.extend(later)
-        return structs.replace(failure, consequences=tuple(consequences))
+        failure = structs.replace(failure, consequences=tuple(consequences))
+        return with_cause_elsewhere(failure, self.group.instances.values())
 
 
 async def _death_soon(group: RunningGroup) -> None:

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+import tempfile
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.diagnosis.root_lines import Excerpt, marked, root_lines
+from ci_doctor.diagnosis.log_end import read_log_end
+from ci_doctor.diagnosis.root_lines import Excerpt, marked
 
 TRACEBACK = """\
 loading
@@ -17,6 +21,12 @@ Traceback (most recent call last):
 ImportError: no libcudart
 cleaning up
 """
+
+
+def root_lines(text: str, fatal: str | None = None) -> Excerpt:
+    with tempfile.NamedTemporaryFile() as log:
+        Path(log.name).write_text(text, newline="")
+        return read_log_end(Path(log.name), fatal).excerpt
 
 
 def prefixed(prefix: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.imports.analyse.hazard import HazardKind
-from ci_doctor.imports.confirm.delays import Candidate, Hold
+from ci_doctor.imports.confirm.delays import Hold, RaceCandidate
 from ci_doctor.imports.confirm.run import Confirmation, HeldRun, confirm, time_limit_s
 from ci_doctor.imports.record.events import Missing, Site, Wait
 from ci_doctor.imports.record.recorded import RecordedProcess, RecordedThread
@@ -30,8 +30,8 @@ def _wait(name: str) -> Wait:
     return Wait(t=1, n=0, k=1, name=name, owner=1, waited_ns=5, outcome="replaced")
 
 
-def candidates(*names: str) -> list[Candidate]:
-    return [Candidate(hazards=(a_hazard(HazardKind.REPLACED, name),)) for name in names]
+def candidates(*names: str) -> list[RaceCandidate]:
+    return [RaceCandidate(hazards=(a_hazard(HazardKind.REPLACED, name),)) for name in names]
 
 
 def test_a_candidate_is_tried_until_it_fires() -> None:

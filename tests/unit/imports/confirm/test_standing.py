@@ -4,7 +4,7 @@
 import pytest
 
 from ci_doctor.imports.analyse.hazard import Closeness
-from ci_doctor.imports.confirm.delays import Candidate
+from ci_doctor.imports.confirm.delays import RaceCandidate
 from ci_doctor.imports.confirm.run import Confirmation, HeldRun
 from ci_doctor.imports.confirm.standing import Standing, judge
 from tests.unit.imports.hazards_of import RUN, a_hazard, a_held_run, a_process
@@ -24,7 +24,7 @@ UNDECIDED = a_held_run(a_process())
 def test_the_runs_with_a_delay_decide(
     runs: tuple[HeldRun, ...], fired_in: HeldRun | None, standing: Standing
 ) -> None:
-    candidate = Candidate(hazards=(a_hazard(),))
+    candidate = RaceCandidate(hazards=(a_hazard(),))
     confirmation = Confirmation(candidate=candidate, runs=runs, fired_in=fired_in)
 
     (judged,) = judge([candidate], [confirmation], confirming=True)
@@ -44,7 +44,7 @@ def test_the_runs_with_a_delay_decide(
 def test_without_a_run_it_depends_on_whether_runs_were_requested(
     closeness: Closeness, confirming: bool, standing: Standing
 ) -> None:
-    candidate = Candidate(hazards=(a_hazard(closeness=closeness),))
+    candidate = RaceCandidate(hazards=(a_hazard(closeness=closeness),))
 
     (judged,) = judge([candidate], [], confirming=confirming)
 
@@ -62,7 +62,7 @@ def test_without_a_run_it_depends_on_whether_runs_were_requested(
 def test_what_was_handed_out_and_missed_nothing_is_harmless(
     closeness: Closeness, handed_out_in: tuple[HeldRun, ...], run: HeldRun, standing: Standing
 ) -> None:
-    candidate = Candidate(hazards=(a_hazard(closeness=closeness),))
+    candidate = RaceCandidate(hazards=(a_hazard(closeness=closeness),))
     confirmation = Confirmation(candidate=candidate, runs=(run,), handed_out_in=handed_out_in)
 
     (judged,) = judge([candidate], [confirmation], confirming=True)
@@ -71,7 +71,7 @@ def test_what_was_handed_out_and_missed_nothing_is_harmless(
 
 
 def test_what_was_handed_out_in_a_run_that_failed_has_fired() -> None:
-    candidate = Candidate(hazards=(a_hazard(closeness=Closeness.HANDED_OUT),))
+    candidate = RaceCandidate(hazards=(a_hazard(closeness=Closeness.HANDED_OUT),))
 
     (judged,) = judge([candidate], [], confirming=False, command_failed=True)
 

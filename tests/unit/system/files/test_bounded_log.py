@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.diagnosis.log_end import read_root_lines
+from ci_doctor.diagnosis.log_end import read_log_end
 from ci_doctor.system.files.bounded_log import LogBound
 from ci_doctor.system.files.sparse import free_range
 
@@ -143,5 +143,5 @@ def test_a_disk_too_full_to_write_the_log_anew_leaves_it_as_it_is(tmp_path: Path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
-    excerpt = read_root_lines(log)
+    excerpt = read_log_end(log).excerpt
     assert (excerpt.lines[-1].strip(), excerpt.line) == ("20000", None)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.lines.clean_line import CleanLine
+from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.rank import rank
+from ci_doctor.diagnosis.reading.log_text import TextLine
+
+
+def candidate(line: int, role: Role = Role.CAUSE, **fields: Any) -> Candidate:
+    rule = LogRule(id=f"a/{role}", role=role, literals=("x",), regex="x")
+    values: dict[str, Any] = {
+        "log": 0,
+        "line": TextLine(line, line * 10, b"x"),
+        "clean": CleanLine(text="x", message="x"),
+        "rule": rule,
+        "fields": {},
+    }
+    return Candidate(**{**values, **fields})
+
+
+def first_line(*candidates: Candidate) -> int:
+    return rank(candidates)[0].candidate.line.number
+
+
+def test_the_earliest_of_equal_causes_is_first() -> None:
+    assert first_line(candidate(9), candidate(3), candidate(5)) == 3
+
+
+def test_a_cause_stands_before_an_earlier_symptom() -> None:
+    assert first_line(candidate(1, Role.SYMPTOM), candidate(9)) == 9
+
+
+def test_a_named_cause_stands_before_an_earlier_mere_error() -> None:
+    assert first_line(candidate(1, Role.ERROR), candidate(9)) == 9
+
+
+def test_the_step_that_failed_counts_more() -> None:
+    outside = candidate(1, in_failed_step=False)
+    assert first_line(outside, candidate(9, in_failed_step=True)) == 9
+
+
+def test_what_a_good_run_holds_too_explains_nothing() -> None:
+    known = candidate(1, in_good_run=True)
+    assert first_line(known, candidate(9, Role.ERROR, in_good_run=False)) == 9
+
+
+def test_among_logs_the_earlier_time_is_first() -> None:
+    late = candidate(1, at_s=200.0)
+    early = candidate(50, log=1, at_s=100.0)
+    assert rank([late, early])[0].candidate.log == 1
+
+
+def test_a_log_without_times_comes_after_one_with_times() -> None:
+    timeless = candidate(1)
+    timed = candidate(50, log=1, at_s=100.0)
+    assert rank([timeless, timed])[0].candidate.log == 1
+
+
+def test_nothing_has_no_rank() -> None:
+    assert rank([]) == []
