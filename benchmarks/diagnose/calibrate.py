@@ -42,7 +42,7 @@ class Row(msgspec.Struct, frozen=True):
 def read(path: Path) -> tuple[dict[str, float] | None, int | None]:
     """The features of the log's ranking and the line named first."""
     with open_log(str(path)) as log:
-        ranked = ranking([read_story(log, 0, _RULES)], [log], _RULES)
+        ranked = ranking([read_story(log, 0, _RULES)], [log])
     if not ranked:
         return None, None
     return features(ranked), ranked[0].candidate.line.number

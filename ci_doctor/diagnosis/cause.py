@@ -67,8 +67,8 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     """
 
     cause: Cause | None
-    best: LogPlace | None
-    excerpt: LogExcerpt | None
-    others: tuple[LogPlace, ...]
+    best: LogPlace | None = None
+    excerpt: LogExcerpt | None = None
+    others: tuple[LogPlace, ...] = ()
     logs: tuple[str, ...]
     unreadable: dict[str, str] = {}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. From ranked candidates to the cause, what follows from it, and what else there is."""
+
+from collections.abc import Sequence
+
+from ci_doctor.diagnosis.calibration import Calibration
+from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.cause import Cause, LogPlace
+from ci_doctor.diagnosis.confidence import features, probability
+from ci_doctor.diagnosis.fingerprint import fingerprint
+from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.rank import Ranked
+
+_CONSEQUENCES = 5
+_OTHERS = 5
+
+
+def named_cause(
+    ranked: Sequence[Ranked], names: Sequence[str], calibration: Calibration
+) -> Cause | None:
+    """The first of `ranked` as the cause; None if nothing is sure enough. names: of the logs."""
+    if not ranked:
+        return None
+    sure = probability(features(ranked), calibration.coefficients)
+    if sure < calibration.least:
+        return None
+    return _cause(ranked, sure, names)
+
+
+def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str]) -> Cause:
+    first = ranked[0]
+    candidate = first.candidate
+    rule = candidate.rule
+    return Cause(
+        place=_place(candidate, names),
+        rule=rule.id,
+        class_=rule.class_,
+        confidence=sure,
+        reasons=first.reasons,
+        is_outside=rule.is_outside,
+        fingerprint=fingerprint(rule.id, candidate.fields, candidate.clean.message),
+        explanation=rule.explanation,
+        remedy=rule.remedy,
+        next_command=rule.next_command,
+        fields=candidate.fields,
+        consequences=_consequences(ranked, names),
+    )
+
+
+def _consequences(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogPlace, ...]:
+    """The first symptoms, one a rule."""
+    symptoms: dict[str, Candidate] = {}
+    for each in ranked:
+        if each.candidate.rule.role is Role.SYMPTOM:
+            symptoms.setdefault(each.candidate.rule.id, each.candidate)
+    listed = list(symptoms.values())[:_CONSEQUENCES]
+    return tuple(_place(each, names) for each in listed)
+
+
+def other_candidates(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogPlace, ...]:
+    """The next candidates of other rules, no symptoms, one a rule."""
+    others: dict[str, Candidate] = {}
+    for each in ranked[1:]:
+        rule = each.candidate.rule
+        if rule.role is not Role.SYMPTOM and rule.id != ranked[0].candidate.rule.id:
+            others.setdefault(rule.id, each.candidate)
+    return tuple(_place(each, names) for each in list(others.values())[:_OTHERS])
+
+
+def _place(candidate: Candidate, names: Sequence[str]) -> LogPlace:
+    return LogPlace(
+        log=names[candidate.log],
+        line=candidate.line.number,
+        text=candidate.clean.text,
+        ends_traceback=candidate.ends_traceback,
+    )
