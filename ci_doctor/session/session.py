@@ -126,6 +126,14 @@ class Session:
                 self._report_directory.release()
         return shown.exit_code
 
+    def show(self, outcome: "Outcome") -> None:
+        """Print what has come of the preparation, on stderr; the report comes at the end."""
+        from ci_doctor.session.delivery import text_for
+
+        report = self.redactor.report(self._report(outcome))
+        if sys.stderr is not None:
+            _say(text_for(report, sys.stderr))
+
     def fail(self, error: BaseException) -> int:
         """Report what ended the command, and return its exit code."""
         from ci_doctor.session.failure import outcome_of

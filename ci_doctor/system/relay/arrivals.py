@@ -4,9 +4,11 @@
 import os
 import select
 import signal
-from collections.abc import Iterable
 from types import FrameType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # What a person, a shell or an agent sends to a job. SIGTTIN and SIGTTOU go to whole groups always.
 RELAYED: Final = frozenset(

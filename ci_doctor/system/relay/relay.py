@@ -6,11 +6,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from ci_doctor.system import clock
 from ci_doctor.system.relay.arrivals import ENDING, RELAYED, WAKE_UP, Arrivals
 from ci_doctor.system.relay.channel import Channel, open_channels
+from ci_doctor.system.relay.command_end import CommandEnd
 from ci_doctor.system.relay.command_log import CommandLog
 from ci_doctor.system.relay.group_probe import GroupProbe
 from ci_doctor.system.relay.hand_over import hand_over
@@ -21,26 +20,12 @@ from ci_doctor.system.relay.start import start
 _LAST_WORDS_S: Final = 0.2
 
 
-class CommandEnd(Struct, frozen=True, kw_only=True):
-    """How a command ended.
-
-    returncode: its exit code, or the negative signal number. request: the first signal by which
-    somebody requested its end (of ENDING). reader_left: nobody read one of our streams any more.
-    problems: sentences on output that could not be handed on or kept.
-    """
-
-    returncode: int
-    request: int | None = None
-    reader_left: bool = False
-    problems: tuple[str, ...] = ()
-
-
-def relay(command: Sequence[str], environ: Mapping[str, str], log: CommandLog) -> CommandEnd:
+def relay(command: tuple[str, ...], environ: Mapping[str, str], log: CommandLog) -> CommandEnd:
     """Run `command` to its end, with our stdin; its output goes to our streams and to `log`.
 
-    It is in our process group. What it leaves behind lives on. Raises OSError as execve(2) if it
-    cannot be run, or if the machine has no descriptor or process left. Of the main thread alone,
-    and before other threads are started.
+    It is in our process group. What it leaves behind lives on. Raises CommandRefusedError if it cannot be
+    run, and OSError if the machine has no descriptor or process left. Of the main thread alone, and
+    before other threads are started.
     """
     channels = open_channels()
     # The signals are held back until all of this stands: none is lost, none comes twice.

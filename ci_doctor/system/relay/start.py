@@ -9,15 +9,19 @@ from typing import NoReturn
 from ci_doctor.system.relay.channel import Channel
 
 
+class CommandRefusedError(OSError):
+    """The system does not run the command (execve(2)); `errno` says why."""
+
+
 def start(
-    command: Sequence[str],
+    command: tuple[str, ...],
     environ: Mapping[str, str],
     channels: Sequence[Channel],
     prepare: Callable[[], None],
 ) -> int:
     """The pid of `command`, which runs. `prepare` is called in the new process before.
 
-    Raises OSError as execve(2) if the command cannot be run; then nothing is left of it.
+    Raises CommandRefusedError if the command cannot be run, and OSError if no process is left for it.
     """
     refusals, refusal = os.pipe()
     pid = os.fork()
@@ -32,12 +36,12 @@ def start(
     if reason:
         os.waitpid(pid, 0)
         number = int(reason)
-        raise OSError(number, os.strerror(number), command[0])
+        raise CommandRefusedError(number, os.strerror(number), command[0])
     return pid
 
 
 def _become(
-    command: Sequence[str],
+    command: tuple[str, ...],
     environ: Mapping[str, str],
     channels: Sequence[Channel],
     prepare: Callable[[], None],
