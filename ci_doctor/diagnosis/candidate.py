@@ -6,6 +6,7 @@ from msgspec import Struct
 from ci_doctor.diagnosis.lines.clean_line import CleanLine
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.reading.log_text import TextLine
+from ci_doctor.diagnosis.standing import Standing
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -13,7 +14,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     log: the index of its log. in_failed_step: it stands in a step of the job that ended with a
     failure; None if the log has no steps. ends_traceback: it is the exception of a traceback that
-    is not explained by an earlier one in the same chain. repeats: how many lines its rule matches
+    is not explained by another one of its chain, and that its program did not tolerate. standing:
+    the same in full, None for lines that are no exceptions. repeats: how many lines its rule matches
     in this log. at_s: seconds of its clock, on one scale for all logs; None if nothing tells.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     """
@@ -25,6 +27,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     fields: dict[str, str]
     in_failed_step: bool | None = None
     ends_traceback: bool = False
+    standing: Standing | None = None
     repeats: int = 1
     at_s: float | None = None
     in_good_run: bool | None = None

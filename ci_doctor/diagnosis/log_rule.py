@@ -29,6 +29,16 @@ class Role(StrEnum):
     TRACEBACK = "traceback"
 
 
+class PointsTo(StrEnum):
+    """Which line a hit names: the one that matches, or the next one with a word on it.
+
+    A header (`There was 1 failure:`) says that a list begins; what failed stands below it.
+    """
+
+    LINE = "line"
+    NEXT_LINE = "next-line"
+
+
 # Points of a line before its place in the log is looked at; a rule may set its own.
 WEIGHTS = {
     Role.CAUSE: 90,
@@ -47,7 +57,7 @@ class LogRule(
     looked for before the regex is tried. regex: in the syntax that both `re` and RE2 read; it is
     searched in the line without escapes, timestamps and prefixes. Its named groups make the
     fingerprint. weight: 0 to 100, None for the usual one of the role. is_outside: the line shows
-    that the cause lies outside the change. next_command: a command of ci-doctor that investigates,
+    that the cause lies outside the change. points_to: which line is named. next_command: a command of ci-doctor that investigates,
     in which `{name}` stands for a named group. match and no_match: examples.
     """
 
@@ -58,6 +68,7 @@ class LogRule(
     class_: FailureClass | None = None
     weight: int | None = None
     is_outside: bool = False
+    points_to: PointsTo = PointsTo.LINE
     explanation: str = ""
     remedy: str = ""
     next_command: str | None = None

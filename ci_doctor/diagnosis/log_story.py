@@ -1,86 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.diagnosis.last_output import LAST_OUTPUT, last_outputs
 from ci_doctor.diagnosis.log_rule import Role
-from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
+from ci_doctor.diagnosis.named_line import named_lines
+from ci_doctor.diagnosis.python_exception import rule_of_exception
+from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
 from ci_doctor.diagnosis.steps import FailedStep, failed_steps, in_failed_step
-from ci_doctor.diagnosis.traceback import tracebacks
-
-# Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
-_TRACEBACK_LINES = 400
-_NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
+from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 
 class LogStory(Struct, frozen=True, kw_only=True):
-    """What one log tells.
-
-    candidates: in the order of their lines. steps: those that failed. last_lines: the end of the
-    log, for an excerpt if nothing can be named.
-    """
+    """What one log tells: the candidates in the order of their lines, and the steps that failed."""
 
     candidates: tuple[Candidate, ...]
     steps: tuple[FailedStep, ...]
-    last_lines: tuple[TextLine, ...]
 
 
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     """The story of `log`, which is the `index`-th of its job."""
-    result = scan(log, rules)
-    steps = failed_steps(result.hits, rules)
-    exceptions = _exception_lines(log, result.hits, rules)
-    noise = {hit.line.offset for hit in result.hits if rules.rules[hit.rule].role is Role.NOISE}
+    scanned = scan(log, rules)
+    hits = named_lines(log, scanned.hits, rules)
+    result = Scan(hits=hits, counts=scanned.counts)
+    steps = failed_steps(hits, rules)
     candidates = []
-    for hit in _strongest(result, rules):
-        if hit.line.offset in noise:
-            continue
-        candidate = Candidate(
-            log=index,
-            line=hit.line,
-            clean=hit.clean,
-            rule=rules.rules[hit.rule],
-            fields=hit.fields,
-            in_failed_step=in_failed_step(steps, hit.line.number),
-            ends_traceback=hit.line.offset in exceptions,
-            repeats=result.counts[hit.rule],
-        )
-        candidates.append(candidate)
-    return LogStory(
-        candidates=tuple(candidates), steps=tuple(steps), last_lines=tuple(log.tail(40))
+    for candidate in (*_candidates(log, result, rules), *_last_words(log, result, rules)):
+        step = in_failed_step(steps, candidate.line.number)
+        candidates.append(structs.replace(candidate, log=index, in_failed_step=step))
+    candidates.sort(key=lambda each: each.line.offset)
+    return LogStory(candidates=tuple(candidates), steps=tuple(steps))
+
+
+def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidate]:
+    """The lines that a rule matches or at which a traceback ends, without noise."""
+    hits = strongest_hits(result.hits, rules)
+    points = {offset: rules.rules[hit.rule].points for offset, hit in hits.items()}
+    headers = [hit.line for hit in result.hits if rules.rules[hit.rule].role is Role.TRACEBACK]
+    exceptions = exception_lines(log, headers, points)
+    noise = offsets_of(result.hits, rules, Role.NOISE)
+    for offset in {*hits, *exceptions} - noise:
+        candidate = None
+        if offset in hits:
+            candidate = _of_hit(hits[offset], result, rules)
+        if offset in exceptions:
+            candidate = _of_exception(exceptions[offset], candidate, rules)
+        if candidate is not None:
+            yield candidate
+
+
+def _of_hit(hit: Hit, result: Scan, rules: RuleSet) -> Candidate:
+    return Candidate(
+        log=0,
+        line=hit.line,
+        clean=hit.clean,
+        rule=rules.rules[hit.rule],
+        fields=hit.fields,
+        repeats=result.counts[hit.rule],
     )
 
 
-def _strongest(result: Scan, rules: RuleSet) -> Iterable[Hit]:
-    """For each line the hit whose rule has the most points."""
-    by_line: dict[int, Hit] = {}
-    for hit in result.hits:
-        rule = rules.rules[hit.rule]
-        if rule.role not in _NAMEABLE:
-            continue
-        other = by_line.get(hit.line.offset)
-        if other is None or rule.points > rules.rules[other.rule].points:
-            by_line[hit.line.offset] = hit
-    return by_line.values()
+def _of_exception(
+    exception: ExceptionLine, candidate: Candidate | None, rules: RuleSet
+) -> Candidate | None:
+    """The candidate at which a traceback ends; `candidate` is what a rule makes of its line."""
+    matching = None
+    if candidate is not None:
+        matching = candidate.rule
+    rule = rule_of_exception(exception, matching, rules)
+    if rule is None:
+        return candidate
+    if candidate is None:
+        candidate = Candidate(
+            log=0, line=exception.line, clean=exception.clean, rule=rule, fields={}
+        )
+    return structs.replace(
+        candidate,
+        rule=rule,
+        standing=exception.standing,
+        ends_traceback=exception.standing.explains,
+    )
 
 
-def _exception_lines(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> set[int]:
-    """The offsets of the lines at which tracebacks end that do not merely point to another."""
-    offsets = set()
-    read_to = -1
-    for hit in hits:
-        if rules.rules[hit.rule].role is not Role.TRACEBACK or hit.line.offset < read_to:
-            continue
-        lines = log.after(hit.line, _TRACEBACK_LINES)
-        read_to = lines[-1].offset
-        texts = [clean_line(line.content).text for line in lines]
-        for traceback in tracebacks(texts):
-            if traceback.has_header and not traceback.is_pointer:
-                offsets.add(lines[traceback.exception].offset)
-    return offsets
+def _last_words(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidate]:
+    """What each failed command printed last."""
+    ends = [hit.line for hit in result.hits if rules.rules[hit.rule].role is Role.END]
+    skipped = offsets_of(result.hits, rules, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
+    for line, clean in last_outputs(log, ends, skipped):
+        yield Candidate(log=0, line=line, clean=clean, rule=LAST_OUTPUT, fields={})

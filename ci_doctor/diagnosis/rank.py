@@ -7,12 +7,19 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.standing import Standing
 
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
 _OUTSIDE_FAILED_STEP = -15
-_ENDS_TRACEBACK = 15
 _IN_GOOD_RUN = -70
+# Points of an exception at the end of a traceback.
+_STANDING = {
+    Standing.FATAL: 20,
+    Standing.CAUSE: 15,
+    Standing.CONSEQUENCE: -45,
+    Standing.TOLERATED: -40,
+}
 # Candidates that differ by less are equally strong: what follows from a cause is often said in
 # stronger words than the cause itself.
 _NEARLY = 10
@@ -73,8 +80,9 @@ def _ranked(candidate: Candidate) -> Ranked:
         reasons.append("in a step that failed")
     elif candidate.in_failed_step is False:
         points += _OUTSIDE_FAILED_STEP
+    if candidate.standing is not None:
+        points += _STANDING[candidate.standing]
     if candidate.ends_traceback:
-        points += _ENDS_TRACEBACK
         reasons.append("ends a traceback")
     if candidate.in_good_run:
         points += _IN_GOOD_RUN

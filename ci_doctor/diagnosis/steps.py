@@ -24,21 +24,32 @@ class FailedStep(Struct, frozen=True):
 def failed_steps(hits: Sequence[Hit], rules: RuleSet) -> list[FailedStep]:
     """The steps that end with a failure, in order; none if the log has no such marks.
 
-    A step begins at the last begin mark before its end. Without one it begins after the step
-    before it.
+    A step begins at the last begin mark before its end, or at the last one with the same command
+    where the end names its command (programs print begin marks of their own). Without a begin mark
+    it begins after the step before it.
     """
     steps = []
+    begins: list[Hit] = []
     first = 1
     for hit in hits:
         role = rules.rules[hit.rule].role
         if role is Role.BEGIN:
-            first = hit.line.number
+            begins.append(hit)
         elif role is Role.END:
-            steps.append(FailedStep(first, hit.line.number))
+            steps.append(FailedStep(_begin_of(hit, begins) or first, hit.line.number))
+        if role in (Role.END, Role.SUCCESS):
             first = hit.line.number + 1
-        elif role is Role.SUCCESS:
-            first = hit.line.number + 1
+            begins = []
     return steps
+
+
+def _begin_of(end: Hit, begins: Sequence[Hit]) -> int | None:
+    """The line at which the step that `end` ends begins; None if no mark tells."""
+    command = end.fields.get("command")
+    for begin in reversed(begins):
+        if command is not None and begin.fields.get("command") == command:
+            return begin.line.number
+    return begins[-1].line.number if begins else None
 
 
 def in_failed_step(steps: Sequence[FailedStep], line: int) -> bool | None:

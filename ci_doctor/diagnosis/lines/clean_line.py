@@ -6,6 +6,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.lines.ci_stamps import without_stamps
+from ci_doctor.diagnosis.lines.writer_prefix import without_prefixes
+
 # A sentence longer than this is data; a regex need not read it.
 LONGEST_TEXT: Final = 2000
 # CSI and OSC sequences (ECMA-48), the Buildkite agent's `\x1b_bk;t=…\x07` (an APC), lone controls.
@@ -14,22 +17,6 @@ _ESCAPES: Final = re.compile(
     r"|\x1b[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)"
     r"|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
 )
-# What a CI system puts before each line: GitHub's time, `gh run view --log`'s job and step, a
-# Taskcluster stamp, Jenkins' timestamper.
-_TRANSPORT: Final = re.compile(
-    r"(?:[^\t]{1,80}\t[^\t]{1,80}\t)?\ufeff?"
-    r"(?:\[task )?\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z)\]?(?: |$)"
-)
-# Who wrote the line: vLLM's `(EngineCore pid=7)`, torchrun's `[rank0]:`, compose's `vllm-1  | `.
-_WRITER: Final = re.compile(
-    r"(?P<writer>\([A-Za-z][\w.]*(?:[ :]+\w+=[^\s,)]+,?)+\)|\[rank\d+\]:|[\w.-]{1,40} +\|) ?"
-)
-# A logger's own prefix, to the end of its place: `ERROR 01-28 15:59:42 [core.py:935] `.
-_LOGGER: Final = re.compile(
-    r"(?P<level>DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL) "
-    r"(?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
-    r"(?:\[[\w./<>-]+:\d+\]|[\w./<>-]+:\d+\]) ?"
-)
 
 
 class CleanLine(Struct, frozen=True, kw_only=True):
@@ -37,7 +24,7 @@ class CleanLine(Struct, frozen=True, kw_only=True):
 
     text: without the stamp of the CI system. message: without the writer's and the logger's prefix
     too. writer: that process's prefix, None if the line has none. level: the logger's. time: as it
-    stands in the line.
+    stands in the line. place: where in the program the logger was called.
     """
 
     text: str
@@ -45,6 +32,7 @@ class CleanLine(Struct, frozen=True, kw_only=True):
     writer: str | None = None
     level: str | None = None
     time: str | None = None
+    place: str | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -59,26 +47,14 @@ def clean_line(raw: bytes) -> CleanLine:
     # A progress bar overwrites its own line: what was on screen last is what counts.
     shown = raw.rstrip(b"\r").rpartition(b"\r")[2]
     plain = _ESCAPES.sub("", shown[: 4 * LONGEST_TEXT].decode(errors="replace"))
-    time = None
-    transport = _TRANSPORT.match(plain)
-    if transport is not None:
-        time = transport["time"]
-        plain = plain[transport.end() :]
+    plain, time = without_stamps(plain)
     text = plain[:LONGEST_TEXT].rstrip()
-    return _without_prefixes(text, time)
-
-
-def _without_prefixes(text: str, time: str | None) -> CleanLine:
-    message = text
-    writer = None
-    match = _WRITER.match(message)
-    if match is not None:
-        writer = match["writer"]
-        message = message[match.end() :]
-    level = None
-    match = _LOGGER.match(message)
-    if match is not None:
-        level = match["level"]
-        time = time or match["time"]
-        message = message[match.end() :]
-    return CleanLine(text=text, message=message, writer=writer, level=level, time=time)
+    prefixed = without_prefixes(text)
+    return CleanLine(
+        text=text,
+        message=prefixed.message,
+        writer=prefixed.writer,
+        level=prefixed.level,
+        time=time or prefixed.time,
+        place=prefixed.place,
+    )

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the tracebacks of a log, and tells causes from what follows and from what was tolerated."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.exception_chain import chains, root_of
+from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
+from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
+from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.traceback import Traceback, TracebackReader
+
+# Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
+_MOST_LINES = 400
+# Between the tracebacks of a chain stand the rest of a message and two empty lines.
+_LINES_AFTER = 40
+_TOLERATED_LEVELS = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING"})
+# What a program says when it goes on in spite of an exception.
+_TOLERATED = re.compile(
+    r"\(ignored\)|\b(?:will be|was|is being) ignored\b|\bignoring\b|Exception ignored in"
+    r"|\bfall(?:ing|s|en)? ?back\b|\bretry(?:ing)?\b|\bwill retry\b|\bskipping\b|\bcontinuing\b"
+    r"|--- Logging error ---|never retrieved|Failed to import [\w.]+ with",
+    re.IGNORECASE,
+)
+# What a server says when the exception ends it.
+_FATAL = re.compile(
+    r"hit an exception|fatal error|failed to start|background task failed|\bWorkerProc failed\b"
+    r"|Unhandled (?:error|exception)|Uncaught exception",
+    re.IGNORECASE,
+)
+
+
+class ExceptionLine(Struct, frozen=True, kw_only=True):
+    """The exception of a traceback in a log; `files` are those of its frames, innermost last."""
+
+    line: TextLine
+    clean: CleanLine
+    standing: Standing
+    files: tuple[str, ...]
+
+
+def exception_lines(
+    log: LogText, headers: Iterable[TextLine], points: Mapping[int, int]
+) -> dict[int, ExceptionLine]:
+    """By offset the exceptions of the tracebacks that begin at `headers`, which are in order.
+
+    `points` are those of the rules that match lines, by the offsets of these.
+    """
+    exceptions: dict[int, ExceptionLine] = {}
+    read_to = -1
+    for header in headers:
+        if header.offset <= read_to:
+            continue
+        before = log.before(header, 1)
+        lines = [*before, *log.after(header, _MOST_LINES)]
+        for exception, last in _read(lines, points):
+            exceptions[exception.line.offset] = exception
+            read_to = max(read_to, last)
+    return exceptions
+
+
+def _read(
+    lines: Sequence[TextLine], points: Mapping[int, int]
+) -> Iterable[tuple[ExceptionLine, int]]:
+    """The exceptions in `lines`, each with the offset up to which lines were read."""
+    reader = TracebackReader()
+    cleaned: list[CleanLine] = []
+    texts: list[str] = []
+    last_ended = 0
+    for index, line in enumerate(lines):
+        clean = clean_line(line.content)
+        cleaned.append(clean)
+        texts.append(clean.text)
+        count = len(reader.complete)
+        reader.read(index, clean.text)
+        if len(reader.complete) > count:
+            last_ended = index
+        if last_ended and not reader.has_begun and index > last_ended + _LINES_AFTER:
+            break
+    end = lines[len(texts) - 1].offset
+    for chain in chains(reader.complete):
+        root = root_of(chain, texts, lambda index: points.get(lines[index].offset, 0))
+        for traceback in chain:
+            exception = ExceptionLine(
+                line=lines[traceback.exception],
+                clean=cleaned[traceback.exception],
+                standing=_standing(traceback, traceback is root, cleaned),
+                files=traceback.files,
+            )
+            yield exception, end
+
+
+def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -> Standing:
+    if traceback.is_pointer or not is_root:
+        return Standing.CONSEQUENCE
+    exception = lines[traceback.exception]
+    around = _words_around(traceback, lines)
+    if exception.level in _TOLERATED_LEVELS or any(map(_TOLERATED.search, around)):
+        return Standing.TOLERATED
+    if any(map(_FATAL.search, around)):
+        return Standing.FATAL
+    return Standing.CAUSE
+
+
+def _words_around(traceback: Traceback, lines: Sequence[CleanLine]) -> list[str]:
+    """What its program said of an exception: before the traceback, and on the line after it."""
+    first = max(0, traceback.start - 1)
+    words = [line.text for line in lines[first : traceback.start + 1]]
+    words.extend(line.text for line in lines[traceback.exception + 1 : traceback.exception + 2])
+    return words
