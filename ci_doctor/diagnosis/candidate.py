@@ -17,6 +17,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     is not explained by another one of its chain, and that its program did not tolerate. standing:
     the same in full, None for lines that are no exceptions. repeats: how many lines its rule matches
     in this log. at_s: seconds of its clock, on one scale for all logs; None if nothing tells.
+    in_passed_run: it stands in a run of tests that passed. log_ended_well: no step failed in its
+    log, and the last words report success.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     """
 
@@ -30,4 +32,6 @@ class Candidate(Struct, frozen=True, kw_only=True):
     standing: Standing | None = None
     repeats: int = 1
     at_s: float | None = None
+    in_passed_run: bool = False
+    log_ended_well: bool = False
     in_good_run: bool | None = None

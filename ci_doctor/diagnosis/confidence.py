@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
+from ci_doctor.diagnosis.standing import Standing
 
 # Candidates within so many lines of each other point at the same place.
 _SAME_PLACE_LINES = 20
@@ -36,6 +37,9 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
         "in_failed_step": float(step is True),
         "no_step_failed": float(step is None),
         "repeated": float(candidate.repeats > 10),
+        "in_passed_run": float(candidate.in_passed_run),
+        "log_ended_well": float(candidate.log_ended_well),
+        "tolerated": float(candidate.standing is Standing.TOLERATED),
     }
 
 

@@ -14,8 +14,10 @@ class Role(StrEnum):
     cause: names a specific cause. failure: a tool names what it found wrong (a test, a lint rule, a
     line of source). error: says only that something went wrong. symptom: follows from a cause that
     stands elsewhere. noise: looks fatal and is not. begin and end: where a step of the job begins,
-    and where it ends with a failure. success: the job or the step ended well. traceback: a
-    traceback begins. Only the first four can be named as a cause.
+    and where it ends with a failure. success: the job, the step or a tool in it ended well.
+    job-passed and job-end: the CI system reports that the job passed, or that it is over, however
+    it ended. traceback: a traceback begins. run-begin, run-failed and run-passed: a run of a test runner, or one of its
+    tests, begins and ends. Only the first four can be named as a cause.
     """
 
     CAUSE = "cause"
@@ -26,17 +28,12 @@ class Role(StrEnum):
     BEGIN = "begin"
     END = "end"
     SUCCESS = "success"
+    JOB_PASSED = "job-passed"
+    JOB_END = "job-end"
     TRACEBACK = "traceback"
-
-
-class PointsTo(StrEnum):
-    """Which line a hit names: the one that matches, or the next one with a word on it.
-
-    A header (`There was 1 failure:`) says that a list begins; what failed stands below it.
-    """
-
-    LINE = "line"
-    NEXT_LINE = "next-line"
+    RUN_BEGIN = "run-begin"
+    RUN_FAILED = "run-failed"
+    RUN_PASSED = "run-passed"
 
 
 # Points of a line before its place in the log is looked at; a rule may set its own.
@@ -57,8 +54,10 @@ class LogRule(
     looked for before the regex is tried. regex: in the syntax that both `re` and RE2 read; it is
     searched in the line without escapes, timestamps and prefixes. Its named groups make the
     fingerprint. weight: 0 to 100, None for the usual one of the role. is_outside: the line shows
-    that the cause lies outside the change. points_to: which line is named. next_command: a command of ci-doctor that investigates,
-    in which `{name}` stands for a named group. match and no_match: examples.
+    that the cause lies outside the change. next_line: for the header of a list: a regex for the
+    next line with a letter or digit; the hit names that line, and there is no hit if it differs.
+    next_command: a command of ci-doctor that investigates, in which `{name}` stands for a named
+    group. match and no_match: examples; of a rule with next_line they are headers.
     """
 
     id: str
@@ -68,12 +67,17 @@ class LogRule(
     class_: FailureClass | None = None
     weight: int | None = None
     is_outside: bool = False
-    points_to: PointsTo = PointsTo.LINE
+    next_line: str | None = None
     explanation: str = ""
     remedy: str = ""
     next_command: str | None = None
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The tool of which the rule tells: its id up to the slash."""
+        return self.id.partition("/")[0]
 
     @property
     def points(self) -> int:

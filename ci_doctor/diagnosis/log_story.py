@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.ending import ended_well
+from ci_doctor.diagnosis.header_lines import named_lines
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT, last_outputs
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
-from ci_doctor.diagnosis.named_line import named_lines
+from ci_doctor.diagnosis.passed_runs import PassedRun, in_passed_run, passed_runs
 from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
@@ -30,13 +32,34 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     scanned = scan(log, rules)
     hits = named_lines(log, scanned.hits, rules)
     result = Scan(hits=hits, counts=scanned.counts)
-    steps = failed_steps(hits, rules)
-    candidates = []
-    for candidate in (*_candidates(log, result, rules), *_last_words(log, result, rules)):
-        step = in_failed_step(steps, candidate.line.number)
-        candidates.append(structs.replace(candidate, log=index, in_failed_step=step))
+    places = _Places(
+        steps=failed_steps(hits, rules),
+        runs=passed_runs(hits, rules),
+        has_ended_well=ended_well(hits, rules, log.tail(1)),
+    )
+    named = (*_candidates(log, result, rules), *_last_words(log, result, rules))
+    candidates = [places.of(candidate, index) for candidate in named]
     candidates.sort(key=lambda each: each.line.offset)
-    return LogStory(candidates=tuple(candidates), steps=tuple(steps))
+    return LogStory(candidates=tuple(candidates), steps=tuple(places.steps))
+
+
+class _Places(Struct, frozen=True, kw_only=True):
+    """Where the lines of a log stand: in which steps and runs, and how the log ends."""
+
+    steps: list[FailedStep]
+    runs: list[PassedRun]
+    has_ended_well: bool
+
+    def of(self, candidate: Candidate, log: int) -> Candidate:
+        """`candidate` with the places of its line."""
+        number = candidate.line.number
+        return structs.replace(
+            candidate,
+            log=log,
+            in_failed_step=in_failed_step(self.steps, number),
+            in_passed_run=in_passed_run(self.runs, number, candidate.rule.family),
+            log_ended_well=self.has_ended_well,
+        )
 
 
 def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidate]:

@@ -12,6 +12,8 @@ from ci_doctor.diagnosis.standing import Standing
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
 _OUTSIDE_FAILED_STEP = -15
+_ENDS_TRACEBACK = 15
+_IN_PASSED_RUN = -45
 _IN_GOOD_RUN = -70
 # Points of an exception at the end of a traceback.
 _STANDING = {
@@ -84,6 +86,8 @@ def _ranked(candidate: Candidate) -> Ranked:
         points += _STANDING[candidate.standing]
     if candidate.ends_traceback:
         reasons.append("ends a traceback")
+    if candidate.in_passed_run:
+        points += _IN_PASSED_RUN
     if candidate.in_good_run:
         points += _IN_GOOD_RUN
     elif candidate.in_good_run is False:

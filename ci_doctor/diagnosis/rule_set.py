@@ -34,6 +34,7 @@ class RuleSet:
         self.rules = (*house, *own)
         self._first_own = len(house)
         self._compiled: dict[int, Pattern] = {}
+        self._compiled_next: dict[int, Pattern] = {}
 
     @cached_property
     def literals(self) -> tuple[bytes, ...]:
@@ -58,12 +59,22 @@ class RuleSet:
         # Most logs hold the literals of a few rules; compiling all would double the start.
         compiled = self._compiled.get(index)
         if compiled is None:
-            compiled = self._compile(index)
+            compiled = self._compile(index, self.rules[index].regex)
             self._compiled[index] = compiled
         return compiled
 
-    def _compile(self, index: int) -> Pattern:
-        regex = self.rules[index].regex
+    def next_line_pattern(self, index: int) -> Pattern | None:
+        """The regex for the line below a hit of `rules[index]`; None if the hit names its own."""
+        regex = self.rules[index].next_line
+        if regex is None:
+            return None
+        compiled = self._compiled_next.get(index)
+        if compiled is None:
+            compiled = self._compile(index, regex)
+            self._compiled_next[index] = compiled
+        return compiled
+
+    def _compile(self, index: int, regex: str) -> Pattern:
         if index < self._first_own:
             return re.compile(regex)
         import re2
