@@ -201,10 +201,10 @@ class Session:
 
     def _read_about(self) -> "About":
         """Read once: it starts git, and a command may show its preparation before it ends."""
-        from ci_doctor.session.about import read_about
+        from ci_doctor.session.about import read_about, working_directory
 
         if self._about is None:
-            self._about = read_about(os.environ, _working_directory())
+            self._about = read_about(os.environ, working_directory())
         return self._about
 
     def _written(self, report: "Report") -> "Report":
@@ -290,11 +290,3 @@ def _say(text: str) -> None:
             _write(sys.stderr, text)
     except OSError:
         return
-
-
-def _working_directory() -> Path:
-    # It may have been deleted under us, and the report must come all the same.
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        return Path("/")

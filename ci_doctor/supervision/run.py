@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ci_doctor.errors import UsageError
 from ci_doctor.supervision.conclude import Ended, conclude
 from ci_doctor.supervision.request import Supervised, SupervisionRequest
 from ci_doctor.system.relay.command_end import CommandEnd
@@ -26,7 +27,8 @@ def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
     """Run the command to its end; its status is in the outcome.
 
     Its log is `command.log` in the directory, without secrets. Raises CommandRefusedError if the system
-    does not run the command, and OSError if the machine lacks what that takes.
+    does not run the command, UsageError if the log cannot be written, and OSError if the machine
+    lacks what is needed.
     """
     if request.directory is not None:
         return _run_with_log(request, redactor, request.directory / LOG_FILE)
@@ -35,7 +37,7 @@ def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
 
 
 def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path) -> Supervised:
-    log = CommandLog(path, request.log_limit)
+    log = _open_log(path, request.log_limit)
     try:
         end = relay(request.command, request.environ, log)
     except BaseException:
@@ -47,9 +49,10 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
     if _wants_explanation(end):
         cause = _find_cause(path, request)
         problems.append(cause.problem or "")
-    kept = request.directory is not None
-    if kept:
+    if request.directory is not None:
         problems += _publish(path, redactor)
+    # The command may have removed it.
+    kept = request.directory is not None and path.exists()
     ended = Ended(
         end=end,
         cause=cause,
@@ -57,6 +60,15 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
         problems=tuple(filter(None, problems)),
     )
     return conclude(request, ended)
+
+
+def _open_log(path: Path, limit: int) -> CommandLog:
+    try:
+        return CommandLog(path, limit)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}", hint="name another --report-dir"
+        ) from error
 
 
 def _wants_explanation(end: CommandEnd) -> bool:

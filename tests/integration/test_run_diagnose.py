@@ -383,6 +383,28 @@ def test_the_output_keeps_a_secret_that_log_and_report_do_not(tmp_path: Path) ->
     assert "[redacted]" in (tmp_path / "r" / "command.log").read_text()
 
 
+def test_a_command_that_removes_the_report_directory_has_a_report_nevertheless(
+    tmp_path: Path,
+) -> None:
+    ran = diagnosed(tmp_path, "sh", "-c", "rm -r r; exit 3", options=("--report-dir", "r"))
+
+    assert ran.code == 3, ran
+    facts = report(tmp_path)["facts"]
+    assert isinstance(facts, dict)
+    assert (facts["log"], facts["diagnosed"]) == (None, False)
+
+
+def test_a_link_in_the_place_of_the_log_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "command.log").symlink_to(tmp_path / "mine")
+
+    ran = diagnosed(tmp_path, "touch", "ran", options=("--report-dir", "r"))
+
+    assert ran.code == 2, ran
+    assert not (tmp_path / "mine").exists()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_without_a_report_directory_no_file_stays(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     work = tmp_path / "work"

@@ -21,7 +21,7 @@ for number in NOTED:
     signal.signal(number, lambda *_: None)
 print("ready", flush=True)
 while True:
-    for number in os.read(reader, 1):
-        print(signal.Signals(number).name, flush=True)
-        if number == signal.SIGUSR2:
-            sys.exit(7)
+    arrived = signal.Signals(os.read(reader, 1)[0])
+    print(arrived.name, flush=True)
+    if arrived is signal.SIGUSR2:
+        sys.exit(7)
