@@ -26,7 +26,9 @@ from ci_doctor.environment.exports import PREPARED
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.parse_size import parse_size
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.session import Session
 
 
@@ -95,7 +97,7 @@ def run(
             prepared=outcome(preparation),
             directory=session.directory,
             log_limit=limit,
-            by_class=by_class,
+            retry_status=_code_of_infra(session) if by_class else None,
         )
         return run_supervised(session, request)
     code = session.finish(outcome(preparation, dry_run=dry_run))
@@ -113,6 +115,12 @@ def _check_supervision(session: Session, *, diagnose: bool, by_class: bool, dry_
             "with --diagnose stdout is the command's own, and has no room for --json",
             hint="use --report-dir, and read report.json there",
         )
+
+
+def _code_of_infra(session: Session) -> int:
+    """75, or the repository's own code, by which its pipelines retry."""
+    codes = session.policy.codes if session.policy is not None else {}
+    return codes.get(Verdict.INFRA.value, int(ExitCode.INFRA))
 
 
 def _bytes_of(text: str) -> int:

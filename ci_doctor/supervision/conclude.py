@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Attachment
@@ -54,13 +53,13 @@ class Ended(Struct, frozen=True, kw_only=True):
 def conclude(request: SupervisionRequest, ended: Ended) -> Supervised:
     """What is reported, and how ci-doctor ends.
 
-    The status is the command's own, always; `by_class` alone makes 75 of a failure.
+    The status is the command's own, unless the request has another one for such a failure.
     """
     end = ended.end
     status = end.shell_status
     signal = end.signal
-    if request.by_class and ended.retry_helps and status:
-        status = int(ExitCode.INFRA)
+    if request.retry_status is not None and ended.retry_helps and status:
+        status = request.retry_status
         signal = None
     summary = f"{request.command[0]}: {describe_exit(end.returncode)}"
     outcome = structs.replace(

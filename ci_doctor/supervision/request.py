@@ -12,8 +12,9 @@ from ci_doctor.model.outcome import Outcome
 class SupervisionRequest(Struct, frozen=True, kw_only=True):
     """`command` with `environ`, as `prepared` reports it.
 
-    directory: where its log stays; None if it is not kept. log_limit: bytes. by_class: end with 75 if
-    the cause lies outside the change and another run can help. rules: a repository's own files.
+    directory: where its log stays; None if it is not kept. log_limit: bytes. retry_status: how a
+    failure ends if its cause lies outside the change and another run helps; None for the command's
+    own status. rules: a repository's own files.
     """
 
     command: tuple[str, ...]
@@ -21,7 +22,7 @@ class SupervisionRequest(Struct, frozen=True, kw_only=True):
     prepared: Outcome
     directory: Path | None
     log_limit: int
-    by_class: bool = False
+    retry_status: int | None = None
     rules: tuple[Path, ...] = ()
 
 

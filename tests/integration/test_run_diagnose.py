@@ -354,6 +354,32 @@ def test_the_report_names_the_cause_and_judges_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "r" / "command.log").read_text().startswith("before\n")
 
 
+FULL = "import os; raise OSError(28, os.strerror(28))"
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "code"),
+    [
+        pytest.param(FULL, (), 1, id="outside, and nobody asked"),
+        pytest.param(FULL, ("--exit-code-by-class",), 75, id="outside"),
+        pytest.param(FAILS, ("--exit-code-by-class",), 1, id="in the change"),
+        pytest.param("print('fine')", ("--exit-code-by-class",), 0, id="no failure"),
+    ],
+)
+def test_by_class_what_lies_outside_the_change_is_75(
+    tmp_path: Path, program: str, options: tuple[str, ...], code: int
+) -> None:
+    ran = python(tmp_path, program, "--report-dir", "r", *options)
+
+    assert (ran.code, report(tmp_path)["exit_code"]) == (code, code), ran
+
+
+def test_by_class_the_repositorys_own_code_for_infra_holds(tmp_path: Path) -> None:
+    (tmp_path / "ci-doctor.toml").write_text("[exit-codes]\ninfra = 255\n")
+
+    assert python(tmp_path, FULL, "--exit-code-by-class").code == 255
+
+
 def test_a_success_says_nothing_and_loads_no_diagnosis(tmp_path: Path) -> None:
     program = "import os; os.write(2, b'last of stderr')"
     ran = diagnosed(tmp_path, sys.executable, "-c", program, PYTHONPROFILEIMPORTTIME="1")

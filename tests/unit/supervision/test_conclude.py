@@ -43,7 +43,7 @@ def test_the_status_is_the_commands_own(
 
 @pytest.mark.parametrize("returncode", [1, 255, -9])
 def test_by_class_a_failure_that_another_run_helps_is_75(returncode: int) -> None:
-    request = replace(REQUEST, by_class=True)
+    request = replace(REQUEST, retry_status=75)
 
     supervised = conclude(request, ended(returncode, retry_helps=True))
 
@@ -51,7 +51,7 @@ def test_by_class_a_failure_that_another_run_helps_is_75(returncode: int) -> Non
 
 
 def test_by_class_nothing_else_is_75() -> None:
-    request = replace(REQUEST, by_class=True)
+    request = replace(REQUEST, retry_status=75)
 
     assert conclude(request, ended(1)).outcome.command_status == 1
     assert conclude(request, ended(0, retry_helps=True)).outcome.command_status == 0
