@@ -55,6 +55,8 @@ def diagnose_logs(
         cause=named_cause(ranked, names, calibration()),
         others=other_candidates(ranked, names),
         logs=tuple(names),
+        ended_well=bool(stories) and all(story.has_ended_well for story in stories),
+        n_candidates=len(ranked),
     )
     return _with_best(diagnosis, ranked, logs, good)
 

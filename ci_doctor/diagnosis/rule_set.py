@@ -79,7 +79,10 @@ class RuleSet:
             return re.compile(regex)
         import re2
 
-        pattern: Pattern = re2.compile(regex)
+        options = re2.Options()
+        # RE2 writes to stderr what it raises as an error, too.
+        options.log_errors = False
+        pattern: Pattern = re2.compile(regex, options)
         return pattern
 
     def matching(self, indices: Iterable[int], texts: Sequence[str]) -> list[tuple[int, Match]]:
