@@ -88,6 +88,7 @@ def run(
     environ = {**environ, PREPARED: prepared}
     if diagnose and not dry_run:
         # Whoever becomes the command needs none of this.
+        from ci_doctor.commands.diagnose_settings import own_rule_files
         from ci_doctor.commands.supervised_run import run_supervised
         from ci_doctor.supervision.request import SupervisionRequest
 
@@ -97,6 +98,7 @@ def run(
             prepared=outcome(preparation),
             directory=session.directory,
             log_limit=limit,
+            rules=own_rule_files(config_path, os.environ),
             retry_status=_code_of_infra(session) if by_class else None,
         )
         return run_supervised(session, request)

@@ -6,19 +6,22 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.cause import Cause, Diagnosis
-from ci_doctor.diagnosis.failure_class import POLICIES, RetryPolicy
+from ci_doctor.diagnosis.cause import Diagnosis
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
+from ci_doctor.diagnosis.exit_status import may_be_retried
+from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.errors import CiDoctorError, Terminated
+from ci_doctor.model.facts.diagnose import DiagnoseFacts
 from ci_doctor.model.finding import Finding
 
 
 class CauseOfFailure(Struct, frozen=True, kw_only=True):
-    """`diagnosis` with its `findings`, or a sentence on why there is none.
+    """What the log says: `facts` and `findings` of a diagnosis, or a sentence on why there is none.
 
     retry_helps: the cause lies outside the change, and by the policy of its class another run helps.
     """
 
-    diagnosis: Diagnosis | None = None
+    facts: DiagnoseFacts | None = None
     findings: tuple[Finding, ...] = ()
     retry_helps: bool = False
     problem: str | None = None
@@ -27,12 +30,7 @@ class CauseOfFailure(Struct, frozen=True, kw_only=True):
 def find_cause(log: Path, rules: Sequence[Path]) -> CauseOfFailure:
     """The diagnosis of `log`. A signal gives it up: the command that it was for has ended."""
     try:
-        from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
-
-        diagnosis = diagnose([str(log)], load_rules(tuple(rules)))
-        if diagnosis.unreadable:
-            return CauseOfFailure(problem="no diagnosis: the log cannot be read")
-        return CauseOfFailure(diagnosis=diagnosis, retry_helps=retry_helps(diagnosis.cause))
+        return _of(diagnose([str(log)], load_rules(tuple(rules))))
     except (KeyboardInterrupt, Terminated):
         return CauseOfFailure(problem="the diagnosis was interrupted")
     except CiDoctorError as error:
@@ -41,10 +39,13 @@ def find_cause(log: Path, rules: Sequence[Path]) -> CauseOfFailure:
         return CauseOfFailure(problem=f"no diagnosis: {type(error).__name__}: {error}")
 
 
-def retry_helps(cause: Cause | None) -> bool:
-    """Whether the cause lies outside the change, and by the policy of its class another run helps."""
-    if cause is None or cause.class_ is None:
-        return False
-    policy = POLICIES[cause.class_]
-    is_outside = cause.is_outside or policy.is_outside
-    return is_outside and policy.retry is RetryPolicy.YES
+def _of(diagnosis: Diagnosis) -> CauseOfFailure:
+    for reason in diagnosis.unreadable.values():
+        return CauseOfFailure(problem=f"no diagnosis: the log cannot be read: {reason}")
+    outcome = outcome_of(diagnosis)
+    assert isinstance(outcome.facts, DiagnoseFacts)  # noqa: S101 - its own facts
+    return CauseOfFailure(
+        facts=outcome.facts,
+        findings=outcome.findings,
+        retry_helps=may_be_retried(diagnosis.cause),
+    )

@@ -44,11 +44,6 @@ class Ended(Struct, frozen=True, kw_only=True):
         """Whether the cause lies outside the change, and another run helps."""
         return self.cause is not None and self.cause.retry_helps
 
-    @property
-    def is_diagnosed(self) -> bool:
-        """Whether its log was read for the cause."""
-        return self.cause is not None and self.cause.diagnosis is not None
-
 
 def conclude(request: SupervisionRequest, ended: Ended) -> Supervised:
     """What is reported, and how ci-doctor ends.
@@ -86,8 +81,7 @@ def _facts(request: SupervisionRequest, ended: Ended) -> SupervisedRunFacts:
         signal=signal_name(end.signal) if end.signal else None,
         log=None if ended.log is None else ended.log.name,
         problems=ended.problems,
-        diagnosed=ended.is_diagnosed,
-        retry_helps=ended.retry_helps,
+        diagnosis=None if ended.cause is None else ended.cause.facts,
     )
 
 
@@ -101,5 +95,5 @@ def _text(summary: str, ended: Ended) -> str:
     """Nothing after a success, unless output of it is lost."""
     if ended.cause is not None:
         log = None if ended.log is None else str(ended.log)
-        return talk(summary, ended.cause.diagnosis, log, ended.problems)
+        return talk(summary, ended.cause.facts, log, ended.problems)
     return "".join(f"note: {problem}\n" for problem in ended.end.problems)

@@ -4,10 +4,11 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable
 
 if TYPE_CHECKING:
-    from ci_doctor.diagnosis.cause import Cause, Diagnosis, LogPlace
+    from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLine, RootCause
 
 MOST_LINES: Final = 12
 _CONSEQUENCES: Final = 3
@@ -15,12 +16,15 @@ _CHARACTERS: Final = 300  # of one line: a log's line may be a megabyte
 
 
 def talk(
-    summary: str, diagnosis: "Diagnosis | None", log: str | None, problems: Iterable[str]
+    summary: str, facts: "DiagnoseFacts | None", log: str | None, problems: Iterable[str]
 ) -> str:
-    """`summary` says how the command ended, `log` is the path of its kept log, None without one."""
+    """`summary` says how the command ended, `facts` what its log says, None without a diagnosis.
+
+    log: the path of the log; None if it is not kept.
+    """
     lines = [f"✗ {summary}"]
-    if diagnosis is not None:
-        lines += _diagnosed(diagnosis, log)
+    if facts is not None:
+        lines += _diagnosed(facts, log)
     if log is not None:
         lines.append(f"  log: {log}")
     noted = [f"  note: {problem}" for problem in problems]
@@ -29,35 +33,39 @@ def talk(
     return "".join(f"{_short(line)}\n" for line in lines)
 
 
-def _diagnosed(diagnosis: "Diagnosis", log: str | None) -> list[str]:
-    if diagnosis.cause is not None:
-        return _cause(diagnosis.cause, log)
+def _diagnosed(facts: "DiagnoseFacts", log: str | None) -> list[str]:
+    if facts.root_cause is not None:
+        return _cause(facts.root_cause, log)
     lines = ["  no line explains it well enough to be called the cause"]
-    if diagnosis.best is not None:
-        lines.append(f"  look first at {_place(diagnosis.best, log)}")
-        lines.append(f"  │ {diagnosis.best.text.strip()}")
+    excerpt = facts.excerpt
+    if excerpt is not None:
+        place = _place(excerpt.first_line + excerpt.marked, log)
+        lines += [f"  begin at {place}", f"  │ {excerpt.lines[excerpt.marked].strip()}"]
     return lines
 
 
-def _cause(cause: "Cause", log: str | None) -> list[str]:
-    percent = round(cause.confidence * 100)
+def _cause(cause: "RootCause", log: str | None) -> list[str]:
+    sure = percent(round(cause.confidence, 2))
     lines = [
-        f"  cause ({percent} %): {cause.explanation}",
-        f"  {_place(cause.place, log)}",
+        f"  {cause.title}, {sure} sure: {cause.explanation}",
+        f"  {_place(cause.place.line, log)}",
         f"  │ {cause.place.text.strip()}",
     ]
-    for each in cause.consequences[:_CONSEQUENCES]:
-        lines += [f"  so, line {each.line}: {each.text.strip()}"]
-    lines.append(f"  try: {cause.remedy}")
+    lines += [_consequence(each) for each in cause.consequences[:_CONSEQUENCES]]
+    lines.append(f"  try: {cause.remedy} {cause.about_retry}".rstrip())
     if cause.next_command is not None:
         lines.append(f"  run: {cause.next_command}")
     return lines
 
 
-def _place(place: "LogPlace", log: str | None) -> str:
+def _consequence(line: "LogLine") -> str:
+    return f"  so, line {line.line}: {line.text.strip()}"
+
+
+def _place(line: int, log: str | None) -> str:
     if log is None:
-        return f"line {place.line} of the output"
-    return f"{log}:{place.line}"
+        return f"line {line} of the output"
+    return f"{log}:{line}"
 
 
 def _short(line: str) -> str:

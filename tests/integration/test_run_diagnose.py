@@ -350,7 +350,13 @@ def test_the_report_names_the_cause_and_judges_nothing(tmp_path: Path) -> None:
     assert (written["verdict"], written["exit_code"]) == (None, 1)
     facts = written["facts"]
     assert isinstance(facts, dict)
-    assert (facts["exit_code"], facts["log"], facts["diagnosed"]) == (1, "command.log", True)
+    assert (facts["exit_code"], facts["log"]) == (1, "command.log")
+    cause = facts["diagnosis"]["root_cause"]
+    assert cause["place"]["text"] == "RuntimeError: the engine is gone"
+    findings = written["findings"]
+    assert isinstance(findings, list)
+    assert findings[0]["evidence"][0]["line"] == cause["place"]["line"]
+    assert findings[0]["evidence"][0]["file"] == "r/command.log"
     assert (tmp_path / "r" / "command.log").read_text().startswith("before\n")
 
 
@@ -417,7 +423,7 @@ def test_a_command_that_removes_the_report_directory_has_a_report_nevertheless(
     assert ran.code == 3, ran
     facts = report(tmp_path)["facts"]
     assert isinstance(facts, dict)
-    assert (facts["log"], facts["diagnosed"]) == (None, False)
+    assert (facts["log"], facts["diagnosis"]) == (None, None)
 
 
 def test_a_link_in_the_place_of_the_log_is_not_written_through(tmp_path: Path) -> None:

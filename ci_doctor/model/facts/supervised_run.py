@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The facts of `ci-doctor run --diagnose`."""
 
+from ci_doctor.model.facts.diagnose import DiagnoseFacts
 from ci_doctor.model.facts.setup_env import RunFacts
 
 
@@ -9,8 +10,8 @@ class SupervisedRunFacts(RunFacts, frozen=True, kw_only=True):
 
     exit_code: of the command itself; None if `signal` ended it. log: its output, relative to the
     report directory; None if it was not kept. problems: sentences on output that could not be
-    handed on or kept, or on a diagnosis that could not be made. diagnosed: whether its log was read
-    for the cause. retry_helps: whether the cause lies outside the change, and another run can help.
+    handed on or kept, or on a diagnosis that could not be made. diagnosis: what its log says, as of
+    `ci-doctor diagnose`; None if nobody looked for a cause.
     """
 
     command: tuple[str, ...]
@@ -18,5 +19,4 @@ class SupervisedRunFacts(RunFacts, frozen=True, kw_only=True):
     signal: str | None
     log: str | None
     problems: tuple[str, ...] = ()
-    diagnosed: bool = False
-    retry_helps: bool = False
+    diagnosis: DiagnoseFacts | None = None

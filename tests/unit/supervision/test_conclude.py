@@ -3,6 +3,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.diagnosis.cause import Diagnosis
+from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.model.facts.diagnose import DiagnoseFacts
 from ci_doctor.model.facts.setup_env import RunFacts, SetupEnvFacts
 from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
 from ci_doctor.model.outcome import Outcome
@@ -11,7 +13,8 @@ from ci_doctor.supervision.cause_of_failure import CauseOfFailure
 from ci_doctor.supervision.conclude import Ended, conclude
 from ci_doctor.supervision.request import SupervisionRequest
 from ci_doctor.system.relay.command_end import CommandEnd
-from tests.unit.supervision.causes import a_cause
+from tests.support.builders import a_finding
+from tests.support.diagnoses import a_cause
 
 PREPARED = Outcome(
     verdict=Verdict.PASS,
@@ -21,11 +24,14 @@ PREPARED = Outcome(
 REQUEST = SupervisionRequest(
     command=("pytest", "-q"), environ={}, prepared=PREPARED, directory=None, log_limit=1
 )
-NAMED = Diagnosis(cause=a_cause(), best=None, excerpt=None, others=(), logs=("command.log",))
+NAMED = outcome_of(
+    Diagnosis(cause=a_cause(), best=None, excerpt=None, others=(), logs=("command.log",))
+)
 
 
 def ended(returncode: int, *, retry_helps: bool = False) -> Ended:
-    cause = CauseOfFailure(diagnosis=NAMED, retry_helps=retry_helps)
+    assert isinstance(NAMED.facts, DiagnoseFacts)
+    cause = CauseOfFailure(facts=NAMED.facts, findings=NAMED.findings, retry_helps=retry_helps)
     return Ended(end=CommandEnd(returncode=returncode), cause=cause)
 
 
@@ -73,7 +79,15 @@ def test_the_facts_of_the_preparation_stay() -> None:
 
     assert isinstance(facts, SupervisedRunFacts)
     assert (facts.exports, facts.preload) == ({"A": "1"}, ("x",))
-    assert (facts.exit_code, facts.signal, facts.diagnosed) == (None, "SIGTERM", True)
+    assert (facts.exit_code, facts.signal, facts.diagnosis) == (None, "SIGTERM", NAMED.facts)
+
+
+def test_the_cause_is_the_first_finding() -> None:
+    note = a_finding()
+
+    request = replace(REQUEST, prepared=replace(PREPARED, findings=(note,)))
+
+    assert conclude(request, ended(1)).outcome.findings == (*NAMED.findings, note)
 
 
 def test_a_success_has_no_text_unless_output_was_lost() -> None:
