@@ -22,6 +22,7 @@ pytestmark = pytest.mark.integration
 COUNTS_SIGNALS = Path(__file__).parents[1] / "support" / "programs" / "counts_signals.py"
 OPTIONS = ("run", "--diagnose", "--determinism", "off")
 PATIENCE_S = 60.0
+ROUNDS = 10
 
 
 def diagnosed(cwd: Path, *command: str, options: tuple[str, ...] = (), **env: str) -> Ran:
@@ -231,7 +232,8 @@ def test_a_signal_to_ci_doctor_alone_is_handed_on_each_time(
 
 
 def test_a_signal_to_the_whole_group_comes_once(counter: "subprocess.Popen[bytes]") -> None:
-    for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGTERM"):
+    # A second one is lost if the first is still under way, so once would show nothing.
+    for name in ("SIGINT", "SIGTERM", "SIGUSR1") * ROUNDS:
         os.killpg(counter.pid, signal.Signals[name])
         assert line(counter) == name
     # To ci-doctor alone: behind it, nothing of the others is under way.
@@ -508,11 +510,12 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
     command = (*ON_TERMINAL, sys.executable, str(COUNTS_SIGNALS))
     with ControllingTerminal(command, cwd=tmp_path) as terminal:
         terminal.read_until(b"\nready\r\n")
-        terminal.press(CTRL_C)
-        terminal.read_until(b"SIGINT")
+        for count in range(1, ROUNDS + 1):
+            terminal.press(CTRL_C)
+            terminal.read_until(b"SIGINT", times=count)
         os.kill(terminal.process.pid, signal.SIGUSR2)
         assert terminal.wait() == 7
-        assert terminal.written.count(b"SIGINT") == 1
+        assert terminal.written.count(b"SIGINT") == ROUNDS
 
 
 def test_ctrl_c_ends_ci_doctor_as_it_ends_the_command(tmp_path: Path) -> None:
@@ -522,14 +525,6 @@ def test_ctrl_c_ends_ci_doctor_as_it_ends_the_command(tmp_path: Path) -> None:
         terminal.press(CTRL_C)
         assert terminal.wait() == -signal.SIGINT
         assert "✗".encode() not in terminal.written, "nobody asked why"
-
-
-def test_a_terminal_that_the_command_closes_for_a_moment_is_not_at_its_end(tmp_path: Path) -> None:
-    program = "t=$(tty <&1); exec >&- 2>&-; read -r _; exec >$t 2>&1; echo here again"
-    with ControllingTerminal((*ON_TERMINAL, "sh", "-c", program), cwd=tmp_path) as terminal:
-        terminal.press(b"\n")
-        assert terminal.wait() == 0
-        assert b"here again" in terminal.written
 
 
 def test_a_new_size_of_the_terminal_reaches_the_command(tmp_path: Path) -> None:
