@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.errors import UsageError
 from ci_doctor.supervision.conclude import Ended, conclude
 from ci_doctor.supervision.request import Supervised, SupervisionRequest
+from ci_doctor.system.processes.interruption import signals_ignored
 from ci_doctor.system.relay.command_end import CommandEnd
 from ci_doctor.system.relay.command_log import CommandLog
 from ci_doctor.system.relay.relay import relay
@@ -44,13 +45,16 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
         log.close()
         path.unlink(missing_ok=True)
         raise
-    problems = [*end.problems, log.finish()]
+    # Short work that must be whole: without it the log would keep its middle, or its secrets.
+    with signals_ignored():
+        problems = [*end.problems, log.finish()]
     cause = None
     if _wants_explanation(end):
         cause = _find_cause(path, request)
         problems.append(cause.problem or "")
     if request.directory is not None:
-        problems += _publish(path, redactor)
+        with signals_ignored():
+            problems += _publish(path, redactor)
     # The command may have removed it.
     kept = request.directory is not None and path.exists()
     ended = Ended(

@@ -73,10 +73,10 @@ class ControllingTerminal:
         """Press these keys."""
         os.write(self._leader, keys)
 
-    def read_until(self, text: bytes) -> None:
-        """Wait until the terminal has got `text`; fails if it never comes."""
+    def read_until(self, text: bytes, *, times: int = 1) -> None:
+        """Wait until the terminal has got `text` that often; fails if it never comes."""
         deadline = time.monotonic() + _PATIENCE_S
-        while text not in self.written:
+        while self.written.count(text) < times:
             assert self._read(deadline), f"{text!r} never came: {self.written.decode()}"
 
     def wait(self) -> int:

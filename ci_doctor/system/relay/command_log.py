@@ -10,6 +10,7 @@ from typing import Final
 from ci_doctor.system.files.bounded_log import LogBound
 
 LIMIT_OPTION: Final = "--log-limit"
+_LEAST_BETWEEN_CHECKS: Final = 64 * 1024
 
 
 class CommandLog:
@@ -24,7 +25,7 @@ class CommandLog:
         self.path = path
         self.problem: str | None = None
         self._bound = LogBound(path, limit_bytes, setting=LIMIT_OPTION)
-        self._between_checks = max(1, limit_bytes // 4)
+        self._between_checks = max(_LEAST_BETWEEN_CHECKS, limit_bytes // 4)
         self._unchecked = 0
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -31,8 +31,6 @@ def relay(command: tuple[str, ...], environ: Mapping[str, str], log: CommandLog)
     # The signals are held back until all of this stands: none is lost, none comes twice.
     with Arrivals() as arrivals:
         pid = start(command, environ, channels, arrivals.restore_for_command)
-        for channel in channels:
-            channel.close_inlet()
         with GroupProbe(pid, RELAYED) as probe:
             arrivals.open()
             return _Relay(pid, channels, log, arrivals, probe).run()
@@ -112,6 +110,9 @@ class _Relay:
 
     def _drain(self) -> None:
         """Pass on what the command has written, and leave the channels to those who still write."""
+        # Not before: a terminal that nobody has open for a moment is at its end for us.
+        for pump in self._pumps:
+            pump.channel.close_inlet()
         # Who looks for a cause needs all of it; after a success nobody does.
         if self._returncode:
             self._wait_for_pumps(_LAST_WORDS_S)
