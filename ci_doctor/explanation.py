@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ci_doctor.catalogue import all_rules
-from ci_doctor.diagnosis.explained import explain_log_rule, explain_text
+from ci_doctor.diagnosis.explained import explain_log_rule, explain_text, log_rule_ids
 from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
 from ci_doctor.imports import rules as imports
@@ -32,7 +32,7 @@ def explain(word: str, own_rules: Callable[[], tuple[Path, ...]] = tuple) -> Out
         outcome = explain_log_rule(word, own) or explain_text(word, own)
         if outcome is not None:
             return outcome
-        raise _unknown(word)
+        raise _unknown(word, log_rule_ids(own))
     return Outcome(
         verdict=None,
         summary=f"{word}: {meaning.meaning}",
@@ -85,7 +85,7 @@ def _verdicts_and_codes() -> dict[str, Meaning]:
     return words
 
 
-def _unknown(word: str) -> UsageError:
+def _unknown(word: str, log_rules: Sequence[str]) -> UsageError:
     # Words with spaces are a message, and no name that somebody mistyped.
     if len(word.split()) > 1:
         return UsageError(
@@ -93,7 +93,7 @@ def _unknown(word: str) -> UsageError:
             hint="`ci-doctor diagnose LOG` reads the whole log; `ci-doctor diagnose rules` lists "
             "the rules",
         )
-    known = (*all_rules(), *_verdicts_and_codes())
+    known = (*all_rules(), *_verdicts_and_codes(), *log_rules)
     return UsageError(f"nothing is called `{word}`", hint=_hint(word, known))
 
 
@@ -105,4 +105,4 @@ def _hint(word: str, known: Sequence[str]) -> str:
     if word.isdigit():
         codes = ", ".join(str(int(code)) for code in EXIT_CODES)
         return f"ci-doctor ends with one of {codes}, or with the status of your own command"
-    return "see docs/findings.md and docs/exit-codes.md"
+    return "see docs/findings.md, docs/diagnose-rules.md and docs/exit-codes.md"

@@ -42,6 +42,11 @@ def explain_log_rule(word: str, own: tuple[Path, ...]) -> Outcome | None:
     )
 
 
+def log_rule_ids(own: tuple[Path, ...]) -> tuple[str, ...]:
+    """The ids of all rules about log lines."""
+    return tuple(rule.id for rule in load_rules(own).rules)
+
+
 def explain_text(text: str, own: tuple[Path, ...]) -> Outcome | None:
     """What an error message of one line or several means; None if no rule recognises it."""
     recognised = recognise(text, load_rules(own))

@@ -85,8 +85,12 @@ def _named(cause: NewCause) -> NamedCause:
         class_=rule.class_, says_outside=rule.is_outside, text=cause.clean.text
     )
     return NamedCause(
-        place=LogLine(file=cause.log, line=cause.line, text=cause.clean.text),
-        message=cause.clean.message,
+        place=LogLine(
+            file=cause.log,
+            line=cause.line,
+            text=cause.clean.text,
+            message=cause.clean.message,
+        ),
         rule=rule.id,
         class_=None if rule.class_ is None else rule.class_.value,
         title=title(rule.class_),
@@ -108,7 +112,7 @@ def _outcome(
         evidence = Evidence(
             file=place.file, line=place.line, end_line=place.line, excerpt=place.text
         )
-        summary = f"{cause.title}: {cause.message[:300]}"
+        summary = f"{cause.title}: {place.message[:300]}"
         class_ = None if cause.class_ is None else FailureClass(cause.class_)
         findings.append(
             rule_of(class_).finding(summary, evidence=(evidence,), remedy=cause.remedy or None)

@@ -110,7 +110,9 @@ class CauseWatch:
             rule = self._rules.rules[index]
             if rule.role is Role.NOISE:
                 return None
-            if rule.role not in _FATAL | _ENDS | {Role.ERROR}:
+            # A header names the line below it, which may not be written yet.
+            is_header = rule.next_line is not None
+            if is_header or rule.role not in _FATAL | _ENDS | {Role.ERROR}:
                 continue
             if best is None or rule.points > best.rule.points:
                 fields = {name: value for name, value in match.groupdict().items() if value}

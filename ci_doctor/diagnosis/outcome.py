@@ -45,7 +45,7 @@ def outcome_of(diagnosis: Diagnosis) -> Outcome:
         source=_source(diagnosis.cause, excerpt),
         others=tuple(_line(place) for place in diagnosis.others),
         logs=diagnosis.logs,
-        unreadable=diagnosis.unreadable,
+        unreadable={**diagnosis.unreadable, **diagnosis.in_part},
     )
     return Outcome(
         verdict=None if diagnosis.logs else Verdict.VOID,
@@ -61,7 +61,6 @@ def _root_cause(cause: Cause | None) -> RootCause | None:
         return None
     return RootCause(
         place=_line(cause.place),
-        message=message_of(cause.place.text),
         rule=cause.rule,
         class_=None if cause.class_ is None else cause.class_.value,
         title=title(cause.class_),
@@ -86,7 +85,7 @@ def message_of(text: str) -> str:
 
 
 def _line(place: LogPlace) -> LogLine:
-    return LogLine(file=place.log, line=place.line, text=place.text)
+    return LogLine(file=place.log, line=place.line, text=place.text, message=message_of(place.text))
 
 
 def _lines(diagnosis: Diagnosis) -> LogLines | None:
@@ -127,7 +126,7 @@ def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:
         return "no log could be read"
     if cause is not None:
         place = cause.place
-        text = _shortened(cause.message)
+        text = _shortened(place.message)
         sure = f"{percent(round(cause.confidence, 2))} sure"
         return f"{cause.title}, {sure}: {place.file}:{place.line}: {text}"
     if _holds_nothing(diagnosis):
@@ -159,6 +158,9 @@ def _findings(diagnosis: Diagnosis, root_cause: RootCause | None) -> Iterator[Fi
     for name, reason in diagnosis.unreadable.items():
         evidence = (Evidence(file=name),)
         yield UNREADABLE_LOG.finding(f"{name} cannot be read: {reason}", evidence=evidence)
+    for name, reason in diagnosis.in_part.items():
+        evidence = (Evidence(file=name),)
+        yield UNREADABLE_LOG.finding(f"{name} is read in part: {reason}", evidence=evidence)
 
 
 def _about_cause(cause: Cause, root_cause: RootCause, excerpt: LogExcerpt | None) -> Finding:
@@ -168,7 +170,7 @@ def _about_cause(cause: Cause, root_cause: RootCause, excerpt: LogExcerpt | None
     if root_cause.next_command is not None:
         sentences.append(f"`{root_cause.next_command}` goes on from here.")
     return rule_of(cause.class_).finding(
-        f"{root_cause.title}: {_shortened(root_cause.message)}",
+        f"{root_cause.title}: {_shortened(root_cause.place.message)}",
         evidence=tuple(evidence),
         remedy=" ".join(filter(None, sentences)),
     )
@@ -205,6 +207,6 @@ def _tables(facts: DiagnoseFacts) -> Iterator[Table]:
         )
         yield Table(title="The cause", rows=rows)
     if facts.others:
-        others = tuple(row(f"{each.file}:{each.line}", each.text) for each in facts.others)
+        others = tuple(row(f"{each.file}:{each.line}", each.message) for each in facts.others)
         name = "Where else to look" if cause is None else "What else it may be"
         yield Table(title=name, rows=others)

@@ -44,6 +44,9 @@ def _of_line(line: str, clean: CleanLine, rules: RuleSet) -> Recognised | None:
         rule = rules.rules[index]
         if rule.role is Role.NOISE:
             return None
+        # A header of a list means nothing by itself.
+        if rule.next_line is not None:
+            continue
         if rule.role not in _NAMEABLE or (best is not None and rule.points <= best.rule.points):
             continue
         fields = {name: value for name, value in match.groupdict().items() if value}

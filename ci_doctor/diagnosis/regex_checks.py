@@ -20,10 +20,11 @@ _REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT)
 _MOST_INSTRUCTIONS = 1000
 
 
-def regex_problem(regex: str) -> str | None:
+def regex_problem(regex: str, *, is_foreign: bool) -> str | None:
     """Why `regex` cannot be used, as a sentence; None if it can.
 
-    It must be valid in both engines, so that a rule reads the same wherever it stands.
+    It must be valid in both engines, so that a rule reads the same wherever it stands. The size of
+    one that `is_foreign` is limited; a house rule's time is measured by a test instead.
     """
     import re2
 
@@ -40,7 +41,7 @@ def regex_problem(regex: str) -> str | None:
         if isinstance(reason, bytes):
             reason = reason.decode(errors="replace")
         return f"regex {regex!r}: RE2 does not take it: {reason}"
-    if compiled.programsize > _MOST_INSTRUCTIONS:
+    if is_foreign and compiled.programsize > _MOST_INSTRUCTIONS:
         return (
             f"regex {regex!r}: too large ({compiled.programsize} instructions, "
             f"at most {_MOST_INSTRUCTIONS}): a line could take more than 50 ms, "
@@ -56,11 +57,9 @@ def texts_without_literal(regex: str, literals: Sequence[str]) -> list[str]:
     author. Nothing is reported for a part with more alternatives than can be tried.
     """
     wanted = [literal.lower() for literal in literals]
-    lacking = []
-    for text in _texts(parser.parse(regex)):
-        if not any(literal in text.lower() for literal in wanted):
-            lacking.append(text.replace(_GAP, "…"))
-    return lacking
+    texts = [f"{text}\n" for text in _texts(parser.parse(regex))]
+    lacking = [text for text in texts if not any(literal in text.lower() for literal in wanted)]
+    return [text.rstrip("\n").replace(_GAP, "…") for text in lacking]
 
 
 def _texts(tree: Any) -> list[str]:
@@ -87,21 +86,20 @@ def _shortened(first: Sequence[str], second: Sequence[str]) -> list[str]:
 def _texts_of(name: Any, argument: Any) -> list[str]:
     match name:
         case op.LITERAL:
-            return [chr(argument)]
+            texts = [chr(argument)]
         case op.AT:
-            return [""]
+            texts = [""]
         case op.IN:
-            return _class_texts(argument)
+            texts = _class_texts(argument)
         case op.SUBPATTERN:
-            return _texts(argument[-1])
+            texts = _texts(argument[-1])
         case op.BRANCH:
-            texts: list[str] = []
-            for branch in argument[1]:
-                texts += _texts(branch)
-            return texts
+            texts = [text for branch in argument[1] for text in _texts(branch)]
         case op.MAX_REPEAT | op.MIN_REPEAT:
-            return _repeat_texts(*argument)
-    return [_GAP]
+            texts = _repeat_texts(*argument)
+        case _:
+            texts = [_GAP]
+    return texts
 
 
 def _class_texts(members: Any) -> list[str]:

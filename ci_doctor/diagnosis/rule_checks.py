@@ -12,13 +12,15 @@ from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.ordinary_lines import ORDINARY_LINES
 from ci_doctor.diagnosis.regex_checks import nested_repeats, regex_problem, texts_without_literal
 from ci_doctor.diagnosis.rule_files import parse_rules
+from ci_doctor.diagnosis.scanning.literal_search import MARKS
 from ci_doctor.errors import ConfigError
 
 # Shorter ones stand in most lines.
-_SHORTEST_LITERAL_BYTES = 4
+_SHORTEST_LITERAL_BYTES = 3
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*")
 _NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# A literal may end with the end of a line, and may hold a tab or the start of a colour.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|[\r\n](?!\n?\Z)")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -68,12 +70,15 @@ def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
     yield from _field_problems(rule)
     for literal in rule.literals:
         yield from _literal_problems(literal)
+        # A scan leaves out frequent marks that stand alone (`LiteralSearch`).
+        if rule.role not in MARKS:
+            yield from _frequency_problems(literal)
     regexes = [rule.regex]
     if rule.next_line is not None:
         regexes.append(rule.next_line)
     is_valid = True
     for regex in regexes:
-        problem = regex_problem(regex)
+        problem = regex_problem(regex, is_foreign=not is_house)
         if problem is not None:
             is_valid = False
             yield problem
@@ -93,11 +98,18 @@ def _field_problems(rule: LogRule) -> Iterator[str]:
         yield "no example in match: give a line that the rule must match"
     if rule.weight is not None and not 0 <= rule.weight <= 100:
         yield f"weight {rule.weight}: use 0 to 100"
-    if rule.role not in _NAMEABLE:
-        return
-    for field in ("class_", "explanation", "remedy"):
-        if not getattr(rule, field):
-            yield f"no {field.rstrip('_')}: a rule with role {rule.role} needs one"
+    if rule.role in _NAMEABLE:
+        yield from _problems_of_a_cause(rule)
+
+
+def _problems_of_a_cause(rule: LogRule) -> Iterator[str]:
+    # What follows from a cause has the class of that.
+    if rule.class_ is None and rule.role is not Role.SYMPTOM:
+        yield f"no class: a rule with role {rule.role} needs one"
+    if not rule.explanation:
+        yield "no explanation: say in a sentence what happened"
+    if not rule.remedy:
+        yield "no remedy: say in a sentence what to do"
 
 
 def _literal_problems(literal: str) -> Iterator[str]:
@@ -105,6 +117,9 @@ def _literal_problems(literal: str) -> Iterator[str]:
         yield f"literal {literal!r}: a line holds no such character, remove it"
     if len(literal.encode()) < _SHORTEST_LITERAL_BYTES:
         yield f"literal {literal!r}: shorter than {_SHORTEST_LITERAL_BYTES} bytes, use a longer part"
+
+
+def _frequency_problems(literal: str) -> Iterator[str]:
     for line in ORDINARY_LINES:
         if literal in line:
             yield (
@@ -123,14 +138,17 @@ def _placeholder_problems(rule: LogRule) -> Iterator[str]:
 
 def _example_problems(rule: LogRule) -> Iterator[str]:
     for example in rule.match:
-        if not any(literal in example for literal in rule.literals):
+        if not _holds_literal(rule, example):
             yield f"match example {example!r}: it holds none of the literals, add one that it holds"
         elif not _matches(rule, example):
             yield f"match example {example!r}: the regex does not match it"
     for example in rule.no_match:
-        has_literal = any(literal in example for literal in rule.literals)
-        if has_literal and _matches(rule, example):
+        if _holds_literal(rule, example) and _matches(rule, example):
             yield f"no_match example {example!r}: the regex matches it"
+
+
+def _holds_literal(rule: LogRule, example: str) -> bool:
+    return any(literal in f"{example}\n" for literal in rule.literals)
 
 
 def _matches(rule: LogRule, example: str) -> bool:

@@ -131,7 +131,7 @@ UNCLASSIFIED: Final = Rule(
 UNREADABLE_LOG: Final = Rule(
     id="diagnose/unreadable-log",
     severity=Severity.WARNING,
-    meaning="A log could not be read. The cause may stand in it.",
+    meaning="A log could not be read, or not whole. The cause may stand in what is missing.",
     remedy="Correct the name or the permissions, and run the diagnosis again.",
 )
 RULE_MISTAKE: Final = Rule(

@@ -9,6 +9,8 @@ from msgspec import Struct, structs
 from ci_doctor.diagnosis.cause import Diagnosis
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.reading.expand import expand
+from ci_doctor.diagnosis.reading.log_text import LogText
+from ci_doctor.render.formatting import percent
 
 
 class DiagnoseRequest(Struct, frozen=True, kw_only=True):
@@ -20,15 +22,29 @@ class DiagnoseRequest(Struct, frozen=True, kw_only=True):
 
 
 def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) -> Diagnosis:
-    """The diagnosis that `request` asks for; `tell` gets each step before it begins.
+    """The diagnosis that `request` asks for; `tell` gets how far each log is read.
 
     Raises ConfigError if a rules file has a mistake.
     """
     rules = load_rules(request.rules)
     logs = expand(request.logs)
     good = expand(request.baseline)
-    tell("reading " + ", ".join(logs.names))
-    diagnosis = diagnose(logs.names, rules, good.names)
+    damaged: dict[str, str] = {}
+
+    def on_open(log: LogText) -> None:
+        _watch(log, tell)
+        if log.problem:
+            damaged[log.name] = log.problem
+
+    diagnosis = diagnose(logs.names, rules, good.names, on_open)
     missing = {**logs.unreadable, **good.unreadable, **diagnosis.unreadable}
-    limited = {**logs.limited, **good.limited}
-    return structs.replace(diagnosis, unreadable={**missing, **limited})
+    in_part = {**logs.limited, **good.limited, **damaged}
+    return structs.replace(diagnosis, unreadable=missing, in_part=in_part)
+
+
+def _watch(log: LogText, tell: Callable[[str], None]) -> None:
+    def on_read(count: int) -> None:
+        share = round(count / log.size, 2)
+        tell(f"reading {log.name}, {percent(share)}")
+
+    log.on_read = on_read

@@ -68,7 +68,7 @@ def _begin_blocks(
 def _head(cause: RootCause, terminal: StyledTerminal) -> list[str]:
     """Place and line of the cause, its class, and how sure that is."""
     place = f"{one_line(cause.place.file)}:{cause.place.line}"
-    text = clip(one_line(cause.message), _CAUSE_ROWS * (terminal.width - 2))
+    text = clip(one_line(cause.place.message), _CAUSE_ROWS * (terminal.width - 2))
     rows = wrap(text, terminal.width, first="  ", rest="  ", breakable=True)[:_CAUSE_ROWS]
     title = one_line(cause.title)
     sure = f"{percent(round(cause.confidence, 2))} sure, {one_line(cause.likelihood)}"
@@ -106,7 +106,7 @@ def _consequences(cause: RootCause, terminal: StyledTerminal) -> list[str]:
     for place, each in zip(places, shown, strict=True):
         gap = " " * max(0, column - widest([place]))
         room = terminal.width - 4 - max(column, widest([place]))
-        text = clip(one_line(each.text), max(room, 20))
+        text = clip(one_line(each.message), max(room, 20))
         lines.append(f"  {terminal.path(place)}{gap}  {text}")
     return lines
 

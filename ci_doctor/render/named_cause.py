@@ -27,7 +27,7 @@ def named_cause_text(cause: NamedCause) -> str:
     """Place, class and message of `cause`, and what to do; nothing in it acts on a terminal."""
     place = f"{_safe(cause.place.file)}:{cause.place.line}"
     lines = [f"{place}  {cause.title}"]
-    message = clip(_safe(cause.message), _MESSAGE_CELLS)
+    message = clip(_safe(cause.place.message), _MESSAGE_CELLS)
     lines += wrap(message, _WIDTH, first="  ", rest="  ", breakable=True)
     lines += wrap(_safe(cause.remedy), _WIDTH, first="  try: ", rest="       ")
     if cause.next_command:

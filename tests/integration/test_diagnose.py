@@ -21,6 +21,7 @@ is_outside = true
 literals = ["licence server"]
 regex = 'licence server (?P<name>\\S+) does not answer'
 explanation = "The licence server of the team does not answer."
+remedy = "Ask the infrastructure team."
 match = ["licence server lic-7 does not answer"]
 """
 

@@ -2,7 +2,7 @@
 """Reads one log, of which any part can be read again."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import RawIOBase
 from typing import BinaryIO
 
@@ -53,6 +53,8 @@ class LogText:
     ) -> None:
         self.name = name
         self.problem = problem
+        # Called with the bytes that `blocks` has handed out so far.
+        self.on_read: Callable[[int], None] | None = None
         self._start = start
         self._end = end
         self._descriptor = file.fileno()
@@ -91,6 +93,8 @@ class LogText:
         block = Block(offset, content, first, last)
         yield block
         self.line_number(block, last)
+        if self.on_read is not None:
+            self.on_read(offset + last - self._start)
 
     def line_number(self, block: Block, position: int) -> int:
         """The number of the line at `block.content[position]`; no call goes back in the log."""

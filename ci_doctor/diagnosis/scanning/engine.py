@@ -11,7 +11,8 @@ Engine = Callable[[bytes], Sequence[tuple[int, int]]]
 def fastest_engine(literals: Sequence[bytes]) -> Engine:
     """The fastest engine for `literals` that is installed and that this processor can run.
 
-    The literals are distinct, not empty, and hold no newline and no NUL (`check_rules` refuses them).
+    The literals are distinct and not empty. They hold no NUL, and a newline only at the end
+    (`check_rules` refuses others).
     All engines give the same places.
     """
     if not literals:

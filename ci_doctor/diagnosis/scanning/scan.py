@@ -8,8 +8,9 @@ from msgspec import Struct
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import Block, LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.engine import Engine, fastest_engine
+from ci_doctor.diagnosis.scanning.engine import fastest_engine
 from ci_doctor.diagnosis.scanning.hit_line import Piece, pieces
+from ci_doctor.diagnosis.scanning.literal_search import LiteralSearch, MakeEngine
 
 # Kept of the lines of one rule: the first ones name the cause, the last ones how the job ended.
 _FIRST = 200
@@ -38,23 +39,14 @@ class Scan(Struct, frozen=True, kw_only=True):
     counts: dict[int, int]
 
 
-def scan(log: LogText, rules: RuleSet, engine: Engine | None = None) -> Scan:
-    """Every kind of hit in `log`; at most 400 hits of a rule.
-
-    engine: for the literals of `rules`, None for the fastest one.
-    """
-    reader = _Scanner(log, rules)
-    if engine is None:
-        engine = fastest_engine(rules.literals)
+def scan(log: LogText, rules: RuleSet, make_engine: MakeEngine = fastest_engine) -> Scan:
+    """Every kind of hit in `log`; at most 400 hits of a rule."""
+    search = LiteralSearch(rules, make_engine)
+    scanner = _Scanner(log, rules)
     for block in log.blocks():
-        places = []
-        for literal, position in engine(block.content):
-            if block.first <= position < block.last:
-                places.append((position, literal))
-        places.sort()
-        for piece in pieces(block.content, places):
-            reader.read(block, piece)
-    return reader.result()
+        for piece in pieces(block.content, search.places(block)):
+            scanner.read(block, piece)
+    return scanner.result()
 
 
 class _Scanner:

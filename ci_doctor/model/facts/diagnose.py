@@ -7,11 +7,15 @@ from ci_doctor.model.facts import Facts
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
-    """A line of a log: `line` is 1-based, `text` has no escape sequences and no CI stamps."""
+    """A line of a log: `line` is 1-based, `text` has no escape sequences and no CI stamps.
+
+    message: `text` without the names of its process and its logger.
+    """
 
     file: str
     line: int
     text: str
+    message: str
 
 
 class LogLines(Struct, frozen=True, kw_only=True):
@@ -39,7 +43,7 @@ class SourcePlace(Struct, frozen=True, kw_only=True):
 class RootCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """The line that explains the failure.
 
-    place: the line. message: its text without the names of its process and its logger. rule: the id of the log rule. class_: of failures, None if the rule has none, and `title` the
+    rule: the id of the log rule. class_: of failures, None if the rule has none, and `title` the
     same in words. retry: whether another run can help, `yes`, `no` or `ask` (a person first), and
     `about_retry` as a sentence.
     is_outside: the line shows a cause outside the change. may_be_retried: the exit code by class is
@@ -49,7 +53,6 @@ class RootCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """
 
     place: LogLine
-    message: str
     rule: str
     class_: str | None
     title: str
@@ -72,7 +75,8 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
 
     root_cause: None without a good candidate. excerpt: the lines around it, or around the best
     place to begin. source: the place in source code that the cause names. others: what else might
-    be the cause. logs: those that were read. unreadable: from the others to the reason.
+    be the cause. logs: those that were read. unreadable: from what could not be read, or not whole, to
+    the reason.
     """
 
     root_cause: RootCause | None
@@ -87,7 +91,6 @@ class NamedCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """A cause that appeared in a log that is followed; the fields are those of RootCause."""
 
     place: LogLine
-    message: str
     rule: str
     class_: str | None
     title: str

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A diagnosis as a finding, facts and a sentence; it judges nothing."""
 
-from pathlib import Path
-
 from msgspec import structs
 
 from ci_doctor.catalogue import all_rules
 from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.diagnosis.run import DiagnoseRequest, run
 from ci_doctor.model.facts.diagnose import DiagnoseFacts, SourcePlace
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Outcome
@@ -48,7 +45,7 @@ def test_facts_hold_the_cause_for_programs() -> None:
     cause = facts.root_cause
     assert cause is not None
     assert (cause.class_, cause.retry, cause.may_be_retried) == ("code-bug", "no", False)
-    assert cause.message == "ValueError: 40 heads for 3 GPUs"
+    assert cause.place.message == "ValueError: 40 heads for 3 GPUs"
     assert cause.fingerprint == "d36b44f3af775a6e"
     assert facts.source == SourcePlace(file="tiny/shards.py", line=48)
     assert facts.excerpt is not None
@@ -100,15 +97,6 @@ def test_every_class_has_a_rule_in_the_catalogue() -> None:
 
     for class_ in FailureClass:
         assert rules[f"diagnose/{class_.value}"].meaning
-
-
-def test_names_that_mean_nothing_are_unreadable(tmp_path: Path) -> None:
-    request = DiagnoseRequest(logs=(str(tmp_path / "none-*.log"), str(tmp_path / "gone.log")))
-
-    diagnosis = run(request)
-
-    assert diagnosis.logs == ()
-    assert set(diagnosis.unreadable) == set(request.logs)
 
 
 def test_logs_that_end_well_and_hold_nothing_have_no_finding() -> None:

@@ -10,8 +10,7 @@ from tests.support.diagnoses import HOSTILE
 
 def a_named_cause(text: str = "cp: No space left", file: str = "a.log") -> NamedCause:
     return NamedCause(
-        place=LogLine(file=file, line=7, text=text),
-        message=text,
+        place=LogLine(file=file, line=7, text=text, message=text),
         rule="disk/full",
         class_="disk",
         title="disk",
