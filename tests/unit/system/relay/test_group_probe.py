@@ -27,7 +27,11 @@ with GroupProbe(command.pid, RELAYED) as probe:
     print("all", *map(probe.has_got, (signal.SIGWINCH, signal.SIGTERM, signal.SIGUSR1)))
     print("again", probe.has_got(signal.SIGUSR1))
     os.kill(probe._pid, signal.SIGSTOP)
+    os.killpg(0, signal.SIGTERM)
     print("stopped", probe.has_got(signal.SIGTERM))
+    os.kill(probe._pid, signal.SIGCONT)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("late", probe.has_got(signal.SIGTERM))
 print("over", command.poll())
 command.kill()
 command.wait()
@@ -49,5 +53,6 @@ def test_it_tells_a_signal_to_the_group_from_one_to_us_alone() -> None:
         "all True True True",
         "again False",
         "stopped False",
+        "late False",
         "over None",
     ]
