@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor run -- CMD`."""
 
+import errno
 import os
 import signal
 import sys
@@ -19,15 +20,38 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
+from ci_doctor.commands.refusal import refused
 from ci_doctor.commands.separator import check_separator
 from ci_doctor.environment.exports import PREPARED
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
+from ci_doctor.errors import UsageError
+from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.model.parse_size import parse_size
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.session import Session
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
 @environment_options
+@click.option(
+    "--diagnose",
+    is_flag=True,
+    help="Stay beside CMD and keep its output; if it fails, name the cause on stderr.",
+)
+@click.option(
+    "--exit-code-by-class",
+    "by_class",
+    is_flag=True,
+    help="With --diagnose: end with 75 if the cause lies outside the change and another run helps.",
+)
+@click.option(
+    "--log-limit",
+    default="64MiB",
+    show_default=True,
+    metavar="SIZE",
+    help="With --diagnose: what is kept of the output, its first and last parts.",
+)
 @config_option
 @dry_run_option
 @output_options
@@ -42,23 +66,70 @@ def run(
     command: tuple[str, ...],
     config_path: Path | None,
     dry_run: bool,
+    diagnose: bool,
+    by_class: bool,
+    log_limit: str,
     **flags: Any,
 ) -> int:
     """Prepare the same environment as setup-env, then become CMD: status and signals are CMD's own.
 
-    Preload rules apply to CMD and its child processes; nothing is installed.
+    Preload rules apply to CMD and its child processes; nothing is installed. With --diagnose,
+    ci-doctor stays beside CMD, and CMD's output, status and signals are handed on.
     """
     # A `--` of the command's own is enough to tell whose option is whose.
     if "--" not in session.invocation.argv:
         check_separator(session.invocation, command)
+    _check_supervision(session, diagnose=diagnose, by_class=by_class, dry_run=dry_run)
+    limit = _bytes_of(log_limit)
     session.claim()
     settings, prepared = read_job_settings(session, config_path, os.environ, flags)
     environ, preparation = _prepare(settings, command)
     preparation = preparation.for_job(prepared)
+    environ = {**environ, PREPARED: prepared}
+    if diagnose and not dry_run:
+        # Whoever becomes the command needs none of this.
+        from ci_doctor.commands.diagnose_settings import own_rule_files
+        from ci_doctor.commands.supervised_run import run_supervised
+        from ci_doctor.supervision.request import SupervisionRequest
+
+        request = SupervisionRequest(
+            command=command,
+            environ=environ,
+            prepared=outcome(preparation),
+            directory=session.directory,
+            log_limit=limit,
+            rules=own_rule_files(config_path, os.environ),
+            retry_status=_code_of_infra(session) if by_class else None,
+        )
+        return run_supervised(session, request)
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
         return code
-    return become(command, {**environ, PREPARED: prepared})
+    return become(command, environ)
+
+
+def _check_supervision(session: Session, *, diagnose: bool, by_class: bool, dry_run: bool) -> None:
+    """Raises UsageError if the options do not fit together."""
+    if by_class and not diagnose:
+        raise UsageError("--exit-code-by-class needs --diagnose", hint="add --diagnose")
+    if diagnose and session.as_json and not dry_run:
+        raise UsageError(
+            "with --diagnose stdout is the command's own, and has no room for --json",
+            hint="use --report-dir, and read report.json there",
+        )
+
+
+def _code_of_infra(session: Session) -> int:
+    """75, or the repository's own code, by which its pipelines retry."""
+    codes = session.policy.codes if session.policy is not None else {}
+    return codes.get(Verdict.INFRA.value, int(ExitCode.INFRA))
+
+
+def _bytes_of(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise UsageError(f"--log-limit: {error}", hint='write for example "64MiB"') from error
 
 
 def _prepare(
@@ -86,9 +157,7 @@ def become(command: tuple[str, ...], environ: Mapping[str, str]) -> int:
         signal.signal(ignored, signal.SIG_DFL)
     try:
         os.execvpe(command[0], command, environ)  # noqa: S606 - becoming the command is the point
-    except (FileNotFoundError, ValueError):  # ValueError: an empty name
-        click.echo(f"error: {command[0]}: command not found", err=True)
-        return 127
+    except ValueError:  # an empty name
+        return refused(command[0], errno.ENOENT)
     except OSError as error:
-        click.echo(f"error: {command[0]}: {error.strerror}", err=True)
-        return 126
+        return refused(command[0], error.errno or 0)

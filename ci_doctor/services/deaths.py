@@ -13,12 +13,12 @@ from ci_doctor.services.descendant_end import DescendantEnd, is_death
 from ci_doctor.services.descendants import DescendantWatch, session_of
 from ci_doctor.services.following import follow
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
 from ci_doctor.services.oom_watch import OomWatch
 from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, ServiceFailure
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
+from ci_doctor.system.files.bounded_log import LogBound
 from ci_doctor.system.processes.process_table import Kin, look_up
 from ci_doctor.system.processes.tree import OwnTree
 

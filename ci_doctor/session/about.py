@@ -60,3 +60,11 @@ def _number(environ: Mapping[str, str], name: str) -> int | None:
     if value.isascii() and value.isdigit():
         return int(value)
     return None
+
+
+def working_directory() -> Path:
+    """The working directory; the root if it has been deleted under us: the report must come."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")

@@ -13,6 +13,7 @@ from ci_doctor.session.invocation import Invocation
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
+    from ci_doctor.model.about import About
     from ci_doctor.model.finding import Finding
     from ci_doctor.model.outcome import Outcome
     from ci_doctor.model.report import Report
@@ -41,6 +42,7 @@ class Session:
         self._is_protected = False
         self._environments: list[Mapping[str, str]] = []
         self._findings: tuple[Finding, ...] = ()
+        self._about: About | None = None
 
     # --- before anything is started ---
 
@@ -127,6 +129,14 @@ class Session:
                 self._report_directory.release()
         return shown.exit_code
 
+    def show(self, outcome: "Outcome") -> None:
+        """Print what has come of the preparation, on stderr; the report comes at the end."""
+        from ci_doctor.session.delivery import text_for
+
+        report = self.redactor.report(self._report(outcome))
+        if sys.stderr is not None:
+            _say(text_for(report, sys.stderr))
+
     def fail(self, error: BaseException) -> int:
         """Report what ended the command, and return its exit code."""
         from ci_doctor.session.failure import outcome_of
@@ -161,7 +171,6 @@ class Session:
 
         from ci_doctor.model.outcome import concluded
         from ci_doctor.model.report import Report
-        from ci_doctor.session.about import read_about
         from ci_doctor.session.exit_policy import ExitPolicy, exit_code
         from ci_doctor.version import tool_version
 
@@ -177,7 +186,7 @@ class Session:
             argv=self.invocation.argv,
             started_at=self.invocation.started_at,
             duration_s=round(duration_s, 3),
-            about=read_about(os.environ, _working_directory()),
+            about=self._read_about(),
             verdict=outcome.verdict,
             error=outcome.error,
             exit_code=exit_code(outcome, self.policy or ExitPolicy()),
@@ -190,6 +199,14 @@ class Session:
             attempts=outcome.attempts,
             attachments=outcome.attachments,
         )
+
+    def _read_about(self) -> "About":
+        """Read once: it starts git, and a command may show its preparation before it ends."""
+        from ci_doctor.session.about import read_about, working_directory
+
+        if self._about is None:
+            self._about = read_about(os.environ, working_directory())
+        return self._about
 
     def _written(self, report: "Report") -> "Report":
         """`report` as it is in its directory now, if it has one."""
@@ -279,11 +296,3 @@ def _say(text: str) -> None:
             _write(sys.stderr, text)
     except OSError:
         return
-
-
-def _working_directory() -> Path:
-    # It may have been deleted under us, and the report must come all the same.
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        return Path("/")

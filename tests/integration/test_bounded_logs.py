@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.diagnosis.log_end import read_log_end
-from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.files import open_log
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
+from ci_doctor.system.files.bounded_log import LogBound
 
 pytestmark = pytest.mark.integration
 

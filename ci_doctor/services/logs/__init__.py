@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of each start: opened, bounded and watched. Pure."""
+"""The log of each start: opened and watched. Pure."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ci_doctor.diagnosis.log_end import read_log_end
 from ci_doctor.diagnosis.root_lines import Excerpt
-from ci_doctor.services.logs.bound import LogBound
+from ci_doctor.system.files.bounded_log import LogBound
 
 
 def test_line_numbers_are_those_of_the_whole_file(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.services.logs.bound import LogBound
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
+from ci_doctor.system.files.bounded_log import LogBound
 from ci_doctor.system.files.inotify import FileWatch
 
 MIB = 1024 * 1024

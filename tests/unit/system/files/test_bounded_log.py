@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.diagnosis.log_end import read_log_end
-from ci_doctor.services.logs.bound import LogBound
+from ci_doctor.system.files.bounded_log import LogBound
 from ci_doctor.system.files.sparse import free_range
 
 KIB = 1024

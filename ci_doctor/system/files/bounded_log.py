@@ -17,13 +17,19 @@ class LogBound:
 
     The writers must append (O_APPEND); they notice nothing. A log that is gone has nothing to cut.
     `free` gives the disk space between two offsets back, or returns False if this file system
-    cannot have sparse files.
+    cannot have sparse files. `setting` is the name under which a user sets the limit.
     """
 
     def __init__(
-        self, path: Path, limit_bytes: int, free: Callable[[int, int, int], bool] = free_range
+        self,
+        path: Path,
+        limit_bytes: int,
+        free: Callable[[int, int, int], bool] = free_range,
+        *,
+        setting: str = "log_limit",
     ) -> None:
         self._path = path
+        self._setting = setting
         self._free = free
         self._limit = max(limit_bytes, _LEAST_BYTES)
         self._head = self._limit // 4 // BLOCK_BYTES * BLOCK_BYTES
@@ -113,8 +119,8 @@ class LogBound:
     def _limit_words(self) -> str:
         mebibytes, rest = divmod(self._limit, 2**20)
         if rest:
-            return f"log_limit is {self._limit:,} bytes"
-        return f"log_limit is {mebibytes} MiB"
+            return f"{self._setting} is {self._limit:,} bytes"
+        return f"{self._setting} is {mebibytes} MiB"
 
 
 def _line_end(descriptor: int, before: int) -> tuple[int, str]:

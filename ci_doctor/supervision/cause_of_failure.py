@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the log of a failed command for its cause. What goes wrong here changes no exit code."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.cause import Diagnosis
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
+from ci_doctor.diagnosis.exit_status import may_be_retried
+from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.errors import CiDoctorError, Terminated
+from ci_doctor.model.facts.diagnose import DiagnoseFacts
+from ci_doctor.model.finding import Finding
+
+
+class CauseOfFailure(Struct, frozen=True, kw_only=True):
+    """What the log says: `facts` and `findings` of a diagnosis, or a sentence on why there is none.
+
+    retry_helps: the cause lies outside the change, and by the policy of its class another run helps.
+    """
+
+    facts: DiagnoseFacts | None = None
+    findings: tuple[Finding, ...] = ()
+    retry_helps: bool = False
+    problem: str | None = None
+
+
+def find_cause(log: Path, rules: Sequence[Path]) -> CauseOfFailure:
+    """The diagnosis of `log`. A signal gives it up: the command that it was for has ended."""
+    try:
+        return _of(diagnose([str(log)], load_rules(tuple(rules))))
+    except (KeyboardInterrupt, Terminated):
+        return CauseOfFailure(problem="the diagnosis was interrupted")
+    except CiDoctorError as error:
+        return CauseOfFailure(problem=f"no diagnosis: {error.message}")
+    except Exception as error:  # noqa: BLE001 - the command's own status must come through
+        return CauseOfFailure(problem=f"no diagnosis: {type(error).__name__}: {error}")
+
+
+def _of(diagnosis: Diagnosis) -> CauseOfFailure:
+    for reason in diagnosis.unreadable.values():
+        return CauseOfFailure(problem=f"no diagnosis: the log cannot be read: {reason}")
+    outcome = outcome_of(diagnosis)
+    assert isinstance(outcome.facts, DiagnoseFacts)  # noqa: S101 - its own facts
+    return CauseOfFailure(
+        facts=outcome.facts,
+        findings=outcome.findings,
+        retry_helps=may_be_retried(diagnosis.cause),
+    )

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: runs one command beside us as if it stood in our place, and keeps its output."""
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ci_doctor.system import clock
+from ci_doctor.system.relay.arrivals import ENDING, RELAYED, WAKE_UP, Arrivals
+from ci_doctor.system.relay.channel import Channel, open_channels
+from ci_doctor.system.relay.command_end import CommandEnd
+from ci_doctor.system.relay.command_log import CommandLog
+from ci_doctor.system.relay.group_probe import GroupProbe
+from ci_doctor.system.relay.hand_over import hand_over
+from ci_doctor.system.relay.pump import Pump
+from ci_doctor.system.relay.start import start
+
+# What a shell has started beside the command (`> >(tee log)`) ends a moment after it.
+_LAST_WORDS_S: Final = 0.2
+
+
+def relay(command: tuple[str, ...], environ: Mapping[str, str], log: CommandLog) -> CommandEnd:
+    """Run `command` to its end, with our stdin; its output goes to our streams and to `log`.
+
+    It is in our process group. What it leaves behind lives on. Raises CommandRefusedError if it cannot be
+    run, and OSError if the machine has no descriptor or process left. Of the main thread alone, and
+    before other threads are started.
+    """
+    channels = open_channels()
+    # The signals are held back until all of this stands: none is lost, none comes twice.
+    with Arrivals() as arrivals:
+        pid = start(command, environ, channels, arrivals.restore_for_command)
+        with GroupProbe(pid, RELAYED) as probe:
+            arrivals.open()
+            return _Relay(pid, channels, log, arrivals, probe).run()
+
+
+class _Relay:
+    def __init__(
+        self,
+        pid: int,
+        channels: Sequence[Channel],
+        log: CommandLog,
+        arrivals: Arrivals,
+        probe: GroupProbe,
+    ) -> None:
+        self._pid = pid
+        self._log = log
+        self._arrivals = arrivals
+        self._probe = probe
+        self._returncode: int | None = None
+        self._request: int | None = None
+        stopper, self._stop = os.pipe()
+        self._pumps: list[Pump] = []
+        for channel in channels:
+            pump = Pump(channel, stopper, log.add, arrivals.wake_up)
+            self._pumps.append(pump)
+
+    def run(self) -> CommandEnd:
+        for pump in self._pumps:
+            pump.start()
+        while self._returncode is None:
+            for number in self._arrivals.wait():
+                self._take(number)
+        self._drain()
+        return CommandEnd(
+            returncode=self._returncode,
+            request=self._request,
+            reader_left=any(pump.reader_left for pump in self._pumps),
+            problems=self._problems(),
+        )
+
+    def _take(self, number: int) -> None:
+        """Hand the signal `number` on, or see what has become of the command."""
+        if number == WAKE_UP:
+            return
+        if number == signal.SIGCHLD:
+            self._look()
+            return
+        if number in ENDING and self._request is None:
+            self._request = number
+        # Twice does no harm, and a probe that was stopped would have to be continued to answer.
+        went_to_all = number != signal.SIGCONT and self._probe.has_got(number)
+        if number == signal.SIGWINCH:
+            went_to_all = self._resize(went_to_all=went_to_all)
+        if not went_to_all:
+            os.kill(self._pid, number)
+
+    def _resize(self, *, went_to_all: bool) -> bool:
+        """Hand the size of our terminal on; whether nothing else is to be done."""
+        resized = [pump.channel.resize() for pump in self._pumps]
+        if went_to_all and any(resized):
+            # The first one came before the command's terminal had the new size.
+            os.killpg(os.getpgrp(), signal.SIGWINCH)
+        return went_to_all
+
+    def _look(self) -> None:
+        """Notice the command's end, or that it has been stopped: then we stop too."""
+        options = os.WEXITED | os.WSTOPPED | os.WNOHANG
+        state = os.waitid(os.P_PID, self._pid, options)
+        if state is None:
+            return
+        if state.si_code == os.CLD_STOPPED:
+            _stop_by(state.si_status)
+        elif state.si_code == os.CLD_EXITED:
+            self._returncode = state.si_status
+        else:
+            self._returncode = -state.si_status
+
+    def _drain(self) -> None:
+        """Pass on what the command has written, and leave the channels to those who still write."""
+        # Not before: a terminal that nobody has open for a moment is at its end for us.
+        for pump in self._pumps:
+            pump.channel.close_inlet()
+        # Who looks for a cause needs all of it; after a success nobody does.
+        if self._returncode:
+            self._wait_for_pumps(_LAST_WORDS_S)
+        os.close(self._stop)
+        if not self._wait_for_pumps(None):
+            return
+        for pump in self._pumps:
+            if not pump.is_exhausted:
+                hand_over(pump.channel)
+
+    def _wait_for_pumps(self, limit_s: float | None) -> bool:
+        """Wait until all have ended; False if not in time, or if somebody requests our end."""
+        deadline = None if limit_s is None else clock.now() + limit_s
+        while any(not pump.is_over for pump in self._pumps):
+            left_s = None if deadline is None else deadline - clock.now()
+            if left_s is not None and left_s <= 0:
+                return False
+            for number in self._arrivals.wait(left_s):
+                if number in ENDING:
+                    self._request = number
+                    return False
+        return True
+
+    def _problems(self) -> tuple[str, ...]:
+        problems = []
+        for pump in self._pumps:
+            if pump.problem is not None and not pump.reader_left:
+                name = "stdout" if pump.channel.target == 1 else "stderr"
+                problems.append(f"{name} cannot be written: {pump.problem.strerror}")
+        if self._log.problem is not None:
+            problems.append(f"the log is not whole: {self._log.problem}")
+        return tuple(problems)
+
+
+def _stop_by(number: int) -> None:
+    """Stop ourselves by the signal that has stopped the command; returns when we are continued."""
+    earlier = None
+    if number != signal.SIGSTOP:
+        earlier = signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    if earlier is not None:
+        signal.signal(number, earlier)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.system.relay.command_log import CommandLog
+
+MIB = 1 << 20
+
+
+def test_only_this_user_may_read_it(tmp_path: Path) -> None:
+    log = CommandLog(tmp_path / "command.log", MIB)
+    log.close()
+
+    assert log.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_its_disk_space_stays_bounded_while_it_grows(tmp_path: Path) -> None:
+    log = CommandLog(tmp_path / "command.log", MIB)
+    line = memoryview(b"x" * 1023 + b"\n")
+    for _ in range(20 * 1024):
+        log.add(line)
+
+    assert log.path.stat().st_blocks * 512 <= 2 * MIB
+    assert "--log-limit is 1 MiB" in log.finish()
+
+
+def test_a_full_disk_ends_the_log_and_nothing_else(tmp_path: Path) -> None:
+    log = CommandLog(tmp_path / "command.log", MIB)
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, log._descriptor)
+    os.close(full)
+
+    log.add(memoryview(b"lost"))
+    log.add(memoryview(b"lost, too"))
+
+    assert log.problem == "No space left on device"
+    assert log.finish() == ""
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "command.log").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError):
+        CommandLog(tmp_path / "command.log", MIB)
+    assert not (tmp_path / "elsewhere").exists()
