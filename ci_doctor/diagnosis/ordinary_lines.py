@@ -26,7 +26,7 @@ ORDINARY_LINES = (
     "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s - in org.example.ErrorTest",
     "[INFO] Downloading from central: https://repo.example.org/maven2/org/example/errors/1.0/errors-1.0.jar",
     "[12/99] /usr/bin/c++ -O2 -Wall -Werror=format -Isrc/include -c src/error.cc -o error.cc.o",
-    "gcc -O2 -Wall -Werror -fstack-protector -Isrc -c src/failure.c -o src/failure.o",
+    "gcc -O2 -Wall -Werror -fstack-protector -Isrc -c src/failure.c -o failure.o",
     "   Compiling error-chain v0.12.4",
     "Collecting exceptiongroup>=1.0 (from pytest)",
     "  Downloading exceptiongroup-1.2.0-py3-none-any.whl.metadata (6.6 kB)",
