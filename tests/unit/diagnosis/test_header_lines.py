@@ -2,7 +2,6 @@
 from pathlib import Path
 
 from ci_doctor.diagnosis.header_lines import named_lines
-
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.reading.open_log import open_log
 from ci_doctor.diagnosis.rule_set import RuleSet
