@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.exception_chain import chains, root_of
 from ci_doctor.diagnosis.exception_line import exception_name
@@ -17,6 +17,8 @@ from ci_doctor.diagnosis.traceback import Traceback, TracebackReader
 _MOST_LINES = 400
 # Between the tracebacks of a chain stand the rest of a message and two empty lines.
 _LINES_AFTER = 40
+# Ray prints the same line of many workers once.
+_REPEATED = re.compile(r" \[repeated \d+x across cluster\].*")
 # What a program says when it goes on in spite of an exception.
 _TOLERATED = re.compile(
     r"\(ignored\)|\b(?:will be|was|is being) ignored\b|\bignoring\b|Exception ignored in"
@@ -63,7 +65,25 @@ def exception_lines(
         for exception, last in _read(lines, points):
             exceptions[exception.line.offset] = exception
             read_to = max(read_to, last)
-    return exceptions
+    return _without_repetitions(exceptions)
+
+
+def _without_repetitions(exceptions: Mapping[int, ExceptionLine]) -> dict[int, ExceptionLine]:
+    """`exceptions` of which those that repeat an earlier one follow from it.
+
+    Processes that work together often fail alike, and a parent prints what its child has printed.
+    """
+    unlike: dict[int, ExceptionLine] = {}
+    texts: set[str] = set()
+    for offset, exception in sorted(exceptions.items()):
+        text = _REPEATED.sub("", exception.clean.message).strip(" |")
+        standing = exception.standing
+        if text in texts:
+            standing = ExceptionStanding.CONSEQUENCE
+        elif standing.explains:
+            texts.add(text)
+        unlike[offset] = structs.replace(exception, standing=standing)
+    return unlike
 
 
 def _read(
