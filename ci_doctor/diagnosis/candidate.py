@@ -13,12 +13,13 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """A line named by a rule.
 
     log: the index of its log. in_failed_step: it stands in a step of the job that ended with a
-    failure; None if the log has no steps. ends_traceback: it is the exception of a traceback that
+    failure; None if no step failed. in_passed_step: it stands in a
+    step that ended well, or in a job that did. ends_traceback: it is the exception of a traceback that
     is not explained by another one of its chain, and that its program did not tolerate. standing:
     the same in full, None for lines that are no exceptions. repeats: how many lines its rule matches
     in this log. at_s: seconds of its clock, on one scale for all logs; None if nothing tells.
     in_passed_run: it stands in a run of tests that passed. log_ended_well: no step failed in its
-    log, and the last words report success.
+    log, and the last words report success. lines_after: how many lines its log has after it.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     """
 
@@ -28,10 +29,13 @@ class Candidate(Struct, frozen=True, kw_only=True):
     rule: LogRule
     fields: dict[str, str]
     in_failed_step: bool | None = None
+    in_passed_step: bool = False
     ends_traceback: bool = False
     standing: ExceptionStanding | None = None
     repeats: int = 1
     at_s: float | None = None
     in_passed_run: bool = False
     log_ended_well: bool = False
+    lines_after: int = 0
+    log_sounds_well: bool = False
     in_good_run: bool | None = None

@@ -19,7 +19,8 @@ def named_cause(
     ranked: Sequence[Ranked], names: Sequence[str], calibration: Calibration
 ) -> Cause | None:
     """The first of `ranked` as the cause; None if nothing is sure enough. names: of the logs."""
-    if not ranked:
+    # What stands in a step that ended well is no cause, however sure its words are.
+    if not ranked or ranked[0].candidate.in_passed_step:
         return None
     sure = probability(features(ranked), calibration.coefficients)
     if sure < calibration.least:

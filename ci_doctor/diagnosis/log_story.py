@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
@@ -9,6 +9,8 @@ from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.ending import ended_well
 from ci_doctor.diagnosis.header_lines import named_lines
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT, last_outputs
+from ci_doctor.diagnosis.last_words import sounds_like_success
+from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
 from ci_doctor.diagnosis.passed_runs import PassedRun, in_passed_run, passed_runs
@@ -16,15 +18,17 @@ from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
-from ci_doctor.diagnosis.steps import FailedStep, failed_steps, in_failed_step
+from ci_doctor.diagnosis.steps import Step, ended_steps, in_failed_step, in_passed_step
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
+
+_LAST_LINES = 30
 
 
 class LogStory(Struct, frozen=True, kw_only=True):
-    """What one log tells: the candidates in the order of their lines, and the steps that failed."""
+    """What one log tells: the candidates in the order of their lines, and the steps of its job."""
 
     candidates: tuple[Candidate, ...]
-    steps: tuple[FailedStep, ...]
+    steps: tuple[Step, ...]
 
 
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
@@ -32,23 +36,29 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     scanned = scan(log, rules)
     hits = named_lines(log, scanned.hits, rules)
     result = Scan(hits=hits, counts=scanned.counts)
+    last = log.tail(_LAST_LINES)
+    last_texts = [clean_line(line.content).message for line in last]
     places = _Places(
-        steps=failed_steps(hits, rules),
+        steps=ended_steps(hits, rules),
         runs=passed_runs(hits, rules),
-        has_ended_well=ended_well(hits, rules, log.tail(1)),
+        has_ended_well=ended_well(hits, rules, last),
+        sounds_well=sounds_like_success(last_texts),
+        last_line=last[-1].number if last else 0,
     )
-    named = (*_candidates(log, result, rules), *_last_words(log, result, rules))
+    named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
     candidates = [places.of(candidate, index) for candidate in named]
     candidates.sort(key=lambda each: each.line.offset)
     return LogStory(candidates=tuple(candidates), steps=tuple(places.steps))
 
 
 class _Places(Struct, frozen=True, kw_only=True):
-    """Where the lines of a log stand: in which steps and runs, and how the log ends."""
+    """Where the lines of a log stand: in which steps and runs, and where and how the log ends."""
 
-    steps: list[FailedStep]
+    steps: list[Step]
     runs: list[PassedRun]
     has_ended_well: bool
+    sounds_well: bool
+    last_line: int
 
     def of(self, candidate: Candidate, log: int) -> Candidate:
         """`candidate` with the places of its line."""
@@ -57,8 +67,11 @@ class _Places(Struct, frozen=True, kw_only=True):
             candidate,
             log=log,
             in_failed_step=in_failed_step(self.steps, number),
+            in_passed_step=in_passed_step(self.steps, number),
             in_passed_run=in_passed_run(self.runs, number, candidate.rule.family),
             log_ended_well=self.has_ended_well,
+            log_sounds_well=self.sounds_well,
+            lines_after=self.last_line - number,
         )
 
 
@@ -112,9 +125,11 @@ def _of_exception(
     )
 
 
-def _last_words(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidate]:
+def _last_words(
+    log: LogText, result: Scan, steps: Sequence[Step], rules: RuleSet
+) -> Iterator[Candidate]:
     """What each failed command printed last."""
-    ends = [hit.line for hit in result.hits if rules.rules[hit.rule].role is Role.END]
+    ends = [step.end for step in steps if step.has_last_words]
     skipped = offsets_of(result.hits, rules, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
     for line, clean in last_outputs(log, ends, skipped):
         yield Candidate(log=0, line=line, clean=clean, rule=LAST_OUTPUT, fields={})

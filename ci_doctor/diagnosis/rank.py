@@ -11,9 +11,10 @@ from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
 
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
-_OUTSIDE_FAILED_STEP = -15
-_ENDS_TRACEBACK = 15
+_OUTSIDE_FAILED_STEP = -40
 _IN_PASSED_RUN = -45
+# A step that ends well did not fail by what stands in it, however bad that looks.
+_IN_PASSED_STEP = -80
 _IN_GOOD_RUN = -70
 # A program that logs a line as a warning goes on.
 _TOLERATED_LEVEL = -30
@@ -83,6 +84,9 @@ def _ranked(candidate: Candidate) -> Ranked:
     if candidate.in_failed_step is True:
         points += _IN_FAILED_STEP
         reasons.append("in a step that failed")
+    elif candidate.in_passed_step:
+        points += _IN_PASSED_STEP
+        reasons.append("in a step that ended well")
     elif candidate.in_failed_step is False:
         points += _OUTSIDE_FAILED_STEP
     points += _points_of_program(candidate)

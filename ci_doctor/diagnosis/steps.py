@@ -6,54 +6,83 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit
 
+# Named groups of rules on ends, and what they say.
+_WHOLE_JOB = "job"
+_WITHIN_STEP = "annotation"
+# The family of rules by which tools say that they ended well: a step may fail after that.
+_TOOLS = "outcome"
 
-class FailedStep(Struct, frozen=True):
-    """The lines from `first` to `last`, 1-based and inclusive; `last` reports the failure."""
+
+class Step(Struct, frozen=True):
+    """The lines from `first` to that of `end`, 1-based and inclusive; `end` says how it ended."""
 
     first: int
-    last: int
+    end: TextLine
+    failed: bool
+    has_last_words: bool = False
 
     def holds(self, line: int) -> bool:
         """Whether the step has this line."""
-        return self.first <= line <= self.last
+        return self.first <= line <= self.end.number
 
 
-def failed_steps(hits: Sequence[Hit], rules: RuleSet) -> list[FailedStep]:
-    """The steps that end with a failure, in order; none if the log has no such marks.
+def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[Step]:
+    """The steps whose end is known, in order; none if the log has no such marks.
 
     A step begins at the last begin mark before its end, or at the last one with the same command
     where the end names its command (programs print begin marks of their own). Without a begin mark
     it begins after the step before it.
+
+    If the job passed, all of it is one step that ended well. The groups of a rule say more of an
+    end. `job`: the whole job failed, and counts as a step if none has failed before. `annotation`:
+    the step reports an error and goes on.
     """
-    steps = []
+    steps: list[Step] = []
     begins: list[Hit] = []
     first = 1
     for hit in hits:
-        role = rules.rules[hit.rule].role
+        rule = rules.rules[hit.rule]
+        role = rule.role
+        if role is Role.JOB_PASSED:
+            return [Step(1, hit.line, failed=False)]
         if role is Role.BEGIN:
             begins.append(hit)
-        elif role is Role.END:
-            steps.append(FailedStep(_begin_of(hit, begins) or first, hit.line.number))
-        if role in (Role.END, Role.SUCCESS):
-            first = hit.line.number + 1
-            begins = []
+        if role not in (Role.END, Role.SUCCESS) or rule.family == _TOOLS:
+            continue
+        if _WHOLE_JOB in hit.fields and any(step.failed for step in steps):
+            continue
+        failed = role is Role.END
+        begin = _begin_of(hit, begins) or first
+        is_over = _WITHIN_STEP not in hit.fields
+        steps.append(Step(begin, hit.line, failed, has_last_words=failed and is_over))
+        first = hit.line.number + 1
+        # What ends one step may begin the next one.
+        begins = [begin for begin in begins if begin.line == hit.line]
     return steps
 
 
 def _begin_of(end: Hit, begins: Sequence[Hit]) -> int | None:
     """The line at which the step that `end` ends begins; None if no mark tells."""
     command = end.fields.get("command")
-    for begin in reversed(begins):
+    earlier = [begin for begin in begins if begin.line != end.line]
+    for begin in reversed(earlier):
         if command is not None and begin.fields.get("command") == command:
             return begin.line.number
-    return begins[-1].line.number if begins else None
+    return earlier[-1].line.number if earlier else None
 
 
-def in_failed_step(steps: Sequence[FailedStep], line: int) -> bool | None:
+def in_failed_step(steps: Sequence[Step], line: int) -> bool | None:
     """Whether a failed step has this line; None if no step failed."""
-    if not steps:
+    failed = [step for step in steps if step.failed]
+    if not failed:
         return None
-    return any(step.holds(line) for step in steps)
+    return any(step.holds(line) for step in failed)
+
+
+def in_passed_step(steps: Sequence[Step], line: int) -> bool:
+    """Whether a step that ended well has this line."""
+    return any(step.holds(line) for step in steps if not step.failed)
