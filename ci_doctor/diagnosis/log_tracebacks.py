@@ -29,7 +29,8 @@ _TOLERATED = re.compile(
 # What a server says that answers a request with an error.
 _ANSWERED = re.compile(
     r"Exception in ASGI application|Exception on /\S* \[[A-Z]+\]|Error handling request"
-    r"|Internal Server Error:|preprocessing prompt inputs|Error in (?:chat )?completion",
+    r"|Internal Server Error:|Error (?:in|while) (?:pre)?(?:processing|handling) "
+    r"|Error in .{0,30}(?:stream|completion|chat|embedding|request)",
 )
 # What a server says when the exception ends it.
 _FATAL = re.compile(
@@ -99,7 +100,7 @@ def _read(
         cleaned.append(clean)
         texts.append(clean.text)
         count = len(reader.complete)
-        reader.read(index, clean.text)
+        reader.read(index, clean)
         if len(reader.complete) > count:
             last_ended = index
         if last_ended and not reader.has_begun and index > last_ended + _LINES_AFTER:
