@@ -142,7 +142,17 @@ def _is_warning(exception: CleanLine) -> bool:
 
 def _words_around(traceback: Traceback, lines: Sequence[CleanLine]) -> list[str]:
     """What its program said of an exception: before the traceback, and on the line after it."""
+    header = lines[traceback.start]
     first = max(0, traceback.start - 1)
-    words = [line.text for line in lines[first : traceback.start + 1]]
-    words.extend(line.text for line in lines[traceback.exception + 1 : traceback.exception + 2])
-    return words
+    before = lines[first : traceback.start]
+    after = lines[traceback.exception + 1 : traceback.exception + 2]
+    own = filter(lambda line: _is_of_same_record(line, header), (*before, *after))
+    return [header.text, *(line.text for line in own)]
+
+
+def _is_of_same_record(line: CleanLine, header: CleanLine) -> bool:
+    """Whether a logger may have written `line` with the traceback that `header` begins."""
+    has_place = line.place is not None and header.place is not None
+    if has_place and line.place != header.place:
+        return False
+    return header.writer is None or line.writer == header.writer
