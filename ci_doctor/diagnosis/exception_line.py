@@ -10,7 +10,7 @@ from typing import Final
 _EXCEPTION: Final = re.compile(r"(?P<name>[A-Za-z_][\w.<>]*)(?:\([\w.]+\))?(?::(?: |$)| *$)")
 # vLLM's API server ends with such a line; the traceback that it points to stands earlier.
 _POINTER: Final = re.compile(
-    r"see (?:the )?(?:root cause|stack trace|logs?|errors?)(?: \w+)? (?:above|for details)",
+    r"(?:see|check) (?:the )?(?:root cause|stack trace|logs?|errors?)(?: \w+)? \(?(?:above|for)\b",
     re.IGNORECASE,
 )
 # Other words with which a line begins that look like a class.

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.exception_chain import chains, root_of
 from ci_doctor.diagnosis.exception_line import exception_name
@@ -17,6 +17,8 @@ from ci_doctor.diagnosis.traceback import Traceback, TracebackReader
 _MOST_LINES = 400
 # Between the tracebacks of a chain stand the rest of a message and two empty lines.
 _LINES_AFTER = 40
+# Ray prints the same line of many workers once.
+_REPEATED = re.compile(r" \[repeated \d+x across cluster\].*")
 # What a program says when it goes on in spite of an exception.
 _TOLERATED = re.compile(
     r"\(ignored\)|\b(?:will be|was|is being) ignored\b|\bignoring\b|Exception ignored in"
@@ -27,7 +29,8 @@ _TOLERATED = re.compile(
 # What a server says that answers a request with an error.
 _ANSWERED = re.compile(
     r"Exception in ASGI application|Exception on /\S* \[[A-Z]+\]|Error handling request"
-    r"|Internal Server Error:|preprocessing prompt inputs|Error in (?:chat )?completion",
+    r"|Internal Server Error:|Error (?:in|while) (?:pre)?(?:processing|handling) "
+    r"|Error in .{0,30}(?:stream|completion|chat|embedding|request)",
 )
 # What a server says when the exception ends it.
 _FATAL = re.compile(
@@ -63,7 +66,25 @@ def exception_lines(
         for exception, last in _read(lines, points):
             exceptions[exception.line.offset] = exception
             read_to = max(read_to, last)
-    return exceptions
+    return _without_repetitions(exceptions)
+
+
+def _without_repetitions(exceptions: Mapping[int, ExceptionLine]) -> dict[int, ExceptionLine]:
+    """`exceptions` of which those that repeat an earlier one follow from it.
+
+    Processes that work together often fail alike, and a parent prints what its child has printed.
+    """
+    unlike: dict[int, ExceptionLine] = {}
+    texts: set[str] = set()
+    for offset, exception in sorted(exceptions.items()):
+        text = _REPEATED.sub("", exception.clean.message).strip(" |")
+        standing = exception.standing
+        if text in texts:
+            standing = ExceptionStanding.CONSEQUENCE
+        elif standing.explains:
+            texts.add(text)
+        unlike[offset] = structs.replace(exception, standing=standing)
+    return unlike
 
 
 def _read(
@@ -79,7 +100,7 @@ def _read(
         cleaned.append(clean)
         texts.append(clean.text)
         count = len(reader.complete)
-        reader.read(index, clean.text)
+        reader.read(index, clean)
         if len(reader.complete) > count:
             last_ended = index
         if last_ended and not reader.has_begun and index > last_ended + _LINES_AFTER:
@@ -121,7 +142,17 @@ def _is_warning(exception: CleanLine) -> bool:
 
 def _words_around(traceback: Traceback, lines: Sequence[CleanLine]) -> list[str]:
     """What its program said of an exception: before the traceback, and on the line after it."""
+    header = lines[traceback.start]
     first = max(0, traceback.start - 1)
-    words = [line.text for line in lines[first : traceback.start + 1]]
-    words.extend(line.text for line in lines[traceback.exception + 1 : traceback.exception + 2])
-    return words
+    before = lines[first : traceback.start]
+    after = lines[traceback.exception + 1 : traceback.exception + 2]
+    own = filter(lambda line: _is_of_same_record(line, header), (*before, *after))
+    return [header.text, *(line.text for line in own)]
+
+
+def _is_of_same_record(line: CleanLine, header: CleanLine) -> bool:
+    """Whether a logger may have written `line` with the traceback that `header` begins."""
+    has_place = line.place is not None and header.place is not None
+    if has_place and line.place != header.place:
+        return False
+    return header.writer is None or line.writer == header.writer

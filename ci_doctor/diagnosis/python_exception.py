@@ -5,6 +5,7 @@ import re
 from typing import Final
 
 from ci_doctor.diagnosis.exception_line import exception_name
+from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine
 from ci_doctor.diagnosis.rule_set import RuleSet
@@ -13,6 +14,9 @@ from ci_doctor.diagnosis.rule_set import RuleSet
 _ANY_EXCEPTION: Final = "python/exception"
 _ASSERTION: Final = "python/assertion"
 _TEST_ASSERTION: Final = "python/test-assertion"
+_FAMILY: Final = "python/"
+# What a rule says that knows no more than that a program or a test failed.
+_ANY_CLASS: Final = frozenset({FailureClass.CODE_BUG, FailureClass.TEST_ASSERTION})
 _TEST_FILE: Final = re.compile(
     r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test|tests?|conftest)\.py$|/unittest/"
 )
@@ -27,13 +31,17 @@ def rule_of_exception(
     """
     if matching is None:
         return _named(_ANY_EXCEPTION, rules)
-    name = exception_name(exception.clean.message.lstrip(" |"))
-    if name != "AssertionError" or matching.role is Role.CAUSE:
+    if matching.role not in {Role.ERROR, Role.FAILURE} or matching.class_ not in _ANY_CLASS:
         return matching
+    wanted = matching.id
+    # A traceback shows that it is no error of another language that looks the same.
+    if not matching.id.startswith(_FAMILY):
+        wanted = _ANY_EXCEPTION
     # The same words are a failed test if a test says them, and a mistake in a program if not.
-    wanted = _ASSERTION
-    if any(map(_TEST_FILE.search, exception.files)):
-        wanted = _TEST_ASSERTION
+    if exception_name(exception.clean.message.lstrip(" |")) == "AssertionError":
+        wanted = _ASSERTION
+        if any(map(_TEST_FILE.search, exception.files)):
+            wanted = _TEST_ASSERTION
     return _named(wanted, rules) or matching
 
 

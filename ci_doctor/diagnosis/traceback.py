@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from ci_doctor.diagnosis.exception_line import is_exception, is_pointer
+from ci_doctor.diagnosis.lines.clean_line import CleanLine
 from ci_doctor.diagnosis.lines.writer_prefix import Prefixed, without_prefixes
 
 _HEADER = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):")
@@ -75,7 +76,7 @@ def tracebacks(lines: Sequence[str]) -> list[Traceback]:
     """
     reader = TracebackReader()
     for index, line in enumerate(lines):
-        reader.read(index, line)
+        reader.read(index, without_prefixes(line))
     return sorted(reader.complete, key=lambda each: each.start)
 
 
@@ -94,11 +95,10 @@ class TracebackReader:
         """Whether a traceback waits for its exception, or a chain for its next traceback."""
         return any(writer.begun or writer.linked for writer in self._writers.values())
 
-    def read(self, index: int, line: str) -> None:
+    def read(self, index: int, line: Prefixed | CleanLine) -> None:
         """Take the next line; indices grow."""
-        prefixed = without_prefixes(line)
-        writer = self._writers.setdefault(_name_of(prefixed), _Writer())
-        text = prefixed.message
+        writer = self._writers.setdefault(_name_of(line), _Writer())
+        text = line.message
         header = _HEADER.search(text)
         if header is not None:
             self._begin(writer, header.start(), index)
@@ -143,9 +143,9 @@ class TracebackReader:
         return _Begun(start=index, has_header=False)
 
 
-def _name_of(prefixed: Prefixed) -> str:
+def _name_of(line: Prefixed | CleanLine) -> str:
     """Which lines belong together: those of one process, logged from one place."""
-    return f"{prefixed.writer or ''} {prefixed.place or ''}"
+    return f"{line.writer or ''} {line.place or ''}"
 
 
 def _note_link(writer: _Writer, words: re.Match[str]) -> None:

@@ -12,23 +12,27 @@ from typing import Final
 from msgspec import Struct
 
 _MOST_PREFIXES: Final = 6
+# Longer than any name of a machine or a service with what follows it.
+_LONGEST_NAME: Final = 120
 _LEVEL: Final = r"(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
 _DATE: Final = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _TIME: Final = rf"(?P<time>{_DATE})"
 _PLACE: Final = r"(?P<place>[\w./<>-]+:\d+)"
 
-# By the first character of a line, so that few of them are tried.
-_AFTER_PARENTHESIS: Final = (
+# By what a line begins with, so that few of them are tried.
+_PARENTHESIS: Final = (
     # vLLM and Ray: `(EngineCore_DP0 pid=7)`, `(RayWorkerWrapper pid=7, ip=10.0.0.1)`, `(pid=7)`.
     r"(?P<writer>\((?:[A-Za-z_][\w.<>:-]*[ ,:]+)?(?:\w+=[^\s,)]+(?:, ?| |(?=\))))+\)) ?",
     # Ray: `(raylet)`, `(raylet, ip=10.0.0.1)`, `(autoscaler +1m2s)`.
     r"(?P<writer>\((?:raylet|gcs_server|autoscaler)(?:,? [^)]{1,60})?\)) ?",
 )
-_AFTER_BRACKET: Final = (
+_BRACKET_LETTER: Final = (
     # torchrun: `[rank3]:`, `[default3]:`; kubectl: `[pod/server-0/vllm] `.
     r"(?P<writer>\[(?:rank|default)\d+\]:|\[pod/[^\]\s]{1,120}\]) ?",
     # The C++ of torch: `[E128 03:24:44.123456789 ProcessGroupNCCL.cpp:629] `.
     rf"\[(?P<level>[IWEFC])(?:\d{{3,4}} (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)(?: \d+)?)? {_PLACE}\] ?",
+)
+_BRACKET_DATE: Final = (
     # SGLang: `[2026-01-28 15:59:42 DP0 TP3] `.
     rf"\[{_TIME}(?P<writer>(?: (?:DP|TP|PP|EP|ATTN|MOE|CP)\w{{1,6}})+)\] ?",
     # The C++ of Ray: `[2026-01-28 15:59:42,187 E 7 7] logging.cc:484: `.
@@ -41,12 +45,14 @@ _AFTER_BRACKET: Final = (
     # LMCache: `[2026-01-28 15:59:42,123] LMCache ERROR: `.
     rf"\[{_TIME}\] (?:[\w.]+ )?{_LEVEL}: ?",
     rf"\[{_TIME}\] ?",
+)
+_BRACKET_OTHER: Final = (
     # dynamo's number of a compilation, after torch's own prefix: `[14/1] `.
     r"\[\d+/\d+(?:_\d+)?\] ?",
     # The kernel's seconds: `[12345.678901] `.
     r"\[ *\d{1,8}\.\d{6}\] ?",
 )
-_AFTER_DIGIT: Final = (
+_DATE_FIRST: Final = (
     # loguru: `2026-01-28 15:59:42.123 | ERROR    | server.app:run:12 - `.
     rf"{_TIME} *\| *{_LEVEL} *\| *(?P<place>[\w.<>:-]+) - ?",
     # Ray: `2026-01-28 15:59:42,676 ERROR worker.py:405 -- `.
@@ -59,27 +65,32 @@ _AFTER_DIGIT: Final = (
     # TensorFlow and XLA: `2026-01-28 15:59:42.123456: E external/x/y.cc:123] `.
     rf"{_TIME}: (?P<level>[IWEF]) {_PLACE}\] ?",
 )
-_AFTER_LETTER: Final = (
-    # vLLM: `ERROR 01-28 15:59:42 [core.py:935] `, before 0.8 without the brackets' left one.
-    rf"{_LEVEL} (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) (?:\[{_PLACE}\]|{_PLACE.replace('<place>', '<place_>')}\]?) ?",
+_CAPITALS: Final = (
+    # vLLM: `ERROR 01-28 15:59:42 [core.py:935] `; before 0.8 without the left bracket.
+    rf"{_LEVEL} (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) \[?{_PLACE}\]? ?",
     rf"{_LEVEL} \[{_PLACE}\] ?",
     # A cloud's log viewer: `ERROR 2026-01-28T15:59:42.209110975Z `.
     rf"{_LEVEL} {_TIME} ",
-    # glog, absl, klog and torch's Python: `E0317 07:53:56.045000 2265 torch/_guards.py:283] `.
-    rf"(?P<level>[IWEFC])\d{{3,4}} (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?) +(?:\d+ )?{_PLACE}\] ?",
     # uvicorn: `ERROR:    `; logging's default: `ERROR:name:`.
     r"(?P<level>WARNING):  ",
     rf"{_LEVEL}:(?:     ?|(?P<place>[\w.]+):)",
     # pytest's captured log: `ERROR    vllm:core.py:12 `.
     rf"{_LEVEL} +(?P<place>[\w.]+:[\w.]+\.py:\d+) ",
-    # NCCL: `host:301:305 [0] NCCL INFO `, and `host:301:305 [0] misc/nvmlwrap.cc:187 NCCL WARN `; its own words stay.
-    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] (?:[\w./]+:\d+ )?(?=NCCL WARN)",
-    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] NCCL (?P<level>INFO|TRACE) ",
-    # The system's log: `Jan 28 15:59:42 host kernel: `.
-    r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) [\w.-]+ [\w./-]+(?:\[\d+\])?: ?",
-    # docker compose: `vllm-1  | `.
-    r"(?P<writer>[A-Za-z][\w.-]{0,39}) +\| ?",
 )
+# glog, absl, klog and torch's Python: `E0317 07:53:56.045000 2265 torch/_guards.py:283] `.
+_LETTER_DIGIT: Final = (
+    rf"(?P<level>[IWEFC])\d{{3,4}} (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?) +(?:\d+ )?{_PLACE}\] ?",
+)
+# NCCL: `host:301:305 [0] NCCL INFO `, and `host:301:305 [0] misc/nvmlwrap.cc:187 NCCL WARN `, of
+# which the last words stay.
+_NCCL: Final = (
+    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] NCCL (?P<level>INFO|TRACE) ",
+    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] (?:[\w./]+:\d+ )?(?=NCCL WARN)",
+)
+# The system's log: `Jan 28 15:59:42 host kernel: `.
+_MONTH: Final = (r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) [\w.-]+ [\w./-]+(?:\[\d+\])?: ?",)
+# docker compose: `vllm-1  | `.
+_SERVICE: Final = (r"(?P<writer>[A-Za-z][\w.-]{0,39}) +\| ?",)
 # tqdm leaves its bar on the line on which something else is printed next.
 _BAR: Final = r"[^|\n]{0,120}\d{1,3}%\|[^|\n]{0,300}\| *[\d.]+[^\[\n]{0,20}\[[^\]\n]{0,120}\]"
 
@@ -114,7 +125,7 @@ def without_prefixes(line: str) -> Prefixed:
             if name == "writer":
                 writers.append(value.strip())
             else:
-                fields.setdefault(name.rstrip("_"), value)
+                fields.setdefault(name, value)
     return Prefixed(
         message=message,
         writer=" ".join(writers) or None,
@@ -132,7 +143,6 @@ _LEVEL_OF_LETTER: Final = {
     "F": "FATAL",
     "C": "CRITICAL",
 }
-_BY_FIRST: Final = {"(": _AFTER_PARENTHESIS, "[": _AFTER_BRACKET}
 
 
 def _prefix(text: str) -> re.Match[str] | None:
@@ -140,16 +150,50 @@ def _prefix(text: str) -> re.Match[str] | None:
     first = text[:1]
     if first.isspace() or not first:
         return None
-    patterns = _BY_FIRST.get(first)
-    if patterns is None:
-        patterns = _AFTER_DIGIT if first.isdigit() else _AFTER_LETTER
-    for pattern in patterns:
+    for pattern in _patterns(text):
         match = _compiled(pattern).match(text)
         if match is not None:
             return match
     if "%|" in text:
         return _compiled(_BAR).match(text)
     return None
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    """The prefixes that `text` may have, by its first characters."""
+    first = text[0]
+    if first == "(":
+        return _PARENTHESIS
+    if first == "[":
+        return _after_bracket(text)
+    if first.isdigit():
+        return _DATE_FIRST if text[4:5] in "-/" else ()
+    if text[:2].isupper() and text[1:2].isalpha():
+        # The name of a service or of a machine may have capitals too.
+        return (*_CAPITALS, *_of_machine(text))
+    if text[1:2].isdigit() and first in _LEVEL_OF_LETTER:
+        return (*_LETTER_DIGIT, *_of_machine(text))
+    return _of_machine(text)
+
+
+def _after_bracket(text: str) -> tuple[str, ...]:
+    if text[1:2].isalpha():
+        return _BRACKET_LETTER
+    if text[5:6] and text[5:6] in "-/":
+        return _BRACKET_DATE
+    return _BRACKET_OTHER
+
+
+def _of_machine(text: str) -> tuple[str, ...]:
+    """The prefixes that begin with a name, of which most lines hold no sign."""
+    start = text[:_LONGEST_NAME]
+    if " NCCL " in start:
+        return _NCCL
+    if "|" in start:
+        return _SERVICE
+    if text[3:4] == " " and text[9:10] == ":":
+        return _MONTH
+    return ()
 
 
 @cache

@@ -73,3 +73,34 @@ def test_the_inner_exception_of_ray_is_named(tmp_path: Path) -> None:
     text = _traceback("ray.exceptions.RayTaskError(ValueError): ray::Worker.run() (pid=5)")
     text += f"{FRAME}\n    step()\nValueError: expected 22, got 21\n"
     assert _named(tmp_path, text)[0] == "ValueError: expected 22, got 21"
+
+
+def test_what_another_process_tolerates_says_nothing_of_this_one(tmp_path: Path) -> None:
+    text = "(APIServer pid=1) WARNING 01-28 15:59:42 [x.py:3] no kernels, falling back\n"
+    text += _traceback(
+        "ValueError: b", prefix="(EngineCore pid=2) ERROR 01-28 15:59:43 [core.py:9] "
+    )
+    text += _traceback(
+        "ValueError: c", prefix="(EngineCore pid=2) ERROR 01-28 15:59:44 [core.py:9] "
+    )
+    assert _named(tmp_path, text)[0].endswith("ValueError: b")
+
+
+def test_a_client_that_finds_no_server_follows_from_what_ended_the_server(tmp_path: Path) -> None:
+    killed = "Nov 22 10:00:00 node kernel: Out of memory: Killed process 77 (python3)"
+    refused = (
+        "requests.exceptions.ConnectionError: HTTPConnectionPool(host='localhost', port=8000): "
+        "Max retries exceeded with url: /health (Caused by: Connection refused)"
+    )
+    assert _named(tmp_path, f"{killed}\n{_traceback(refused)}")[0] == killed
+
+
+def test_an_exception_that_is_printed_again_follows_from_the_first(tmp_path: Path) -> None:
+    text = _traceback("ValueError: a") + _traceback(
+        "ValueError: a", before="EngineCore encountered a fatal error."
+    )
+    log = tmp_path / "a.log"
+    log.write_text(text, "utf-8")
+    diagnosis = diagnose([str(log)], load_rules())
+    assert diagnosis.cause is not None
+    assert diagnosis.cause.place.line == 4

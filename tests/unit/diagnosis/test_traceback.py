@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import pytest
+
 from ci_doctor.diagnosis.traceback import ChainLink, Traceback, tracebacks
 
 WHOLE = (
@@ -39,8 +41,16 @@ def test_frames_alone_are_known_as_such() -> None:
     ]
 
 
-def test_an_exception_may_only_point_elsewhere() -> None:
-    (pointer,) = tracebacks([*WHOLE[:3], "RuntimeError: failed. See root cause above."])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "failed. See root cause above.",
+        "Worker failed with error 'no', please check the stack trace above for the root cause",
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+    ],
+)
+def test_an_exception_may_only_point_elsewhere(words: str) -> None:
+    (pointer,) = tracebacks([*WHOLE[:3], f"RuntimeError: {words}"])
     assert pointer.is_pointer
 
 
