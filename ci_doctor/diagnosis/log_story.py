@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.ending import ended_well
 from ci_doctor.diagnosis.header_lines import named_lines
-from ci_doctor.diagnosis.last_output import LAST_OUTPUT, last_outputs
+from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
 from ci_doctor.diagnosis.passed_runs import PassedRun, in_passed_run, passed_runs
@@ -16,7 +16,7 @@ from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
-from ci_doctor.diagnosis.steps import Step, ended_steps, in_failed_step, in_passed_step
+from ci_doctor.diagnosis.steps import JobStep, ended_steps, in_failed_step, in_passed_step
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 
@@ -24,7 +24,7 @@ class LogStory(Struct, frozen=True, kw_only=True):
     """What one log tells: the candidates in the order of their lines, and the steps of its job."""
 
     candidates: tuple[Candidate, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[JobStep, ...]
 
 
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
@@ -46,7 +46,7 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
 class _Places(Struct, frozen=True, kw_only=True):
     """Where the lines of a log stand: in which steps and runs, and how the log ends."""
 
-    steps: list[Step]
+    steps: list[JobStep]
     runs: list[PassedRun]
     has_ended_well: bool
 
@@ -114,10 +114,15 @@ def _of_exception(
 
 
 def _last_words(
-    log: LogText, result: Scan, steps: Sequence[Step], rules: RuleSet
+    log: LogText, result: Scan, steps: Sequence[JobStep], rules: RuleSet
 ) -> Iterator[Candidate]:
-    """What each failed command printed last."""
-    ends = [step.end for step in steps if step.has_last_words]
+    """What each failed command printed last; the end of the log if nothing tells of a step."""
     skipped = offsets_of(result.hits, rules, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
-    for line, clean in last_outputs(log, ends, skipped):
-        yield Candidate(log=0, line=line, clean=clean, rule=LAST_OUTPUT, fields={})
+    ends = [log.before(step.end, LAST_LINES) for step in steps if step.has_last_words]
+    if not steps:
+        ends = [log.tail(LAST_LINES)]
+    for lines in ends:
+        output = last_output(lines, skipped)
+        if output is not None:
+            line, clean = output
+            yield Candidate(log=0, line=line, clean=clean, rule=LAST_OUTPUT, fields={})

@@ -78,14 +78,9 @@ def _place(ranked: Ranked) -> tuple[int, int]:
 def _ranked(candidate: Candidate) -> Ranked:
     points = candidate.rule.points
     reasons = [f"rule {candidate.rule.id}"]
-    if candidate.in_failed_step is True:
-        points += _IN_FAILED_STEP
-        reasons.append("in a step that failed")
-    elif candidate.in_passed_step:
-        points += _IN_PASSED_STEP
-        reasons.append("in a step that ended well")
-    elif candidate.in_failed_step is False:
-        points += _OUTSIDE_FAILED_STEP
+    placed, where = _step_points(candidate)
+    points += placed
+    reasons.extend(where)
     if candidate.standing is not None:
         points += _STANDING[candidate.standing]
     if candidate.ends_traceback:
@@ -97,3 +92,14 @@ def _ranked(candidate: Candidate) -> Ranked:
     elif candidate.in_good_run is False:
         reasons.append("not in the good run")
     return Ranked(candidate=candidate, points=points, reasons=tuple(reasons))
+
+
+def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
+    """Points for the step in which it stands, and what to say of that."""
+    if candidate.in_failed_step is True:
+        return _IN_FAILED_STEP, ["in a step that failed"]
+    if candidate.in_passed_step:
+        return _IN_PASSED_STEP, ["in a step that ended well"]
+    if candidate.in_failed_step is False:
+        return _OUTSIDE_FAILED_STEP, []
+    return 0, []
