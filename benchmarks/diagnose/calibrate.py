@@ -26,7 +26,7 @@ from ci_doctor.diagnosis.reading.open_log import open_log
 
 _FOLDS = 10
 # Passing logs on which a cause may be named: the issue allows 2 in 100.
-_PASSING_SHARE = 0.01
+_PASSING_SHARE = 0.015
 _RULES = load_rules()
 
 
@@ -81,12 +81,12 @@ def _samples(listed: Sequence[Row]) -> list[tuple[dict[str, float], bool]]:
 
 
 def threshold(listed: Sequence[Row], sure: Sequence[float]) -> float:
-    """The confidence that at most one in a hundred passing logs exceeds, at least 0.3."""
+    """The confidence that at most one in a hundred passing logs exceeds, at least 0.4."""
     passing = [each for row, each in zip(listed, sure, strict=True) if row.source == "passing"]
     passing.sort(reverse=True)
     allowed = int(len(passing) * _PASSING_SHARE)
     least = passing[allowed] + 0.005 if len(passing) > allowed else 0.0
-    return max(0.3, round(least, 3))
+    return max(0.4, round(least, 3))
 
 
 def print_calibration(listed: Sequence[Row], sure: Sequence[float]) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 from ci_doctor.diagnosis.lines.clean_line import CleanLine
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.reading.log_text import TextLine
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import ExceptionStanding
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -19,7 +19,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     the same in full, None for lines that are no exceptions. repeats: how many lines its rule matches
     in this log. at_s: seconds of its clock, on one scale for all logs; None if nothing tells.
     in_passed_run: it stands in a run of tests that passed. log_ended_well: no step failed in its
-    log, and the last words report success.
+    log, and the last words report success. lines_after: how many lines its log has after it.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     """
 
@@ -31,9 +31,11 @@ class Candidate(Struct, frozen=True, kw_only=True):
     in_failed_step: bool | None = None
     in_passed_step: bool = False
     ends_traceback: bool = False
-    standing: Standing | None = None
+    standing: ExceptionStanding | None = None
     repeats: int = 1
     at_s: float | None = None
     in_passed_run: bool = False
     log_ended_well: bool = False
+    lines_after: int = 0
+    log_sounds_well: bool = False
     in_good_run: bool | None = None

@@ -9,19 +9,22 @@ coefficients on labelled logs of failed runs and on logs of passing ones, and wr
 import math
 from collections.abc import Mapping, Sequence
 
+from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import ExceptionStanding
 
 # Candidates within so many lines of each other point at the same place.
 _SAME_PLACE_LINES = 20
+_MANY_LINES_AFTER = 100
 
 
 def features(ranked: Sequence[Ranked]) -> dict[str, float]:
     """What the confidence rests on, by name; `ranked` is not empty.
 
     points: of the first candidate, divided by 100. lead: how many more it has than the best one at
-    another place, divided by 100, at most 1. The others are 0 or 1.
+    another place, divided by 100, at most 1. lines_after: how many lines follow, 100 and more count as 1; the same
+    if no step is marked as failed, else 0. The others are 0 or 1.
     """
     first = ranked[0]
     candidate = first.candidate
@@ -37,10 +40,21 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
         "in_failed_step": float(step is True),
         "no_step_failed": float(step is None),
         "repeated": float(candidate.repeats > 10),
+        "lines_after": min(1.0, candidate.lines_after / _MANY_LINES_AFTER),
+        "lines_after_unmarked": _unmarked(candidate),
         "in_passed_run": float(candidate.in_passed_run),
         "log_ended_well": float(candidate.log_ended_well),
-        "tolerated": float(candidate.standing is Standing.TOLERATED),
+        "log_sounds_well": float(candidate.log_sounds_well),
+        "tolerated": float(candidate.standing is ExceptionStanding.TOLERATED),
     }
+
+
+def _unmarked(candidate: Candidate) -> float:
+    """The lines after a candidate of a log in which no step is marked as failed."""
+    # A program that went on and on after an error has recovered from it.
+    if candidate.in_failed_step is not None:
+        return 0.0
+    return min(1.0, candidate.lines_after / _MANY_LINES_AFTER)
 
 
 def _lead(ranked: Sequence[Ranked]) -> float:

@@ -90,7 +90,8 @@ def _with_best(
 ) -> Diagnosis:
     """`diagnosis` with the place to look at first, and the lines around it."""
     place = _strongest(ranked)
-    if diagnosis.cause is None and good is not None:
+    # Everything that looks like a failure was there in the good run too.
+    if good is not None and (not ranked or ranked[0].candidate.in_good_run):
         place = _new_place(logs, good) or place
     place = place or _last_place(logs)
     if place is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from ci_doctor.diagnosis.exception_line import exception_name
 from ci_doctor.diagnosis.lines.writer_prefix import without_prefixes
-from ci_doctor.diagnosis.traceback import Link, Traceback
+from ci_doctor.diagnosis.traceback import ChainLink, Traceback
 
 # From the index of an exception's line to the points of the rule that matches it.
 Points = Callable[[int], int]
@@ -59,7 +59,7 @@ def root_of(chain: Sequence[Traceback], lines: Sequence[str], points: Points) ->
         more = points(later.exception) - points(root.exception)
         if later.is_pointer:
             continue
-        if later.link is Link.DIRECT and not root.is_pointer:
+        if later.link is ChainLink.DIRECT and not root.is_pointer:
             is_better = more >= _MUCH_MORE
         else:
             is_better = more > 0 or (more == 0 and _is_often_expected(lines[root.exception]))

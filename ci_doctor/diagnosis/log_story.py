@@ -9,6 +9,8 @@ from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.ending import ended_well
 from ci_doctor.diagnosis.header_lines import named_lines
 from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
+from ci_doctor.diagnosis.last_words import sounds_like_success
+from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
 from ci_doctor.diagnosis.passed_runs import PassedRun, in_passed_run, passed_runs
@@ -18,6 +20,9 @@ from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
 from ci_doctor.diagnosis.steps import JobStep, ended_steps, in_failed_step, in_passed_step
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
+
+# Where a log says how it went.
+_LAST_LINES = 30
 
 
 class LogStory(Struct, frozen=True, kw_only=True):
@@ -32,10 +37,14 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     scanned = scan(log, rules)
     hits = named_lines(log, scanned.hits, rules)
     result = Scan(hits=hits, counts=scanned.counts)
+    last = log.tail(_LAST_LINES)
+    last_texts = [clean_line(line.content).message for line in last]
     places = _Places(
         steps=ended_steps(hits, rules),
         runs=passed_runs(hits, rules),
-        has_ended_well=ended_well(hits, rules, log.tail(1)),
+        has_ended_well=ended_well(hits, rules, last),
+        sounds_well=sounds_like_success(last_texts),
+        last_line=last[-1].number if last else 0,
     )
     named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
     candidates = [places.of(candidate, index) for candidate in named]
@@ -44,11 +53,13 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
 
 
 class _Places(Struct, frozen=True, kw_only=True):
-    """Where the lines of a log stand: in which steps and runs, and how the log ends."""
+    """Where the lines of a log stand: in which steps and runs, and where and how the log ends."""
 
     steps: list[JobStep]
     runs: list[PassedRun]
     has_ended_well: bool
+    sounds_well: bool
+    last_line: int
 
     def of(self, candidate: Candidate, log: int) -> Candidate:
         """`candidate` with the places of its line."""
@@ -60,6 +71,8 @@ class _Places(Struct, frozen=True, kw_only=True):
             in_passed_step=in_passed_step(self.steps, number),
             in_passed_run=in_passed_run(self.runs, number, candidate.rule.family),
             log_ended_well=self.has_ended_well,
+            log_sounds_well=self.sounds_well,
+            lines_after=self.last_line - number,
         )
 
 

@@ -7,22 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ci_doctor.diagnosis.exception_chain import chains, root_of
+from ci_doctor.diagnosis.exception_line import exception_name
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
 from ci_doctor.diagnosis.traceback import Traceback, TracebackReader
 
 # Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
 _MOST_LINES = 400
 # Between the tracebacks of a chain stand the rest of a message and two empty lines.
 _LINES_AFTER = 40
-_TOLERATED_LEVELS = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING"})
 # What a program says when it goes on in spite of an exception.
 _TOLERATED = re.compile(
     r"\(ignored\)|\b(?:will be|was|is being) ignored\b|\bignoring\b|Exception ignored in"
     r"|\bfall(?:ing|s|en)? ?back\b|\bretry(?:ing)?\b|\bwill retry\b|\bskipping\b|\bcontinuing\b"
     r"|--- Logging error ---|never retrieved|Failed to import [\w.]+ with",
     re.IGNORECASE,
+)
+# What a server says that answers a request with an error.
+_ANSWERED = re.compile(
+    r"Exception in ASGI application|Exception on /\S* \[[A-Z]+\]|Error handling request"
+    r"|Internal Server Error:|preprocessing prompt inputs|Error in (?:chat )?completion",
 )
 # What a server says when the exception ends it.
 _FATAL = re.compile(
@@ -37,7 +42,7 @@ class ExceptionLine(Struct, frozen=True, kw_only=True):
 
     line: TextLine
     clean: CleanLine
-    standing: Standing
+    standing: ExceptionStanding
     files: tuple[str, ...]
 
 
@@ -92,16 +97,26 @@ def _read(
             yield exception, end
 
 
-def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -> Standing:
+def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -> ExceptionStanding:
     if traceback.is_pointer or not is_root:
-        return Standing.CONSEQUENCE
+        return ExceptionStanding.CONSEQUENCE
     exception = lines[traceback.exception]
     around = _words_around(traceback, lines)
-    if exception.level in _TOLERATED_LEVELS or any(map(_TOLERATED.search, around)):
-        return Standing.TOLERATED
+    if exception.level in TOLERATED_LEVELS or any(map(_TOLERATED.search, around)):
+        return ExceptionStanding.TOLERATED
+    if _is_warning(exception):
+        return ExceptionStanding.TOLERATED
+    if any(map(_ANSWERED.search, around)):
+        return ExceptionStanding.ANSWERED
     if any(map(_FATAL.search, around)):
-        return Standing.FATAL
-    return Standing.CAUSE
+        return ExceptionStanding.FATAL
+    return ExceptionStanding.CAUSE
+
+
+def _is_warning(exception: CleanLine) -> bool:
+    """Whether it is a class of warnings, which a library may print with the frames."""
+    name = exception_name(exception.message.lstrip(" |"))
+    return name is not None and name.endswith("Warning")
 
 
 def _words_around(traceback: Traceback, lines: Sequence[CleanLine]) -> list[str]:

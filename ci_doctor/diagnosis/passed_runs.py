@@ -60,10 +60,10 @@ class _Runs:
         return run
 
     def _begin_of(self, end: Hit) -> Hit | None:
-        """The last begin of the same name, or of any if the end has none."""
+        """The last begin of the same name; an end without a name ends what has none either."""
         for index in range(len(self._begun) - 1, -1, -1):
             begin = self._begun[index]
-            if not end.fields or begin.fields == end.fields:
+            if begin.fields == end.fields:
                 del self._begun[index:]
                 return begin
         return None

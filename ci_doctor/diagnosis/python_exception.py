@@ -4,7 +4,8 @@
 import re
 from typing import Final
 
-from ci_doctor.diagnosis.log_rule import LogRule
+from ci_doctor.diagnosis.exception_line import exception_name
+from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 
@@ -26,10 +27,14 @@ def rule_of_exception(
     """
     if matching is None:
         return _named(_ANY_EXCEPTION, rules)
+    name = exception_name(exception.clean.message.lstrip(" |"))
+    if name != "AssertionError" or matching.role is Role.CAUSE:
+        return matching
     # The same words are a failed test if a test says them, and a mistake in a program if not.
-    if matching.id == _ASSERTION and any(map(_TEST_FILE.search, exception.files)):
-        return _named(_TEST_ASSERTION, rules) or matching
-    return matching
+    wanted = _ASSERTION
+    if any(map(_TEST_FILE.search, exception.files)):
+        wanted = _TEST_ASSERTION
+    return _named(wanted, rules) or matching
 
 
 def _named(identifier: str, rules: RuleSet) -> LogRule | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.standing import Standing
+from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
 
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
@@ -16,12 +16,15 @@ _IN_PASSED_RUN = -45
 # A step that ends well did not fail by what stands in it, however bad that looks.
 _IN_PASSED_STEP = -80
 _IN_GOOD_RUN = -70
+# A program that logs a line as a warning goes on.
+_TOLERATED_LEVEL = -30
 # Points of an exception at the end of a traceback.
 _STANDING = {
-    Standing.FATAL: 20,
-    Standing.CAUSE: 15,
-    Standing.CONSEQUENCE: -45,
-    Standing.TOLERATED: -40,
+    ExceptionStanding.FATAL: 20,
+    ExceptionStanding.CAUSE: 15,
+    ExceptionStanding.ANSWERED: 0,
+    ExceptionStanding.CONSEQUENCE: -45,
+    ExceptionStanding.TOLERATED: -40,
 }
 # Candidates that differ by less are equally strong: what follows from a cause is often said in
 # stronger words than the cause itself.
@@ -81,8 +84,7 @@ def _ranked(candidate: Candidate) -> Ranked:
     placed, where = _step_points(candidate)
     points += placed
     reasons.extend(where)
-    if candidate.standing is not None:
-        points += _STANDING[candidate.standing]
+    points += _points_of_program(candidate)
     if candidate.ends_traceback:
         reasons.append("ends a traceback")
     if candidate.in_passed_run:
@@ -92,6 +94,15 @@ def _ranked(candidate: Candidate) -> Ranked:
     elif candidate.in_good_run is False:
         reasons.append("not in the good run")
     return Ranked(candidate=candidate, points=points, reasons=tuple(reasons))
+
+
+def _points_of_program(candidate: Candidate) -> int:
+    """What its own program shows about it: by a traceback, or by the level of a logger."""
+    if candidate.standing is not None:
+        return _STANDING[candidate.standing]
+    if candidate.clean.level in TOLERATED_LEVELS:
+        return _TOLERATED_LEVEL
+    return 0
 
 
 def _step_points(candidate: Candidate) -> tuple[int, list[str]]:

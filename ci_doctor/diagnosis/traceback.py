@@ -19,7 +19,7 @@ _LINK = re.compile(
 )
 
 
-class Link(StrEnum):
+class ChainLink(StrEnum):
     """How an exception follows an earlier one: raised from it, or while it was handled."""
 
     DIRECT = "direct"
@@ -40,7 +40,7 @@ class Traceback(Struct, frozen=True, kw_only=True):
     has_header: bool
     is_pointer: bool
     follows: int | None = None
-    link: Link | None = None
+    link: ChainLink | None = None
     files: tuple[str, ...] = ()
 
 
@@ -50,7 +50,7 @@ class _Begun(Struct, kw_only=True):
     start: int
     has_header: bool
     follows: int | None = None
-    link: Link | None = None
+    link: ChainLink | None = None
     files: list[str] = field(default_factory=list)
 
 
@@ -63,7 +63,7 @@ class _Writer(Struct, kw_only=True):
 
     begun: dict[int, _Begun] = field(default_factory=dict)
     ended: dict[int, int] = field(default_factory=dict)
-    linked: dict[int, tuple[int, Link]] = field(default_factory=dict)
+    linked: dict[int, tuple[int, ChainLink]] = field(default_factory=dict)
 
 
 def tracebacks(lines: Sequence[str]) -> list[Traceback]:
@@ -154,9 +154,9 @@ def _note_link(writer: _Writer, words: re.Match[str]) -> None:
     exception = writer.ended.get(column)
     if exception is None:
         return
-    link = Link.DURING
+    link = ChainLink.DURING
     if words["direct"] is not None:
-        link = Link.DIRECT
+        link = ChainLink.DIRECT
     writer.linked[column] = (exception, link)
 
 

@@ -11,11 +11,12 @@ from ci_doctor.diagnosis.lines.writer_prefix import without_prefixes
 
 # A sentence longer than this is data; a regex need not read it.
 LONGEST_TEXT: Final = 2000
-# CSI and OSC sequences (ECMA-48), the Buildkite agent's `\x1b_bk;t=…\x07` (an APC), lone controls.
+# CSI and OSC sequences (ECMA-48), the Buildkite agent's `\x1b_bk;t=…\x07` (an APC), lone controls;
+# `nl`, which archives of Travis' macOS logs hold where a line began with a carriage return.
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|\x1b[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)"
-    r"|\x1b[()][0-9A-Z]|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
+    r"|^nl(?=\W|$)|\x1b[()][0-9A-Z]|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
 )
 
 

@@ -28,7 +28,7 @@ _AFTER_BRACKET: Final = (
     # torchrun: `[rank3]:`, `[default3]:`; kubectl: `[pod/server-0/vllm] `.
     r"(?P<writer>\[(?:rank|default)\d+\]:|\[pod/[^\]\s]{1,120}\]) ?",
     # The C++ of torch: `[E128 03:24:44.123456789 ProcessGroupNCCL.cpp:629] `.
-    rf"\[(?P<level>[IWEFC])(?:\d{{3,4}} (?P<time>\d\d:\d\d:\d\d\.\d+))? {_PLACE}\] ?",
+    rf"\[(?P<level>[IWEFC])(?:\d{{3,4}} (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)(?: \d+)?)? {_PLACE}\] ?",
     # SGLang: `[2026-01-28 15:59:42 DP0 TP3] `.
     rf"\[{_TIME}(?P<writer>(?: (?:DP|TP|PP|EP|ATTN|MOE|CP)\w{{1,6}})+)\] ?",
     # The C++ of Ray: `[2026-01-28 15:59:42,187 E 7 7] logging.cc:484: `.
@@ -39,7 +39,7 @@ _AFTER_BRACKET: Final = (
     # brackets as loggers are often set up: `[2026-01-28 15:59:42,820] [ERROR] [MainThread] [x] >>> `.
     rf"\[{_TIME}\] ?\[{_LEVEL} *\] ?(?:\[[^\]]{{1,80}}\] ?){{0,3}}(?:>>> ?|: )?",
     # LMCache: `[2026-01-28 15:59:42,123] LMCache ERROR: `.
-    rf"\[{_TIME}\] (?:[\w.]+ )?{_LEVEL}: {{1,5}}",
+    rf"\[{_TIME}\] (?:[\w.]+ )?{_LEVEL}: ?",
     rf"\[{_TIME}\] ?",
     # dynamo's number of a compilation, after torch's own prefix: `[14/1] `.
     r"\[\d+/\d+(?:_\d+)?\] ?",
@@ -62,24 +62,26 @@ _AFTER_DIGIT: Final = (
 _AFTER_LETTER: Final = (
     # vLLM: `ERROR 01-28 15:59:42 [core.py:935] `, before 0.8 without the brackets' left one.
     rf"{_LEVEL} (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) (?:\[{_PLACE}\]|{_PLACE.replace('<place>', '<place_>')}\]?) ?",
+    rf"{_LEVEL} \[{_PLACE}\] ?",
     # A cloud's log viewer: `ERROR 2026-01-28T15:59:42.209110975Z `.
     rf"{_LEVEL} {_TIME} ",
     # glog, absl, klog and torch's Python: `E0317 07:53:56.045000 2265 torch/_guards.py:283] `.
-    rf"(?P<level>[IWEFC])\d{{4}} (?P<time>\d\d:\d\d:\d\d\.\d+) +\d+ {_PLACE}\] ?",
+    rf"(?P<level>[IWEFC])\d{{3,4}} (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?) +(?:\d+ )?{_PLACE}\] ?",
     # uvicorn: `ERROR:    `; logging's default: `ERROR:name:`.
     r"(?P<level>WARNING):  ",
     rf"{_LEVEL}:(?:     ?|(?P<place>[\w.]+):)",
     # pytest's captured log: `ERROR    vllm:core.py:12 `.
     rf"{_LEVEL} +(?P<place>[\w.]+:[\w.]+\.py:\d+) ",
-    # NCCL: `host:301:305 [0] misc/nvmlwrap.cc:187 NCCL WARN `; its own words stay.
-    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] (?:[\w./]+:\d+ )?(?=NCCL )",
+    # NCCL: `host:301:305 [0] NCCL INFO `, and `host:301:305 [0] misc/nvmlwrap.cc:187 NCCL WARN `; its own words stay.
+    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] (?:[\w./]+:\d+ )?(?=NCCL WARN)",
+    r"(?P<writer>[\w.-]+:\d+:\d+) \[-?\d+\] NCCL (?P<level>INFO|TRACE) ",
     # The system's log: `Jan 28 15:59:42 host kernel: `.
     r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) [\w.-]+ [\w./-]+(?:\[\d+\])?: ?",
     # docker compose: `vllm-1  | `.
     r"(?P<writer>[A-Za-z][\w.-]{0,39}) +\| ?",
 )
 # tqdm leaves its bar on the line on which something else is printed next.
-_BAR: Final = r"[^|\n]{0,120}\d{1,3}%\|[^|\n]{0,300}\| *[\d.]+[^\[\n]{0,20}\[[^\]\n]{0,120}\] *"
+_BAR: Final = r"[^|\n]{0,120}\d{1,3}%\|[^|\n]{0,300}\| *[\d.]+[^\[\n]{0,20}\[[^\]\n]{0,120}\]"
 
 
 class Prefixed(Struct, frozen=True):

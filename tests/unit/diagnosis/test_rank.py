@@ -60,3 +60,8 @@ def test_a_log_without_times_comes_after_one_with_times() -> None:
 
 def test_nothing_has_no_rank() -> None:
     assert rank([]) == []
+
+
+def test_what_stands_in_a_run_that_passed_comes_after_what_does_not() -> None:
+    expected = candidate(1, Role.FAILURE, in_passed_run=True)
+    assert first_line(expected, candidate(9, Role.ERROR)) == 9
