@@ -129,11 +129,9 @@ def _of_exception(
 def _last_words(
     log: LogText, result: Scan, steps: Sequence[JobStep], rules: RuleSet
 ) -> Iterator[Candidate]:
-    """What each failed command printed last; the end of the log if nothing tells of a step."""
+    """What each failed command printed last."""
     skipped = offsets_of(result.hits, rules, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
     ends = [log.before(step.end, LAST_LINES) for step in steps if step.has_last_words]
-    if not steps:
-        ends = [log.tail(LAST_LINES)]
     for lines in ends:
         output = last_output(lines, skipped)
         if output is not None:

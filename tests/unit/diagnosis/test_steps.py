@@ -106,8 +106,3 @@ def test_the_last_words_of_a_failed_step_are_a_candidate(read: ReadLog) -> None:
     )
     last = [each for each in story.candidates if each.rule.id == "generic/last-output"]
     assert [each.line.number for each in last] == [2]
-
-
-def test_a_log_without_steps_has_last_words_too(read: ReadLog) -> None:
-    story = read("the sky is green", "***")
-    assert [each.line.number for each in story.candidates] == [1]
