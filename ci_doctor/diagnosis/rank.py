@@ -30,6 +30,12 @@ _STANDING = {
 # stronger words than the cause itself.
 _NEARLY = 10
 
+# A command that lacks a file, a package or the network says so and ends. If much follows, it did
+# without, or tried again.
+_WENT_ON = -25
+_MUCH_LINES = 300
+_NEEDS = frozenset({"infra", "packages"})
+
 
 class Ranked(Struct, frozen=True, kw_only=True):
     """A candidate with its points and the reasons for them, in words."""
@@ -107,6 +113,8 @@ def _points_of_program(candidate: Candidate) -> int:
 
 def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
     """Points for the step in which it stands, and what to say of that."""
+    if candidate.in_failed_step is True and _went_on(candidate):
+        return _IN_FAILED_STEP + _WENT_ON, ["in a step that failed, long before its end"]
     if candidate.in_failed_step is True:
         return _IN_FAILED_STEP, ["in a step that failed"]
     if candidate.in_passed_step:
@@ -114,3 +122,8 @@ def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
     if candidate.in_failed_step is False:
         return _OUTSIDE_FAILED_STEP, []
     return 0, []
+
+
+def _went_on(candidate: Candidate) -> bool:
+    """Whether the job went on after `candidate` said what it lacks."""
+    return candidate.rule.family in _NEEDS and candidate.lines_after > _MUCH_LINES
