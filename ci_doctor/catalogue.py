@@ -2,6 +2,7 @@
 """All rooms' rules in one table, for `explain` and the docs alone. Pure."""
 
 from ci_doctor.correctness import rules as correctness
+from ci_doctor.diagnosis import rules as diagnosis
 from ci_doctor.environment import rules as environment
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.rule import Rule
@@ -18,6 +19,7 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     restart.RULES,
     correctness.RULES,
     imports.RULES,
+    diagnosis.RULES,
     session.RULES,
 )
 

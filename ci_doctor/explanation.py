@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule, a verdict or an exit code means, and what to do. Pure."""
+"""Reads rules: what a rule, a verdict, an exit code or an error message means, and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from ci_doctor.catalogue import all_rules
+from ci_doctor.diagnosis.explained import explain_log_rule, explain_text, log_rule_ids
 from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
 from ci_doctor.imports import rules as imports
@@ -17,50 +19,61 @@ from ci_doctor.model.table import text_table
 _NOTHING = "Nothing."
 
 
-def explain(word: str) -> Outcome:
+def explain(word: str, own_rules: Callable[[], tuple[Path, ...]] = tuple) -> Outcome:
     """The meaning of `word` as an Outcome without a verdict.
 
-    It is a rule, a verdict, an exit code, a group of rules, or the error of an import. Raises
-    UsageError for other words.
+    It is a rule, a verdict, an exit code, a group of rules, or an error message of one line or
+    several. `own_rules` gives the repository's rules files; it is called only if they are needed.
+    Raises UsageError for other words, ConfigError if such a file has a mistake.
     """
-    meaning, remedy = _look_up(word)
+    meaning = _meaning(word)
+    if meaning is None:
+        own = own_rules()
+        outcome = explain_log_rule(word, own) or explain_text(word, own)
+        if outcome is not None:
+            return outcome
+        raise _unknown(word, log_rule_ids(own))
     return Outcome(
         verdict=None,
-        summary=f"{word}: {meaning}",
-        tables=(text_table("What to do", (remedy,)),),
-        facts=ExplainFacts(meaning=meaning, remedy=remedy),
+        summary=f"{word}: {meaning.meaning}",
+        tables=(text_table("What to do", (meaning.remedy,)),),
+        facts=ExplainFacts(meaning=meaning.meaning, remedy=meaning.remedy),
     )
 
 
 def _with_probe(error: str, remedy: str) -> str:
     """`remedy`, with the names that the text of an error holds in its first command."""
-    sign = import_race_sign([error])
+    sign = import_race_sign(error.splitlines())
     if sign is None or sign.name is None:
         return remedy
     return remedy.replace("Y:X", f"{sign.module}:{sign.name}")
 
 
 def explained_words() -> list[str]:
-    """Every word that `explain` knows."""
+    """Every word that `explain` knows without reading a file."""
     codes = [str(int(code)) for code in EXIT_CODES]
     return [*sorted(all_rules()), *(verdict.value for verdict in VERDICTS), *codes]
 
 
-def _look_up(word: str) -> tuple[str, str]:
+def _meaning(word: str) -> Meaning | None:
     rules = all_rules()
     rule = rules.get(word)
     if rule is not None:
-        return rule.meaning, rule.remedy or _NOTHING
+        return Meaning(rule.meaning, rule.remedy or _NOTHING)
     words = _verdicts_and_codes()
     if word in words:
-        return words[word].meaning, words[word].remedy
+        return words[word]
     if is_import_race(word):
-        return imports.ABOUT.meaning, _with_probe(word, imports.ABOUT.remedy)
+        return Meaning(imports.ABOUT.meaning, _with_probe(word, imports.ABOUT.remedy))
+    return _of_family(word, list(rules))
+
+
+def _of_family(word: str, rules: Sequence[str]) -> Meaning | None:
     family = [rule for rule in rules if rule.startswith(f"{word}/")]
-    if family:
-        listed = ", ".join(f"`{rule}`" for rule in family)
-        return f"a group of rules: {listed}.", f"`ci-doctor explain {family[0]}`, and so on."
-    raise UsageError(f"nothing is called `{word}`", hint=_hint(word, (*rules, *words)))
+    if not family:
+        return None
+    listed = ", ".join(f"`{rule}`" for rule in family)
+    return Meaning(f"a group of rules: {listed}.", f"`ci-doctor explain {family[0]}`, and so on.")
 
 
 def _verdicts_and_codes() -> dict[str, Meaning]:
@@ -72,6 +85,18 @@ def _verdicts_and_codes() -> dict[str, Meaning]:
     return words
 
 
+def _unknown(word: str, log_rules: Sequence[str]) -> UsageError:
+    # Words with spaces are a message, and no name that somebody mistyped.
+    if len(word.split()) > 1:
+        return UsageError(
+            "no rule recognises this message",
+            hint="`ci-doctor diagnose LOG` reads the whole log; `ci-doctor diagnose rules` lists "
+            "the rules",
+        )
+    known = (*all_rules(), *_verdicts_and_codes(), *log_rules)
+    return UsageError(f"nothing is called `{word}`", hint=_hint(word, known))
+
+
 def _hint(word: str, known: Sequence[str]) -> str:
     # Not `did_you_mean`: without a near one it lists all names, which are too many here.
     near = nearest(word, known)
@@ -80,4 +105,4 @@ def _hint(word: str, known: Sequence[str]) -> str:
     if word.isdigit():
         codes = ", ".join(str(int(code)) for code in EXIT_CODES)
         return f"ci-doctor ends with one of {codes}, or with the status of your own command"
-    return "see docs/findings.md and docs/exit-codes.md"
+    return "see docs/findings.md, docs/diagnose-rules.md and docs/exit-codes.md"

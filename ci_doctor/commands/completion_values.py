@@ -33,6 +33,13 @@ def files(
     return [_item(incomplete, "file")]
 
 
+def logs_or_rules(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Files; as the first word also the command that lists the rules."""
+    first = [] if context.params.get("logs") else ["rules"]
+    offered = [] if not incomplete else _starting(incomplete, first)
+    return [*offered, *files(context, parameter, incomplete)]
+
+
 def interpreters(
     context: click.Context | None, parameter: click.Parameter | None, incomplete: str
 ) -> Items:

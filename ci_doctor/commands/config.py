@@ -14,6 +14,7 @@ from ci_doctor.config.decoding import DEFAULT, decode_section
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.correctness.settings import CorrectnessSettings
+from ci_doctor.diagnosis.settings import DiagnoseSettings
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.imports.settings import ImportRaceSettings
 from ci_doctor.model.facts.config import ConfigFacts, ConfigValue
@@ -28,6 +29,7 @@ TYPED: dict[str, type[Struct]] = {
     "correctness": CorrectnessSettings,
     "restart-check": RestartSettings,
     "import-race": ImportRaceSettings,
+    "diagnose": DiagnoseSettings,
 }
 
 

@@ -1,23 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor explain`."""
 
+import os
+from pathlib import Path
+
 import click
 
 from ci_doctor.commands import completion_values as values
-from ci_doctor.commands.options import output_options, pass_session
+from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.explanation import explain as explanation
 from ci_doctor.session.session import Session
 
 
 @click.command("explain")
 @click.argument("word", shell_complete=values.explained_words)
+@config_option
 @output_options
 @pass_session
-def explain(session: Session, word: str) -> int:
-    """Explain a finding's rule, a verdict, an exit code, or the error of an import.
+def explain(session: Session, word: str, config_path: Path | None) -> int:
+    """Explain a rule, a verdict, an exit code, or an error message that is pasted.
 
-    WORD is a rule (version/shallow-clone), a group of them (import-race), a verdict (flaky), an
-    exit code (75), or the text of an error in quotes ("cannot import name").
+    WORD is a rule (version/shallow-clone, gpu/out-of-memory), a group of them (import-race), a
+    verdict (flaky), an exit code (75), or an error message in quotes, of one line or several
+    ("cannot import name").
     """
     session.claim()
-    return session.finish(explanation(word), on_stdout=True)
+
+    def own_rules() -> tuple[Path, ...]:
+        from ci_doctor.commands.diagnose_settings import own_rule_files
+
+        return own_rule_files(config_path, os.environ)
+
+    return session.finish(explanation(word, own_rules), on_stdout=True)

@@ -27,6 +27,10 @@ COMMANDS = {
         "Run",
         "Kill a service under load, start it again, and check its promises.",
     ),
+    "diagnose": (
+        "Explain",
+        "Name the root cause of a failed job in its logs, and what to do.",
+    ),
     "import-race": (
         "Explain",
         "Record imports across threads, find import races, and make them fire.",

@@ -17,7 +17,15 @@ from ci_doctor.errors import ConfigError
 from ci_doctor.model.suggestion import did_you_mean
 
 _PROJECT_PREFIX = ("tool", "ci-doctor")
-SECTIONS = ("correctness", "exit-codes", "import-race", "restart-check", "services", "setup-env")
+SECTIONS = (
+    "correctness",
+    "diagnose",
+    "exit-codes",
+    "import-race",
+    "restart-check",
+    "services",
+    "setup-env",
+)
 # `[tool.ci-doctor]`, `[tool.ci-doctor.setup-env]`, and their spellings.
 _OUR_TABLE = re.compile(
     rb"""^[ \t]*\[+[ \t]*tool[ \t]*\.[ \t]*["']?ci-doctor["']?[ \t]*[.\]]""", re.MULTILINE

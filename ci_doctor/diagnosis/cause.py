@@ -64,6 +64,9 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     cause: None without a good candidate. best: where to look first, if there is anything at all,
     and `excerpt` the lines around it. others: the next candidates, if there is a cause, of other
     kinds than the cause. logs: those that were read. unreadable: from the others to the reason.
+    in_part: from logs, folders and patterns of which something is missing to the reason.
+    ended_well: all logs report success at their end, and no failed step. n_candidates: how many
+    lines may be the cause.
     """
 
     cause: Cause | None
@@ -72,3 +75,6 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     others: tuple[LogPlace, ...] = ()
     logs: tuple[str, ...]
     unreadable: dict[str, str] = {}
+    in_part: dict[str, str] = {}
+    ended_well: bool = False
+    n_candidates: int = 0

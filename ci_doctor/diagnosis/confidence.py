@@ -40,6 +40,7 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
         "in_failed_step": float(step is True),
         "no_step_failed": float(step is None),
         "repeated": float(candidate.repeats > 10),
+        "weak_unmarked": float(_is_weak(candidate) and step is None),
         "lines_after": min(1.0, candidate.lines_after / _MANY_LINES_AFTER),
         "lines_after_unmarked": _unmarked(candidate),
         "in_passed_run": float(candidate.in_passed_run),
@@ -47,6 +48,11 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
         "log_sounds_well": float(candidate.log_sounds_well),
         "tolerated": float(candidate.standing is ExceptionStanding.TOLERATED),
     }
+
+
+def _is_weak(candidate: Candidate) -> bool:
+    """Whether the line only speaks of an error, in words that any program may use."""
+    return candidate.rule.role is Role.ERROR and not candidate.ends_traceback
 
 
 def _unmarked(candidate: Candidate) -> float:

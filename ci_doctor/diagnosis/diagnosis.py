@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads all logs of a job together and names the root cause of its failure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.reading.open_log import open_log
-from ci_doctor.diagnosis.rule_files import house_rules, repository_rules
+from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.times import with_times
 
@@ -27,18 +27,31 @@ _LAST_LINES = 40
 @cache
 def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     """The rules of ci-doctor and of a repository; raises ConfigError if `own` has a mistake."""
+    if not own:
+        return RuleSet(house_rules())
+    # Only a repository's rules are checked at run time, which takes longer than reading them.
+    from ci_doctor.diagnosis.repository_rules import repository_rules
+
     return RuleSet(house_rules(), repository_rules(own))
 
 
-def diagnose(names: Sequence[str], rules: RuleSet, baseline: Sequence[str] = ()) -> Diagnosis:
+def diagnose(
+    names: Sequence[str],
+    rules: RuleSet,
+    baseline: Sequence[str] = (),
+    on_open: Callable[[LogText], None] = lambda _: None,
+) -> Diagnosis:
     """The cause of the failure that the logs `names` tell of (paths, or `-`).
 
-    baseline: logs of a good run; lines that stand there too explain nothing.
+    baseline: logs of a good run; lines that stand there too explain nothing. on_open gets each log
+    before it is read.
     """
     with ExitStack() as stack:
         unreadable: dict[str, str] = {}
         logs = _opened(names, stack, unreadable)
         good = _opened(baseline, stack, unreadable)
+        for log in (*logs, *good):
+            on_open(log)
         diagnosis = diagnose_logs(logs, rules, good)
         return structs.replace(diagnosis, unreadable=unreadable)
 
@@ -55,6 +68,8 @@ def diagnose_logs(
         cause=named_cause(ranked, names, calibration()),
         others=other_candidates(ranked, names),
         logs=tuple(names),
+        ended_well=bool(stories) and all(story.has_ended_well for story in stories),
+        n_candidates=len(ranked),
     )
     return _with_best(diagnosis, ranked, logs, good)
 

@@ -26,10 +26,14 @@ _LAST_LINES = 30
 
 
 class LogStory(Struct, frozen=True, kw_only=True):
-    """What one log tells: the candidates in the order of their lines, and the steps of its job."""
+    """What one log tells: the candidates in the order of their lines, and the steps of its job.
+
+    has_ended_well: its end reports success, and no step failed.
+    """
 
     candidates: tuple[Candidate, ...]
     steps: tuple[JobStep, ...]
+    has_ended_well: bool = False
 
 
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
@@ -49,7 +53,11 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
     candidates = [places.of(candidate, index) for candidate in named]
     candidates.sort(key=lambda each: each.line.offset)
-    return LogStory(candidates=tuple(candidates), steps=tuple(places.steps))
+    return LogStory(
+        candidates=tuple(candidates),
+        steps=tuple(places.steps),
+        has_ended_well=places.has_ended_well,
+    )
 
 
 class _Places(Struct, frozen=True, kw_only=True):

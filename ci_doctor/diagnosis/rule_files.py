@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rule files that ship with ci-doctor, and those of a repository."""
+"""Reads the rule files that ship with ci-doctor."""
 
 import tomllib
-from collections.abc import Sequence
 from importlib import resources
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -26,21 +24,6 @@ def house_rules() -> tuple[LogRule, ...]:
     rules: list[LogRule] = []
     for file in sorted(files, key=lambda each: each.name):
         rules.extend(parse_rules(file.read_text("utf-8"), file.name))
-    return tuple(rules)
-
-
-def repository_rules(paths: Sequence[Path]) -> tuple[LogRule, ...]:
-    """The rules of a repository's own files.
-
-    Raises ConfigError if a file cannot be read or decoded; the message begins with its name.
-    """
-    rules: list[LogRule] = []
-    for path in paths:
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: cannot be read: {error}") from error
-        rules.extend(parse_rules(text, str(path)))
     return tuple(rules)
 
 

@@ -1,34 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The rules of one diagnosis: which literals to look for, and which rules each one calls."""
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Protocol
 
+from ci_doctor.diagnosis.bounded_regex import BoundedRegex, Match, Pattern
 from ci_doctor.diagnosis.log_rule import LogRule
 
 
-class Match(Protocol):
-    """What both regex engines give back."""
-
-    def groupdict(self) -> dict[str, str | None]:
-        """The named groups."""
-
-
-class Pattern(Protocol):
-    """A compiled regex of either engine."""
-
-    def search(self, text: str, /) -> Match | None:
-        """The first match in `text`."""
-
-
 class RuleSet:
-    """House rules, whose regexes `re` runs, and a repository's own, which RE2 runs.
-
-    RE2 never backtracks: a regex of a repository cannot make a line take long
-    (https://github.com/google/re2/wiki/WhyRE2). House regexes are tested for it.
-    """
+    """House rules, and a repository's own, whose regexes are foreign ones of BoundedRegex."""
 
     def __init__(self, house: Sequence[LogRule], own: Sequence[LogRule] = ()) -> None:
         self.rules = (*house, *own)
@@ -75,12 +56,7 @@ class RuleSet:
         return compiled
 
     def _compile(self, index: int, regex: str) -> Pattern:
-        if index < self._first_own:
-            return re.compile(regex)
-        import re2
-
-        pattern: Pattern = re2.compile(regex)
-        return pattern
+        return BoundedRegex(regex, is_foreign=index >= self._first_own)
 
     def matching(self, indices: Iterable[int], texts: Sequence[str]) -> list[tuple[int, Match]]:
         """Those rules among `indices` whose regex is in one of `texts`, with their first match."""

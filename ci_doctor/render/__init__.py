@@ -43,6 +43,7 @@ RENDERERS = (
     Renderer("json", "ci_doctor.render.json", file=REPORT_FILE),
     Renderer("markdown", "ci_doctor.render.markdown", file="report.md"),
     Renderer("junit", "ci_doctor.render.junit", file="junit.xml"),
+    Renderer("sarif", "ci_doctor.render.sarif", file="report.sarif", needs="source", single=True),
     Renderer("html", "ci_doctor.render.html", file="report.html", needs="matrix", single=True),
 )
 

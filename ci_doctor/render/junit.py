@@ -91,7 +91,7 @@ def _notes(report: Report, results: int, kept: int) -> Iterator[str]:
 def _verdict(report: Report, note: str, *, measured_s: float) -> _Result:
     """The verdict as a test case; `measured_s` is the time of the other ones."""
     head = headline(report)
-    word = "NOTHING JUDGED"
+    word = "NOT JUDGED" if errors(report) else "NOTHING JUDGED"
     if head is not None:
         word = head.word
     sentence = report.summary
@@ -131,7 +131,8 @@ def _outcome(report: Report) -> CaseOutcome:
         case Verdict.REGRESSION | Verdict.FAILED:
             return CaseOutcome.FAILED
         case None if report.error is None:
-            return CaseOutcome.SKIPPED
+            # Nothing was judged, and what was found is a failure all the same: a diagnosis.
+            return CaseOutcome.FAILED if errors(report) else CaseOutcome.SKIPPED
         case Verdict.INFRA | Verdict.NONDETERMINISTIC | Verdict.INCONCLUSIVE | Verdict.VOID | None:
             return CaseOutcome.ERROR
         case _ as never:

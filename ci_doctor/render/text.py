@@ -7,6 +7,7 @@ from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table
+from ci_doctor.render.diagnosis_screen import diagnosis_blocks
 from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import clip, pad, widest, wrap
@@ -44,13 +45,20 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
 
 def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
     """The parts of the text; an empty line is between them."""
-    yield _head(report, terminal)
-    for table in report.tables:
-        yield _table(table, terminal)
-    for finding in worst_first(report):
+    findings = worst_first(report)
+    diagnosed = list(diagnosis_blocks(report, terminal))
+    if diagnosed:
+        yield from diagnosed
+        # They show the first one, with its tables.
+        findings = list(report.findings[1:])
+    else:
+        yield _head(report, terminal)
+        for table in report.tables:
+            yield _table(table, terminal)
+    for finding in findings:
         yield _finding(finding, terminal)
     is_calm = tone(report) in {Tone.SUCCESS, Tone.INFO}
-    if report.findings or not is_calm:
+    if not diagnosed and (report.findings or not is_calm):
         yield from _circumstances(report, terminal)
     if report.exit_code:
         yield [terminal.dim(f"exit code {report.exit_code}")]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads logs and ports: turns the end of a service into a failure with its cause."""
 
+import re
 from typing import Any, Protocol
 
 from ci_doctor.diagnosis.cause import Cause
@@ -16,6 +17,8 @@ from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin, look_up
 
+# `port: 8000`, `127.0.0.1:8000`, `('127.0.0.1', 8000)`; not the start of a version or an address.
+_PORT = re.compile(r"(?:\bport[ =:]+|[\w\])'*:]:|', )(\d{2,5})\b(?!\.\d)", re.IGNORECASE)
 _FULL = "; no space is left on the disk of its log"
 
 
@@ -236,8 +239,8 @@ def _reason(cause: Cause | None, subject: Subject, tree: Tree) -> tuple[bool, st
 
 def _external_owner(cause: Cause, subject: Subject, tree: Tree) -> PortOwner | None:
     """The external process on the port that a log calls taken; None if there is none."""
-    named = cause.fields.get("port", "")
-    port = int(named) if named.isdigit() else subject.port
+    named = _PORT.search(cause.place.text)
+    port = subject.port if named is None else int(named[1])
     try:
         owner = owner_of(port)
         own = {kin.pid for kin in tree.living()}

@@ -15,19 +15,21 @@ class ExitPolicy(Struct, frozen=True, kw_only=True):
     """What a repository and a command line make of verdicts.
 
     `codes` are the repository's own by verdict; a missing one is ci-doctor's. `let_through` are
-    verdicts that end with 0.
+    verdicts that end with 0. `unjudged_as`: the verdict whose code ends a command that judges
+    nothing, on request; None for 0.
     """
 
     codes: Mapping[str, int] = {}
     fail_on_flaky: bool = False
     let_through: frozenset[Verdict] = frozenset()
+    unjudged_as: Verdict | None = None
 
 
 def exit_code(outcome: Outcome, policy: ExitPolicy) -> int:
     """The exit code of a command that ends with `outcome`.
 
     The status of a command that the user gave comes first, unless it is 0. Then the verdict decides,
-    and without one the error. Nothing judged and no error is 0.
+    and without one the error. Nothing judged and no error is 0, if the policy says nothing else.
     """
     if outcome.command_status:
         return outcome.command_status
@@ -35,6 +37,8 @@ def exit_code(outcome: Outcome, policy: ExitPolicy) -> int:
         return _of_verdict(outcome.verdict, policy)
     if outcome.error is not None:
         return int(_of_error(outcome.error.kind))
+    if policy.unjudged_as is not None:
+        return _of_verdict(policy.unjudged_as, policy)
     return int(ExitCode.PASS)
 
 

@@ -32,6 +32,7 @@ class Session:
     def __init__(self, invocation: Invocation) -> None:
         self.invocation = invocation
         self.as_json = False
+        self.as_sarif = False
         self.junit = "verdict"  # a JunitForm
         self.named_directory: Path | None = None
         self.policy: ExitPolicy | None = None
@@ -107,7 +108,7 @@ class Session:
         """Write and print the report of `outcome`, and return its exit code.
 
         The text goes to stderr, or `on_stdout` if it is what the command was called for; with
-        `--json` the JSON goes to stdout instead. `text` is printed in place of the rendered report,
+        `--json` the JSON goes to stdout instead, and with `--sarif` the SARIF. `text` is printed in place of the rendered report,
         by a command that knows more of its layout; secrets are taken out of it, too. What the
         files, the printed text and the exit code say is one: if the report cannot be written or
         printed, all three of them say so (`undelivered`).
@@ -206,9 +207,10 @@ class Session:
     def _shown(self, report: "Report", *, on_stdout: bool, text: str | None) -> "Report":
         """`report` as it was printed; changed, in its directory too, if that was not possible."""
         stream = sys.stderr
-        if on_stdout or self.as_json:
+        is_for_stdout = on_stdout or self.as_json or self.as_sarif
+        if is_for_stdout:
             stream = sys.stdout
-        if stream is None and (on_stdout or self.as_json):
+        if stream is None and is_for_stdout:
             return self._unprinted(report, "stdout is closed")
         if stream is None:  # nobody wants to read stderr
             return report
@@ -254,6 +256,10 @@ class Session:
 
         if self.as_json:
             write_data(stream, json.render(report))
+        elif self.as_sarif:
+            from ci_doctor.render import sarif
+
+            write_data(stream, sarif.render(report))
         elif text is not None:
             # The report is redacted already, this text is not.
             _write(stream, self.redactor.without_values(text))

@@ -11,11 +11,14 @@ import textwrap
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
+from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.errors import UsageError
 from ci_doctor.services.failure_cause import older_listener
+from ci_doctor.services.findings import evidence_of
 from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import (
     EventKind,
@@ -339,7 +342,25 @@ def test_a_full_disk_is_an_outside_cause(scene: Scene) -> None:
         vllm=scene.service("exits", "1", "OSError: [Errno 28] No space left on device")
     )
     assert failure.kind is FailureKind.OUTSIDE
-    assert failure.message.endswith("exit code 1; by its log no space is left on a disk")
+    assert failure.message.endswith(
+        "exit code 1; by its log the disk is full, or the quota used up"
+    )
+
+
+def test_the_cause_may_stand_in_the_log_of_another_service(scene: Scene) -> None:
+    says = (
+        "import socket, sys, time; print('torch.OutOfMemoryError: CUDA out of memory. Tried to "
+        "allocate 2.00 GiB.', flush=True); s = socket.create_server(('127.0.0.1', "
+        "int(sys.argv[1]))); time.sleep(600)"
+    )
+    kv = ServiceSpec(command=[sys.executable, "-c", says, "{port}"], ready=TCP)
+    vllm = scene.service("exits", "1", "engine core did not answer")
+    failure = scene.failed(kv=kv, vllm=msgspec.structs.replace(vllm, needs=["kv"]))
+    assert (failure.kind, failure.service) == (FailureKind.DIED, "vllm")
+    assert failure.elsewhere is not None
+    assert failure.elsewhere.place.log == str(scene.log("kv"))
+    assert failure.elsewhere.class_ is FailureClass.GPU_OUT_OF_MEMORY
+    assert any("GPU out of memory" in str(each.excerpt) for each in evidence_of(failure))
 
 
 def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: Scene) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
+from ci_doctor.diagnosis.failure_class import POLICIES
+from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.verdict import Verdict
@@ -96,8 +98,48 @@ def exit_codes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def log_rules_page() -> str:
+    lines = [
+        "# Rules about log lines",
+        "",
+        "Every rule by which [`ci-doctor diagnose`](diagnose.md) reads a log, by family. `ci-doctor explain RULE` prints the",
+        "same. This page is made from `ci_doctor/diagnosis/rules/*.toml`; a test holds both together. Rules of the roles `begin`,",
+        "`end`, `success`, `traceback` and `noise` name no cause. They help to read a log, and are not listed.",
+        "",
+        "## Classes",
+        "",
+        "| class | in words | does another run help? |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| [`{class_.value}`](findings.md#diagnose/{class_.value}) | {policy.title} | {policy.retry.value} |"
+        for class_, policy in POLICIES.items()
+    ]
+    family = ""
+    for rule in sorted(house_rules(), key=lambda each: each.id):
+        if rule.class_ is None:
+            continue
+        if rule.id.partition("/")[0] != family:
+            family = rule.id.partition("/")[0]
+            lines += ["", f"## {family}"]
+        lines += [
+            "",
+            f'### <a id="{rule.id}"></a>`{rule.id}`',
+            "",
+            f"{rule.role.value}, {rule.class_.value}. {rule.explanation}".rstrip(),
+        ]
+        if rule.remedy:
+            lines += ["", f"**What to do.** {rule.remedy}"]
+    return "\n".join(lines) + "\n"
+
+
 @pytest.mark.parametrize(
-    ("name", "page"), [("findings.md", findings_page()), ("exit-codes.md", exit_codes_page())]
+    ("name", "page"),
+    [
+        ("findings.md", findings_page()),
+        ("exit-codes.md", exit_codes_page()),
+        ("diagnose-rules.md", log_rules_page()),
+    ],
 )
 def test_pages_made_from_tables_are_true(name: str, page: str) -> None:
     path = ROOT / "docs" / name
@@ -118,7 +160,7 @@ def test_every_rule_that_the_code_names_is_explained() -> None:
     )
     named = set(
         re.findall(
-            r'"((?:correctness|determinism|import-race|preload|restart-check|services|setup-env|version)/[a-z0-9-]+)"',
+            r'"((?:correctness|determinism|diagnose|import-race|preload|restart-check|services|setup-env|version)/[a-z0-9-]+)"',
             source,
         )
     )

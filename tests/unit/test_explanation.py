@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `explain` answers to each kind of word."""
 
+from pathlib import Path
+
 import pytest
 
 from ci_doctor.catalogue import all_rules
 from ci_doctor.errors import UsageError
 from ci_doctor.explanation import explain
+from ci_doctor.model.facts.explain import ExplainFacts
 
 ERROR = "ImportError: cannot import name 'GenerationConfig' from 'transformers' (/x/__init__.py)"
 
@@ -41,3 +44,36 @@ def test_the_group_of_a_rule_lists_its_rules() -> None:
 def test_an_unknown_word_is_a_usage_error() -> None:
     with pytest.raises(UsageError):
         explain("circumstance")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python/exception",
+        "RuntimeError: it broke",
+        'Traceback (most recent call last):\n  File "a.py", line 1\nRuntimeError: it broke',
+    ],
+)
+def test_a_log_rule_and_a_message_that_it_recognises_are_explained(text: str) -> None:
+    facts = explain(text).facts
+
+    assert isinstance(facts, ExplainFacts)
+    assert (facts.rule, facts.failure_class, facts.retry) == ("python/exception", "code-bug", "no")
+    assert facts.meaning
+
+
+def test_a_rule_of_the_repository_answers_too(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        '[[rule]]\nid = "team/licence"\nrole = "cause"\nclass = "network"\nliterals = ["licence"]\n'
+        'regex = "no licence"\nexplanation = "It is used up."\nremedy = "Ask."\nmatch = ["no licence"]\n'
+    )
+
+    outcome = explain("no licence left", lambda: (rules,))
+
+    assert "It is used up." in outcome.summary
+
+
+def test_a_message_that_no_rule_recognises_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="no rule recognises"):
+        explain("all is well in here")

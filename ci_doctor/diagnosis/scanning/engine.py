@@ -1,20 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks for many literals at once in a block of bytes. Pure."""
+"""Pure. Chooses what looks for many literals at once in a block of bytes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-# From a block to (index of a literal, offset in the block of its first byte), in no fixed order.
-Engine = Callable[[bytes], Iterable[tuple[int, int]]]
+# From a block to (index of a literal, offset of its first byte) for every place where a literal
+# stands, also where two overlap; in no fixed order.
+Engine = Callable[[bytes], Sequence[tuple[int, int]]]
 
 
 def fastest_engine(literals: Sequence[bytes]) -> Engine:
-    """An engine for `literals`, which are not empty."""
-    import ahocorasick_rs
+    """The fastest engine for `literals` that is installed and that this processor can run.
 
-    automaton = ahocorasick_rs.BytesAhoCorasick(literals)
+    The literals are distinct and not empty. They hold no NUL, and a newline only at the end
+    (`check_rules` refuses others).
+    All engines give the same places.
+    """
+    if not literals:
+        return _nothing
+    return _by_hyperscan(literals) or _by_aho_corasick(literals) or _by_substrings(literals)
 
-    def engine(block: bytes) -> list[tuple[int, int]]:
-        matches = automaton.find_matches_as_indexes(block, overlapping=True)
-        return [(index, start) for index, start, _ in matches]
 
-    return engine
+def _by_hyperscan(literals: Sequence[bytes]) -> Engine | None:
+    """None without the extra `fast-logs`, or on a processor without SSSE3."""
+    try:
+        from ci_doctor.diagnosis.scanning.hyperscan_engine import hyperscan_engine
+    except ImportError:
+        return None
+    return hyperscan_engine(literals)
+
+
+def _by_aho_corasick(literals: Sequence[bytes]) -> Engine | None:
+    """None where there is no wheel of ahocorasick-rs for the platform."""
+    try:
+        from ci_doctor.diagnosis.scanning.aho_corasick_engine import aho_corasick_engine
+    except ImportError:
+        return None
+    return aho_corasick_engine(literals)
+
+
+def _by_substrings(literals: Sequence[bytes]) -> Engine:
+    from ci_doctor.diagnosis.scanning.substring_engine import substring_engine
+
+    return substring_engine(literals)
+
+
+def _nothing(_block: bytes) -> list[tuple[int, int]]:
+    return []

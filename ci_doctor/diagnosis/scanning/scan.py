@@ -2,18 +2,25 @@
 """Reads a log once and keeps the lines that a rule matches. Memory is bounded by the rules."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
-from ci_doctor.diagnosis.reading.log_text import LONGEST_LINE_BYTES, Block, LogText, TextLine
+from ci_doctor.diagnosis.reading.log_text import Block, LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.engine import Engine, fastest_engine
+from ci_doctor.diagnosis.scanning.engine import fastest_engine
+from ci_doctor.diagnosis.scanning.hit_line import Piece, pieces
+from ci_doctor.diagnosis.scanning.literal_search import LiteralSearch, MakeEngine
 
 # Kept of the lines of one rule: the first ones name the cause, the last ones how the job ended.
 _FIRST = 200
 _LAST = 200
+# Lines whose result is remembered: a log may repeat one error a million times.
+_REMEMBERED = 2000
+_ELLIPSIS = "…".encode()
+
+# What the rules make of a text: (index of a rule, named groups).
+_Matches = tuple[tuple[int, dict[str, str]], ...]
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -32,6 +39,69 @@ class Scan(Struct, frozen=True, kw_only=True):
     counts: dict[int, int]
 
 
+def scan(log: LogText, rules: RuleSet, make_engine: MakeEngine = fastest_engine) -> Scan:
+    """Every kind of hit in `log`; at most 400 hits of a rule."""
+    search = LiteralSearch(rules, make_engine)
+    scanner = _Scanner(log, rules)
+    for block in log.blocks():
+        for piece in pieces(block.content, search.places(block)):
+            scanner.read(block, piece)
+    return scanner.result()
+
+
+class _Scanner:
+    """Tries the rules on one piece of text after the other."""
+
+    def __init__(self, log: LogText, rules: RuleSet) -> None:
+        self._log = log
+        self._rules = rules
+        self._kept: dict[int, _Kept] = {}
+        self._remembered: dict[bytes, tuple[CleanLine, _Matches]] = {}
+
+    def read(self, block: Block, piece: Piece) -> None:
+        content = block.content[piece.start : piece.end]
+        clean, matches = self._matches(content, piece)
+        if not matches:
+            return
+        number = self._log.line_number(block, piece.start)
+        line = TextLine(number, block.offset + piece.start, content)
+        for rule, fields in matches:
+            kept = self._kept.setdefault(rule, _Kept())
+            kept.add(Hit(rule=rule, line=line, clean=clean, fields=fields))
+
+    def _matches(self, content: bytes, piece: Piece) -> tuple[CleanLine, _Matches]:
+        if piece.is_cut:
+            # What stands at its start does not stand at the start of a line.
+            return self._try_rules(_ELLIPSIS + content, piece)
+        answer = self._remembered.get(content)
+        if answer is None:
+            answer = self._try_rules(content, piece)
+            if len(self._remembered) >= _REMEMBERED:
+                self._remembered.clear()
+            self._remembered[content] = answer
+        return answer
+
+    def _try_rules(self, content: bytes, piece: Piece) -> tuple[CleanLine, _Matches]:
+        indices: set[int] = set()
+        for literal in piece.literals:
+            indices.update(self._rules.rules_of[literal])
+        clean = clean_line(content)
+        matches = []
+        for rule, match in self._rules.matching(sorted(indices), clean.texts):
+            fields = {name: value for name, value in match.groupdict().items() if value}
+            matches.append((rule, fields))
+        return clean, tuple(matches)
+
+    def result(self) -> Scan:
+        hits = []
+        for each in self._kept.values():
+            hits += each.first
+            hits += each.last
+        hits.sort(key=lambda hit: (hit.line.offset, hit.rule))
+        counts = {rule: each.count for rule, each in self._kept.items()}
+        return Scan(hits=tuple(hits), counts=counts)
+
+
 class _Kept:
     """The first and the last hits of one rule."""
 
@@ -46,55 +116,3 @@ class _Kept:
             self.first.append(hit)
         else:
             self.last.append(hit)
-
-
-def scan(log: LogText, rules: RuleSet) -> Scan:
-    """Every kind of hit in `log`; at most 400 hits of a rule."""
-    engine = fastest_engine(rules.literals)
-    kept: dict[int, _Kept] = {}
-    for block in log.blocks():
-        for line, indices in _lines_with_literals(block, engine, rules):
-            for hit in _hits(line, indices, rules):
-                kept.setdefault(hit.rule, _Kept()).add(hit)
-    hits = [hit for each in kept.values() for hit in (*each.first, *each.last)]
-    hits.sort(key=lambda hit: (hit.line.offset, hit.rule))
-    counts = {rule: each.count for rule, each in kept.items()}
-    return Scan(hits=tuple(hits), counts=counts)
-
-
-def _lines_with_literals(
-    block: Block, engine: Engine, rules: RuleSet
-) -> Iterator[tuple[TextLine, set[int]]]:
-    """The lines of `block` that hold a literal, with the indices of the rules to try."""
-    content = block.content
-    number = block.line
-    counted = 0
-    start = end = -1
-    indices: set[int] = set()
-    for literal, position in sorted(engine(content), key=lambda match: match[1]):
-        if position >= end:
-            if indices:
-                yield _line(block, number, start, end), indices
-            start = content.rfind(b"\n", 0, position) + 1
-            end = content.find(b"\n", position)
-            if end < 0:
-                end = len(content)
-            number += content.count(b"\n", counted, start)
-            counted = start
-            indices = set()
-        indices.update(rules.rules_of[literal])
-    if indices:
-        yield _line(block, number, start, end), indices
-
-
-def _line(block: Block, number: int, start: int, end: int) -> TextLine:
-    return TextLine(
-        number, block.offset + start, block.content[start : min(end, start + LONGEST_LINE_BYTES)]
-    )
-
-
-def _hits(line: TextLine, indices: Iterable[int], rules: RuleSet) -> Iterator[Hit]:
-    clean = clean_line(line.content)
-    for rule, match in rules.matching(sorted(indices), clean.texts):
-        fields = {name: value for name, value in match.groupdict().items() if value}
-        yield Hit(rule=rule, line=line, clean=clean, fields=fields)

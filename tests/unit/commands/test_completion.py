@@ -81,6 +81,10 @@ def offered(
         (["run", "--", "./to"], ["file,./to"]),
         (["import-race", "--", "python", "a"], ["file,a"]),
         (["report", "d"], ["file,d"]),
+        (["diagnose", "ru"], ["rules", "file,ru"]),
+        (["diagnose", "job.log", "ru"], ["file,ru"]),
+        (["diagnose", "--baseline", "g"], ["file,g"]),
+        (["diagnose", "rules", "--ch"], ["--check"]),
     ],
 )
 def test_what_may_stand_at_the_cursor(

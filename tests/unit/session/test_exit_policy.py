@@ -71,3 +71,15 @@ def test_a_command_that_ended_well_does_not_outvote_a_failure() -> None:
 )
 def test_without_a_verdict_the_error_decides(kind: ErrorKind | None, code: int) -> None:
     assert exit_code(ended(None, error=Failure(message="m", kind=kind)), ExitPolicy()) == code
+
+
+def test_what_judges_nothing_ends_as_the_policy_says() -> None:
+    by_class = ExitPolicy(unjudged_as=Verdict.INFRA)
+
+    assert exit_code(ended(None), by_class) == 75
+    assert exit_code(ended(None), ExitPolicy(unjudged_as=Verdict.FAILED)) == 1
+    own = ExitPolicy(codes={"infra": 255}, unjudged_as=Verdict.INFRA)
+    assert exit_code(ended(None), own) == 255
+    assert exit_code(ended(Verdict.VOID), by_class) == 86
+    usage = Failure(message="m", kind=ErrorKind.USAGE)
+    assert exit_code(ended(None, error=usage), by_class) == 2

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast `diagnose` reads a log of 1 GB, against ripgrep with the rules' own regexes, and what memory it takes.
+
+    python benchmarks/diagnose/throughput.py            prints the tables
+    python benchmarks/diagnose/throughput.py --record   also appends them to benchmarks/RESULTS.md
+
+Every round runs each program once on the same file, in turn; a ratio is the median over the rounds. Times are CPU
+time (user and system) of the whole process, start-up included. The log is ours (made_logs.py), with the rules'
+own examples as its true lines. ripgrep (`rg`) must be installed.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from made_logs import write_one_line, write_ordinary, write_repeats
+from startup import RESULTS, environment
+
+from ci_doctor.diagnosis.log_rule import LogRule
+from ci_doctor.diagnosis.rule_files import house_rules
+
+GIGABYTE = 1_000_000_000
+TRUE_LINES = 200
+ROUNDS = 5
+# The entry of `ci-doctor diagnose`, with the modules named first taken away.
+ENTRY = (
+    "import sys; sys.modules.update(dict.fromkeys(sys.argv[2:])); "
+    "from ci_doctor.diagnosis.diagnosis import diagnose, load_rules; "
+    "diagnose([sys.argv[1]], load_rules())"
+)
+
+
+class Engine(NamedTuple):
+    title: str
+    missing: tuple[str, ...]
+    target: float | None
+
+
+ENGINES = (
+    Engine("ahocorasick-rs (default)", ("hyperscan",), 1.0),
+    Engine("hyperscan (extra fast-logs)", (), 4.0),
+)
+FALLBACK = Engine("standard library alone", ("hyperscan", "ahocorasick_rs"), None)
+
+
+class Cost(NamedTuple):
+    """cpu: seconds. memory: peak, in MB of 10^6 bytes."""
+
+    cpu: float
+    memory: float
+
+
+def run(words: Sequence[str], folder: Path) -> Cost:
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(words)[:200]} ended with {process.returncode}")
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
+
+
+def diagnosis(path: Path, engine: Engine) -> tuple[str, ...]:
+    return (sys.executable, "-c", ENTRY, str(path), *engine.missing)
+
+
+def ripgrep(path: Path, folder: Path, rules: Sequence[LogRule]) -> tuple[str, ...]:
+    regexes = folder / "regexes"
+    regexes.write_text("".join(f"{rule.regex}\n" for rule in rules), encoding="utf-8")
+    return ("rg", "--no-config", "--count", "--file", str(regexes), str(path))
+
+
+def throughput(folder: Path, rules: Sequence[LogRule], path: Path, size: int) -> list[str]:
+    """Rows of a table: each program, MB/s, and its ratio to ripgrep in the same rounds."""
+    programs: dict[str, tuple[str, ...]] = {"rg -f": ripgrep(path, folder, rules)}
+    for engine in ENGINES:
+        programs[engine.title] = diagnosis(path, engine)
+    targets = {engine.title: engine.target for engine in ENGINES}
+    costs: dict[str, list[Cost]] = {title: [] for title in programs}
+    for _ in range(ROUNDS):
+        for title, words in programs.items():
+            costs[title].append(run(words, folder))
+    rows = []
+    for title, each in costs.items():
+        ratios = [
+            ours.cpu and peer.cpu / ours.cpu
+            for ours, peer in zip(each, costs["rg -f"], strict=True)
+        ]
+        cpu = statistics.median(cost.cpu for cost in each)
+        target = targets.get(title)
+        wanted = f">= {target:.1f}" if target else ""
+        rows.append(
+            f"| {title} | {size / 1e6 / cpu:.0f} | {statistics.median(ratios):.2f} "
+            f"| {min(ratios):.2f} to {max(ratios):.2f} | {wanted} | {max(cost.memory for cost in each):.0f} |"
+        )
+    return rows
+
+
+def hard_logs(folder: Path, true_lines: Sequence[str]) -> list[str]:
+    """Rows of a table: logs that could take much memory or time."""
+    path = folder / "hard.log"
+    writers: dict[str, Callable[[], None]] = {
+        "one line of 1 GB": lambda: write_one_line(path, GIGABYTE, true_lines),
+        "10^6 repeats of one error": lambda: write_repeats(
+            path, 10**6, "ValueError: no such model"
+        ),
+        "2 * 10^6 repeats": lambda: write_repeats(path, 2 * 10**6, "ValueError: no such model"),
+    }
+    rows = []
+    for title, write in writers.items():
+        write()
+        for engine in ENGINES:
+            cost = run(diagnosis(path, engine), folder)
+            rows.append(f"| {title} | {engine.title} | {cost.cpu:.2f} | {cost.memory:.0f} |")
+        path.unlink()
+    return rows
+
+
+def first_answer(folder: Path, true_lines: Sequence[str]) -> list[str]:
+    """Rows of a table: the whole command on 10 MB, in times of `ci-doctor --version`."""
+    path = folder / "small.log"
+    write_ordinary(path, 10_000_000, true_lines)
+    version = (sys.executable, "-m", "ci_doctor", "--version")
+    rows = []
+    for engine in (*ENGINES, FALLBACK):
+        ours, reference = [], []
+        for _ in range(4 * ROUNDS):
+            ours.append(run(diagnosis(path, engine), folder).cpu)
+            reference.append(run(version, folder).cpu)
+        ratios = [mine / other for mine, other in zip(ours, reference, strict=True)]
+        rows.append(
+            f"| {engine.title} | {statistics.median(ratios):.2f} | <= 4.0 | {statistics.median(ours) * 1000:.0f} "
+            f"| {statistics.median(reference) * 1000:.0f} |"
+        )
+    return rows
+
+
+def report(folder: Path, size: int) -> str:
+    rules = house_rules()
+    examples = [example for rule in rules for example in rule.match]
+    true_lines = (examples * (TRUE_LINES // len(examples) + 1))[:TRUE_LINES]
+    path = folder / "ordinary.log"
+    write_ordinary(path, size, true_lines)
+    literals = {literal for rule in rules for literal in rule.literals}
+    version = subprocess.run(["rg", "--version"], capture_output=True, text=True, check=True)
+    machine = (
+        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
+        f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.2f}, {version.stdout.splitlines()[0]}; "
+        f"{len(rules)} rules with {len(literals)} literals; a log of {size / 1e9:.1f} GB in the "
+        f"page cache with {TRUE_LINES} true lines"
+    )
+    lines = [
+        f"## {datetime.now(UTC):%Y-%m-%d}: reading logs, {ROUNDS} alternating rounds, medians of CPU time",
+        "",
+        machine,
+        "",
+        "| program | MB/s | times rg | range | target | peak MB |",
+        "|---|--:|--:|--:|--:|--:|",
+        *throughput(folder, rules, path, size),
+    ]
+    path.unlink()
+    lines += [
+        "",
+        "| hard log | engine | CPU s | peak MB (<= 200) |",
+        "|---|---|--:|--:|",
+        *hard_logs(folder, true_lines),
+        "",
+        "| 10 MB, whole command | times --version | target | CPU ms | --version, ms |",
+        "|---|--:|--:|--:|--:|",
+        *first_answer(folder, true_lines),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--record", action="store_true", help="append the tables to RESULTS.md")
+    parser.add_argument("--size-gb", type=float, default=1.0, help="of the ordinary log")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        text = report(Path(folder), int(arguments.size_gb * GIGABYTE))
+    print(text)
+    if arguments.record:
+        with RESULTS.open("a", encoding="utf-8") as file:
+            file.write(f"\n{text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor diagnose`."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.errors import UsageError
+from ci_doctor.session.session import Session
+
+_RULES = "rules"  # the word of a command of its own; a log of that name is `./rules`
+
+
+class _Diagnose(click.Command):
+    """Names of logs, or the word `rules` and what belongs to it."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context of `diagnose rules` if that is typed, else our own."""
+        if args[:1] != [_RULES]:
+            return super().make_context(info_name, args, parent, **extra)
+        from ci_doctor.commands.diagnose.rules import rules
+
+        return rules.make_context(f"{info_name} {_RULES}", args[1:], parent, **extra)
+
+
+@click.command(
+    "diagnose",
+    cls=_Diagnose,
+    epilog="`ci-doctor diagnose rules` lists the rules; `--check FILE` tests a rules file.",
+)
+@click.argument(
+    "logs", nargs=-1, required=True, metavar="LOG…", shell_complete=values.logs_or_rules
+)
+@click.option(
+    "--baseline",
+    multiple=True,
+    metavar="GOOD",
+    shell_complete=values.files,
+    help="Log of a good run: what stands there too explains nothing. Repeatable.",
+)
+@click.option("--follow", is_flag=True, help="Name causes as they appear, until Ctrl-C.")
+@click.option(
+    "--exit-code-by-class",
+    "by_class",
+    is_flag=True,
+    help="Exit with 75 if another run helps and the cause lies outside the change, else with 1.",
+)
+@click.option("--sarif", is_flag=True, help="Print SARIF 2.1.0 on stdout.")
+@config_option
+@output_options
+@pass_session
+def diagnose(
+    session: Session,
+    /,
+    *,
+    logs: tuple[str, ...],
+    baseline: tuple[str, ...],
+    follow: bool,
+    by_class: bool,
+    sarif: bool,
+    config_path: Path | None,
+) -> int:
+    """Name the root cause of a failed job: the line in its logs, what followed, and what to do.
+
+    Give all logs of the job, because the time-out may stand in one and the traceback in another. A
+    LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin. Exit codes: 0
+    whatever is named, 86 if no log can be read.
+    """
+    _check(session, follow=follow, by_class=by_class, sarif=sarif, baseline=baseline)
+    session.as_sarif = sarif
+    session.claim()
+
+    from ci_doctor.commands.diagnose_settings import exit_policy, rule_files
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.diagnosis.run import DiagnoseRequest
+
+    loaded = load_config(config_path, Path.cwd())
+    session.policy = exit_policy(loaded, os.environ, None)
+    request = DiagnoseRequest(logs=logs, baseline=baseline, rules=rule_files(loaded, os.environ))
+    if follow:
+        from ci_doctor.commands.diagnose.follow import follow_until_interrupted
+
+        return follow_until_interrupted(session, request)
+    from ci_doctor.commands.telling.line import LineKind
+    from ci_doctor.commands.telling.steps import StepSource
+    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.diagnosis.exit_status import verdict_by_class
+    from ci_doctor.diagnosis.outcome import outcome_of
+    from ci_doctor.diagnosis.run import run
+
+    with Teller(StepSource(LineKind.STATUS)) as tell:
+        diagnosis = run(request, tell)
+    if by_class:
+        session.policy = exit_policy(loaded, os.environ, verdict_by_class(diagnosis.cause))
+    return session.finish(outcome_of(diagnosis), on_stdout=True)
+
+
+def _check(
+    session: Session, *, follow: bool, by_class: bool, sarif: bool, baseline: tuple[str, ...]
+) -> None:
+    """Raises UsageError for options that exclude each other."""
+    if sarif and session.as_json:
+        raise UsageError("--json and --sarif exclude each other", hint="give one of them")
+    others = {"--sarif": sarif, "--exit-code-by-class": by_class, "--baseline": bool(baseline)}
+    for name, is_given in others.items():
+        if follow and is_given:
+            raise UsageError(
+                f"--follow and {name} exclude each other",
+                hint=f"`ci-doctor diagnose LOG {name}` reads the log once it has ended",
+            )

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor diagnose --follow`."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from ci_doctor.diagnosis.follow_run import follow_logs
+from ci_doctor.render.named_cause import named_cause_json, named_cause_text
+from ci_doctor.session.delivery import write_data
+from ci_doctor.system.processes.interruption import Interruption
+
+if TYPE_CHECKING:
+    from ci_doctor.diagnosis.run import DiagnoseRequest
+    from ci_doctor.model.facts.diagnose import NamedCause
+    from ci_doctor.session.session import Session
+
+
+def follow_until_interrupted(session: "Session", request: "DiagnoseRequest") -> int:
+    """Print each cause as it appears, with `--json` as a line of JSON; then the report on stderr."""
+    redactor = session.redactor
+    form = named_cause_json if session.as_json else named_cause_text
+    # Its stdout holds a line a cause, and no report behind them.
+    session.as_json = False
+
+    def show(cause: "NamedCause") -> None:
+        write_data(sys.stdout, form(redactor.value(cause)))
+
+    interruption = Interruption()
+    with interruption.handling():
+        outcome = follow_logs(request.logs, request.rules, interruption, show)
+        return session.finish(outcome)

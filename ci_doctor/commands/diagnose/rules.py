@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor diagnose rules`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.session.session import Session
+
+
+@click.command("rules")
+@click.option(
+    "--check",
+    "checked",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Test a rules file: its examples, its literals, its regexes.",
+)
+@config_option
+@output_options
+@pass_session
+def rules(session: Session, checked: Path | None, config_path: Path | None) -> int:
+    """List the rules about log lines, ci-doctor's own and those of this repository.
+
+    With --check FILE: exit code 1 if a rule of it is wrong, each named with its line.
+    """
+    from ci_doctor.commands.diagnose_settings import own_rule_files
+    from ci_doctor.diagnosis.rules_check import check_outcome
+    from ci_doctor.diagnosis.rules_outcome import rules_outcome
+
+    session.claim()
+    if checked is not None:
+        return session.finish(check_outcome(checked), on_stdout=True)
+    outcome = rules_outcome(own_rule_files(config_path, os.environ))
+    return session.finish(outcome, on_stdout=True)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads growing logs until a signal comes, and names each fatal cause as it appears."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ci_doctor.diagnosis.diagnosis import load_rules
+from ci_doctor.diagnosis.exit_status import RetryEvidence, retry_policy
+from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.new_causes import CauseWatch, NewCause
+from ci_doctor.diagnosis.next_command import next_command
+from ci_doctor.diagnosis.reading.expand import expand
+from ci_doctor.diagnosis.reading.follow import follow
+from ci_doctor.diagnosis.reading.open_log import STANDARD_INPUT
+from ci_doctor.diagnosis.rules import rule_of
+from ci_doctor.diagnosis.wording import title
+from ci_doctor.errors import UsageError
+from ci_doctor.model.facts.diagnose import FollowFacts, LogLine, NamedCause
+from ci_doctor.model.finding import Evidence
+from ci_doctor.model.outcome import Failure, Outcome, signal_kind
+from ci_doctor.render.formatting import amount
+from ci_doctor.system.processes.interruption import Interruption
+
+
+def follow_logs(
+    names: Sequence[str],
+    rules: tuple[Path, ...],
+    interruption: Interruption,
+    on_cause: Callable[[NamedCause], None],
+) -> Outcome:
+    """Follow the logs `names` until `interruption`, and give each new cause to `on_cause`.
+
+    A file that does not exist yet is waited for. Raises UsageError for what cannot be followed,
+    ConfigError if one of the files `rules` has a mistake.
+    """
+    paths = _paths(names)
+    watch = CauseWatch(load_rules(rules))
+    causes: list[NamedCause] = []
+
+    def take(cause: NamedCause) -> None:
+        causes.append(cause)
+        on_cause(cause)
+
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(_follow(paths, watch, interruption, take))
+    return _outcome(paths, causes, interruption)
+
+
+def _paths(names: Sequence[str]) -> list[Path]:
+    if STANDARD_INPUT in names:
+        raise UsageError("--follow reads files, and no stdin", hint="name the file that is written")
+    paths: list[Path] = []
+    for name in names:
+        known = expand([name])
+        found = known.names
+        # A plain name is that of a file to come.
+        if not found and not Path(name).is_dir() and not set(name) & set("*?["):
+            found = (name,)
+        if not found:
+            raise UsageError(f"{name}: {known.unreadable.get(name, 'no log')}")
+        paths.extend(Path(each) for each in found)
+    return paths
+
+
+async def _follow(
+    paths: Sequence[Path],
+    watch: CauseWatch,
+    interruption: Interruption,
+    take: Callable[[NamedCause], None],
+) -> None:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - this is one
+    with interruption.watch(task):
+        async with contextlib.aclosing(follow(paths)) as growth:
+            async for news in growth:
+                for cause in watch.take(str(paths[news.log]), news.lines):
+                    take(_named(cause))
+
+
+def _named(cause: NewCause) -> NamedCause:
+    rule = cause.rule
+    evidence = RetryEvidence(
+        class_=rule.class_, says_outside=rule.is_outside, text=cause.clean.text
+    )
+    return NamedCause(
+        place=LogLine(
+            file=cause.log,
+            line=cause.line,
+            text=cause.clean.text,
+            message=cause.clean.message,
+        ),
+        rule=rule.id,
+        class_=None if rule.class_ is None else rule.class_.value,
+        title=title(rule.class_),
+        retry=retry_policy(evidence).value,
+        fingerprint=cause.fingerprint,
+        explanation=rule.explanation,
+        remedy=rule.remedy or rule_of(rule.class_).remedy or "",
+        next_command=next_command(rule.next_command, cause.fields),
+    )
+
+
+def _outcome(
+    paths: Sequence[Path], causes: Sequence[NamedCause], interruption: Interruption
+) -> Outcome:
+    received = interruption.received
+    findings = []
+    for cause in causes:
+        place = cause.place
+        evidence = Evidence(
+            file=place.file, line=place.line, end_line=place.line, excerpt=place.text
+        )
+        summary = f"{cause.title}: {place.message[:300]}"
+        class_ = None if cause.class_ is None else FailureClass(cause.class_)
+        findings.append(
+            rule_of(class_).finding(summary, evidence=(evidence,), remedy=cause.remedy or None)
+        )
+    summary = f"{amount(len(causes), 'cause')} named in {amount(len(paths), 'log')}"
+    error = None
+    if received is not None:
+        error = Failure(message=f"ended by {received.name}", kind=signal_kind(received.name))
+    return Outcome(
+        verdict=None,
+        summary=summary,
+        error=error,
+        findings=tuple(findings),
+        facts=FollowFacts(causes=tuple(causes)),
+    )

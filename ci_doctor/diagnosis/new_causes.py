@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Names fatal causes in lines as they are written, each once."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.fingerprint import fingerprint
+from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
+from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.reading.log_text import TextLine
+from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.scanning.engine import fastest_engine
+
+_FATAL = frozenset({Role.CAUSE, Role.FAILURE})
+# What shows that an error before it was not survived.
+_ENDS = frozenset({Role.SYMPTOM, Role.END})
+# Fingerprints that are remembered; a log that runs for weeks must not fill the memory.
+_REMEMBERED = 10_000
+
+
+class NewCause(Struct, frozen=True, kw_only=True):
+    """A cause that has appeared: its log, its line, its rule, and what the rule captures."""
+
+    log: str
+    line: int
+    clean: CleanLine
+    rule: LogRule
+    fields: dict[str, str]
+    fingerprint: str
+
+
+class _RuleMatch(NamedTuple):
+    rule: LogRule
+    fields: dict[str, str]
+
+
+class CauseWatch:
+    """Give it the new lines of logs; it gives back the causes that nobody was told of.
+
+    A line that names a cause or a failure counts at once. A mere error counts if the next thing in
+    its log is a symptom or the end of a step: servers log errors that they survive.
+    """
+
+    def __init__(self, rules: RuleSet) -> None:
+        self._rules = rules
+        self._engine = fastest_engine(rules.literals)
+        self._known: set[str] = set()
+        self._pending: dict[str, NewCause] = {}
+
+    def take(self, log: str, lines: Sequence[TextLine]) -> Iterator[NewCause]:
+        """The new causes in `lines`, which the log of this name has got."""
+        for line, indices in self._hit_lines(lines):
+            clean = clean_line(line.content)
+            match = self._strongest(indices, clean)
+            if match is None:
+                continue
+            cause = self._cause(log, line, clean, match)
+            yield from self._decided(cause)
+
+    def _decided(self, cause: NewCause) -> Iterator[NewCause]:
+        role = cause.rule.role
+        if role is Role.ERROR:
+            self._pending.setdefault(cause.log, cause)
+            return
+        pending = self._pending.pop(cause.log, None)
+        if role in _ENDS and pending is not None:
+            yield from self._unknown(pending)
+        if role in _FATAL:
+            yield from self._unknown(cause)
+
+    def _unknown(self, cause: NewCause) -> Iterator[NewCause]:
+        if cause.fingerprint in self._known:
+            return
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known.add(cause.fingerprint)
+        yield cause
+
+    def _cause(self, log: str, line: TextLine, clean: CleanLine, match: _RuleMatch) -> NewCause:
+        return NewCause(
+            log=log,
+            line=line.number,
+            clean=clean,
+            rule=match.rule,
+            fields=match.fields,
+            fingerprint=fingerprint(match.rule.id, match.fields, clean.message),
+        )
+
+    def _hit_lines(self, lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, set[int]]]:
+        """The lines that hold a literal, in order, with the rules to try on each."""
+        starts = []
+        offset = 0
+        for line in lines:
+            starts.append(offset)
+            offset += len(line.content) + 1
+        block = b"\n".join(line.content for line in lines)
+        indices_of: dict[int, set[int]] = {}
+        for literal, position in self._engine(block):
+            index = bisect_right(starts, position) - 1
+            indices_of.setdefault(index, set()).update(self._rules.rules_of[literal])
+        for index in sorted(indices_of):
+            yield lines[index], indices_of[index]
+
+    def _strongest(self, indices: set[int], clean: CleanLine) -> _RuleMatch | None:
+        best: _RuleMatch | None = None
+        for index, match in self._rules.matching(sorted(indices), clean.texts):
+            rule = self._rules.rules[index]
+            if rule.role is Role.NOISE:
+                return None
+            # A header names the line below it, which may not be written yet.
+            is_header = rule.next_line is not None
+            if is_header or rule.role not in _FATAL | _ENDS | {Role.ERROR}:
+                continue
+            if best is None or rule.points > best.rule.points:
+                fields = {name: value for name, value in match.groupdict().items() if value}
+                best = _RuleMatch(rule, fields)
+        return best

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The rule that recognises an error message which a person pastes."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
+from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.rule_set import RuleSet
+
+_MOST_LINES = 2000
+_NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
+
+
+class Recognised(Struct, frozen=True, kw_only=True):
+    """A line without its prefixes, the rule that matches it, and what the rule captures."""
+
+    message: str
+    rule: LogRule
+    fields: Mapping[str, str]
+
+
+def recognise(text: str, rules: RuleSet) -> Recognised | None:
+    """The line of `text` with the strongest rule, the first among equals; None without any."""
+    best: Recognised | None = None
+    for line in text.splitlines()[:_MOST_LINES]:
+        clean = clean_line(line.encode(errors="replace"))
+        recognised = _of_line(line, clean, rules)
+        if recognised is None:
+            continue
+        if best is None or recognised.rule.points > best.rule.points:
+            best = recognised
+    return best
+
+
+def _of_line(line: str, clean: CleanLine, rules: RuleSet) -> Recognised | None:
+    indices = []
+    for index, rule in enumerate(rules.rules):
+        if any(literal in line for literal in rule.literals):
+            indices.append(index)
+    best: Recognised | None = None
+    for index, match in rules.matching(indices, clean.texts):
+        rule = rules.rules[index]
+        if rule.role is Role.NOISE:
+            return None
+        # A header of a list means nothing by itself.
+        if rule.next_line is not None:
+            continue
+        if rule.role not in _NAMEABLE or (best is not None and rule.points <= best.rule.points):
+            continue
+        fields = {name: value for name, value in match.groupdict().items() if value}
+        best = Recognised(message=clean.message, rule=rule, fields=fields)
+    return best

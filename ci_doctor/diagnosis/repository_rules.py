@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the rule files of a repository."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ci_doctor.diagnosis.log_rule import LogRule
+from ci_doctor.diagnosis.rule_checks import RuleProblem, check_rules
+from ci_doctor.diagnosis.rule_files import parse_rules
+from ci_doctor.errors import ConfigError
+
+
+def repository_rules(paths: Sequence[Path]) -> tuple[LogRule, ...]:
+    """The rules in the TOML files `paths`.
+
+    Raises ConfigError if a file cannot be read, or for every mistake in one: a line for each, which
+    names the file and the rule. A rule is never left out silently.
+    """
+    rules: list[LogRule] = []
+    for path in paths:
+        text = _text(path)
+        mistakes = _mistakes(text, str(path), {rule.id for rule in rules})
+        if mistakes:
+            raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
+        rules.extend(parse_rules(text, str(path)))
+    return tuple(rules)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+
+
+def _mistakes(text: str, name: str, taken: set[str]) -> list[RuleProblem]:
+    problems = check_rules(text, name, taken=taken)
+    return [problem for problem in problems if problem.is_mistake]

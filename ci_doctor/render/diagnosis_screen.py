@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What a diagnosis names, or does not -> lines for a terminal, at most a screen of them."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ci_doctor.model.facts.diagnose import LogLine, LogLines, RootCause
+from ci_doctor.model.report import Report
+from ci_doctor.render.formatting import percent
+from ci_doctor.render.layout import clip, widest, wrap
+from ci_doctor.render.safe_text import one_line
+from ci_doctor.render.styled_terminal import StyledTerminal
+from ci_doctor.render.table_layout import table_lines
+
+_BEFORE = 3  # lines of the excerpt above the cause, and below it
+_AFTER = 3
+_CAUSE_ROWS = 3
+_CONSEQUENCES = 4
+_PLACE_CELLS = 30  # of the column in which the consequences' places stand
+
+
+def diagnosis_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
+    """What the first finding of a diagnosis says, for a terminal.
+
+    Nothing for a report of another command, and for one whose facts are damaged. `report` is
+    cleaned (`safe_text.cleaned`).
+    """
+    try:
+        cause = msgspec.convert(report.facts.get("root_cause"), RootCause | None)
+        excerpt = msgspec.convert(report.facts.get("excerpt"), LogLines | None)
+    except msgspec.ValidationError:
+        return
+    if cause is not None:
+        yield from _cause_blocks(cause, excerpt, terminal)
+    elif excerpt is not None and report.findings:
+        yield from _begin_blocks(report, excerpt, terminal)
+
+
+def _cause_blocks(
+    cause: RootCause, excerpt: LogLines | None, terminal: StyledTerminal
+) -> Iterator[list[str]]:
+    """The cause, its excerpt, what followed and what to do."""
+    yield _head(cause, terminal)
+    if excerpt is not None:
+        yield _excerpt(excerpt, terminal)
+    if cause.consequences:
+        yield _consequences(cause, terminal)
+    yield _what_to_do(cause, terminal)
+    yield _small_print(cause, terminal)
+
+
+def _begin_blocks(
+    report: Report, excerpt: LogLines, terminal: StyledTerminal
+) -> Iterator[list[str]]:
+    """Without a cause: that there is none, and where to begin."""
+    yield wrap(report.summary, terminal.width)
+    place = f"{one_line(excerpt.file)}:{excerpt.first_line + excerpt.marked}"
+    yield [f"{terminal.bold('Begin at')} {terminal.path(place)}", *_excerpt(excerpt, terminal)]
+    for table in report.tables:
+        rows = table_lines(table, terminal.width)[:_CONSEQUENCES]
+        yield [terminal.bold(one_line(table.title)), *rows]
+    remedy = report.findings[0].remedy
+    if remedy:
+        yield [terminal.bold("What to do"), *terminal.indented(remedy)]
+
+
+def _head(cause: RootCause, terminal: StyledTerminal) -> list[str]:
+    """Place and line of the cause, its class, and how sure that is."""
+    place = f"{one_line(cause.place.file)}:{cause.place.line}"
+    text = clip(one_line(cause.place.message), _CAUSE_ROWS * (terminal.width - 2))
+    rows = wrap(text, terminal.width, first="  ", rest="  ", breakable=True)[:_CAUSE_ROWS]
+    title = one_line(cause.title)
+    sure = f"{percent(round(cause.confidence, 2))} sure, {one_line(cause.likelihood)}"
+    about = f"{terminal.paint(title, 'bold red')}  {terminal.dim(sure)}"
+    lines = [f"{terminal.path(place)}  {about}"]
+    # A path is never broken: it is copied.
+    if widest([f"{place}  {title}  {sure}"]) > terminal.width:
+        lines = [terminal.path(place), about]
+    return [*lines, *(terminal.bold(each) for each in rows)]
+
+
+def _excerpt(excerpt: LogLines, terminal: StyledTerminal) -> list[str]:
+    """Numbered lines, one row each; `> ` stands before the cause."""
+    first = max(0, excerpt.marked - _BEFORE)
+    shown = excerpt.messages[first : excerpt.marked + _AFTER + 1]
+    last = excerpt.first_line + first + len(shown) - 1
+    cells = len(str(last))
+    lines = []
+    for index, text in enumerate(shown, first):
+        is_cause = index == excerpt.marked
+        mark = ">" if is_cause else " "
+        start = f"  {mark} {excerpt.first_line + index:>{cells}} │ "
+        # Not `one_line`: a traceback is read by its indentation.
+        row = text.replace("\n", " ")
+        line = clip(start + row, terminal.width).rstrip()
+        lines.append(terminal.bold(line) if is_cause else terminal.dim(line))
+    return lines
+
+
+def _consequences(cause: RootCause, terminal: StyledTerminal) -> list[str]:
+    lines = [terminal.bold("What followed from it")]
+    shown = cause.consequences[:_CONSEQUENCES]
+    places = [_place_beside(cause, each) for each in shown]
+    column = min(widest(places), _PLACE_CELLS)
+    for place, each in zip(places, shown, strict=True):
+        gap = " " * max(0, column - widest([place]))
+        room = terminal.width - 4 - max(column, widest([place]))
+        text = clip(one_line(each.message), max(room, 20))
+        lines.append(f"  {terminal.path(place)}{gap}  {text}")
+    return lines
+
+
+def _place_beside(cause: RootCause, consequence: LogLine) -> str:
+    # The name of the cause's own log stands above already.
+    if consequence.file == cause.place.file:
+        return f"line {consequence.line}"
+    return f"{one_line(consequence.file)}:{consequence.line}"
+
+
+def _what_to_do(cause: RootCause, terminal: StyledTerminal) -> list[str]:
+    """The remedy, whether another run helps, and the command of ours to go on with."""
+    lines = [terminal.bold("What to do")]
+    for text in filter(None, (cause.explanation, cause.remedy, cause.about_retry)):
+        lines += terminal.indented(one_line(text))
+    if cause.next_command:
+        lines += ["", f"  {one_line(cause.next_command)}"]
+    return lines
+
+
+def _small_print(cause: RootCause, terminal: StyledTerminal) -> list[str]:
+    reasons = ", ".join(map(one_line, cause.reasons))
+    text = f"rests on: {reasons}; fingerprint {one_line(cause.fingerprint)}"
+    return [terminal.dim(each) for each in wrap(text, terminal.width)]
