@@ -5,6 +5,7 @@ import re
 from typing import Any, Protocol
 
 from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
 from ci_doctor.render.formatting import duration
@@ -232,7 +233,7 @@ def _reason(cause: Cause | None, subject: Subject, tree: Tree) -> tuple[bool, st
         if owner is None:
             return False, clause
         return True, f"; {owner.describe()}"
-    if not cause.is_outside:
+    if not may_be_retried(cause):
         return False, ""
     return True, clause
 

@@ -16,8 +16,9 @@ _REACH_BYTES = 1500
 class Piece(Struct, frozen=True):
     """What to try rules on: `content[start:end]` of a block, without its newline.
 
-    It is a line, or what one update of a progress bar has written (between carriage returns), or
-    the surroundings of a literal in a longer one: then `is_cut`. literals: those that it holds.
+    It is a line of at most 2,000 bytes. Of a longer one it is what one update of a progress bar has
+    written (between carriage returns), or the surroundings of a literal: then `is_cut`. literals:
+    those that it holds.
     """
 
     start: int
@@ -35,8 +36,7 @@ def pieces(content: bytes, places: Iterable[tuple[int, int]]) -> Iterator[Piece]
         if position >= reach:
             if literals:
                 yield Piece(start, end, is_cut, tuple(literals))
-            start, is_cut = _start(content, position)
-            end = _end(content, position, start + LONGEST_TEXT)
+            start, end, is_cut = _bounds(content, position)
             reach = end
             if end == start + LONGEST_TEXT:
                 reach = start + _REACH_BYTES
@@ -44,6 +44,19 @@ def pieces(content: bytes, places: Iterable[tuple[int, int]]) -> Iterator[Piece]
         literals.append(literal)
     if literals:
         yield Piece(start, end, is_cut, tuple(literals))
+
+
+def _bounds(content: bytes, position: int) -> tuple[int, int, bool]:
+    """Where the piece with `position` begins and ends, and whether it begins inside a line."""
+    first = content.rfind(b"\n", max(0, position - LONGEST_TEXT), position) + 1
+    if first > 0 or position <= LONGEST_TEXT:
+        last = content.find(b"\n", position, first + LONGEST_TEXT)
+        if last < 0 and len(content) <= first + LONGEST_TEXT:
+            last = len(content)
+        if last >= 0:
+            return first, last, False
+    start, is_cut = _start(content, position)
+    return start, _end(content, position, start + LONGEST_TEXT), is_cut
 
 
 def _start(content: bytes, position: int) -> tuple[int, bool]:

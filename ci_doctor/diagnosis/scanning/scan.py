@@ -2,6 +2,7 @@
 """Reads a log once and keeps the lines that a rule matches. Memory is bounded by the rules."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -19,8 +20,11 @@ _LAST = 200
 _REMEMBERED = 2000
 _ELLIPSIS = "…".encode()
 
-# What the rules make of a text: (index of a rule, named groups).
-_Matches = tuple[tuple[int, dict[str, str]], ...]
+# A progress bar may write over its own line many times; only the last few can be read there.
+_MOST_UPDATES = 20
+
+# What the rules make of a text: (index of a rule, named groups, the words that it matches).
+_Matches = tuple[tuple[int, dict[str, str], CleanLine], ...]
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -56,20 +60,20 @@ class _Scanner:
         self._log = log
         self._rules = rules
         self._kept: dict[int, _Kept] = {}
-        self._remembered: dict[bytes, tuple[CleanLine, _Matches]] = {}
+        self._remembered: dict[bytes, _Matches] = {}
 
     def read(self, block: Block, piece: Piece) -> None:
         content = block.content[piece.start : piece.end]
-        clean, matches = self._matches(content, piece)
+        matches = self._matches(content, piece)
         if not matches:
             return
         number = self._log.line_number(block, piece.start)
         line = TextLine(number, block.offset + piece.start, content)
-        for rule, fields in matches:
+        for rule, fields, clean in matches:
             kept = self._kept.setdefault(rule, _Kept())
             kept.add(Hit(rule=rule, line=line, clean=clean, fields=fields))
 
-    def _matches(self, content: bytes, piece: Piece) -> tuple[CleanLine, _Matches]:
+    def _matches(self, content: bytes, piece: Piece) -> _Matches:
         if piece.is_cut:
             # What stands at its start does not stand at the start of a line.
             return self._try_rules(_ELLIPSIS + content, piece)
@@ -81,16 +85,24 @@ class _Scanner:
             self._remembered[content] = answer
         return answer
 
-    def _try_rules(self, content: bytes, piece: Piece) -> tuple[CleanLine, _Matches]:
+    def _try_rules(self, content: bytes, piece: Piece) -> _Matches:
         indices: set[int] = set()
         for literal in piece.literals:
             indices.update(self._rules.rules_of[literal])
+        matches: _Matches = ()
+        # Travis and others write several things over each other in one line.
+        for update in reversed(content.rstrip(b"\r").split(b"\r")[-_MOST_UPDATES:]):
+            known = {rule for rule, _, _ in matches}
+            matches += self._match(update, sorted(indices - known))
+        return matches
+
+    def _match(self, content: bytes, indices: Sequence[int]) -> _Matches:
         clean = clean_line(content)
         matches = []
-        for rule, match in self._rules.matching(sorted(indices), clean.texts):
+        for rule, match in self._rules.matching(indices, clean.texts):
             fields = {name: value for name, value in match.groupdict().items() if value}
-            matches.append((rule, fields))
-        return clean, tuple(matches)
+            matches.append((rule, fields, clean))
+        return tuple(matches)
 
     def result(self) -> Scan:
         hits = []

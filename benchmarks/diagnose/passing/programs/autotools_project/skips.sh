@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+echo "skipped: no GPU, cudaGetDeviceCount failed"
+exit 77

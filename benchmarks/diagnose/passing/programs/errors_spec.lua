@@ -1,0 +1,12 @@
+-- SPDX-License-Identifier: Apache-2.0
+describe("errors", function()
+  it("raises an error for nil", function()
+    local ok, message = pcall(function() local t = nil; return t.field end)
+    print(debug.traceback("error: " .. message))
+    assert.is_false(ok)
+  end)
+  it("has an error in its name: module 'x' not found", function()
+    assert.has_error(function() require("no.such.module") end)
+  end)
+  pending("fails without a GPU")
+end)
