@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.ending import ended_well
 from ci_doctor.diagnosis.header_lines import named_lines
-from ci_doctor.diagnosis.last_output import LAST_OUTPUT, last_outputs
+from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
 from ci_doctor.diagnosis.last_words import sounds_like_success
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
@@ -18,9 +18,10 @@ from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
-from ci_doctor.diagnosis.steps import Step, ended_steps, in_failed_step, in_passed_step
+from ci_doctor.diagnosis.steps import JobStep, ended_steps, in_failed_step, in_passed_step
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
+# Where a log says how it went.
 _LAST_LINES = 30
 
 
@@ -31,7 +32,7 @@ class LogStory(Struct, frozen=True, kw_only=True):
     """
 
     candidates: tuple[Candidate, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[JobStep, ...]
     has_ended_well: bool = False
 
 
@@ -62,7 +63,7 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
 class _Places(Struct, frozen=True, kw_only=True):
     """Where the lines of a log stand: in which steps and runs, and where and how the log ends."""
 
-    steps: list[Step]
+    steps: list[JobStep]
     runs: list[PassedRun]
     has_ended_well: bool
     sounds_well: bool
@@ -134,10 +135,13 @@ def _of_exception(
 
 
 def _last_words(
-    log: LogText, result: Scan, steps: Sequence[Step], rules: RuleSet
+    log: LogText, result: Scan, steps: Sequence[JobStep], rules: RuleSet
 ) -> Iterator[Candidate]:
     """What each failed command printed last."""
-    ends = [step.end for step in steps if step.has_last_words]
     skipped = offsets_of(result.hits, rules, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
-    for line, clean in last_outputs(log, ends, skipped):
-        yield Candidate(log=0, line=line, clean=clean, rule=LAST_OUTPUT, fields={})
+    ends = [log.before(step.end, LAST_LINES) for step in steps if step.has_last_words]
+    for lines in ends:
+        output = last_output(lines, skipped)
+        if output is not None:
+            line, clean = output
+            yield Candidate(log=0, line=line, clean=clean, rule=LAST_OUTPUT, fields={})

@@ -30,6 +30,12 @@ _STANDING = {
 # stronger words than the cause itself.
 _NEARLY = 10
 
+# A command that lacks a file, a package or the network says so and ends. If much follows, it did
+# without, or tried again.
+_WENT_ON = -25
+_MUCH_LINES = 300
+_NEEDS = frozenset({"infra", "packages"})
+
 
 class Ranked(Struct, frozen=True, kw_only=True):
     """A candidate with its points and the reasons for them, in words."""
@@ -81,14 +87,9 @@ def _place(ranked: Ranked) -> tuple[int, int]:
 def _ranked(candidate: Candidate) -> Ranked:
     points = candidate.rule.points
     reasons = [f"rule {candidate.rule.id}"]
-    if candidate.in_failed_step is True:
-        points += _IN_FAILED_STEP
-        reasons.append("in a step that failed")
-    elif candidate.in_passed_step:
-        points += _IN_PASSED_STEP
-        reasons.append("in a step that ended well")
-    elif candidate.in_failed_step is False:
-        points += _OUTSIDE_FAILED_STEP
+    placed, where = _step_points(candidate)
+    points += placed
+    reasons.extend(where)
     points += _points_of_program(candidate)
     if candidate.ends_traceback:
         reasons.append("ends a traceback")
@@ -108,3 +109,21 @@ def _points_of_program(candidate: Candidate) -> int:
     if candidate.clean.level in TOLERATED_LEVELS:
         return _TOLERATED_LEVEL
     return 0
+
+
+def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
+    """Points for the step in which it stands, and what to say of that."""
+    if candidate.in_failed_step is True and _went_on(candidate):
+        return _IN_FAILED_STEP + _WENT_ON, ["in a step that failed, long before its end"]
+    if candidate.in_failed_step is True:
+        return _IN_FAILED_STEP, ["in a step that failed"]
+    if candidate.in_passed_step:
+        return _IN_PASSED_STEP, ["in a step that ended well"]
+    if candidate.in_failed_step is False:
+        return _OUTSIDE_FAILED_STEP, []
+    return 0, []
+
+
+def _went_on(candidate: Candidate) -> bool:
+    """Whether the job went on after `candidate` said what it lacks."""
+    return candidate.rule.family in _NEEDS and candidate.lines_after > _MUCH_LINES

@@ -17,7 +17,7 @@ _WITHIN_STEP = "annotation"
 _TOOLS = "outcome"
 
 
-class Step(Struct, frozen=True):
+class JobStep(Struct, frozen=True):
     """The lines from `first` to that of `end`, 1-based and inclusive; `end` says how it ended."""
 
     first: int
@@ -30,7 +30,7 @@ class Step(Struct, frozen=True):
         return self.first <= line <= self.end.number
 
 
-def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[Step]:
+def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
     """The steps whose end is known, in order; none if the log has no such marks.
 
     A step begins at the last begin mark before its end, or at the last one with the same command
@@ -41,14 +41,14 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[Step]:
     end. `job`: the whole job failed, and counts as a step if none has failed before. `annotation`:
     the step reports an error and goes on.
     """
-    steps: list[Step] = []
+    steps: list[JobStep] = []
     begins: list[Hit] = []
     first = 1
     for hit in hits:
         rule = rules.rules[hit.rule]
         role = rule.role
         if role is Role.JOB_PASSED:
-            return [Step(1, hit.line, failed=False)]
+            return [JobStep(1, hit.line, failed=False)]
         if role is Role.BEGIN:
             begins.append(hit)
         if role not in (Role.END, Role.SUCCESS) or rule.family == _TOOLS:
@@ -57,8 +57,11 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[Step]:
             continue
         failed = role is Role.END
         begin = _begin_of(hit, begins) or first
+        # Another rule took this line for the end of the step.
+        if begin > hit.line.number:
+            continue
         is_over = _WITHIN_STEP not in hit.fields
-        steps.append(Step(begin, hit.line, failed, has_last_words=failed and is_over))
+        steps.append(JobStep(begin, hit.line, failed, has_last_words=failed and is_over))
         first = hit.line.number + 1
         # What ends one step may begin the next one.
         begins = [begin for begin in begins if begin.line == hit.line]
@@ -75,7 +78,7 @@ def _begin_of(end: Hit, begins: Sequence[Hit]) -> int | None:
     return earlier[-1].line.number if earlier else None
 
 
-def in_failed_step(steps: Sequence[Step], line: int) -> bool | None:
+def in_failed_step(steps: Sequence[JobStep], line: int) -> bool | None:
     """Whether a failed step has this line; None if no step failed."""
     failed = [step for step in steps if step.failed]
     if not failed:
@@ -83,6 +86,6 @@ def in_failed_step(steps: Sequence[Step], line: int) -> bool | None:
     return any(step.holds(line) for step in failed)
 
 
-def in_passed_step(steps: Sequence[Step], line: int) -> bool:
+def in_passed_step(steps: Sequence[JobStep], line: int) -> bool:
     """Whether a step that ended well has this line."""
     return any(step.holds(line) for step in steps if not step.failed)

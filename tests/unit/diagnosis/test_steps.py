@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a job, read from logs in the formats of CI systems."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.diagnosis.log_story import LogStory, read_story
+from ci_doctor.diagnosis.reading.open_log import open_log
+from ci_doctor.diagnosis.rule_files import house_rules
+from ci_doctor.diagnosis.rule_set import RuleSet
+
+ReadLog = Callable[..., LogStory]
+RULES = RuleSet(house_rules())
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> ReadLog:
+    def story(*lines: str) -> LogStory:
+        path = tmp_path / "job.log"
+        path.write_text("\n".join(lines) + "\n")
+        with open_log(str(path)) as log:
+            return read_story(log, 0, RULES)
+
+    return story
+
+
+def spans(story: LogStory, failed: bool = True) -> list[tuple[int, int]]:
+    return [(step.first, step.end.number) for step in story.steps if step.failed is failed]
+
+
+def travis_begin(command: str) -> str:
+    return f"travis_time:start:0a1b2c3d\r\x1b[0K$ {command}"
+
+
+def test_a_step_of_travis_begins_with_its_command(read: ReadLog) -> None:
+    story = read(
+        travis_begin("make"),
+        "built",
+        'The command "make" exited with 0.',
+        travis_begin("make test"),
+        "broken",
+        'The command "make test" exited with 2.',
+        "Done. Your build exited with 1.",
+    )
+    assert spans(story) == [(4, 6)]
+    assert spans(story, failed=False) == [(1, 3)]
+
+
+def test_a_begin_mark_that_a_program_prints_does_not_cut_its_step(read: ReadLog) -> None:
+    story = read(
+        travis_begin("./test"),
+        "broken",
+        travis_begin("inner"),
+        'The command "./test" exited with 1.',
+    )
+    assert spans(story) == [(1, 4)]
+
+
+def test_a_job_of_travis_without_a_failed_command_fails_in_its_last_step(read: ReadLog) -> None:
+    story = read(travis_begin("a"), travis_begin("b"), "broken", "Done. Your build exited with 1.")
+    assert spans(story) == [(2, 4)]
+
+
+def test_a_step_of_github_without_an_error_ended_well(read: ReadLog) -> None:
+    story = read(
+        "2026-01-02T03:04:05.1Z ##[group]Run actions/checkout@v4",
+        "2026-01-02T03:04:05.1Z fatal: unable to access 'https://a.b/c.git/': x",
+        "2026-01-02T03:04:05.1Z ##[group]Run make",
+        "2026-01-02T03:04:05.1Z broken",
+        "2026-01-02T03:04:05.1Z ##[error]Process completed with exit code 2.",
+        "2026-01-02T03:04:05.1Z Post job cleanup.",
+    )
+    assert spans(story) == [(3, 5)]
+    assert (1, 3) in spans(story, failed=False)
+
+
+def test_an_annotation_of_github_is_an_error_within_its_step(read: ReadLog) -> None:
+    story = read("##[group]Run ./publish", "words", "##[error]no token", "Post job cleanup.")
+    assert spans(story) == [(1, 3)]
+
+
+def test_a_job_that_passed_has_no_failed_step(read: ReadLog) -> None:
+    story = read("Build step 'A' marked build as failure", "again", "Finished: SUCCESS")
+    assert spans(story) == []
+    assert all(candidate.in_passed_step for candidate in story.candidates)
+
+
+def test_hooks_after_the_commands_of_buildkite_say_that_they_passed(read: ReadLog) -> None:
+    story = read(
+        "~~~ Running commands",
+        "ERROR: expected",
+        "\x1b_bk;t=1700000000000\x07~~~ Running global pre-exit hook",
+    )
+    assert spans(story, failed=False) == [(1, 3)]
+
+
+def test_the_last_words_of_a_failed_step_are_a_candidate(read: ReadLog) -> None:
+    story = read(
+        travis_begin("./check"),
+        "the sky is green",
+        "",
+        "make: *** [check] Error 1",
+        'The command "./check" exited with 2.',
+    )
+    last = [each for each in story.candidates if each.rule.id == "generic/last-output"]
+    assert [each.line.number for each in last] == [2]
