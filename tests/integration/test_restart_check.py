@@ -16,7 +16,7 @@ import jsonschema
 import psutil
 import pytest
 
-from tests.support.cli import Ran, begin, doctor
+from tests.support.cli import BARE, Ran, begin, doctor
 
 pytestmark = pytest.mark.integration
 
@@ -47,12 +47,10 @@ class Bench:
 
     def write(self, worker: str = "", router: str | None = "", **settings: Any) -> None:
         """A configuration: `router` None for a worker that is asked directly. TOML takes what JSON writes, here."""
-        services = {
-            "worker": [sys.executable, str(PROGRAMS / "serve_worker.py"), "{port}", *worker.split()]
-        }
+        services = {"worker": [*BARE, str(PROGRAMS / "serve_worker.py"), "{port}", *worker.split()]}
         if router is not None:
             words = [
-                sys.executable,
+                *BARE,
                 str(PROGRAMS / "serve_router.py"),
                 "{port}",
                 "{worker.port}",
