@@ -126,6 +126,8 @@ def test_every_unit_test_stands_where_its_module_does() -> None:
         name = place.stem.removeprefix("test_")
         if place.parts[0] == "benchmarks":
             module = ROOT / "benchmarks" / "density" / name
+        elif place.parts[0] == "support":
+            module = ROOT / "tests" / place.with_name(name)
         else:
             module = ROOT / "ci_doctor" / place.with_name(name)
         if not (module.is_dir() or module.with_suffix(".py").is_file()):
