@@ -41,7 +41,7 @@ lint() {
 tests() {
   site=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   cp tests/support/measure.py "$site/measure_coverage.py"
-  echo 'import os; os.getenv("MEASURE_COVERAGE") and __import__("measure_coverage")' >"$site/measure_coverage.pth"
+  echo 'import os; os.getenv("MEASURE_COVERAGE") and __import__("measure_coverage").start()' >"$site/measure_coverage.pth"
   rm -f .coverage .coverage.*
   MEASURE_COVERAGE=$PWD python -m pytest --costs --hypothesis-profile ci \
     -n "${CI_DOCTOR_TEST_WORKERS:-3}" --dist worksteal "$@"

@@ -133,7 +133,11 @@ def _save_before(recorder: Recorder, name: str) -> None:
     setattr(os, name, leave)
 
 
-def _start(root: str) -> None:
+def start() -> None:
+    """Record what this Python runs from now on, if it is one that counts and MEASURE_COVERAGE names the checkout."""
+    root = os.environ.get("MEASURE_COVERAGE")
+    if root is None or not runs_ours(sys.orig_argv[1:]):
+        return
     import atexit
     import threading
 
@@ -143,7 +147,3 @@ def _start(root: str) -> None:
         _save_before(recorder, name)
     threading.settrace(recorder.start_in_thread)
     recorder.start()
-
-
-if "MEASURE_COVERAGE" in os.environ and runs_ours(sys.orig_argv[1:]):
-    _start(os.environ["MEASURE_COVERAGE"])

@@ -35,7 +35,7 @@ def test_a_python_that_runs_ours_is_measured(line: str) -> None:
         "",
         "-V",
         "-m http.server",
-        "-m pip install ci_doctor",
+        "-m venv ci_doctor",
         "-c pass ci_doctor",
         "/checkouts/ci-doctor/tests/support/programs/answers.py 8000 /tmp/pytest-of-me/pytest-0",
         "-X importtime server.py ci-doctor",
@@ -92,7 +92,7 @@ def record(root: Path) -> None:
     """Import the package with `measure` at work, and make coverage's data of it."""
     environment = {**os.environ, "MEASURE_COVERAGE": str(root), "PYTHONPATH": str(root / "site")}
     # Without site: there another `measure` may be at work, that of this very test.
-    program = [sys.executable, "-S", "-c", "import measure, ci_doctor"]
+    program = [sys.executable, "-S", "-c", "import measure; measure.start(); import ci_doctor"]
     subprocess.run(program, cwd=root, env=environment, check=True)
     measured.write(root)
 
