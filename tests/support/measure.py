@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SCRIPTS = {"ci-doctor", "pytest", "holds_a_guardian.py"}
 _MODULES = {"ci_doctor", "pytest"}
+_started: list[str] = []
 # Workers of xdist and of multiprocessing, and tests' own programs that use the library.
 _IN_PROGRAMS = ("sys.stdin.readline", "multiprocessing", "ci_doctor")
 
@@ -136,8 +137,10 @@ def _save_before(recorder: Recorder, name: str) -> None:
 def start() -> None:
     """Record what this Python runs from now on, if it is one that counts and MEASURE_COVERAGE names the checkout."""
     root = os.environ.get("MEASURE_COVERAGE")
-    if root is None or not runs_ours(sys.orig_argv[1:]):
+    # A .pth file is run once for each time that its folder is named.
+    if root is None or _started or not runs_ours(sys.orig_argv[1:]):
         return
+    _started.append(root)
     import atexit
     import threading
 
