@@ -41,14 +41,14 @@ lint() {
 tests() {
   site=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   cp tests/support/measure.py "$site/measure_coverage.py"
-  echo 'import os; os.getenv("MEASURE_COVERAGE") and __import__("measure_coverage")' >"$site/measure_coverage.pth"
+  echo 'import os; os.getenv("MEASURE_COVERAGE") and __import__("measure_coverage").start()' >"$site/measure_coverage.pth"
   rm -f .coverage .coverage.*
-  MEASURE_COVERAGE=$PWD/pyproject.toml COVERAGE_FILE=$PWD/.coverage python -m pytest --costs --hypothesis-profile ci \
+  MEASURE_COVERAGE=$PWD python -m pytest --costs --hypothesis-profile ci \
     -n "${CI_DOCTOR_TEST_WORKERS:-3}" --dist worksteal "$@"
 }
 
 coverage_of_all() {
-  coverage combine --quiet && coverage report --skip-covered
+  python tests/support/measured.py && coverage report --skip-covered
 }
 
 part 'set up' sh bootstrap.sh dev

@@ -8,7 +8,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import jsonschema
 import psutil
 import pytest
 
-from tests.support.cli import Ran, begin, doctor, environment, words
+from tests.support.cli import BARE, Ran, begin, doctor, environment, words
 
 pytestmark = pytest.mark.integration
 
@@ -51,7 +50,7 @@ class Bench:
 
     def server(self, traits: str = "") -> str:
         """The command of a server with these traits."""
-        words = shlex.join([sys.executable, str(SERVER)])
+        words = shlex.join([*BARE, str(SERVER)])
         return f"{words} {{port}} start={{start}} {traits} {shlex.quote(str(self.directory))}"
 
     def words(self, baseline: str = "", candidate: str = "", *more: str) -> list[str]:
@@ -285,7 +284,7 @@ sys.exit(9)
 def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None:
     config = f"""
         [services.kv]
-        command = {json.dumps([sys.executable, "-c", KV, "{port}"])}
+        command = {json.dumps([*BARE, "-c", KV, "{port}"])}
         ready = "tcp://127.0.0.1:{{port}}"
         [services.plain]
         command = {json.dumps(bench.server())}
@@ -548,16 +547,12 @@ def mistake(bench: Bench, *words: str | Path) -> Ran:
     ("content", "said"),
     [
         ("", "holds no requests"),
-        ("\n\n", "holds no requests"),
         (
             '{"id": "a", "body": {}}\n{"id": "a", "body": {}}\n',
             "requests.jsonl:2: id `a` is already used in line 1",
         ),
         ('{"id": "a", "body": {}}\n\n{"id": "b"\n', "requests.jsonl:3: not JSON"),
-        ("[]", "requests.jsonl:1: not a JSON object"),
         ('{"id": "a", "bodi": {}}', "did you mean `body`?"),
-        ('{"id": "a", "path": "//elsewhere/v1", "body": {}}', "`path` must be"),
-        ('{"id": "a\\ud800", "body": {}}', "`id` must be"),
     ],
 )
 def test_a_wrong_requests_file_is_named_with_its_line(

@@ -22,7 +22,7 @@ import jsonschema
 import psutil
 import pytest
 
-from tests.support.cli import Ran, begin, doctor, environment, words
+from tests.support.cli import BARE, Ran, begin, doctor, environment, words
 
 pytestmark = pytest.mark.integration
 
@@ -46,13 +46,11 @@ class Site:
 
     def service(self, program: str, *arguments: str) -> str:
         """The command of a service that runs a program of tests/support."""
-        return shlex.join(
-            [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)]
-        )
+        return shlex.join([*BARE, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)])
 
     def python(self, program: str, *arguments: str) -> list[str]:
         """The words of a client that is a program of tests/support."""
-        return [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments]
+        return [*BARE, str(PROGRAMS / f"{program}.py"), *arguments]
 
     def launch(self, *args: str, env: Mapping[str, str | None] | None = None) -> Ran:
         """Launch to the end."""

@@ -22,6 +22,7 @@ parser.add_argument("port")
 parser.add_argument("directory")
 OPTIONS
 given = parser.parse_args()
+sys.path.insert(0, os.path.dirname(SERVER))
 sys.argv = ["serve_model.py", given.port, "start=1", given.directory]
 runpy.run_path(SERVER, run_name="__main__")
 """

@@ -63,20 +63,26 @@ def make_project(root: Path, name: str = "pkg", tag: str = "v1.2.0") -> Path:
     return root
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A project at v1.2.0 with a tag on its head that is no version."""
-    root = make_project(tmp_path / "project")
-    git(root, "tag", "nightly-cu13")
-    return root
-
-
-@pytest.fixture
-def venv(tmp_path: Path) -> Path:
-    """A real virtual environment without pip."""
-    directory = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the fixtures below are copies of: six starts of git, and one of venv, for each test would be most of its time."""
+    directory = tmp_path_factory.mktemp("made")
+    git(make_project(directory / "project"), "tag", "nightly-cu13")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True)
     return directory
+
+
+@pytest.fixture
+def project(made: Path, tmp_path: Path) -> Path:
+    """A project at v1.2.0 with a tag on its head that is no version."""
+    # The times of the files too: git takes a file with another time for one that may have changed.
+    return Path(shutil.copytree(made / "project", tmp_path / "project"))
+
+
+@pytest.fixture
+def venv(made: Path, tmp_path: Path) -> Path:
+    """A real virtual environment without pip. It knows its own place by that of its interpreter."""
+    return Path(shutil.copytree(made / "venv", tmp_path / "venv", symlinks=True))
 
 
 @pytest.fixture
@@ -213,16 +219,26 @@ class TestFailing:
     )
 
     @pytest.mark.parametrize(("options", "env", "code"), ERRORS)
-    def test_an_error_stops_a_script_under_set_e(
-        self, options: list[str], env: dict[str, str], code: int, project: Path, on_path: str
+    def test_what_an_error_prints_stops_a_script_under_set_e(
+        self, options: list[str], env: dict[str, str], code: int, project: Path
     ) -> None:
-        text = (
-            f'set -e; eval "$(ci-doctor setup-env {" ".join(options)} 2>/dev/null)"; echo went on'
-        )
-        for shell in ("bash", "dash", "zsh"):
-            if shutil.which(shell):
-                ended = script(shell, text, cwd=project, path=on_path, env=env)
-                assert (ended.returncode, ended.stdout) == (code, ""), (shell, ended)
+        ran = doctor("setup-env", *options, cwd=project, env={**env})
+        assert ran.code == code, ran
+        for shell in filter(shutil.which, ("bash", "dash", "zsh")):
+            ended = subprocess.run(
+                [shell, "-c", 'set -e; eval "$1"; echo went on', shell, ran.out.rstrip("\n")],
+                capture_output=True,
+                check=False,
+            )
+            assert (ended.returncode, ended.stdout) == (code, b""), (shell, ended)
+
+    @pytest.mark.parametrize("shell", SHELLS)
+    def test_an_error_stops_a_script_under_set_e(
+        self, shell: str, project: Path, on_path: str
+    ) -> None:
+        text = 'set -e; eval "$(ci-doctor setup-env --no-such-option 2>/dev/null)"; echo went on'
+        ended = script(shell, text, cwd=project, path=on_path)
+        assert (ended.returncode, ended.stdout) == (2, ""), ended
 
     @pytest.mark.parametrize(
         "line", ["setup_env", "set-env", "setup-env --format shel", "--json setup-env"]

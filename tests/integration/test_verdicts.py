@@ -4,14 +4,13 @@
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.test_correctness import KV, LIMIT_S, Bench, bench, check, until
-from tests.support.cli import begin, doctor
+from tests.support.cli import BARE, begin, doctor
 
 pytestmark = pytest.mark.integration
 __all__ = ["bench"]
@@ -243,7 +242,7 @@ def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(
 def test_a_death_in_a_run_that_a_signal_ends_is_no_evidence(bench: Bench) -> None:
     (bench.directory / "ci-doctor.toml").write_text(f"""
         [services.kv]
-        command = {json.dumps([sys.executable, "-c", KV, "{port}"])}
+        command = {json.dumps([*BARE, "-c", KV, "{port}"])}
         ready = "tcp://127.0.0.1:{{port}}"
         [services.plain]
         command = {json.dumps(bench.server())}

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.services.ports import reserve_port
-from tests.support.cli import Ran, begin, doctor, environment, words
+from tests.support.cli import BARE, Ran, begin, doctor, environment, words
 
 pytestmark = pytest.mark.integration
 
@@ -50,7 +50,7 @@ class Scene:
         return process
 
     def program(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        return self.start(sys.executable, str(PROGRAMS / f"{name}.py"), *arguments)
+        return self.start(*BARE, str(PROGRAMS / f"{name}.py"), *arguments)
 
     def python(self, program: str) -> subprocess.Popen[bytes]:
         return self.start(sys.executable, "-c", program)

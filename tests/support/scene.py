@@ -3,7 +3,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import EventKind, ServiceEvent, ServiceFailure
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
+from tests.support.cli import BARE
 
 PROGRAMS = Path(__file__).parent / "programs"
 TCP = "tcp://127.0.0.1:{port}"
@@ -30,7 +30,7 @@ class Scene:
         )
 
     def words(self, program: str, *arguments: str) -> list[str]:
-        return [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)]
+        return [*BARE, str(PROGRAMS / f"{program}.py"), *arguments, str(self.directory)]
 
     def service(
         self, program: str, *arguments: str, ready: str = "/health", **options: object

@@ -127,6 +127,8 @@ def test_every_unit_test_stands_where_its_module_does() -> None:
         name = place.stem.removeprefix("test_")
         if place.parts[0] == "benchmarks":
             modules = [*(ROOT / "benchmarks").rglob(f"{name}.py")]
+        elif place.parts[0] == "support":
+            modules = [*(ROOT / "tests" / "support").rglob(f"{name}.py")]
         else:
             module = ROOT / "ci_doctor" / place.with_name(name)
             modules = [each for each in (module, module.with_suffix(".py")) if each.exists()]

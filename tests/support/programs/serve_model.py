@@ -4,18 +4,25 @@
 A trait is NAME, NAME=VALUE, or NAME@START for one start only, where the arguments say `start=N`.
 """
 
+from __future__ import annotations
+
+import contextlib
 import hashlib
-import http.server
 import itertools
 import json
 import os
-import pathlib
-import random
 import signal
 import sys
 import threading
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tests.support.programs import small_http
+else:
+    import small_http
 
 WORDS = [word for word in sys.argv[2:] if not word.startswith("/")]
 OPTIONS = dict(word.split("=", 1) for word in WORDS if "=" in word)
@@ -57,19 +64,24 @@ def leave_a_family() -> None:
 def take_time() -> None:
     if "waits" in TRAITS:
         time.sleep(2)
-    if "stuck" in TRAITS and not pathlib.Path(sys.argv[-1], "go").exists():
+    if "stuck" in TRAITS and not os.path.exists(f"{sys.argv[-1]}/go"):  # noqa: PTH110 -- pathlib is slow to import
         threading.Event().wait()
+
+
+def compile_kernels(path: str) -> None:
+    try:
+        with open(path, "x") as kernel:  # noqa: PTH123
+            kernel.write("compiled")
+    except FileExistsError:
+        return
+    print("kernels were compiled", flush=True)
 
 
 def before_serving() -> None:
     if "tells-secret" in TRAITS:
         print("my key is", os.environ.get("API_KEY"), flush=True)
-    kernel = pathlib.Path(
-        os.environ["TRITON_CACHE_DIR"] if "caches" in TRAITS else "/", "kernel.so"
-    )
-    if "caches" in TRAITS and not kernel.exists():
-        kernel.write_text("compiled")
-        print("kernels were compiled", flush=True)
+    if "caches" in TRAITS:
+        compile_kernels(f"{os.environ['TRITON_CACHE_DIR']}/kernel.so")
     if "noisy" in TRAITS:
         for _ in range(64):
             sys.stdout.write(("x" * 1023 + "\n") * 64)
@@ -93,7 +105,7 @@ def choice(body: dict[str, Any], index: int) -> dict[str, Any]:
     if "never-twice" in TRAITS and body.get("prompt") == "p1":
         text += str(os.getpid())
     if "noise" in TRAITS and body.get("prompt") == "p1":
-        text += str(random.random())
+        text += os.urandom(8).hex()
     if "remembers" in TRAITS and body["prompt"] in remembered:
         text += " as I said"
     if "secret-text" in TRAITS:
@@ -124,7 +136,7 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
     }
     if "fresh" in TRAITS:
         value |= {
-            "id": str(random.random()),
+            "id": os.urandom(8).hex(),
             "created": time.time_ns(),
             "system_fingerprint": str(os.getpid()),
         }
@@ -133,10 +145,8 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
     return {"error": {"message": "out of cheese"}} if "error" in TRAITS else value
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
+class Handler(small_http.Handler):
+    def get(self) -> None:
         if self.path == "/metrics":
             self.reply(
                 200,
@@ -148,8 +158,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             ill = "never-ready" in TRAITS or ("falls-ill" in TRAITS and answered_so_far)
             self.reply(503 if ill else 200, b"")
 
-    def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers["content-length"]))
+    def post(self) -> None:
+        content = self.body()
         if self.path == "/reset":
             remembered.clear()
             self.reply(404 if "no-reset" in TRAITS else 200, b"")
@@ -168,7 +178,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "silent" in TRAITS or ("silent-on-p1" in TRAITS and body["prompt"] == "p1"):
             threading.Event().wait()
         if "closes" in TRAITS:
-            self.close_connection = True
             return
         self.reply(500 if "fails" in TRAITS else 200, self.content(body))
         remembered.add(body["prompt"])
@@ -199,36 +208,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if str(number) == OPTIONS.get("exits-after"):
             os._exit(0)
 
-    def reply(self, status: int, content: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Connection", "close")
-        if content.startswith(b"data:"):
-            self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
+    def reply(self, status: int, content: bytes = b"") -> None:
+        stream = content.startswith(b"data:")
+        self.head(status, len(content), "text/event-stream" if stream else "")
         if "trickle" in TRAITS and self.command == "POST":
             while True:
                 self.wfile.write(b" ")
                 time.sleep(0.02)
-        try:
+        with contextlib.suppress(ConnectionError):
             self.wfile.write(content)
-            self.wfile.flush()
-        except ConnectionError:
-            pass
-
-    def log_request(self, *_: object) -> None:
-        pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass
 
 
 take_time()
 before_serving()
 port = 0 if "elsewhere" in TRAITS else int(sys.argv[1])
-Server(("127.0.0.1", port), Handler).serve_forever()
+small_http.Server(("127.0.0.1", port), Handler).serve_forever()

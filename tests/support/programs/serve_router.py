@@ -5,46 +5,31 @@
 """
 
 import hashlib
-import http.client
-import http.server
 import json
 import os
 import sys
 import threading
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tests.support.programs import small_http
+else:
+    import small_http
 WORKER = int(sys.argv[2])
 TRAITS = set(sys.argv[3:-1])
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
+class Handler(small_http.Handler):
+    def get(self) -> None:
         self.reply(200, b"ready")
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
+    def post(self) -> None:
+        body = self.body()
         try:
-            status, answer = ask(self.path, body)
-        except (OSError, http.client.HTTPException):
+            status, answer = small_http.post(WORKER, self.path, body)
+        except OSError:
             status, answer = alone(json.loads(body)["prompt"])
         self.reply(status, answer)
-
-    def reply(self, status: int, content: bytes) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_request(self, *_: object) -> None:
-        pass
-
-
-def ask(path: str, body: bytes) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", WORKER)
-    try:
-        connection.request("POST", path, body)
-        response = connection.getresponse()
-        return response.status, response.read()
-    finally:
-        connection.close()
 
 
 def alone(prompt: str) -> tuple[int, bytes]:
@@ -60,12 +45,4 @@ def alone(prompt: str) -> tuple[int, bytes]:
     return 502, b"the worker is gone"
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass
-
-
-Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+small_http.Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()

@@ -4,7 +4,6 @@
 import json
 import os
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,14 @@ from ci_doctor.correctness.settings import ArmSettings
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.verdict import Verdict
+from tests.support.cli import BARE
 from tests.unit.correctness.prepared import ENVIRONMENT, settings
 
 SERVER = Path(__file__).parents[2] / "support" / "programs" / "serve_model.py"
 
 
 def request(directory: Path, candidate: str = "", *, resume: bool = False) -> ExperimentRequest:
-    command = f"{shlex.join([sys.executable, str(SERVER)])} {{port}} start={{start}}"
+    command = f"{shlex.join([*BARE, str(SERVER)])} {{port}} start={{start}}"
     return ExperimentRequest(
         settings=settings(
             directory,

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with the settings of a restart check is known before there is a plan, so nothing is started."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.config.decoding import decode_section
+from ci_doctor.config.loading import load_config
+from ci_doctor.errors import UsageError
+from ci_doctor.restart.planning import make_plan
+from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
+from ci_doctor.services.spec import ServiceSpec
+from ci_doctor.system import clock
+
+
+def plan(directory: Path, line: str) -> RestartPlan:
+    """The plan of a section with this line, for a router in front of a worker."""
+    (directory / "requests.jsonl").write_text('{"id": "r0", "body": {"prompt": "p"}}\n')
+    (directory / "ci-doctor.toml").write_text(f"[restart-check]\n{line}\n")
+    settings, _ = decode_section(
+        load_config(None, directory), "restart-check", RestartSettings, environ={}, flags={}
+    )
+    service = ServiceSpec(command=["true", "{port}"])
+    request = RestartRequest(
+        settings=settings,
+        specs={"worker": service, "router": service},
+        requests=directory / (settings.requests or "requests.jsonl"),
+        environment=dict(os.environ),
+        directory=directory,
+        services_directory=directory,
+        started=clock.now(),
+    )
+    return make_plan(request)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('kill = "wroker"', "did you mean `worker`?"),
+        ('services = ["worker", "nobody"]', 'service "nobody" is not defined'),
+        ('signal = "SIGKIL"', "did you mean `SIGKILL`?"),
+        ('signal = "SIGSTOP"', "does not end a process"),
+        ("at = 1.5", "at:"),
+        ('outage = "soon"', "outage: not a duration"),
+        ('requests = "nothing.jsonl"', "cannot be read"),
+        ("request_timeout = 0", "request_timeout must be more than 0"),
+        ('recovered = [{ metric = "x", service = "wroker" }]', "did you mean `worker`?"),
+        ('recovered = [{ metric = "x", http = "/" }]', "write two entries"),
+        ("recovered = [{ at_least = 3 }]", "`at_least` without a `metric`"),
+        ('recovered = ["ftp://x"]', "is none of"),
+        ('outrage = "5s"', "did you mean `outage`?"),
+    ],
+)
+def test_a_wrong_setting_gives_no_plan(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        plan(tmp_path, line)
+    assert said in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_the_settings_around_it_are_right(tmp_path: Path) -> None:
+    assert plan(tmp_path, 'kill = "worker"').kill == "worker"
