@@ -62,6 +62,13 @@ def diagnose_logs(
     """The same for logs that are open."""
     good = read_good_run(baseline, rules) if baseline else None
     stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
+    return diagnosis_of(stories, logs, good)
+
+
+def diagnosis_of(
+    stories: Sequence[LogStory], logs: Sequence[LogText], good: GoodRun | None = None
+) -> Diagnosis:
+    """The same for logs that are read: one of `stories` for each of `logs`."""
     ranked = ranking(stories, logs, good)
     names = [log.name for log in logs]
     diagnosis = Diagnosis(

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
+from ci_doctor.diagnosis.aftermath import after, is_final, went_on
+from ci_doctor.diagnosis.cause import Cause, Diagnosis
+from ci_doctor.diagnosis.diagnosis import diagnose_logs, diagnosis_of, load_rules
+from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
 from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
@@ -23,10 +25,14 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class LogEnd(Struct, frozen=True, kw_only=True):
-    """The end of a log: the lines that say why it ends, and their cause if one can be named."""
+    """The end of a log: the lines that say why it ends, and their cause if one can be named.
+
+    is_final: nothing but what follows from `cause` comes after it.
+    """
 
     excerpt: Excerpt = Excerpt()
     cause: Cause | None = None
+    is_final: bool = False
 
 
 class _Tail(Struct, frozen=True, kw_only=True):
@@ -46,12 +52,31 @@ def read_log_end(path: Path, fatal: str | None = None) -> LogEnd:
         tail = _read_tail(path)
     except OSError:
         return LogEnd()
+    text = tail.content.decode(errors="replace")
+    lines = text.split("\n")
     with ExitStack() as stack:
         log = _copied(path, tail, stack)
-        diagnosis = diagnose_logs([log], load_rules())
-    text = tail.content.decode(errors="replace")
+        story = read_story(log, 0, load_rules())
+        diagnosis = _of_the_end(story, log, lines)
     excerpt = lines_around(text, diagnosis.best, fatal)
-    return LogEnd(excerpt=_numbered(excerpt, tail.lines_before), cause=diagnosis.cause)
+    cause = diagnosis.cause
+    return LogEnd(
+        excerpt=_numbered(excerpt, tail.lines_before),
+        cause=cause,
+        is_final=cause is not None and is_final(cause, story.candidates, lines),
+    )
+
+
+def _of_the_end(story: LogStory, log: LogText, lines: Sequence[str]) -> Diagnosis:
+    """The diagnosis of `log`; by its last words if its program went on after what ranks first."""
+    first = diagnosis_of([story], [log])
+    if first.cause is None or not went_on(first.cause, story.candidates, lines):
+        return first
+    later = structs.replace(story, candidates=tuple(after(first.cause, story.candidates)))
+    last = diagnosis_of([later], [log])
+    if last.cause is None or not is_final(last.cause, later.candidates, lines):
+        return first
+    return last
 
 
 def cause_among(paths: Sequence[Path]) -> Cause | None:

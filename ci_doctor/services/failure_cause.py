@@ -33,11 +33,12 @@ class Tree(Protocol):
 def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     """The service's own process ended."""
     end = read_log_end(subject.log)
-    outside, reason = _reason(end.cause, subject, tree)
+    outside, reason = _reason(end, subject, tree)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
     clause = _oom(death) or reason or _meaning(death.returncode)
     kind = FailureKind.DIED
-    if outside or death.host_oom:
+    # Memory of the job's own is no fault of the machine, whatever the log claims.
+    if death.host_oom or (outside and not death.oom):
         kind = FailureKind.OUTSIDE
     return ServiceFailure(
         kind=kind,
@@ -219,12 +220,14 @@ def _oom(death: Death) -> str:
     return f"; the kernel killed it because {death.oom} ran out of memory"
 
 
-def _reason(cause: Cause | None, subject: Subject, tree: Tree) -> tuple[bool, str]:
+def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:
     """Whether the cause lies outside the change, and the clause that names it."""
+    cause = end.cause
     # The machine is certain, a log only claims.
     if is_out_of_space(subject.log):
         return True, _FULL
-    if cause is None:
+    # A server that went on after such a line may have died of a mistake in the change.
+    if cause is None or not end.is_final:
         return False, ""
     clause = f"; by its log {cause.sentence}"
     # That a port is taken lies outside only if none of our own processes has it.

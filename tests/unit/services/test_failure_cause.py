@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.services.failure_cause import died
+from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.services.subject import Death, Subject
+from ci_doctor.system.processes.process_table import Kin
+
+HEADER = 'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in <module>\n'
+ASSERTION = f"{HEADER}    main()\nAssertionError: the shapes differ\n"
+DISK_FULL = f"{HEADER}    main()\nOSError: [Errno 28] No space left on device\n"
+RATE_LIMIT = (
+    f"{HEADER}    main()\nhuggingface_hub.errors.HfHubHTTPError: 429 Client Error: "
+    "Too Many Requests for url: https://huggingface.co/api/models/x\n"
+)
+OUTSIDE = [DISK_FULL, RATE_LIMIT]
+SERVED = "".join(f"answered request {number}\n" for number in range(40))
+
+
+class NoProcess:
+    def living(self) -> tuple[Kin, ...]:
+        return ()
+
+
+def failure_of(log: Path, text: str, death: Death) -> ServiceFailure:
+    log.write_text(text)
+    subject = Subject(name="vllm", pid=1, port=1, log=log, was_ready=True, at=0.0, duration_s=9.0)
+    return died(subject, death, NoProcess())
+
+
+@pytest.mark.parametrize("outside", OUTSIDE)
+def test_a_cause_outside_the_change_at_the_end_of_the_log_lies_outside(
+    tmp_path: Path, outside: str
+) -> None:
+    failure = failure_of(tmp_path / "log", SERVED + outside, Death(returncode=1))
+    assert failure.kind is FailureKind.OUTSIDE
+
+
+@pytest.mark.parametrize("outside", OUTSIDE)
+@pytest.mark.parametrize("served", ["", SERVED])
+@pytest.mark.parametrize("end", [ASSERTION, "Segmentation fault (core dumped)\n"])
+def test_what_came_after_a_cause_outside_the_change_is_not_retried_for_it(
+    tmp_path: Path, outside: str, served: str, end: str
+) -> None:
+    text = f"could not refresh the index\n{outside}{served}{end}"
+    failure = failure_of(tmp_path / "log", text, Death(returncode=1))
+    assert failure.kind is FailureKind.DIED
+    assert "by its log" not in failure.message
+
+
+@pytest.mark.parametrize("outside", OUTSIDE)
+def test_a_server_that_went_on_for_long_did_not_die_of_a_cause_outside_the_change(
+    tmp_path: Path, outside: str
+) -> None:
+    failure = failure_of(tmp_path / "log", outside + SERVED, Death(returncode=1))
+    assert failure.kind is FailureKind.DIED
+
+
+@pytest.mark.parametrize("outside", OUTSIDE)
+def test_a_server_that_went_on_is_explained_by_its_last_words(tmp_path: Path, outside: str) -> None:
+    text = outside + SERVED + ASSERTION
+    failure = failure_of(tmp_path / "log", text, Death(returncode=1))
+    assert failure.cause is not None
+    assert failure.cause.place.text == "AssertionError: the shapes differ"
+    assert failure.tail_root is not None
+    assert failure.tail[failure.tail_root] == "AssertionError: the shapes differ"
+
+
+def test_a_cause_outside_the_change_counts_with_what_follows_from_it(tmp_path: Path) -> None:
+    writer = "(EngineCore_DP0 pid=7) "
+    held = (
+        "ValueError: Free memory on device cuda:0 (3.1/79.2 GiB) on startup is less than desired "
+        "GPU memory utilization (0.9, 71.3 GiB).\n"
+    )
+    first = "".join(writer + line for line in (HEADER + held).splitlines(keepends=True))
+    text = (
+        f"{first}{HEADER}    main()\n"
+        "RuntimeError: Engine core initialization failed. See root cause above. "
+        "Failed core proc(s): {}\n"
+    )
+    failure = failure_of(tmp_path / "log", text, Death(returncode=1))
+    assert failure.kind is FailureKind.OUTSIDE
+
+
+def test_the_kernel_s_word_on_the_memory_of_a_job_stands_above_its_log(tmp_path: Path) -> None:
+    death = Death(returncode=-9, oom="the job's cgroup")
+    failure = failure_of(tmp_path / "log", DISK_FULL, death)
+    assert failure.kind is FailureKind.DIED
+
+
+@pytest.mark.parametrize(
+    "line", ["write /models/a: no space left on device", "EDQUOT: disk quota exceeded, write"]
+)
+def test_a_full_disk_is_known_in_the_words_of_other_languages(tmp_path: Path, line: str) -> None:
+    failure = failure_of(tmp_path / "log", f"{line}\n", Death(returncode=1))
+    assert failure.kind is FailureKind.OUTSIDE
