@@ -15,7 +15,7 @@ from ci_doctor.diagnosis.scanning.literal_search import LiteralSearch, MakeEngin
 # Kept of the lines of one rule: the first ones name the cause, the last ones how the job ended.
 _FIRST = 200
 _LAST = 200
-# Lines whose result is remembered: a log may repeat one error a million times.
+# Texts whose result is remembered: a log may repeat one error a million times.
 _REMEMBERED = 2000
 _ELLIPSIS = "…".encode()
 
@@ -56,11 +56,16 @@ class _Scanner:
         self._log = log
         self._rules = rules
         self._kept: dict[int, _Kept] = {}
-        self._remembered: dict[bytes, tuple[CleanLine, _Matches]] = {}
+        self._remembered: dict[tuple[tuple[str, ...], tuple[int, ...]], _Matches] = {}
 
     def read(self, block: Block, piece: Piece) -> None:
         content = block.content[piece.start : piece.end]
-        clean, matches = self._matches(content, piece)
+        shown = content
+        if piece.is_cut:
+            # What stands at its start does not stand at the start of a line.
+            shown = _ELLIPSIS + content
+        clean = clean_line(shown)
+        matches = self._matches(clean, piece.literals)
         if not matches:
             return
         number = self._log.line_number(block, piece.start)
@@ -69,28 +74,25 @@ class _Scanner:
             kept = self._kept.setdefault(rule, _Kept())
             kept.add(Hit(rule=rule, line=line, clean=clean, fields=fields))
 
-    def _matches(self, content: bytes, piece: Piece) -> tuple[CleanLine, _Matches]:
-        if piece.is_cut:
-            # What stands at its start does not stand at the start of a line.
-            return self._try_rules(_ELLIPSIS + content, piece)
-        answer = self._remembered.get(content)
-        if answer is None:
-            answer = self._try_rules(content, piece)
+    def _matches(self, clean: CleanLine, literals: tuple[int, ...]) -> _Matches:
+        key = (clean.texts, literals)
+        matches = self._remembered.get(key)
+        if matches is None:
+            matches = self._try_rules(clean, literals)
             if len(self._remembered) >= _REMEMBERED:
                 self._remembered.clear()
-            self._remembered[content] = answer
-        return answer
+            self._remembered[key] = matches
+        return matches
 
-    def _try_rules(self, content: bytes, piece: Piece) -> tuple[CleanLine, _Matches]:
+    def _try_rules(self, clean: CleanLine, literals: tuple[int, ...]) -> _Matches:
         indices: set[int] = set()
-        for literal in piece.literals:
+        for literal in literals:
             indices.update(self._rules.rules_of[literal])
-        clean = clean_line(content)
         matches = []
         for rule, match in self._rules.matching(sorted(indices), clean.texts):
             fields = {name: value for name, value in match.groupdict().items() if value}
             matches.append((rule, fields))
-        return clean, tuple(matches)
+        return tuple(matches)
 
     def result(self) -> Scan:
         hits = []
