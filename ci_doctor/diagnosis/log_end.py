@@ -11,8 +11,9 @@ from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.aftermath import after, is_final, went_on
 from ci_doctor.diagnosis.cause import Cause, Diagnosis
-from ci_doctor.diagnosis.diagnosis import diagnose_logs, diagnosis_of, load_rules
+from ci_doctor.diagnosis.diagnosis import diagnose_logs, diagnosis_of
 from ci_doctor.diagnosis.log_story import LogStory, read_story
+from ci_doctor.diagnosis.preparation import prepared_rules
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
 from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
@@ -56,7 +57,7 @@ def read_log_end(path: Path, fatal: str | None = None) -> LogEnd:
     lines = text.split("\n")
     with ExitStack() as stack:
         log = _copied(path, tail, stack)
-        story = read_story(log, 0, load_rules())
+        story = read_story(log, 0, prepared_rules())
         diagnosis = _of_the_end(story, log, lines)
     excerpt = lines_around(text, diagnosis.best, fatal)
     cause = diagnosis.cause
@@ -89,7 +90,7 @@ def cause_among(paths: Sequence[Path]) -> Cause | None:
         for path in paths:
             with suppress(OSError):
                 logs.append(_copied(path, _read_tail(path), stack))
-        return diagnose_logs(logs, load_rules()).cause
+        return diagnose_logs(logs, prepared_rules()).cause
 
 
 def _copied(path: Path, tail: _Tail, stack: ExitStack) -> LogText:

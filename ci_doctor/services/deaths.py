@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S, prepare_in_background
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout
@@ -52,6 +53,7 @@ class DeathWatch:
             self._roots, self._descendant_ended, orphans_below=orphans_below
         )
         self._timer: asyncio.TimerHandle | None = None
+        self._preparation: asyncio.TimerHandle | None = None
 
     def add(self, instance: Instance) -> None:
         """Watch a start from now on."""
@@ -61,6 +63,7 @@ class DeathWatch:
         # The checks go on by themselves, for the logs of later services too.
         if first:
             self._check_logs()
+            self._preparation = self._loop.call_later(PREPARE_AFTER_S, prepare_in_background)
         self._descendants.start()
         log = instance.service.log
         self._bounds.append(LogBound(log, instance.spec.log_limit_bytes()))
@@ -107,6 +110,8 @@ class DeathWatch:
         self._descendants.close()
         if self._timer is not None:
             self._timer.cancel()
+        if self._preparation is not None:
+            self._preparation.cancel()
         for instance in self._instances.values():
             self.forget(instance)
 

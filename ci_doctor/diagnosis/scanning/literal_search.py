@@ -41,6 +41,11 @@ class LiteralSearch:
             else:
                 self._rare.append(index)
 
+    def prepare(self) -> None:
+        """Make the engines now, which otherwise the first block waits for."""
+        self._engine_for_rare(b"")
+        self._engine_for_frequent(b"")
+
     def places(self, block: Block) -> list[Place]:
         """The places that count in `block`, sorted."""
         places = []

@@ -3,6 +3,7 @@
 
 from collections import deque
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -45,12 +46,19 @@ class Scan(Struct, frozen=True, kw_only=True):
 
 def scan(log: LogText, rules: RuleSet, make_engine: MakeEngine = fastest_engine) -> Scan:
     """Every kind of hit in `log`; at most 400 hits of a rule."""
-    search = LiteralSearch(rules, make_engine)
+    search = search_for(rules, make_engine)
     scanner = _Scanner(log, rules)
     for block in log.blocks():
         for piece in pieces(block.content, search.places(block)):
             scanner.read(block, piece)
     return scanner.result()
+
+
+# To make the engines takes longer than to read a short log.
+@lru_cache(maxsize=2)
+def search_for(rules: RuleSet, make_engine: MakeEngine = fastest_engine) -> LiteralSearch:
+    """What looks for the literals of `rules`, the same for each of a job's logs."""
+    return LiteralSearch(rules, make_engine)
 
 
 class _Scanner:

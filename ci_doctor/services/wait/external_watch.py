@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
+from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S, prepare_in_background
 from ci_doctor.services import failure_cause
 from ci_doctor.services.descendant_end import DescendantEnd, DescendantPolicy, is_death
 from ci_doctor.services.descendants import DescendantWatch
@@ -56,10 +57,12 @@ class ExternalWatch:
         self._tree = ExternalTree(process, self._descendants)
         self._loop.add_reader(process.pidfd, self._ended)
         self._descendants.start()
+        self._preparation = self._loop.call_later(PREPARE_AFTER_S, prepare_in_background)
 
     def close(self) -> None:
         """Watch no more; may be called again."""
         self._loop.remove_reader(self._process.pidfd)
+        self._preparation.cancel()
         self._descendants.close()
 
     async def until_ready(
