@@ -7,11 +7,12 @@ from typing import Final
 
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.scanning.engine import fastest_engine
 from ci_doctor.diagnosis.scanning.scan import search_for
 from ci_doctor.errors import ConfigError
 
 # A server takes longer to start than this. A start that is quicker pays nothing.
-PREPARE_AFTER_S: Final = 0.5
+PREPARE_AFTER_S: Final = 0.25
 
 # Whoever needs the rules while they are being prepared waits, rather than prepare them twice.
 _LOCK = threading.Lock()
@@ -21,7 +22,7 @@ def prepared_rules() -> RuleSet:
     """The rules of ci-doctor, with all that a scan makes of them; quick after the first time."""
     with _LOCK:
         rules = load_rules()
-        search_for(rules).prepare()
+        search_for(rules, fastest_engine).prepare()
         return rules
 
 

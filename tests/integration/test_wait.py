@@ -210,7 +210,7 @@ def test_a_cause_outside_the_change_is_75(scene: Scene) -> None:
     server = scene.program("exits", "1", "OSError: [Errno 28] No space left on device")
     ran, report = scene.report("--pid", str(server.pid), "--log", scene.log)
     assert (ran.code, report["verdict"]) == (75, "infra")
-    assert "no space is left on a disk" in report["findings"][0]["summary"]
+    assert "by its log the disk is full" in report["findings"][0]["summary"]
 
 
 def test_a_worker_killed_under_a_living_server_is_a_death(scene: Scene) -> None:

@@ -56,7 +56,7 @@ def scan(log: LogText, rules: RuleSet, make_engine: MakeEngine = fastest_engine)
 
 # To make the engines takes longer than to read a short log.
 @lru_cache(maxsize=2)
-def search_for(rules: RuleSet, make_engine: MakeEngine = fastest_engine) -> LiteralSearch:
+def search_for(rules: RuleSet, make_engine: MakeEngine) -> LiteralSearch:
     """What looks for the literals of `rules`, the same for each of a job's logs."""
     return LiteralSearch(rules, make_engine)
 
