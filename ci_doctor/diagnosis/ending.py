@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Whether a log ends well: its errors then were expected, or something recovered from them."""
+"""Pure. How a log ends: if well, its errors were expected, or something recovered from them."""
 
 from collections.abc import Sequence
 
@@ -36,3 +36,13 @@ def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLin
     if role is Role.JOB_PASSED:
         return True
     return role is not Role.RUN_FAILED and not has_failed
+
+
+def last_run_failed(hits: Sequence[Hit], rules: RuleSet) -> bool:
+    """Whether the last run of tests in the log, of those that report their result, has failed."""
+    has_failed = False
+    for hit in hits:
+        role = rules.rules[hit.rule].role
+        if role in {Role.RUN_FAILED, Role.RUN_PASSED}:
+            has_failed = role is Role.RUN_FAILED
+    return has_failed
