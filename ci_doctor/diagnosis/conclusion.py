@@ -3,6 +3,8 @@
 
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
+
 from ci_doctor.diagnosis.calibration import Calibration
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause, LogPlace
@@ -11,7 +13,6 @@ from ci_doctor.diagnosis.fingerprint import fingerprint
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
 
-_CONSEQUENCES = 5
 _OTHERS = 5
 
 
@@ -50,18 +51,13 @@ def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str], subject:
         remedy=rule.remedy,
         next_command=rule.next_command,
         fields=candidate.fields,
-        consequences=_consequences(ranked, names),
     )
 
 
-def _consequences(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogPlace, ...]:
-    """The first symptoms, one a rule."""
-    symptoms: dict[str, Candidate] = {}
-    for each in ranked:
-        if each.candidate.rule.role is Role.SYMPTOM:
-            symptoms.setdefault(each.candidate.rule.id, each.candidate)
-    listed = list(symptoms.values())[:_CONSEQUENCES]
-    return tuple(_place(each, names) for each in listed)
+def with_consequences(cause: Cause, candidates: Sequence[Candidate], names: Sequence[str]) -> Cause:
+    """`cause` with the lines `candidates` that follow from it."""
+    places = tuple(_place(each, names) for each in candidates)
+    return structs.replace(cause, consequences=places)
 
 
 def other_candidates(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogPlace, ...]:

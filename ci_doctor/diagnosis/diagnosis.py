@@ -11,7 +11,8 @@ from msgspec import structs
 from ci_doctor.diagnosis.calibration import calibration
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
-from ci_doctor.diagnosis.conclusion import named_cause, other_candidates
+from ci_doctor.diagnosis.conclusion import named_cause, other_candidates, with_consequences
+from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
 from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
 from ci_doctor.diagnosis.lines.clean_line import clean_line
@@ -69,8 +70,11 @@ def diagnose_logs(
     stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
     ranked = ranking(stories, logs, good)
     names = [log.name for log in logs]
+    cause = named_cause(ranked, names, calibration(), partial(_subject, logs))
+    if cause is not None:
+        cause = with_consequences(cause, _consequences(ranked, logs), names)
     diagnosis = Diagnosis(
-        cause=named_cause(ranked, names, calibration(), partial(_subject, logs)),
+        cause=cause,
         others=other_candidates(ranked, names),
         logs=tuple(names),
         ended_well=bool(stories) and all(story.has_ended_well for story in stories),
@@ -93,6 +97,15 @@ def ranking(
     near = nearly_strongest(ranked)
     timed = with_times([each.candidate for each in near], logs)
     return [*rank(timed), *ranked[len(near) :]]
+
+
+def _consequences(ranked: Sequence[Ranked], logs: Sequence[LogText]) -> list[Candidate]:
+    """What follows from the first of `ranked`."""
+    first, *others = (each.candidate for each in ranked)
+    possible = possible_consequences(first, others)
+    if len(logs) > 1 and possible:
+        first, *possible = with_times([first, *possible], logs)
+    return consequences(first, possible)
 
 
 def _subject(logs: Sequence[LogText], candidate: Candidate) -> str:
