@@ -20,6 +20,7 @@ def test_an_assertion_is_about_its_test() -> None:
     assert subject_of("E       assert 4 == 3", PYTEST) == "test_a[fp8]"
     above = ["FAIL: test_a (tests.test_b.C)", "-----", *FRAMES]
     assert subject_of("AssertionError: 3 != 4", above) == "test_a (tests.test_b.C)"
+    assert subject_of("/w/a_test.cc:12: Failure", ["[ RUN      ] Foo.Bar", "x"]) == "Foo.Bar"
 
 
 def test_an_exception_without_words_is_about_the_function_that_raised_it() -> None:
