@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From ranked candidates to the cause, what follows from it, and what else there is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from msgspec import structs
 
 from ci_doctor.diagnosis.calibration import Calibration
 from ci_doctor.diagnosis.candidate import Candidate
@@ -11,24 +13,29 @@ from ci_doctor.diagnosis.fingerprint import fingerprint
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
 
-_CONSEQUENCES = 5
 _OTHERS = 5
 
 
 def named_cause(
-    ranked: Sequence[Ranked], names: Sequence[str], calibration: Calibration
+    ranked: Sequence[Ranked],
+    names: Sequence[str],
+    calibration: Calibration,
+    subject: Callable[[Candidate], str] = lambda _: "",
 ) -> Cause | None:
-    """The first of `ranked` as the cause; None if nothing is sure enough. names: of the logs."""
+    """The first of `ranked` as the cause; None if nothing is sure enough.
+
+    names: of the logs. subject: what a candidate is about if its line does not say so.
+    """
     # What stands in a step that ended well is no cause, however sure its words are.
     if not ranked or ranked[0].candidate.in_passed_step:
         return None
     sure = probability(features(ranked), calibration.coefficients)
     if sure < calibration.least:
         return None
-    return _cause(ranked, sure, names)
+    return _cause(ranked, sure, names, subject(ranked[0].candidate))
 
 
-def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str]) -> Cause:
+def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str], subject: str) -> Cause:
     first = ranked[0]
     candidate = first.candidate
     rule = candidate.rule
@@ -39,23 +46,18 @@ def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str]) -> Cause
         confidence=sure,
         reasons=first.reasons,
         is_outside=rule.is_outside,
-        fingerprint=fingerprint(rule.id, candidate.fields, candidate.clean.message),
+        fingerprint=fingerprint(rule.id, candidate.fields, candidate.clean.message, subject),
         explanation=rule.explanation,
         remedy=rule.remedy,
         next_command=rule.next_command,
         fields=candidate.fields,
-        consequences=_consequences(ranked, names),
     )
 
 
-def _consequences(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogPlace, ...]:
-    """The first symptoms, one a rule."""
-    symptoms: dict[str, Candidate] = {}
-    for each in ranked:
-        if each.candidate.rule.role is Role.SYMPTOM:
-            symptoms.setdefault(each.candidate.rule.id, each.candidate)
-    listed = list(symptoms.values())[:_CONSEQUENCES]
-    return tuple(_place(each, names) for each in listed)
+def with_consequences(cause: Cause, candidates: Sequence[Candidate], names: Sequence[str]) -> Cause:
+    """`cause` with the lines `candidates` that follow from it."""
+    places = tuple(_place(each, names) for each in candidates)
+    return structs.replace(cause, consequences=places)
 
 
 def other_candidates(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogPlace, ...]:

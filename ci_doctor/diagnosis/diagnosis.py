@@ -3,25 +3,31 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from msgspec import structs
 
 from ci_doctor.diagnosis.calibration import calibration
+from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
-from ci_doctor.diagnosis.conclusion import named_cause, other_candidates
+from ci_doctor.diagnosis.conclusion import named_cause, other_candidates, with_consequences
+from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
 from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
+from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.reading.open_log import open_log
 from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.subject import subject_of
 from ci_doctor.diagnosis.times import with_times
 
 _LAST_LINES = 40
+# Above an assertion stands the code of its test.
+_LINES_OF_TEST = 120
 
 
 @cache
@@ -71,8 +77,11 @@ def diagnosis_of(
     """The same for logs that are read: one of `stories` for each of `logs`."""
     ranked = ranking(stories, logs, good)
     names = [log.name for log in logs]
+    cause = named_cause(ranked, names, calibration(), partial(_subject, logs))
+    if cause is not None:
+        cause = with_consequences(cause, _consequences(ranked, logs), names)
     diagnosis = Diagnosis(
-        cause=named_cause(ranked, names, calibration()),
+        cause=cause,
         others=other_candidates(ranked, names),
         logs=tuple(names),
         ended_well=bool(stories) and all(story.has_ended_well for story in stories),
@@ -95,6 +104,21 @@ def ranking(
     near = nearly_strongest(ranked)
     timed = with_times([each.candidate for each in near], logs)
     return [*rank(timed), *ranked[len(near) :]]
+
+
+def _consequences(ranked: Sequence[Ranked], logs: Sequence[LogText]) -> list[Candidate]:
+    """What follows from the first of `ranked`."""
+    first, *others = (each.candidate for each in ranked)
+    possible = possible_consequences(first, others)
+    if len(logs) > 1 and possible:
+        first, *possible = with_times([first, *possible], logs)
+    return consequences(first, possible)
+
+
+def _subject(logs: Sequence[LogText], candidate: Candidate) -> str:
+    before = logs[candidate.log].before(candidate.line, _LINES_OF_TEST)
+    messages = [clean_line(line.content).message for line in before]
+    return subject_of(candidate.clean.message, messages)
 
 
 def _opened(names: Sequence[str], stack: ExitStack, unreadable: dict[str, str]) -> list[LogText]:

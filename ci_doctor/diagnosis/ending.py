@@ -2,6 +2,7 @@
 """Pure. How a log ends: if well, its errors were expected, or something recovered from them."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.reading.log_text import TextLine
@@ -20,29 +21,33 @@ def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLin
     that failed after the last success makes it False. A CI system's own word on the job counts more
     than all others: a test may print what a failed step looks like.
     """
-    last_mark: Hit | None = None
-    has_failed = False
-    for hit in hits:
-        role = rules.rules[hit.rule].role
-        if role is Role.END:
-            has_failed = True
-        if role in _MARKS:
-            last_mark = hit
+    last_mark = _last(hits, rules, _MARKS)
     if last_mark is None or not last_lines:
         return False
     if last_mark.line.number <= last_lines[-1].number - _LAST_LINES:
         return False
     role = rules.rules[last_mark.rule].role
+    if role is Role.SUCCESS and _begins_a_step(last_mark, hits, rules):
+        return False
     if role is Role.JOB_PASSED:
         return True
-    return role is not Role.RUN_FAILED and not has_failed
+    return role is not Role.RUN_FAILED and _last(hits, rules, {Role.END}) is None
+
+
+def _last(hits: Sequence[Hit], rules: RuleSet, roles: AbstractSet[Role]) -> Hit | None:
+    for hit in reversed(hits):
+        if rules.rules[hit.rule].role in roles:
+            return hit
+    return None
+
+
+def _begins_a_step(mark: Hit, hits: Sequence[Hit], rules: RuleSet) -> bool:
+    """Whether what ends one step begins the last one, of which nothing tells how it went."""
+    begin = _last(hits, rules, {Role.BEGIN})
+    return begin is not None and begin.line.number == mark.line.number
 
 
 def last_run_failed(hits: Sequence[Hit], rules: RuleSet) -> bool:
     """Whether the last run of tests in the log, of those that report their result, has failed."""
-    has_failed = False
-    for hit in hits:
-        role = rules.rules[hit.rule].role
-        if role in {Role.RUN_FAILED, Role.RUN_PASSED}:
-            has_failed = role is Role.RUN_FAILED
-    return has_failed
+    mark = _last(hits, rules, {Role.RUN_FAILED, Role.RUN_PASSED})
+    return mark is not None and rules.rules[mark.rule].role is Role.RUN_FAILED

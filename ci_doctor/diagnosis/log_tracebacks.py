@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.exception_chain import chains, root_of
-from ci_doctor.diagnosis.exception_line import exception_name
+from ci_doctor.diagnosis.exception_line import exception_name, is_exception
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
@@ -64,9 +64,18 @@ def exception_lines(
         before = log.before(header, 1)
         lines = [*before, *log.after(header, _MOST_LINES)]
         for exception, last in _read(lines, points):
-            exceptions[exception.line.offset] = exception
+            if not _is_cut(exception, log):
+                exceptions[exception.line.offset] = exception
             read_to = max(read_to, last)
     return _without_repetitions(exceptions)
+
+
+def _is_cut(exception: ExceptionLine, log: LogText) -> bool:
+    """Whether the log ends within the name of `exception`: `Val` may have become any word."""
+    text = exception.clean.message.strip(" |")
+    if ":" in text or is_exception(text, 0, is_certain=False):
+        return False
+    return log.is_unfinished(exception.line)
 
 
 def _without_repetitions(exceptions: Mapping[int, ExceptionLine]) -> dict[int, ExceptionLine]:

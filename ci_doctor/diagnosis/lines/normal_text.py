@@ -8,7 +8,16 @@ from typing import Final
 _VARYING: Final = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"), "<time>"),
-    (re.compile(r"\bhttps?://[^\s'\"<>)\]]+"), "<url>"),
+    # The host of an address with a port, of one without a domain, and of a private one.
+    (
+        re.compile(
+            r"(?<=://)(?:[^\s/@'\"]{1,80}@)?(?:[\w.-]+:\d+|[\w-]+|\d+(?:\.\d+){3}|\[[0-9a-fA-F:]+\](?::\d+)?"
+            r"|[\w.-]+\.(?:internal|local|lan))(?=[/\s'\"<>)\],]|$)"
+        ),
+        "<host>",
+    ),
+    # `(host, 29500)`, as sockets and torch write an address.
+    (re.compile(r"\('?[\w.:-]+'?, \d{2,5}\)"), "(<address>)"),
     (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<id>"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
     (re.compile(r"\[[0-9a-fA-F:]+(?:%\w+)?\]:\d+"), "<address>"),

@@ -145,6 +145,10 @@ class LogText:
         following = _lines(pieces[:most], line.number + 1, from_ + newline + 1)
         return [line, *following]
 
+    def is_unfinished(self, line: TextLine) -> bool:
+        """Whether the log ends with `line`, without a newline."""
+        return line.offset + len(line.content) >= self._end
+
     def tail(self, most: int) -> list[TextLine]:
         """The last `most` lines; `blocks` was read to the end before."""
         start = max(self._start, self._end - _WINDOWS_BYTES[0])
