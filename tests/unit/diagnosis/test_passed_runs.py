@@ -6,12 +6,13 @@ from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit
 
-BEGIN, FAILED, PASSED = range(3)
+BEGIN, FAILED, PASSED, STEP_FAILED = range(4)
 RULES = RuleSet(
     [
         LogRule(id="runner/begins", role=Role.RUN_BEGIN, literals=("x",), regex="x"),
         LogRule(id="runner/failed", role=Role.RUN_FAILED, literals=("x",), regex="x"),
         LogRule(id="runner/passed", role=Role.RUN_PASSED, literals=("x",), regex="x"),
+        LogRule(id="job/step-failed", role=Role.END, literals=("x",), regex="x"),
     ]
 )
 
@@ -79,8 +80,8 @@ def test_the_end_of_a_session_does_not_take_back_a_test_that_did_not_pass() -> N
 
 
 def test_marks_that_a_passed_session_prints_are_no_marks_of_the_job() -> None:
-    session = (hit(BEGIN, 3), hit(FAILED, 4, test="child"), hit(PASSED, 6))
-    later = hit(FAILED, 8)
+    session = (hit(BEGIN, 3), hit(STEP_FAILED, 4), hit(PASSED, 6))
+    later = hit(STEP_FAILED, 8)
 
     outside = outside_of_runs((*session, later), passed_runs(session, RULES))
 
@@ -88,7 +89,7 @@ def test_marks_that_a_passed_session_prints_are_no_marks_of_the_job() -> None:
 
 
 def test_marks_before_a_run_whose_begin_is_unknown_stay() -> None:
-    marks = (hit(FAILED, 2), hit(PASSED, 6))
+    marks = (hit(STEP_FAILED, 2), hit(PASSED, 6))
 
     outside = outside_of_runs(marks, passed_runs(marks, RULES))
 
