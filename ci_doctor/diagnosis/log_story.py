@@ -13,7 +13,7 @@ from ci_doctor.diagnosis.last_words import sounds_like_success
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
-from ci_doctor.diagnosis.passed_runs import PassedRun, in_passed_run, passed_runs
+from ci_doctor.diagnosis.passed_runs import PassedRun, in_passed_run, outside_of_runs, passed_runs
 from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
@@ -41,12 +41,14 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     scanned = scan(log, rules)
     hits = named_lines(log, scanned.hits, rules)
     result = Scan(hits=hits, counts=scanned.counts)
+    runs = passed_runs(hits, rules)
+    marks = outside_of_runs(hits, runs)
     last = log.tail(_LAST_LINES)
     last_texts = [clean_line(line.content).message for line in last]
     places = _Places(
-        steps=ended_steps(hits, rules),
-        runs=passed_runs(hits, rules),
-        has_ended_well=ended_well(hits, rules, last),
+        steps=ended_steps(marks, rules),
+        runs=runs,
+        has_ended_well=ended_well(marks, rules, last),
         sounds_well=sounds_like_success(last_texts),
         last_run_failed=last_run_failed(hits, rules),
         last_line=last[-1].number if last else 0,

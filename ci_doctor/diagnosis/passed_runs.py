@@ -90,3 +90,16 @@ def passed_runs(hits: Sequence[Hit], rules: RuleSet) -> list[PassedRun]:
 def in_passed_run(runs: Sequence[PassedRun], line: int, family: str) -> bool:
     """Whether a run that passed takes back a hit of `family` in this line."""
     return any(run.takes_back(line, family) for run in runs)
+
+
+def outside_of_runs(hits: Sequence[Hit], runs: Sequence[PassedRun]) -> list[Hit]:
+    """`hits` without those inside a run that passed and whose begin is marked.
+
+    A test may print what the end of a failed step looks like. The marks of the run itself stay.
+    """
+    whole = [run for run in runs if run.family is None]
+    return [hit for hit in hits if not _is_inside(hit.line.number, whole)]
+
+
+def _is_inside(line: int, runs: Sequence[PassedRun]) -> bool:
+    return any(run.first < line < run.last for run in runs)

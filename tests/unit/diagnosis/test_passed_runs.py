@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.diagnosis.lines.clean_line import CleanLine
 from ci_doctor.diagnosis.log_rule import LogRule, Role
-from ci_doctor.diagnosis.passed_runs import in_passed_run, passed_runs
+from ci_doctor.diagnosis.passed_runs import in_passed_run, outside_of_runs, passed_runs
 from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit
 
-BEGIN, FAILED, PASSED = range(3)
+BEGIN, FAILED, PASSED, STEP_FAILED = range(4)
 RULES = RuleSet(
     [
         LogRule(id="runner/begins", role=Role.RUN_BEGIN, literals=("x",), regex="x"),
         LogRule(id="runner/failed", role=Role.RUN_FAILED, literals=("x",), regex="x"),
         LogRule(id="runner/passed", role=Role.RUN_PASSED, literals=("x",), regex="x"),
+        LogRule(id="job/step-failed", role=Role.END, literals=("x",), regex="x"),
     ]
 )
 
@@ -76,3 +77,20 @@ def test_a_run_without_a_begin_goes_back_to_the_one_before_it() -> None:
 
 def test_the_end_of_a_session_does_not_take_back_a_test_that_did_not_pass() -> None:
     assert taken_back(hit(BEGIN, 1, "fails"), hit(PASSED, 6)) == []
+
+
+def test_marks_that_a_passed_session_prints_are_no_marks_of_the_job() -> None:
+    session = (hit(BEGIN, 3), hit(STEP_FAILED, 4), hit(PASSED, 6))
+    later = hit(STEP_FAILED, 8)
+
+    outside = outside_of_runs((*session, later), passed_runs(session, RULES))
+
+    assert [each.line.number for each in outside] == [3, 6, 8]
+
+
+def test_marks_before_a_run_whose_begin_is_unknown_stay() -> None:
+    marks = (hit(STEP_FAILED, 2), hit(PASSED, 6))
+
+    outside = outside_of_runs(marks, passed_runs(marks, RULES))
+
+    assert [each.line.number for each in outside] == [2, 6]
