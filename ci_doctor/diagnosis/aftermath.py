@@ -11,6 +11,7 @@ from typing import Final
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.diagnosis.exit_status import RetryEvidence, can_be_retried
+from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
@@ -28,7 +29,7 @@ def is_final(cause: Cause, candidates: Sequence[Candidate], lines: Sequence[str]
     """
     if went_on(cause, candidates, lines):
         return False
-    return not any(_is_of_its_own(each, cause) for each in after(cause, candidates))
+    return not any(can_end(each, cause.class_) for each in after(cause, candidates))
 
 
 def after(cause: Cause, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -64,10 +65,10 @@ def _is_ordinary(line: str) -> bool:
     return bool(message) and not message.startswith(("  ", _HEADER))
 
 
-def _is_of_its_own(candidate: Candidate, cause: Cause) -> bool:
-    """Whether `candidate` can have ended the program, and does not say the same as `cause`."""
+def can_end(candidate: Candidate, class_: FailureClass | None) -> bool:
+    """Whether `candidate` can have ended its program, and is not of `class_`, as the cause is."""
     rule = candidate.rule
-    if rule.class_ is cause.class_:
+    if rule.class_ is class_:
         return False
     evidence = RetryEvidence(
         class_=rule.class_, says_outside=rule.is_outside, text=candidate.clean.text

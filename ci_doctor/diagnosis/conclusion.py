@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
+from ci_doctor.diagnosis.aftermath import can_end
 from ci_doctor.diagnosis.calibration import Calibration
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause, LogPlace
@@ -14,6 +15,8 @@ from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
 
 _OTHERS = 5
+# After its last failure a job prints how it tidies up.
+_LINES_TO_THE_END = 150
 
 
 def named_cause(
@@ -46,12 +49,30 @@ def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str], subject:
         confidence=sure,
         reasons=first.reasons,
         is_outside=rule.is_outside,
+        is_final=_is_final(ranked),
         fingerprint=fingerprint(rule.id, candidate.fields, candidate.clean.message, subject),
         explanation=rule.explanation,
         remedy=rule.remedy,
         next_command=rule.next_command,
         fields=candidate.fields,
     )
+
+
+def _is_final(ranked: Sequence[Ranked]) -> bool:
+    """Whether nothing but the first of `ranked` can have ended the job.
+
+    A job may survive a full disk or a refused request, and fail by the change later. Other logs
+    count whole: nothing says that what they hold came before.
+    """
+    first = ranked[0].candidate
+    if first.lines_after > _LINES_TO_THE_END:
+        return False
+    for each in ranked[1:]:
+        other = each.candidate
+        is_before = other.log == first.log and other.line.number < first.line.number
+        if not is_before and can_end(other, first.rule.class_):
+            return False
+    return True
 
 
 def with_consequences(cause: Cause, candidates: Sequence[Candidate], names: Sequence[str]) -> Cause:

@@ -74,7 +74,8 @@ def can_be_retried(evidence: RetryEvidence) -> bool:
 
 def may_be_retried(cause: Cause | None) -> bool:
     """Whether the exit code by class is that of `infra`, 75; no cause is none to retry for."""
-    return cause is not None and can_be_retried(evidence_of(cause))
+    # A job that survived the line failed by something else, perhaps by the change.
+    return cause is not None and cause.is_final and can_be_retried(evidence_of(cause))
 
 
 def verdict_by_class(cause: Cause | None) -> Verdict:

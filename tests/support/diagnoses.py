@@ -28,6 +28,7 @@ def a_cause(**changes: Any) -> Cause:
         class_=FailureClass.CODE_BUG,
         confidence=0.8,
         reasons=("rule python/exception", "ends a traceback"),
+        is_final=True,
         is_outside=False,
         fingerprint="d36b44f3af775a6e",
         explanation="A Python program raised an exception that nobody caught.",

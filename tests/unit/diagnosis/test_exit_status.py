@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A retry is asked for only if nothing in the change can have brought the line about."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ci_doctor.diagnosis.cause import Cause, LogPlace
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.exit_status import (
     evidence_of,
     may_be_retried,
@@ -88,3 +90,33 @@ def test_no_cause_and_no_class_are_never_retried() -> None:
     assert verdict_by_class(None) is Verdict.FAILED
     assert verdict_by_class(classed(None)) is Verdict.FAILED
     assert verdict_by_class(classed(None, is_outside=True)) is Verdict.FAILED
+
+
+def test_what_the_job_survived_is_no_reason_to_retry_it() -> None:
+    survived = a_cause(class_=FailureClass.DISK, is_outside=True, is_final=False)
+    assert not may_be_retried(survived)
+    assert may_be_retried(a_cause(class_=FailureClass.DISK, is_outside=True, is_final=True))
+
+
+@pytest.mark.parametrize(
+    ("later", "code"),
+    [
+        ("", Verdict.INFRA),
+        ("AssertionError: 3 != 4\n", Verdict.FAILED),
+        ("--- FAIL: TestX (0.03s)\n", Verdict.FAILED),
+        ("make: *** [Makefile:3: test] Error 1\n", Verdict.INFRA),
+        ("working on\n" * 200, Verdict.FAILED),
+    ],
+)
+def test_a_full_disk_asks_for_a_retry_only_if_the_job_ended_by_it(
+    later: str, code: Verdict, tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    header = (
+        "Traceback (most recent call last):\n" + '  File "x.py", line 3, in <module>\n    run()\n'
+    )
+    log.write_text("OSError: [Errno 28] No space left on device: '/cache'\n")
+    with log.open("a") as file:
+        file.write(header * later.startswith("AssertionError") + later)
+    cause = diagnose([str(log)], load_rules()).cause
+    assert verdict_by_class(cause) is code
