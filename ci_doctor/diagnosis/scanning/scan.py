@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a log once and keeps the lines that a rule matches. Memory is bounded by the rules."""
 
+import re
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import Block, LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.engine import fastest_engine
+from ci_doctor.diagnosis.scanning.engine import engine_for_size
 from ci_doctor.diagnosis.scanning.hit_line import Piece, pieces
 from ci_doctor.diagnosis.scanning.literal_search import LiteralSearch, MakeEngine
 
@@ -24,7 +26,12 @@ _ELLIPSIS = "…".encode()
 _MOST_UPDATES = 20
 
 # What the rules make of a text: (index of a rule, named groups, the words that it matches).
-_Matches = tuple[tuple[int, dict[str, str], CleanLine], ...]
+_Match = tuple[int, dict[str, str], CleanLine]
+_Matches = tuple[_Match, ...]
+# (number of the line, offset of the text in the log, the text)
+_Place = tuple[int, int, bytes]
+# A part of what `without_stamps` removes, for which a line need not be decoded.
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z ")
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -43,14 +50,20 @@ class Scan(Struct, frozen=True, kw_only=True):
     counts: dict[int, int]
 
 
-def scan(log: LogText, rules: RuleSet, make_engine: MakeEngine = fastest_engine) -> Scan:
-    """Every kind of hit in `log`; at most 400 hits of a rule."""
-    search = LiteralSearch(rules, make_engine)
+def scan(log: LogText, rules: RuleSet, make_engine: MakeEngine | None = None) -> Scan:
+    """Every kind of hit in `log`; at most 400 hits of a rule. make_engine: None for the best."""
+    search = _search(rules, make_engine or engine_for_size(log.size))
     scanner = _Scanner(log, rules)
     for block in log.blocks():
         for piece in pieces(block.content, search.places(block)):
             scanner.read(block, piece)
     return scanner.result()
+
+
+@lru_cache(maxsize=4)
+def _search(rules: RuleSet, make_engine: MakeEngine) -> LiteralSearch:
+    # A job has several logs, and an engine takes longer to make than a log to read.
+    return LiteralSearch(rules, make_engine)
 
 
 class _Scanner:
@@ -68,21 +81,24 @@ class _Scanner:
         if not matches:
             return
         number = self._log.line_number(block, piece.start)
-        line = TextLine(number, block.offset + piece.start, content)
-        for rule, fields, clean in matches:
-            kept = self._kept.setdefault(rule, _Kept())
-            kept.add(Hit(rule=rule, line=line, clean=clean, fields=fields))
+        place = (number, block.offset + piece.start, content)
+        for match in matches:
+            kept = self._kept.get(match[0])
+            if kept is None:
+                kept = self._kept[match[0]] = _Kept()
+            kept.add((match, place))
 
     def _matches(self, content: bytes, piece: Piece) -> _Matches:
         if piece.is_cut:
             # What stands at its start does not stand at the start of a line.
             return self._try_rules(_ELLIPSIS + content, piece)
-        answer = self._remembered.get(content)
+        words = _without_time(content)
+        answer = self._remembered.get(words)
         if answer is None:
             answer = self._try_rules(content, piece)
             if len(self._remembered) >= _REMEMBERED:
                 self._remembered.clear()
-            self._remembered[content] = answer
+            self._remembered[words] = answer
         return answer
 
     def _try_rules(self, content: bytes, piece: Piece) -> _Matches:
@@ -107,24 +123,43 @@ class _Scanner:
     def result(self) -> Scan:
         hits = []
         for each in self._kept.values():
-            hits += each.first
-            hits += each.last
+            hits += [_hit(match, place) for match, place in (*each.first, *each.last)]
         hits.sort(key=lambda hit: (hit.line.offset, hit.rule))
         counts = {rule: each.count for rule, each in self._kept.items()}
         return Scan(hits=tuple(hits), counts=counts)
 
 
 class _Kept:
-    """The first and the last hits of one rule."""
+    """The first and the last matches of one rule, and where they stand."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.first: list[Hit] = []
-        self.last: deque[Hit] = deque(maxlen=_LAST)
+        self.first: list[tuple[_Match, _Place]] = []
+        self.last: deque[tuple[_Match, _Place]] = deque(maxlen=_LAST)
 
-    def add(self, hit: Hit) -> None:
+    def add(self, match: tuple[_Match, _Place]) -> None:
         self.count += 1
-        if len(self.first) < _FIRST:
-            self.first.append(hit)
+        if self.count > _FIRST:
+            self.last.append(match)
         else:
-            self.last.append(hit)
+            self.first.append(match)
+
+
+def _without_time(content: bytes) -> bytes:
+    """`content` without the time of GitHub and others, of which no rule makes anything."""
+    if content[10:11] != b"T" or b"\r" in content[:-1]:
+        return content
+    stamp = _TIME.match(content)
+    if stamp is None:
+        return content
+    # Not without its end: after a time, a line may be read differently than without one.
+    return content[stamp.end() - 2 :]
+
+
+def _hit(match: _Match, place: _Place) -> Hit:
+    rule, fields, clean = match
+    number, offset, content = place
+    if _without_time(content) is not content:
+        # The match may be that of an earlier line with the same words.
+        clean = clean_line(content)
+    return Hit(rule=rule, line=TextLine(number, offset, content), clean=clean, fields=fields)
