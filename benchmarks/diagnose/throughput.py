@@ -199,7 +199,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--record", action="store_true", help="append the tables to RESULTS.md")
-    parser.add_argument("--size-gb", type=float, default=1.0, help="of the ordinary log and the long line")
+    parser.add_argument(
+        "--size-gb", type=float, default=1.0, help="of the ordinary log and the long line"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         text = report(Path(folder), int(arguments.size_gb * GIGABYTE))

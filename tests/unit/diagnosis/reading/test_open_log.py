@@ -124,7 +124,7 @@ def test_of_a_truncated_log_what_is_there_is_read_and_the_rest_is_said_to_be_mis
     packing: str, tmp_path: Path
 ) -> None:
     text = b"".join(
-        b"line %d %s\n" % (number, os.urandom(20).hex().encode()) for number in range(20_000)
+        b"line %d %s\n" % (number, os.urandom(20).hex().encode()) for number in range(60_000)
     )
     packed = PACKERS[packing](text)
     path = tmp_path / "log"
