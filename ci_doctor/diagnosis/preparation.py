@@ -7,7 +7,7 @@ from typing import Final
 
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.engine import fastest_engine
+from ci_doctor.diagnosis.scanning.engine import quick_engine
 from ci_doctor.diagnosis.scanning.scan import search_for
 from ci_doctor.errors import ConfigError
 
@@ -22,7 +22,7 @@ def prepared_rules() -> RuleSet:
     """The rules of ci-doctor, with all that a scan makes of them; quick after the first time."""
     with _LOCK:
         rules = load_rules()
-        search_for(rules, fastest_engine).prepare()
+        search_for(rules, quick_engine).prepare()
         return rules
 
 

@@ -1,9 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Chooses what looks for many literals at once in a block of bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ci_doctor.diagnosis.scanning.literal_engine import Engine
+
+# A fast engine takes long to make: from about this size of a log on it is worth it.
+_LARGE_BYTES = 24 * 1024 * 1024
+
+
+def engine_for_size(size: int) -> Callable[[Sequence[bytes]], Engine]:
+    """What makes the engine with the shortest time in all for a log of `size` bytes."""
+    if size < _LARGE_BYTES:
+        return quick_engine
+    return fastest_engine
+
+
+def quick_engine(literals: Sequence[bytes]) -> Engine:
+    """The engine for `literals` that is ready first; otherwise as `fastest_engine`."""
+    if not literals:
+        return _nothing
+    try:
+        from ci_doctor.diagnosis.scanning.aho_corasick_engine import quick_aho_corasick_engine
+    except ImportError:
+        return fastest_engine(literals)
+    return quick_aho_corasick_engine(literals)
 
 
 def fastest_engine(literals: Sequence[bytes]) -> Engine:
