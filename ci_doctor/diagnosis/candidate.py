@@ -38,4 +38,5 @@ class Candidate(Struct, frozen=True, kw_only=True):
     log_ended_well: bool = False
     lines_after: int = 0
     log_sounds_well: bool = False
+    last_run_failed: bool = False
     in_good_run: bool | None = None

@@ -45,6 +45,7 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
         "lines_after_unmarked": _unmarked(candidate),
         "in_passed_run": float(candidate.in_passed_run),
         "log_ended_well": float(candidate.log_ended_well),
+        "last_run_failed": float(candidate.last_run_failed),
         "log_sounds_well": float(candidate.log_sounds_well),
         "tolerated": float(candidate.standing is ExceptionStanding.TOLERATED),
     }

@@ -45,3 +45,13 @@ def _begins_a_step(mark: Hit, hits: Sequence[Hit], rules: RuleSet) -> bool:
     """Whether what ends one step begins the last one, of which nothing tells how it went."""
     begin = _last(hits, rules, {Role.BEGIN})
     return begin is not None and begin.line.number == mark.line.number
+
+
+def last_run_failed(hits: Sequence[Hit], rules: RuleSet) -> bool:
+    """Whether the last run of tests in the log, of those that report their result, has failed."""
+    has_failed = False
+    for hit in hits:
+        role = rules.rules[hit.rule].role
+        if role in {Role.RUN_FAILED, Role.RUN_PASSED}:
+            has_failed = role is Role.RUN_FAILED
+    return has_failed

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.ending import ended_well
+from ci_doctor.diagnosis.ending import ended_well, last_run_failed
 from ci_doctor.diagnosis.header_lines import named_lines
 from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
 from ci_doctor.diagnosis.last_words import sounds_like_success
@@ -48,6 +48,7 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         runs=passed_runs(hits, rules),
         has_ended_well=ended_well(hits, rules, last),
         sounds_well=sounds_like_success(last_texts),
+        last_run_failed=last_run_failed(hits, rules),
         last_line=last[-1].number if last else 0,
     )
     named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
@@ -67,6 +68,7 @@ class _Places(Struct, frozen=True, kw_only=True):
     runs: list[PassedRun]
     has_ended_well: bool
     sounds_well: bool
+    last_run_failed: bool
     last_line: int
 
     def of(self, candidate: Candidate, log: int) -> Candidate:
@@ -80,6 +82,7 @@ class _Places(Struct, frozen=True, kw_only=True):
             in_passed_run=in_passed_run(self.runs, number, candidate.rule.family),
             log_ended_well=self.has_ended_well,
             log_sounds_well=self.sounds_well,
+            last_run_failed=self.last_run_failed,
             lines_after=self.last_line - number,
         )
 

@@ -56,10 +56,13 @@ class Recorder:
         self.records = os.path.join(root, ".coverage")  # noqa: PTH118
         self.data: dict[str, set[int]] = {}
         self.dispositions: dict[str, Any] = {}
+        # A tracer that is let go of ends the tracing of whatever thread lets it go.
+        self.tracers: list[Any] = []
 
     def start(self) -> Any:
         """Trace this thread; the trace function."""
         tracer = self.library.CTracer()
+        self.tracers.append(tracer)
         tracer.data = self.data
         tracer.trace_arcs = True
         tracer.should_trace = self.disposition

@@ -6,6 +6,7 @@ from typing import BinaryIO, Protocol
 
 from ci_doctor.diagnosis.reading.log_form import log_form
 from ci_doctor.diagnosis.reading.unreadable import UnreadableLogError
+from ci_doctor.model.distribution import install_extra
 
 # A piece of packed data may become a thousand times as large: this bounds the memory.
 _PACKED_BYTES = 4 * 1024
@@ -73,7 +74,7 @@ def _zstd_unpacker() -> _Unpacker:
         import zstandard
     except ImportError as error:
         raise UnreadableLogError(
-            "packed by zstd: install ci-doctor-toolkit[fast-logs], or unpack it with `zstd -d`"
+            f"packed by zstd: `{install_extra('fast-logs')}`, or unpack it with `zstd -d`"
         ) from error
     return zstandard.ZstdDecompressor().decompressobj()
 

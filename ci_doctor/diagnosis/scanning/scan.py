@@ -2,7 +2,7 @@
 """Reads a log once and keeps the lines that a rule matches. Memory is bounded by the rules."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -16,15 +16,15 @@ from ci_doctor.diagnosis.scanning.literal_search import LiteralSearch, MakeEngin
 # Kept of the lines of one rule: the first ones name the cause, the last ones how the job ended.
 _FIRST = 200
 _LAST = 200
-# Lines whose result is remembered: a log may repeat one error a million times.
+# Texts whose result is remembered: a log may repeat one error a million times.
 _REMEMBERED = 2000
 _ELLIPSIS = "…".encode()
 
 # A progress bar may write over its own line many times; only the last few can be read there.
 _MOST_UPDATES = 20
 
-# What the rules make of a text: (index of a rule, named groups, the words that it matches).
-_Matches = tuple[tuple[int, dict[str, str], CleanLine], ...]
+# What the rules make of a text: (index of a rule, named groups).
+_Matches = tuple[tuple[int, dict[str, str]], ...]
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -60,48 +60,54 @@ class _Scanner:
         self._log = log
         self._rules = rules
         self._kept: dict[int, _Kept] = {}
-        self._remembered: dict[bytes, _Matches] = {}
+        self._remembered: dict[tuple[tuple[str, ...], tuple[int, ...]], _Matches] = {}
 
     def read(self, block: Block, piece: Piece) -> None:
         content = block.content[piece.start : piece.end]
-        matches = self._matches(content, piece)
-        if not matches:
-            return
-        number = self._log.line_number(block, piece.start)
-        line = TextLine(number, block.offset + piece.start, content)
-        for rule, fields, clean in matches:
+        shown = content
+        if piece.is_cut:
+            # What stands at its start does not stand at the start of a line.
+            shown = _ELLIPSIS + content
+        line: TextLine | None = None
+        for rule, fields, clean in self._matches_of(shown, piece.literals):
+            if line is None:
+                number = self._log.line_number(block, piece.start)
+                line = TextLine(number, block.offset + piece.start, content)
             kept = self._kept.setdefault(rule, _Kept())
             kept.add(Hit(rule=rule, line=line, clean=clean, fields=fields))
 
-    def _matches(self, content: bytes, piece: Piece) -> _Matches:
-        if piece.is_cut:
-            # What stands at its start does not stand at the start of a line.
-            return self._try_rules(_ELLIPSIS + content, piece)
-        answer = self._remembered.get(content)
-        if answer is None:
-            answer = self._try_rules(content, piece)
+    def _matches_of(
+        self, content: bytes, literals: tuple[int, ...]
+    ) -> Iterator[tuple[int, dict[str, str], CleanLine]]:
+        """What the rules make of `content`, each rule once."""
+        known: set[int] = set()
+        # Travis and others write several things over each other in one line.
+        updates = content.rstrip(b"\r").split(b"\r")[-_MOST_UPDATES:]
+        for update in reversed(updates):
+            clean = clean_line(update)
+            for rule, fields in self._matches(clean, literals):
+                if rule not in known:
+                    known.add(rule)
+                    yield rule, fields, clean
+
+    def _matches(self, clean: CleanLine, literals: tuple[int, ...]) -> _Matches:
+        key = (clean.texts, literals)
+        matches = self._remembered.get(key)
+        if matches is None:
+            matches = self._try_rules(clean, literals)
             if len(self._remembered) >= _REMEMBERED:
                 self._remembered.clear()
-            self._remembered[content] = answer
-        return answer
-
-    def _try_rules(self, content: bytes, piece: Piece) -> _Matches:
-        indices: set[int] = set()
-        for literal in piece.literals:
-            indices.update(self._rules.rules_of[literal])
-        matches: _Matches = ()
-        # Travis and others write several things over each other in one line.
-        for update in reversed(content.rstrip(b"\r").split(b"\r")[-_MOST_UPDATES:]):
-            known = {rule for rule, _, _ in matches}
-            matches += self._match(update, sorted(indices - known))
+            self._remembered[key] = matches
         return matches
 
-    def _match(self, content: bytes, indices: Sequence[int]) -> _Matches:
-        clean = clean_line(content)
+    def _try_rules(self, clean: CleanLine, literals: tuple[int, ...]) -> _Matches:
+        indices: set[int] = set()
+        for literal in literals:
+            indices.update(self._rules.rules_of[literal])
         matches = []
-        for rule, match in self._rules.matching(indices, clean.texts):
+        for rule, match in self._rules.matching(sorted(indices), clean.texts):
             fields = {name: value for name, value in match.groupdict().items() if value}
-            matches.append((rule, fields, clean))
+            matches.append((rule, fields))
         return tuple(matches)
 
     def result(self) -> Scan:

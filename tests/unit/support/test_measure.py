@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Pythons are measured, and that what is recorded of them is what coverage itself would record."""
 
+import gc
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import coverage
 import pytest
@@ -117,6 +119,22 @@ def test_a_record_holds_what_coverage_would(
 
     assert arcs(root / ".coverage", ours) == reference
     assert len(reference) > 10
+
+
+class Tracer:
+    """What coverage's own is to its owner."""
+
+    def start(self) -> None:
+        """Nothing to trace."""
+
+
+def test_a_tracer_is_kept_when_its_thread_has_ended() -> None:
+    """Whichever thread lets a tracer of coverage go is traced no longer itself."""
+    recorder = measure.Recorder(SimpleNamespace(CTracer=Tracer), "/root")
+    recorder.start()
+    gc.collect()
+
+    assert [each for each in gc.get_objects() if isinstance(each, Tracer)]
 
 
 def test_a_file_that_nobody_runs_is_in_the_data_with_no_line(root: Path) -> None:
