@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. How a log ends: if well, its errors were expected, or something recovered from them."""
+"""Pure. Whether a log ends well: its errors then were expected, or something recovered from them."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -49,5 +49,9 @@ def _begins_a_step(mark: Hit, hits: Sequence[Hit], rules: RuleSet) -> bool:
 
 def last_run_failed(hits: Sequence[Hit], rules: RuleSet) -> bool:
     """Whether the last run of tests in the log, of those that report their result, has failed."""
-    mark = _last(hits, rules, {Role.RUN_FAILED, Role.RUN_PASSED})
-    return mark is not None and rules.rules[mark.rule].role is Role.RUN_FAILED
+    has_failed = False
+    for hit in hits:
+        role = rules.rules[hit.rule].role
+        if role in {Role.RUN_FAILED, Role.RUN_PASSED}:
+            has_failed = role is Role.RUN_FAILED
+    return has_failed
