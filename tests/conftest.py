@@ -45,9 +45,15 @@ _CHANGING = {"PYTEST_CURRENT_TEST"}
 
 
 def pytest_configure() -> None:
-    """A shell ignores SIGINT in what it starts with `&`, and what tests start would inherit that."""
+    """What tests start inherits ignored signals.
+
+    A shell ignores SIGINT and SIGQUIT in what it starts with `&`, and `nohup` ignores SIGHUP.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
