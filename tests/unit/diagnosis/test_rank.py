@@ -1,23 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-from typing import Any
-
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.lines.clean_line import CleanLine
-from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import rank
-from ci_doctor.diagnosis.reading.log_text import TextLine
-
-
-def candidate(line: int, role: Role = Role.CAUSE, **fields: Any) -> Candidate:
-    rule = LogRule(id=f"a/{role}", role=role, literals=("x",), regex="x")
-    values: dict[str, Any] = {
-        "log": 0,
-        "line": TextLine(line, line * 10, b"x"),
-        "clean": CleanLine(text="x", message="x"),
-        "rule": rule,
-        "fields": {},
-    }
-    return Candidate(**{**values, **fields})
+from tests.support.candidates import a_candidate as candidate
 
 
 def first_line(*candidates: Candidate) -> int:
