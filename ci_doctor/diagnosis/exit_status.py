@@ -33,17 +33,24 @@ _REMOTE: Final = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
 class RetryEvidence(Struct, frozen=True, kw_only=True):
     """What the question rests on: the class of a failure, and its line.
 
-    says_outside: the line's rule says that it shows something outside the change.
+    says_outside: the line's rule says that it shows something outside the change. is_final: the
+    job ended by it, as far as its logs tell; a line alone is taken to be final.
     """
 
     class_: FailureClass | None
     says_outside: bool
     text: str
+    is_final: bool = True
 
 
 def evidence_of(cause: Cause) -> RetryEvidence:
     """What is known of `cause`."""
-    return RetryEvidence(class_=cause.class_, says_outside=cause.is_outside, text=cause.place.text)
+    return RetryEvidence(
+        class_=cause.class_,
+        says_outside=cause.is_outside,
+        text=cause.place.text,
+        is_final=cause.is_final,
+    )
 
 
 def retry_policy(evidence: RetryEvidence) -> RetryPolicy:
@@ -67,15 +74,15 @@ def lies_outside(evidence: RetryEvidence) -> bool:
 
 def can_be_retried(evidence: RetryEvidence) -> bool:
     """Whether another run helps, and nothing in the change can have brought the line about."""
-    if evidence.class_ in _NEVER:
+    # A job that survived the line failed by something else, perhaps by the change.
+    if evidence.class_ in _NEVER or not evidence.is_final:
         return False
     return retry_policy(evidence) is RetryPolicy.YES and lies_outside(evidence)
 
 
 def may_be_retried(cause: Cause | None) -> bool:
     """Whether the exit code by class is that of `infra`, 75; no cause is none to retry for."""
-    # A job that survived the line failed by something else, perhaps by the change.
-    return cause is not None and cause.is_final and can_be_retried(evidence_of(cause))
+    return cause is not None and can_be_retried(evidence_of(cause))
 
 
 def verdict_by_class(cause: Cause | None) -> Verdict:

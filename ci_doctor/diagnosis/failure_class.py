@@ -55,12 +55,6 @@ class ClassPolicy(Struct, frozen=True, kw_only=True):
     is_outside: bool = False
 
 
-RETRY_WORDS = {
-    RetryPolicy.YES: "another run can help",
-    RetryPolicy.NO: "another run is useless",
-    RetryPolicy.ASK: "whether another run can help is for a person to say",
-}
-
 POLICIES = {
     FailureClass.GPU_OUT_OF_MEMORY: ClassPolicy(title="GPU out of memory", retry=RetryPolicy.ASK),
     FailureClass.HOST_OUT_OF_MEMORY: ClassPolicy(title="host out of memory", retry=RetryPolicy.ASK),

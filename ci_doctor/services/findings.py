@@ -5,9 +5,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.failure_class import POLICIES, RETRY_WORDS
+from ci_doctor.diagnosis.exit_status import evidence_of as retry_evidence
 from ci_doctor.diagnosis.import_race import next_step
 from ci_doctor.diagnosis.root_lines import marked
+from ci_doctor.diagnosis.wording import about_retry, title
 from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import size
@@ -76,11 +77,10 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
 
 
 def _words_of(cause: Cause) -> str:
-    """`missing dependency (python/module-not-found); another run is useless`."""
+    """`by its log: missing dependency (import/no-module). Another run is useless: …`."""
     if cause.class_ is None:
         return f"by its log: {cause.rule}"
-    policy = POLICIES[cause.class_]
-    return f"by its log: {policy.title} ({cause.rule}); {RETRY_WORDS[policy.retry]}"
+    return f"by its log: {title(cause.class_)} ({cause.rule}). {about_retry(retry_evidence(cause))}"
 
 
 def _elsewhere(cause: Cause) -> Evidence:
