@@ -26,6 +26,9 @@ def gather(root: Path) -> dict[str, set[int]]:
         for path, packed in marshal.loads(record.read_bytes()).items():
             together[path] |= packed
         record.unlink()
+    # A process that was killed while it wrote leaves a part, which coverage would take for its own.
+    for part in root.glob(".coverage.*.part"):
+        part.unlink()
     return together
 
 
