@@ -2,7 +2,7 @@
 """Reads the coefficients of the confidence, which a benchmark has fitted."""
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -21,5 +21,5 @@ class Calibration(Struct, frozen=True, kw_only=True):
 @cache
 def calibration() -> Calibration:
     """The calibration that ships with ci-doctor."""
-    file = resources.files("ci_doctor.diagnosis") / "calibration.json"
+    file = Path(__file__).with_name("calibration.json")
     return msgspec.json.decode(file.read_bytes(), type=Calibration)
