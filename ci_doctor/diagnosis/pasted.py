@@ -3,13 +3,27 @@
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.rule_set import RuleSet
 
 _MOST_LINES = 2000
+# What stands before a message where its program prints it.
+_STARTS = (
+    "ModuleNotFoundError: ",
+    "ImportError: ",
+    "TypeError: ",
+    "TypeError: f() ",
+    "AttributeError: ",
+    "RuntimeError: CUDA error: an ",
+    "RuntimeError: CUDA error: ",
+    "RuntimeError: ",
+    "ValueError: ",
+    "OSError: ",
+    "error: ",
+)
 _NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 
 
@@ -22,7 +36,22 @@ class Recognised(Struct, frozen=True, kw_only=True):
 
 
 def recognise(text: str, rules: RuleSet) -> Recognised | None:
-    """The line of `text` with the strongest rule, the first among equals; None without any."""
+    """The line of `text` with the strongest rule, the first among equals; None without any.
+
+    A message of one line may lack the exception's name, as people paste it.
+    """
+    best = _of_lines(text, rules)
+    if best is not None or "\n" in text.strip():
+        return best
+    for start in _STARTS:
+        completed = _of_lines(start + text.strip(), rules)
+        # A rule about any exception of that name says nothing of the message.
+        if completed is not None and completed.rule.role is Role.CAUSE:
+            return structs.replace(completed, message=text.strip())
+    return None
+
+
+def _of_lines(text: str, rules: RuleSet) -> Recognised | None:
     best: Recognised | None = None
     for line in text.splitlines()[:_MOST_LINES]:
         clean = clean_line(line.encode(errors="replace"))

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which rule recognises a message that is pasted."""
 
+import pytest
+
+from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.pasted import recognise
@@ -44,3 +47,25 @@ def test_noise_and_marks_of_steps_answer_nothing() -> None:
     assert recognise("the command exited with 1", RULES) is None
     assert recognise("all is well", RULES) is None
     assert recognise("", RULES) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "class_"),
+    [
+        ("No module named 'vllm'", FailureClass.MISSING_DEPENDENCY),
+        ("split() got an unexpected keyword argument 'world_size'", FailureClass.API_DRIFT),
+        ("got an unexpected keyword argument 'world_size'", FailureClass.API_DRIFT),
+        ("illegal memory access was encountered", FailureClass.CUDA_ERROR),
+    ],
+)
+def test_a_message_is_recognised_without_its_exception_s_name(
+    text: str, class_: FailureClass
+) -> None:
+    recognised = recognise(text, load_rules())
+    assert recognised is not None
+    assert recognised.rule.class_ is class_
+    assert recognised.message == text
+
+
+def test_a_sentence_that_is_no_error_stays_unrecognised() -> None:
+    assert recognise("the weather is fine today", load_rules()) is None
