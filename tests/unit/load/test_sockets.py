@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from ci_doctor.errors import InfraError
+from ci_doctor.load.connections import open_client
 from ci_doctor.load.sending import Reply, Sender, send_all
 from tests.support.canned_server import CannedServer, http, requests
 
@@ -70,6 +71,8 @@ def test_a_server_that_accepts_late_is_waited_for() -> None:
 def test_without_file_descriptors_it_is_our_own_trouble() -> None:
     async def run() -> None:
         async with CannedServer(ANSWER).running() as url:
+            # What the first client of a process searches for needs files of its own.
+            await open_client(url).aclose()
             limits = resource.getrlimit(resource.RLIMIT_NOFILE)
             with socket.socket() as highest:
                 free = highest.fileno()
