@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.own.written import require_runnable
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
@@ -34,6 +35,14 @@ def read_doctor_settings(
     settings, origins = decode_section(
         loaded, "doctor", DoctorSettings, environ=environ, flags=flags
     )
+
+    def place(*keys: str | int) -> str:
+        origin = origins["checks"]
+        if origin.startswith("environment "):
+            return origin
+        return loaded.where("doctor", "checks", *keys)
+
+    require_runnable(settings.checks, place)
 
     def placed(name: str, words: list[str]) -> list[str]:
         return [str(path_in(loaded, origins[name], word)) for word in words]
