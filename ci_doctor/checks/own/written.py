@@ -15,13 +15,16 @@ _NAME: Final = re.compile(r"[\w][\w.-]*")
 
 def words_of(own: OwnCheck) -> list[str]:
     """The words of its command. Raises ValueError if there is none, or for an unclosed quotation."""
-    if isinstance(own.command, str):
-        words = shlex.split(own.command)
-    else:
-        words = list(own.command)
+    words = _split(own.command)
     if not words or not words[0]:
         raise ValueError("the command is empty")
     return words
+
+
+def _split(command: str | list[str]) -> list[str]:
+    if isinstance(command, str):
+        return shlex.split(command)
+    return list(command)
 
 
 def timeout_s(own: OwnCheck) -> float:
