@@ -17,6 +17,7 @@ CUSTOMIZE = ("sitecustomize", "usercustomize")
 _PROBE = Path(__file__).parent / "stub" / "start_probe.py"
 _BEGIN = "ci-doctor: begin "
 _END = "ci-doctor: end "
+_PATH = "ci-doctor: path "
 _IMPORT_TIME = "import time:"
 
 
@@ -102,8 +103,7 @@ def read_blocks(text: str) -> tuple[StartFileBlock, ...]:
         elif running:
             imported = read_importtime(line)
             imports.setdefault(running[-1].name, []).extend(imported)
-            if not line.startswith(_IMPORT_TIME):
-                others.setdefault(running[-1].name, []).append(line.rstrip())
+            others.setdefault(running[-1].name, []).extend(written_by_files(line))
     return tuple(
         StartFileBlock(
             name=name,
@@ -118,12 +118,24 @@ def read_blocks(text: str) -> tuple[StartFileBlock, ...]:
 def running_file(text: str) -> str | None:
     """The file that had begun, and not ended, when the probe had written `text` to stderr."""
     running: list[str] = []
+    path: list[str] = []
     for line in text.splitlines():
         if line.startswith(_BEGIN):
             running.append(line.removeprefix(_BEGIN))
         elif line.startswith(_END) and running:
             running.pop()
-    return running[-1] if running else None
+        elif line.startswith(_PATH):
+            path = line.removeprefix(_PATH).split(os.pathsep)
+    if not running:
+        return None
+    files = candidates(running[-1], path)
+    return files[0] if files else running[-1]
+
+
+def written_by_files(text: str) -> list[str]:
+    """The lines of `text`, the probe's stderr, that neither it nor `-X importtime` wrote."""
+    own = (_BEGIN, _END, _PATH, _IMPORT_TIME)
+    return [line for line in text.splitlines() if line.strip() and not line.startswith(own)]
 
 
 def candidates(name: str, path: Sequence[str]) -> tuple[str, ...]:

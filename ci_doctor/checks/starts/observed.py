@@ -14,8 +14,10 @@ from ci_doctor.preload.start_files import (
     running_file,
     start_environment,
     start_words,
+    written_by_files,
 )
 from ci_doctor.system.processes.limited_runs import SeparateRun
+from ci_doctor.system.processes.process import describe_exit
 
 # A start takes 0.02 s. What takes longer than this, each job has to know.
 _START_S: Final = 1.2
@@ -94,8 +96,10 @@ def _not_observed(python: Path, ran: SeparateRun) -> ObservedStarts:
         return ObservedStarts(
             python=python, unknown=f"{python} did not start within {_START_S:g} s{during}"
         )
+    written = written_by_files(ran.stderr)
+    last_words = written[-1].strip() if written else describe_exit(ran.exit_code)
     return ObservedStarts(
         python=python,
-        unknown=f"{python} does not say what it starts: {ran.last_words}",
+        unknown=f"{python} does not say what it starts: {last_words}",
         ended_by=file,
     )

@@ -13,7 +13,7 @@ _RULES = frozenset({SHADOWED.id, SITECUSTOMIZE_OF_THE_JOB.id})
 
 def _run(context: CheckContext) -> CheckResult:
     starts = context.shared(read_starts)
-    problems = []
+    problems: list[Problem] = []
     never = 0
     for start in starts:
         if start.inventory is None:

@@ -2,7 +2,7 @@
 """Acts on this interpreter: runs its `site` step by step and prints the cost of each file.
 
 Run it with `-S -X importtime`. On stderr, between the lines of `-X importtime`: `ci-doctor: begin
-FILE` and `ci-doctor: end FILE MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or
+FILE`, `ci-doctor: path DIRECTORIES` and `ci-doctor: end FILE MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or
 `usercustomize`. On stdout, the last line is JSON: sys.path when sitecustomize was looked for, the
 file of each of the two, the site directories, and which of the files wrote to stdout.
 """
@@ -33,6 +33,8 @@ def start() -> "dict[str, Any]":
         def execute() -> None:
             if result["path"] is None:
                 result["path"] = list(sys.path)
+                # For a sitecustomize that never comes back.
+                os.write(2, os.fsencode(f"ci-doctor: path {os.pathsep.join(sys.path)}\n"))
             timed(name, customize)
             # None if the module has removed itself.
             module = sys.modules.get(name)
