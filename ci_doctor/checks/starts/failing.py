@@ -59,10 +59,11 @@ def _exception_line(file: StartFile) -> str:
 def _ending(start: ObservedStarts, file: str) -> Problem:
     aside = f"mv {shlex.quote(file)} {shlex.quote(file + '.aside')}"
     is_path = file.startswith("/")
+    excerpt = "\n".join(start.stderr[-_EVIDENCE_LINES:]) or None
     return problem(
         START_FILE_ENDS_PYTHON,
         f"{file} ends every start of {start.python}",
-        evidence=(Evidence(file=file if is_path else None, excerpt=start.unknown),),
+        evidence=(Evidence(file=file, excerpt=excerpt),),
         remedy=ShellCommand(aside) if is_path else None,
     )
 

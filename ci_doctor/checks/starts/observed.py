@@ -27,7 +27,8 @@ class ObservedStarts(Struct, frozen=True, kw_only=True):
     """What ran at the starts of one interpreter.
 
     `sys_path` are the directories that it imports from. Without a report of the interpreter,
-    `inventory` is None, and `unknown` says why; `ended_by` is the file that ended it by itself.
+    `inventory` is None, and `unknown` says why; `ended_by` is the file that ended it, and
+    `stderr` what was written there.
     """
 
     python: Path
@@ -35,6 +36,7 @@ class ObservedStarts(Struct, frozen=True, kw_only=True):
     sys_path: tuple[str, ...] = ()
     unknown: str | None = None
     ended_by: str | None = None
+    stderr: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[StartFile, ...]:
@@ -96,10 +98,9 @@ def _not_observed(python: Path, ran: SeparateRun) -> ObservedStarts:
         return ObservedStarts(
             python=python, unknown=f"{python} did not start within {_START_S:g} s{during}"
         )
-    written = written_by_files(ran.stderr)
-    last_words = written[-1].strip() if written else describe_exit(ran.exit_code)
     return ObservedStarts(
         python=python,
-        unknown=f"{python} does not say what it starts: {last_words}",
+        unknown=f"{python} did not say what it starts: {describe_exit(ran.exit_code)}",
+        stderr=tuple(written_by_files(ran.stderr)),
         ended_by=file,
     )
