@@ -67,14 +67,15 @@ def doctor(
     """
     session.claim()
 
-    from ci_doctor.checks.all_checks import all_checks, chosen
+    from ci_doctor.checks.all_checks import all_checks, chosen, requested_by
     from ci_doctor.checks.outcome import outcome_of
     from ci_doctor.checks.run import DoctorRequest, run
     from ci_doctor.commands.doctor_settings import context_of, read_doctor_settings
     from ci_doctor.commands.telling.late import LateTeller
 
     loaded, settings = read_doctor_settings(session, config_path, os.environ, flags)
-    selected = chosen(all_checks(settings, requested), checks, settings.skip)
+    options = {*requested, *requested_by(checks)}
+    selected = chosen(all_checks(settings, sorted(options)), checks, settings.skip)
     if lists:
         from ci_doctor.checks.listing import listing_outcome
 
