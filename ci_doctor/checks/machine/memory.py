@@ -5,7 +5,7 @@ from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import numbers_of
 from ci_doctor.checks.machine.rules import MEMORY_LOW
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
+from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import ALL, SERVING, Workload
 from ci_doctor.model.finding import Severity
 from ci_doctor.render.formatting import size
@@ -31,7 +31,7 @@ def _run(context: CheckContext) -> CheckResult:
     if swap:
         summary += f", {size(swap - swap_free)} of {size(swap)} swap are in use"
     severity = memory_severity(available, context.workload)
-    problems = ()
+    problems: tuple[Problem, ...] = ()
     if severity is not None:
         problems = (problem(MEMORY_LOW, summary, severity=severity),)
     figures = {"available": available, "total": total, "swap": swap, "swap_free": swap_free}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads how many processes and threads can still be started: cgroup, kernel, and ulimit."""
 
+import contextlib
+import os
 import resource
 from collections.abc import Iterable
 
@@ -11,7 +13,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.cgroups import read_cgroups
 from ci_doctor.checks.machine.kernel_files import limit_of, number_of, text_of
 from ci_doctor.checks.machine.rules import PROCESSES_LOW
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
+from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import SERVING
 from ci_doctor.model.finding import Severity
 
@@ -46,7 +48,7 @@ def _run(context: CheckContext) -> CheckResult:
     nearest = min(limits, key=lambda limit: limit.left)
     summary = f"{nearest.left} more processes and threads can be started"
     severity = severity_of(nearest.left)
-    problems = ()
+    problems: tuple[Problem, ...] = ()
     if severity is not None:
         sentence = f"{summary}: {nearest.used} of {nearest.limit} exist ({nearest.name})"
         problems = (problem(PROCESSES_LOW, sentence, severity=severity),)
@@ -83,17 +85,29 @@ def _of_the_kernel(context: CheckContext) -> Iterable[ProcessLimit]:
 
 
 def _of_the_user(context: CheckContext) -> Iterable[ProcessLimit]:
-    """RLIMIT_NPROC. All threads of the machine stand for those of the user, which are no more.
+    """RLIMIT_NPROC counts the threads of this user.
 
     The kernel does not hold root to it (setrlimit(2)), so there is no such limit for root.
     """
-    import os
-
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    used = _threads(context)
-    if soft == resource.RLIM_INFINITY or used is None or os.geteuid() == 0:
+    if soft == resource.RLIM_INFINITY or os.geteuid() == 0:
         return
-    yield ProcessLimit(name="ulimit -u", limit=soft, used=min(used, soft))
+    used = _threads(context) or 0
+    # The threads of all users are known at once. Only if they may be too many, ours are counted.
+    if soft - used < _FEW:
+        used = _own_threads(context)
+    yield ProcessLimit(name="ulimit -u", limit=soft, used=used)
+
+
+def _own_threads(context: CheckContext) -> int:
+    """The threads of this user in view. A container does not see those of other containers."""
+    count = 0
+    for process in context.proc.glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            # Each thread is a directory in `task`, beside `.` and `..`.
+            if process.stat().st_uid == os.geteuid():
+                count += (process / "task").stat().st_nlink - 2
+    return count
 
 
 def _threads(context: CheckContext) -> int | None:

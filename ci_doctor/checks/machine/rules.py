@@ -136,11 +136,13 @@ CLOCK_BEHIND: Final = Rule(
     "is built by the times of files is not built again.",
     remedy="Set the clock: `timedatectl set-ntp true`, on the host if this is a container.",
 )
-CLOCK_UNSYNCHRONISED: Final = Rule(
-    id="doctor/clock-unsynchronised",
-    severity=Severity.NOTE,
-    meaning="No program has told the kernel that it keeps the clock right (STA_UNSYNC of adjtimex(2)). "
-    "It may be right nevertheless: a hypervisor's clock is set without the kernel's knowledge.",
+CLOCK_INEXACT: Final = Rule(
+    id="doctor/clock-inexact",
+    severity=Severity.WARNING,
+    meaning="The program that keeps the clock says that it is off by more than a second (the "
+    "estimated error of adjtimex(2)). Times of this machine and of others cannot be compared.",
+    remedy="See why: `chronyc tracking` or `timedatectl timesync-status`, on the host if this is a "
+    "container.",
 )
 LOCALE_MISSING: Final = Rule(
     id="doctor/locale-missing",
@@ -211,7 +213,7 @@ RULES: Final[tuple[Rule, ...]] = (
     BUSY,
     PRESSURE,
     CLOCK_BEHIND,
-    CLOCK_UNSYNCHRONISED,
+    CLOCK_INEXACT,
     LOCALE_MISSING,
     LOCALE_NOT_UTF8,
     UMASK_ODD,
