@@ -21,7 +21,7 @@ _NEARLY_FULL = 0.05
 def _run(context: CheckContext) -> CheckResult:
     disks = context.shared(read_disks)
     least = parse_size(context.settings.min_free)
-    reasons = [disks.unknown()] if disks.missing else []
+    reasons = [each.describe() for each in disks.unanswered]
     problems = []
     figures: dict[str, int] = {}
     summaries = []
@@ -38,11 +38,11 @@ def _run(context: CheckContext) -> CheckResult:
         if short is not None:
             problems.append(short)
     if not summaries:
-        raise UndeterminedError("; ".join(filter(None, reasons)) or "no disk can be written to")
+        raise UndeterminedError("; ".join(reasons) or "no disk can be written to")
     return CheckResult(
         summary=_summary(summaries),
         problems=tuple(problems),
-        unknown="; ".join(filter(None, reasons)) or None,
+        unknown="; ".join(reasons) or None,
         figures=figures,
     )
 

@@ -50,16 +50,30 @@ class PlacedDirectory(Struct, frozen=True, kw_only=True):
         return f"{self.mount.point} ({self.mount.kind})"
 
 
+class UnansweredDirectory(Struct, frozen=True, kw_only=True):
+    """A directory that could not be looked at, why, and what is mounted there."""
+
+    directory: JobDirectory
+    reason: str
+    mount: Mount | None
+
+    def describe(self) -> str:
+        """One clause. A server that does not answer is the usual cause, so it is named."""
+        text = f"{self.directory.path}: {self.reason}"
+        if self.mount is None or not self.mount.is_network:
+            return text
+        return f"{text} ({self.mount.kind} of {self.mount.source})"
+
+
 class Disks(Struct, frozen=True, kw_only=True):
-    """All directories that could be looked at, and why the others could not."""
+    """All directories that could be looked at, and those that could not."""
 
     directories: tuple[PlacedDirectory, ...]
-    missing: tuple[tuple[JobDirectory, str], ...]
+    unanswered: tuple[UnansweredDirectory, ...]
 
     def unknown(self) -> str | None:
-        """The reasons as one clause; None if all is known."""
-        reasons = [f"{each.path}: {reason}" for each, reason in self.missing]
-        return "; ".join(reasons) or None
+        """Why some directories are unknown, as one clause; None if all are known."""
+        return "; ".join(each.describe() for each in self.unanswered) or None
 
     def by_device(self) -> list[list[PlacedDirectory]]:
         """The directories of each file system, those with the least room first."""
@@ -76,18 +90,11 @@ def read_disks(context: CheckContext) -> Disks:
     questions = {each: partial(_placed, each, mounts) for each in directories}
     answers = answers_within(_LIMIT_S, questions)
     placed = tuple(answers.values[each] for each in directories if each in answers.values)
-    missing = []
+    unanswered = []
     for each, reason in answers.missing.items():
-        missing.append((each, _with_mount(each, reason, mounts)))
-    return Disks(directories=placed, missing=tuple(missing))
-
-
-def _with_mount(directory: JobDirectory, reason: str, mounts: Sequence[Mount]) -> str:
-    """The reason, with what is mounted there: often a server that does not answer."""
-    mount = mount_holding(mounts, directory.path)
-    if mount is None or not mount.is_network:
-        return reason
-    return f"{reason} ({mount.kind} of {mount.source})"
+        mount = mount_holding(mounts, each.path)
+        unanswered.append(UnansweredDirectory(directory=each, reason=reason, mount=mount))
+    return Disks(directories=placed, unanswered=tuple(unanswered))
 
 
 def _placed(directory: JobDirectory, mounts: Sequence[Mount]) -> PlacedDirectory:

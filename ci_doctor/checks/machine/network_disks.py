@@ -5,8 +5,9 @@ from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.directories import Role
 from ci_doctor.checks.machine.disks import PlacedDirectory, names_of, read_disks
+from ci_doctor.checks.machine.mounts import Mount
 from ci_doctor.checks.machine.rules import CACHE_ON_NETWORK
-from ci_doctor.checks.result import CheckResult, problem
+from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 
 # Several processes write to these at once, and rely on locks and renames.
 _DELICATE = frozenset({Role.TEMPORARY, Role.JIT_CACHE})
@@ -14,25 +15,23 @@ _DELICATE = frozenset({Role.TEMPORARY, Role.JIT_CACHE})
 
 def _run(context: CheckContext) -> CheckResult:
     disks = context.shared(read_disks)
-    kinds = {}
+    # What is mounted is known even if it does not answer.
+    kinds = {each.mount.point: each.mount for each in disks.unanswered if each.mount is not None}
     problems = []
-    on_network = 0
     for group in disks.by_device():
         mount = group[0].mount
         if mount is None:
             continue
-        kinds[str(mount.point)] = mount.kind
-        if not mount.is_network:
-            continue
-        on_network += 1
+        kinds[mount.point] = mount
         delicate = [each for each in group if each.directory.role in _DELICATE]
-        if delicate:
+        if mount.is_network and delicate:
             problems.append(problem(CACHE_ON_NETWORK, _sentence(delicate)))
+    if not kinds:
+        raise UndeterminedError(f"{context.proc}/self/mountinfo does not say what is mounted")
     return CheckResult(
-        summary=_summary(on_network, len(kinds)),
+        summary=_summary(list(kinds.values())),
         problems=tuple(problems),
-        unknown=_unknown(len(kinds)) or disks.unknown(),
-        figures=kinds,
+        figures={str(point): mount.kind for point, mount in kinds.items()},
     )
 
 
@@ -41,14 +40,11 @@ def _sentence(group: list[PlacedDirectory]) -> str:
     return f"{names_of(group)} {verb} on a network file system: {group[0].disk_name}"
 
 
-def _summary(on_network: int, disks: int) -> str:
-    if on_network:
-        return f"{on_network} of {disks} disks are network file systems"
-    return "no directory of the job lies on a network file system"
-
-
-def _unknown(mounts: int) -> str | None:
-    return None if mounts else "/proc/self/mountinfo does not say what is mounted"
+def _summary(mounts: list[Mount]) -> str:
+    places = [f"{mount.point} ({mount.kind})" for mount in mounts if mount.is_network]
+    if not places:
+        return "no directory of the job lies on a network file system"
+    return f"on a network: {', '.join(places)}"
 
 
 CHECK = DoctorCheck(

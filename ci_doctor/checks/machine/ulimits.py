@@ -65,14 +65,20 @@ def read_limits() -> Limits:
 
 def _run(context: CheckContext) -> CheckResult:
     limits = read_limits()
+    problems = problems_of(limits, context)
+    summary = f"{limits['nofile'].shown()} files may be open"
+    figures = {name: limit.shown() for name, limit in limits.items()}
+    return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
+
+
+def problems_of(limits: Limits, context: CheckContext) -> list[Problem]:
+    """What is too low in `limits` for the workload of the context."""
     problems = []
     for judge in _JUDGES:
         judged = judge(limits, context)
         if judged is not None:
             problems.append(judged)
-    summary = f"{limits['nofile'].shown()} files may be open"
-    figures = {name: limit.shown() for name, limit in limits.items()}
-    return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
+    return problems
 
 
 def _files(limits: Limits, context: CheckContext) -> Problem | None:
