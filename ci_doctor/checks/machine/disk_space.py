@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.machine.disks import PlacedDirectory, names_of, read_disks
+from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
 from ci_doctor.checks.machine.rules import DISK_FULL
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import ALL
@@ -19,8 +19,15 @@ _NEARLY_FULL = 0.05
 
 
 def _run(context: CheckContext) -> CheckResult:
-    disks = context.shared(read_disks)
     least = parse_size(context.settings.min_free)
+    return space_result(context.shared(read_disks), least)
+
+
+def space_result(disks: Disks, least: int) -> CheckResult:
+    """What to say of the room on `disks`, if each must have `least` bytes free.
+
+    Raises UndeterminedError if no disk says how much room it has.
+    """
     reasons = [each.describe() for each in disks.unanswered]
     problems = []
     figures: dict[str, int] = {}
@@ -80,7 +87,7 @@ def needed_on(disk: PlacedDirectory, least: int) -> int:
 
 
 CHECK = DoctorCheck(
-    id="machine/disk-space",
+    id="machine/disks",
     title="free space of caches and temporary directories",
     needed_for=ALL,
     run=_run,

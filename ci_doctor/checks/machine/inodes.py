@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.machine.disks import PlacedDirectory, names_of, read_disks
+from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
 from ci_doctor.checks.machine.rules import INODES_LOW
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import ALL
@@ -21,7 +21,11 @@ _FEW_SHARE = 0.1
 
 
 def _run(context: CheckContext) -> CheckResult:
-    disks = context.shared(read_disks)
+    return inodes_result(context.shared(read_disks))
+
+
+def inodes_result(disks: Disks) -> CheckResult:
+    """What to say of the inodes of `disks`. Raises UndeterminedError if there is none to look at."""
     if not disks.directories:
         raise UndeterminedError(disks.unknown() or "no directory can be looked at")
     problems = []

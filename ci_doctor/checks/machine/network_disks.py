@@ -4,7 +4,7 @@
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.directories import Role
-from ci_doctor.checks.machine.disks import PlacedDirectory, names_of, read_disks
+from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
 from ci_doctor.checks.machine.mounts import Mount
 from ci_doctor.checks.machine.rules import CACHE_ON_NETWORK
 from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
@@ -14,7 +14,11 @@ _DELICATE = frozenset({Role.TEMPORARY, Role.JIT_CACHE})
 
 
 def _run(context: CheckContext) -> CheckResult:
-    disks = context.shared(read_disks)
+    return network_result(context.shared(read_disks))
+
+
+def network_result(disks: Disks) -> CheckResult:
+    """What to say of the kinds of `disks`. Raises UndeterminedError if no kind is known."""
     # What is mounted is known even if it does not answer.
     kinds = {each.mount.point: each.mount for each in disks.unanswered if each.mount is not None}
     problems = []
@@ -27,7 +31,7 @@ def _run(context: CheckContext) -> CheckResult:
         if mount.is_network and delicate:
             problems.append(problem(CACHE_ON_NETWORK, _sentence(delicate)))
     if not kinds:
-        raise UndeterminedError(f"{context.proc}/self/mountinfo does not say what is mounted")
+        raise UndeterminedError("/proc/self/mountinfo does not say what is mounted")
     return CheckResult(
         summary=_summary(list(kinds.values())),
         problems=tuple(problems),

@@ -18,11 +18,15 @@ _NEEDED = frozenset({Role.TEMPORARY, Role.REPORT, Role.CONFIGURED})
 
 
 def _run(context: CheckContext) -> CheckResult:
-    disks = context.shared(read_disks)
+    return writing_result(context.shared(read_disks), context.workload)
+
+
+def writing_result(disks: Disks, workload: Workload | None) -> CheckResult:
+    """What to say of the permissions on `disks`. Raises UndeterminedError if none is known."""
     looked_at = [each for each in disks.directories if each.directory.role is not Role.SYSTEM]
     if not looked_at:
         raise UndeterminedError(disks.unknown() or "no directory can be looked at")
-    problems = [_not_writable(group, context) for group in _refused(looked_at).values()]
+    problems = [_not_writable(group, workload) for group in _refused(looked_at).values()]
     problems.extend(_missing_tmpdir(disks))
     refused = sum(not each.is_writable for each in looked_at)
     return CheckResult(
@@ -42,7 +46,7 @@ def _refused(directories: Sequence[PlacedDirectory]) -> Mapping[object, list[Pla
     return groups
 
 
-def _not_writable(group: Sequence[PlacedDirectory], context: CheckContext) -> Problem:
+def _not_writable(group: Sequence[PlacedDirectory], workload: Workload | None) -> Problem:
     first = group[0]
     reason = f"this user may not write to {first.existing}"
     if first.is_read_only:
@@ -50,7 +54,7 @@ def _not_writable(group: Sequence[PlacedDirectory], context: CheckContext) -> Pr
     return problem(
         NOT_WRITABLE,
         f"{names_of(group)} cannot be written to: {reason}",
-        severity=severity_for(first.directory.role, context.workload),
+        severity=severity_for(first.directory.role, workload),
     )
 
 
