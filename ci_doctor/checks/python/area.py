@@ -8,8 +8,14 @@ from ci_doctor.checks.python import (
     installations,
     installed_files,
     interpreters,
+    permissions,
+    programs,
+    requirements,
     scripts,
+    shadowing,
     shared_files,
+    variables,
+    wheels,
 )
 from ci_doctor.checks.settings import DoctorSettings
 
@@ -19,9 +25,15 @@ def checks(_settings: DoctorSettings) -> tuple[DoctorCheck, ...]:
     return (
         interpreters.CHECK,
         scripts.CHECK,
+        programs.CHECK,
+        variables.CHECK,
+        shadowing.CHECK,
         duplicates.CHECK,
         shared_files.CHECK,
         installations.CHECK,
         installed_files.CHECK,
         editable.CHECK,
+        wheels.CHECK,
+        requirements.CHECK,
+        permissions.CHECK,
     )

@@ -79,8 +79,9 @@ def _hideable(loaded: "set[str]") -> "set[str]":
 
     names = set(getattr(sys, "stdlib_module_names", ()))
     names.difference_update(sys.builtin_module_names, loaded)
-    if hasattr(_imp, "_frozen_module_names"):
-        names.difference_update(_imp._frozen_module_names())
+    frozen_names = getattr(_imp, "_frozen_module_names", None)
+    if frozen_names is not None:
+        names.difference_update(frozen_names())
     return names
 
 
