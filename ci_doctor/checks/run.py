@@ -2,6 +2,7 @@
 """Acts on processes: runs the checks that make sense here. The room's entry without click."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from msgspec import Struct
 
@@ -35,9 +36,11 @@ def run(
         else:
             not_run[check] = reason
     finished = []
-    for each in run_checks(runnable, context):
-        tell(f"{each.check.id}: {each.result.status}")
-        finished.append(each)
+    # Closed even if `tell` raises: programs must not outlive us.
+    with closing(run_checks(runnable, context)) as ending:
+        for each in ending:
+            tell(f"{each.check.id}: {each.result.status}")
+            finished.append(each)
     return DoctorRun(
         finished=tuple(_in_order(finished, runnable)),
         not_run=not_run,

@@ -5,7 +5,7 @@ import os
 import queue
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 from ci_doctor.checks.check import DoctorCheck, FinishedCheck
 from ci_doctor.checks.context import CheckContext
@@ -60,7 +60,7 @@ class _Runner:
         self._ended.put(self)
 
 
-def run_checks(checks: Sequence[DoctorCheck], context: CheckContext) -> Iterator[FinishedCheck]:
+def run_checks(checks: Sequence[DoctorCheck], context: CheckContext) -> Generator[FinishedCheck]:
     """Run `checks` at once, and give each as it ends or misses its deadline.
 
     Seconds in which ci-doctor or one of its programs waited for a CPU extend a deadline. At the
