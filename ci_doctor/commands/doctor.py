@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import (
     PYTHON_OPTION,
     VENV_OPTION,
@@ -41,6 +42,13 @@ from ci_doctor.session.session import Session
 )
 @click.option(
     "--gpu", "requested", flag_value="gpu", multiple=True, help="Measure the GPUs, too: minutes."
+)
+@click.option(
+    "--since-green",
+    metavar="PATH",
+    shell_complete=values.files,
+    help="Name what changed since this green run: a snapshot, a report directory, or a directory "
+    "of many.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Print the checks that are ok, too.")
 @click.option("--list", "lists", is_flag=True, help="List the checks; run none.")
@@ -84,4 +92,9 @@ def doctor(
     request = DoctorRequest(checks=selected, strict=settings.strict)
     with LateTeller() as tell:
         ran = run(request, context, tell)
-    return session.finish(outcome_of(ran, show_all=show_all), on_stdout=True)
+    outcome = outcome_of(ran, show_all=show_all)
+    if settings.since_green is not None:
+        from ci_doctor.commands.doctor_drift import with_changes
+
+        outcome = with_changes(outcome, session, context, Path(settings.since_green))
+    return session.finish(outcome, on_stdout=True)

@@ -4,6 +4,7 @@
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
+from ci_doctor.model.facts.drift import SinceGreenFacts
 from ci_doctor.model.table import Scalar
 
 
@@ -29,7 +30,8 @@ class DoctorFacts(Facts, frozen=True, kw_only=True):
     """What was checked.
 
     `workload` is that of `--for`. `not_run` maps the ids of the checks that make no sense here to
-    the reason. `fixed` are the changes that `--fix` has made, in words.
+    the reason. `fixed` are the changes that `--fix` has made, in words. `since_green` is the
+    comparison with the last green run, if one was named.
     """
 
     workload: str | None
@@ -37,3 +39,4 @@ class DoctorFacts(Facts, frozen=True, kw_only=True):
     checks: tuple[DoctorCheckFact, ...]
     not_run: dict[str, str]
     fixed: tuple[str, ...] = ()
+    since_green: SinceGreenFacts | None = None
