@@ -43,7 +43,7 @@ class ProcessFacts(Struct, frozen=True, kw_only=True):
         return text
 
     def describe(self) -> str:
-        """`pid 42 of root, 3.0 h old: vllm serve`."""
+        """`pid 42 of root, 3 h 10 min old: vllm serve`."""
         return (
             f"pid {self.pid} of {user_name(self.uid)}, {duration(self.age_s)} old: {self.command}"
         )
