@@ -2,13 +2,13 @@
 """Acts on processes and files: runs a command beside us; if it fails, its log is read for the cause."""
 
 import signal
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.errors import UsageError
 from ci_doctor.supervision.conclude import Ended, conclude
 from ci_doctor.supervision.request import Supervised, SupervisionRequest
+from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_ignored
 from ci_doctor.system.relay.command_end import CommandEnd
 from ci_doctor.system.relay.command_log import CommandLog
@@ -33,7 +33,7 @@ def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
     """
     if request.directory is not None:
         return _run_with_log(request, redactor, request.directory / LOG_FILE)
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-", ignore_cleanup_errors=True) as directory:
+    with own_directory() as directory:
         return _run_with_log(request, redactor, Path(directory) / LOG_FILE)
 
 
