@@ -38,7 +38,9 @@ def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     # Only a repository's rules are checked at run time, which takes longer than reading them.
     from ci_doctor.diagnosis.repository_rules import repository_rules
 
-    return RuleSet(house_rules(), repository_rules(own))
+    house = house_rules()
+    taken = {rule.id for rule in house}
+    return RuleSet(house, repository_rules(own, taken))
 
 
 def diagnose(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the rule files of a repository."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ci_doctor.diagnosis.log_rule import LogRule
@@ -10,8 +10,8 @@ from ci_doctor.diagnosis.rule_files import parse_rules
 from ci_doctor.errors import ConfigError
 
 
-def repository_rules(paths: Sequence[Path]) -> tuple[LogRule, ...]:
-    """The rules in the TOML files `paths`.
+def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tuple[LogRule, ...]:
+    """The rules in the TOML files `paths`. `taken`: ids of other rules, which they may not have.
 
     Raises ConfigError if a file cannot be read, or for every mistake in one: a line for each, which
     names the file and the rule. A rule is never left out silently.
@@ -19,7 +19,8 @@ def repository_rules(paths: Sequence[Path]) -> tuple[LogRule, ...]:
     rules: list[LogRule] = []
     for path in paths:
         text = _text(path)
-        mistakes = _mistakes(text, str(path), {rule.id for rule in rules})
+        earlier = {rule.id for rule in rules}
+        mistakes = _mistakes(text, str(path), earlier.union(taken))
         if mistakes:
             raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
         rules.extend(parse_rules(text, str(path)))

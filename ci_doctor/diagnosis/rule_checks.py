@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.bounded_regex import BoundedRegex, Pattern
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.ordinary_lines import ORDINARY_LINES
@@ -86,7 +87,7 @@ def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
             yield from nested_repeats(regex)
     if is_valid:
         yield from _placeholder_problems(rule)
-        yield from _example_problems(rule)
+        yield from _example_problems(rule, BoundedRegex(rule.regex, is_foreign=not is_house))
 
 
 def _field_problems(rule: LogRule) -> Iterator[str]:
@@ -136,14 +137,14 @@ def _placeholder_problems(rule: LogRule) -> Iterator[str]:
             yield f"next_command: {{{name}}} is no named group of the regex"
 
 
-def _example_problems(rule: LogRule) -> Iterator[str]:
+def _example_problems(rule: LogRule, pattern: Pattern) -> Iterator[str]:
     for example in rule.match:
         if not _holds_literal(rule, example):
             yield f"match example {example!r}: it holds none of the literals, add one that it holds"
-        elif not _matches(rule, example):
+        elif not _matches(pattern, example):
             yield f"match example {example!r}: the regex does not match it"
     for example in rule.no_match:
-        if _holds_literal(rule, example) and _matches(rule, example):
+        if _holds_literal(rule, example) and _matches(pattern, example):
             yield f"no_match example {example!r}: the regex matches it"
 
 
@@ -151,9 +152,8 @@ def _holds_literal(rule: LogRule, example: str) -> bool:
     return any(literal in f"{example}\n" for literal in rule.literals)
 
 
-def _matches(rule: LogRule, example: str) -> bool:
-    regex = re.compile(rule.regex)
-    return any(regex.search(text) for text in clean_line(example.encode()).texts)
+def _matches(pattern: Pattern, example: str) -> bool:
+    return any(pattern.search(text) for text in clean_line(example.encode()).texts)
 
 
 def _notes(rule: LogRule) -> Iterator[str]:

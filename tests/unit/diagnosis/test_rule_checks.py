@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.repository_rules import repository_rules
 from ci_doctor.diagnosis.rule_checks import check_rules
 from ci_doctor.errors import ConfigError
@@ -136,3 +137,26 @@ def test_a_repositorys_rules_are_read(tmp_path: Path) -> None:
     assert [rule.id for rule in repository_rules([path])] == ["mine/broken-thing"]
     with pytest.raises(ConfigError, match="cannot be read"):
         repository_rules([tmp_path / "missing.toml"])
+
+
+def test_an_example_is_tried_by_the_engine_that_reads_the_logs(tmp_path: Path) -> None:
+    # By `re` this takes longer than the universe has existed.
+    example = "broken thing " + "a" * 60 + "!"
+    path = tmp_path / "rules.toml"
+    path.write_text(
+        toml(
+            regex="'broken thing (?:a+)+$|broken thing$'",
+            match="['a broken thing']",
+            no_match=f"['{example}']",
+        )
+    )
+
+    assert [rule.id for rule in repository_rules([path])] == ["mine/broken-thing"]
+
+
+def test_a_rule_with_the_id_of_one_of_ours_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(toml().replace("mine/broken-thing", "gpu/out-of-memory"))
+
+    with pytest.raises(ConfigError, match=r"rules\.toml: gpu/out-of-memory: another rule has this"):
+        load_rules((path,))

@@ -121,6 +121,8 @@ def test_a_job_that_a_program_calls_passed_can_fail_later(read: ReadLog) -> None
 
 
 def test_a_job_passed_with_all_lines_above_the_last_report_of_it(read: ReadLog) -> None:
-    story = read("Finished: SUCCESS", "OSError: [Errno 28] No space left on device", "Job succeeded")
+    story = read(
+        "Finished: SUCCESS", "OSError: [Errno 28] No space left on device", "Job succeeded"
+    )
     assert spans(story, failed=False) == [(1, 3)]
     assert story.has_ended_well
