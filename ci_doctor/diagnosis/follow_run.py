@@ -82,7 +82,10 @@ async def _follow(
 def _named(cause: NewCause) -> NamedCause:
     rule = cause.rule
     evidence = RetryEvidence(
-        class_=rule.class_, says_outside=rule.is_outside, text=cause.clean.text
+        class_=rule.class_,
+        says_outside=rule.is_outside,
+        text=cause.clean.text,
+        is_final=False,  # more lines may come
     )
     return NamedCause(
         place=LogLine(
