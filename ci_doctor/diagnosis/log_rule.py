@@ -16,8 +16,8 @@ class Role(StrEnum):
     stands elsewhere. noise: looks fatal and is not. begin and end: where a step of the job begins,
     and where it ends with a failure. success: the job, the step or a tool in it ended well.
     job-passed and job-end: the CI system reports that the job passed, or that it is over, however
-    it ended. traceback: a traceback begins. run-begin, run-failed and run-passed: a run of a test runner, or one of its
-    tests, begins and ends. Only the first four can be named as a cause.
+    it ended. traceback: a traceback begins. run-begin, run-failed and run-passed: a run of a test
+    runner, or one of its tests, begins and ends. Only the first four can be named as a cause.
     """
 
     CAUSE = "cause"

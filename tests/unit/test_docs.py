@@ -55,7 +55,7 @@ def exit_codes_page() -> str:
         "ci-doctor never uses 125, because buildkite-agent rewrites it to -1. 126, 127 and 128+n belong to the shell.",
         "`ci-doctor run -- CMD` returns the status of CMD, 127 if CMD does not exist, and 126 if it cannot be run.",
         "`ci-doctor run --diagnose --exit-code-by-class -- CMD` makes 75 of a failure whose cause lies outside the change, if",
-        "another run helps ([run](run.md)).",
+        "another run helps and CMD ended by it ([run](run.md)).",
         "",
         "Pipelines retry 75, so it never hides a regression. If the baseline starts and answers, and the candidate fails in",
         "every start, the verdict is `regression`.",
