@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. How a log ends. If it ends well, its errors were expected, or the job recovered from them."""
+"""Pure. How a log ends. If it ends well, its errors were expected, or the job got over them."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.bounded_regex import BoundedRegex, Pattern
 from ci_doctor.diagnosis.lines.clean_line import clean_line
-from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.log_rule import NAMEABLE, LogRule, Role
 from ci_doctor.diagnosis.ordinary_lines import ORDINARY_LINES
 from ci_doctor.diagnosis.regex_checks import nested_repeats, regex_problem, texts_without_literal
 from ci_doctor.diagnosis.rule_files import parse_rules
@@ -19,7 +19,6 @@ from ci_doctor.errors import ConfigError
 # Shorter ones stand in most lines.
 _SHORTEST_LITERAL_BYTES = 3
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*")
-_NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 # A literal may end with the end of a line, and may hold a tab or the start of a colour.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|[\r\n](?!\n?\Z)")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -99,7 +98,7 @@ def _field_problems(rule: LogRule) -> Iterator[str]:
         yield "no example in match: give a line that the rule must match"
     if rule.weight is not None and not 0 <= rule.weight <= 100:
         yield f"weight {rule.weight}: use 0 to 100"
-    if rule.role in _NAMEABLE:
+    if rule.role in NAMEABLE:
         yield from _problems_of_a_cause(rule)
 
 
