@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ci_doctor.diagnosis.log_rule import LogRule
-from ci_doctor.diagnosis.rule_checks import RuleProblem, check_rules
+from ci_doctor.diagnosis.rule_checks import check_rules
 from ci_doctor.diagnosis.rule_files import parse_rules
 from ci_doctor.errors import ConfigError
 
@@ -18,12 +18,14 @@ def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tupl
     """
     rules: list[LogRule] = []
     for path in paths:
-        text = _text(path)
+        name = str(path)
+        added = parse_rules(_text(path), name)
         earlier = {rule.id for rule in rules}
-        mistakes = _mistakes(text, str(path), earlier.union(taken))
+        problems = check_rules(added, name, taken=earlier.union(taken))
+        mistakes = [str(problem) for problem in problems if problem.is_mistake]
         if mistakes:
-            raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
-        rules.extend(parse_rules(text, str(path)))
+            raise ConfigError("\n".join(mistakes))
+        rules.extend(added)
     return tuple(rules)
 
 
@@ -32,8 +34,3 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
-
-
-def _mistakes(text: str, name: str, taken: set[str]) -> list[RuleProblem]:
-    problems = check_rules(text, name, taken=taken)
-    return [problem for problem in problems if problem.is_mistake]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rules in a text and names every mistake in them, with what to do about it."""
+"""Pure. Names every mistake in the rules of a file, with what to do about it."""
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -12,9 +12,7 @@ from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import NAMEABLE, LogRule, Role
 from ci_doctor.diagnosis.ordinary_lines import ORDINARY_LINES
 from ci_doctor.diagnosis.regex_checks import nested_repeats, regex_problem, texts_without_literal
-from ci_doctor.diagnosis.rule_files import parse_rules
 from ci_doctor.diagnosis.scanning.literal_search import MARKS
-from ci_doctor.errors import ConfigError
 
 # Shorter ones stand in most lines.
 _SHORTEST_LITERAL_BYTES = 3
@@ -41,16 +39,12 @@ class RuleProblem(Struct, frozen=True, kw_only=True):
 
 
 def check_rules(
-    text: str, file: str, *, is_house: bool = False, taken: Collection[str] = ()
+    rules: Sequence[LogRule], file: str, *, is_house: bool = False, taken: Collection[str] = ()
 ) -> list[RuleProblem]:
-    """What is wrong with the rules in the TOML `text` of the file `file`; empty if nothing is.
+    """What is wrong with the `rules` of the file `file`; empty if nothing is.
 
     is_house: their regexes run on `re`, which may backtrack. taken: ids of other rules.
     """
-    try:
-        rules = parse_rules(text, "")
-    except ConfigError as error:
-        return [RuleProblem(file=file, rule="", text=str(error).removeprefix(": "))]
     problems = []
     counts = Counter(rule.id for rule in rules)
     for rule in rules:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.repository_rules import repository_rules
-from ci_doctor.diagnosis.rule_checks import check_rules
+from ci_doctor.diagnosis.rule_checks import RuleProblem, check_rules
+from ci_doctor.diagnosis.rule_files import parse_rules
 from ci_doctor.errors import ConfigError
 
 RULE = {
@@ -26,8 +28,18 @@ def toml(**changed: str | None) -> str:
     return "\n".join(["[[rule]]", *lines, ""])
 
 
+def problems_of(
+    text: str, *, is_house: bool = False, taken: Collection[str] = ()
+) -> list[RuleProblem]:
+    rules = parse_rules(text, "rules.toml")
+    return check_rules(rules, "rules.toml", is_house=is_house, taken=taken)
+
+
 def texts(text: str, *, is_house: bool = False) -> list[str]:
-    return [str(problem) for problem in check_rules(text, "rules.toml", is_house=is_house)]
+    try:
+        return [str(problem) for problem in problems_of(text, is_house=is_house)]
+    except ConfigError as error:
+        return [str(error)]
 
 
 def test_a_good_rule_has_no_problem() -> None:
@@ -78,9 +90,7 @@ def test_a_rule_with_an_id_that_another_has_is_a_mistake() -> None:
     sentence = "rules.toml: mine/broken-thing: another rule has this id: choose a different one"
 
     assert texts(toml() + toml()) == [sentence, sentence]
-    assert [
-        str(each) for each in check_rules(toml(), "rules.toml", taken={"mine/broken-thing"})
-    ] == [sentence]
+    assert [str(each) for each in problems_of(toml(), taken={"mine/broken-thing"})] == [sentence]
 
 
 @pytest.mark.parametrize("regex", ["(?:a+)+b", "(?:a*b*)*c", "(x+x+)+y"])
@@ -101,7 +111,7 @@ def test_a_house_regex_that_backtracks_is_a_mistake_and_a_repositorys_is_not(reg
     ],
 )
 def test_what_a_regex_matches_without_a_literal_is_a_note(regex: str, lacking: str) -> None:
-    problems = check_rules(toml(regex=f"'{regex}'"), "rules.toml")
+    problems = problems_of(toml(regex=f"'{regex}'"))
 
     assert [problem.is_mistake for problem in problems] == [False]
     assert f"{lacking!r}, which holds none of the literals" in problems[0].text
