@@ -21,10 +21,9 @@ def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tupl
         name = str(path)
         added = parse_rules(_text(path), name)
         earlier = {rule.id for rule in rules}
-        problems = check_rules(added, name, taken=earlier.union(taken))
-        mistakes = [str(problem) for problem in problems if problem.is_mistake]
+        mistakes = check_rules(added, name, taken=earlier.union(taken))
         if mistakes:
-            raise ConfigError("\n".join(mistakes))
+            raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
         rules.extend(added)
     return tuple(rules)
 

@@ -11,7 +11,7 @@ from ci_doctor.diagnosis.bounded_regex import BoundedRegex, Pattern
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import NAMEABLE, LogRule, Role
 from ci_doctor.diagnosis.ordinary_lines import ORDINARY_LINES
-from ci_doctor.diagnosis.regex_checks import nested_repeats, regex_problem, texts_without_literal
+from ci_doctor.diagnosis.regex_checks import regex_problem
 from ci_doctor.diagnosis.scanning.literal_search import MARKS
 
 # Shorter ones stand in most lines.
@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class RuleProblem(Struct, frozen=True, kw_only=True):
-    """rule: the id of the rule, empty for the file. text: what is wrong and what to do.
+    """rule: the id of the rule. text: what is wrong and what to do.
 
     is_mistake: the rule cannot be used as it is; otherwise it can, and may do less than it seems.
     """
@@ -35,7 +35,7 @@ class RuleProblem(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """`file: rule: text`, as it is printed."""
-        return ": ".join(part for part in (self.file, self.rule, self.text) if part)
+        return f"{self.file}: {self.rule}: {self.text}"
 
 
 def check_rules(
@@ -52,11 +52,6 @@ def check_rules(
         if counts[rule.id] > 1 or rule.id in taken:
             texts.append("another rule has this id: choose a different one")
         problems += [RuleProblem(file=file, rule=rule.id, text=each) for each in texts]
-        if not texts:
-            notes = _notes(rule)
-            problems += [
-                RuleProblem(file=file, rule=rule.id, text=each, is_mistake=False) for each in notes
-            ]
     return problems
 
 
@@ -77,6 +72,9 @@ def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
             is_valid = False
             yield problem
         elif is_house:
+            # It rests on private parts of `re`, which no diagnosis needs.
+            from ci_doctor.diagnosis.regex_tree import nested_repeats
+
             yield from nested_repeats(regex)
     if is_valid:
         yield from _placeholder_problems(rule)
@@ -147,12 +145,3 @@ def _holds_literal(rule: LogRule, example: str) -> bool:
 
 def _matches(pattern: Pattern, example: str) -> bool:
     return any(pattern.search(text) for text in clean_line(example.encode()).texts)
-
-
-def _notes(rule: LogRule) -> Iterator[str]:
-    lacking = texts_without_literal(rule.regex, rule.literals)
-    if lacking:
-        yield (
-            f"the regex also matches {lacking[0]!r}, which holds none of the literals: "
-            "such a line is not reported, add a literal for it"
-        )

@@ -12,6 +12,7 @@ from ci_doctor.config.toml_lines import line_of
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.rule_checks import check_rules
+from ci_doctor.diagnosis.rule_notes import rule_notes
 from ci_doctor.diagnosis.rules import RULE_MISTAKE
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.facts.diagnose import RuleCheckFacts, RuleProblemFacts
@@ -118,9 +119,12 @@ def _problems_of_rules(
         # The last of several rules with one id: it is the one to rename.
         lines[rule.id] = line_of(text, (_TABLE, index, "id"))
     taken = frozenset(rule.id for rule in load_rules().rules)
-    for problem in check_rules(rules, name, taken=taken):
+    mistakes = check_rules(rules, name, taken=taken)
+    wrong = {mistake.rule for mistake in mistakes}
+    usable = [rule for rule in rules if rule.id not in wrong]
+    for problem in (*mistakes, *rule_notes(usable, name)):
         yield RuleProblemFacts(
-            rule=problem.rule or _FILE,
+            rule=problem.rule,
             line=lines.get(problem.rule),
             problem=problem.text,
             is_mistake=problem.is_mistake,
