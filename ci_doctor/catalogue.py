@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All rooms' rules in one table, for `explain` and the docs alone. Pure."""
 
+from ci_doctor.checks import rules as checks
 from ci_doctor.correctness import rules as correctness
 from ci_doctor.diagnosis import rules as diagnosis
 from ci_doctor.environment import rules as environment
@@ -14,6 +15,7 @@ from ci_doctor.session import rules as session
 # A new room adds its line here.
 _ROOMS: tuple[tuple[Rule, ...], ...] = (
     environment.RULES,
+    checks.RULES,
     preload.RULES,
     services.RULES,
     restart.RULES,

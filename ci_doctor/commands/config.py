@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from msgspec import Struct, to_builtins
 
+from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.config.decoding import DEFAULT, decode_section
@@ -30,6 +31,7 @@ TYPED: dict[str, type[Struct]] = {
     "restart-check": RestartSettings,
     "import-race": ImportRaceSettings,
     "diagnose": DiagnoseSettings,
+    "doctor": DoctorSettings,
 }
 
 

@@ -4,6 +4,7 @@
 # name -> (help group, one line). The module is ci_doctor.commands.<name>, and its function has the
 # same name.
 COMMANDS = {
+    "doctor": ("Prepare", "Check whether this agent is fit for the job."),
     "setup-env": (
         "Prepare",
         "Pin versions, set determinism variables, install preload shims; print what to export.",

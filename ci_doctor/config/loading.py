@@ -20,6 +20,7 @@ _PROJECT_PREFIX = ("tool", "ci-doctor")
 SECTIONS = (
     "correctness",
     "diagnose",
+    "doctor",
     "exit-codes",
     "import-race",
     "restart-check",

@@ -2,6 +2,7 @@
 """Acts on processes: runs a program in a session of its own, which a time limit ends as a whole."""
 
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -57,7 +58,7 @@ def run_limited(
         )
         is_over = False
         try:
-            is_over = _wait_unreaped(process.pid, timeout_s)
+            is_over = wait_unreaped(process.pid, timeout_s)
         finally:
             # Not reaped yet, so the group is still ours. Nothing that was left in it stays.
             os.killpg(process.pid, signal.SIGKILL)
@@ -65,9 +66,21 @@ def run_limited(
         return LimitedRun(exit_code=exit_code if is_over else None, output=_text(output))
 
 
-def _wait_unreaped(pid: int, timeout_s: float) -> bool:
-    """Wait for a child of ours without reaping it; whether it ended in time."""
-    # Not a pidfd, which Linux has since 5.3 only.
+def wait_unreaped(pid: int, timeout_s: float) -> bool:
+    """Wait for at most `timeout_s` seconds for a child of ours without reaping it; whether it ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:  # Linux before 5.3, or no file descriptor is left
+        return _wait_polling(pid, timeout_s)
+    try:
+        end = select.poll()
+        end.register(descriptor, select.POLLIN)
+        return bool(end.poll(timeout_s * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _wait_polling(pid: int, timeout_s: float) -> bool:
     deadline = clock.now() + timeout_s
     delay_s = _SHORTEST_DELAY_S
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is this machine fit for the job: checks of the machine, the checkout and the interpreters."""

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads which checks there are, and which of them make sense here."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from importlib import import_module
+
+from ci_doctor.checks.check import DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.errors import UsageError
+from ci_doctor.model.suggestion import did_you_mean
+
+# Each area's package has a module `area` with a function `checks`; in the order of a report.
+AREAS = (
+    "gpu",
+    "machine",
+    "network",
+    "leftovers",
+    "checkout",
+    "python",
+    "starts",
+    "own",
+)
+# Options of `ci-doctor doctor` that take time of their own, and the area of each.
+ON_REQUEST = {"imports": "entry_points", "gpu": "gpu_proof"}
+
+
+def all_checks(settings: DoctorSettings, requested: Sequence[str] = ()) -> tuple[DoctorCheck, ...]:
+    """Every check, those of the repository too; of ON_REQUEST only what is `requested`."""
+    checks: list[DoctorCheck] = []
+    for name in (*AREAS, *(ON_REQUEST[option] for option in requested)):
+        area = import_module(f"ci_doctor.checks.{name}.area")
+        checks.extend(area.checks(settings))
+    return tuple(checks)
+
+
+def chosen(
+    checks: Sequence[DoctorCheck], wanted: Sequence[str], skipped: Sequence[str]
+) -> tuple[DoctorCheck, ...]:
+    """The checks that a name of `wanted` matches (all, if it is empty), and none of `skipped`.
+
+    A name is an id, an area, or a pattern (fnmatch). Raises UsageError for one that matches nothing.
+    """
+    for name in (*wanted, *skipped):
+        if not any(_matches(check, name) for check in checks):
+            hint = did_you_mean(name, [check.id for check in checks])
+            raise UsageError(
+                f"no check is named `{name}`", hint=hint or "`ci-doctor doctor --list` names all"
+            )
+    kept = []
+    for check in checks:
+        is_wanted = not wanted or any(_matches(check, name) for name in wanted)
+        if is_wanted and not any(_matches(check, name) for name in skipped):
+            kept.append(check)
+    return tuple(kept)
+
+
+def _matches(check: DoctorCheck, name: str) -> bool:
+    return name in {check.id, check.area} or fnmatchcase(check.id, name)
+
+
+def missing_need(check: DoctorCheck, context: CheckContext) -> str | None:
+    """Why `check` makes no sense here, as a clause; None if it does."""
+    if _is_met(check.need, context):
+        return None
+    return check.need.value
+
+
+def _is_met(need: Need, context: CheckContext) -> bool:
+    match need:
+        case Need.NOTHING:
+            return True
+        case Need.GPU:
+            return has_gpu(context)
+        case Need.INTERPRETER:
+            return bool(context.targets)
+        case Need.GIT_CHECKOUT:
+            return any((place / ".git").exists() for place in (context.cwd, *context.cwd.parents))
+        case Need.SERVICES:
+            return bool(context.services)
+
+
+def has_gpu(context: CheckContext) -> bool:
+    """Whether anything shows an NVIDIA GPU or its driver: then its checks must answer."""
+    import shutil
+
+    if (context.proc / "driver" / "nvidia").exists():
+        return True
+    if any(context.dev.glob("nvidia[0-9]*")) or (context.dev / "nvidiactl").exists():
+        return True
+    return shutil.which("nvidia-smi", path=context.environ.get("PATH", "")) is not None

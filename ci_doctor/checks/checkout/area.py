@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads which checks this area has, in the order of a report."""
+
+from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.settings import DoctorSettings
+
+
+def checks(_settings: DoctorSettings) -> tuple[DoctorCheck, ...]:
+    """The checks of the area."""
+    return ()

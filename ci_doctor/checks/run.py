@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: runs the checks that make sense here. The room's entry without click."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from msgspec import Struct
+
+from ci_doctor.checks.all_checks import missing_need
+from ci_doctor.checks.check import DoctorCheck, FinishedCheck
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.outcome import DoctorRun
+from ci_doctor.checks.running import run_checks
+
+
+class DoctorRequest(Struct, frozen=True, kw_only=True):
+    """The `checks` to run, and whether an unknown that is needed ends `void` (`strict`)."""
+
+    checks: tuple[DoctorCheck, ...]
+    strict: bool = False
+
+
+def run(
+    request: DoctorRequest, context: CheckContext, tell: Callable[[str], None] = lambda _: None
+) -> DoctorRun:
+    """Run the checks, and call `tell` with the id of each that has ended.
+
+    The results stand in the order of the request. Raises nothing of a check's own.
+    """
+    not_run = {}
+    runnable = []
+    for check in request.checks:
+        reason = missing_need(check, context)
+        if reason is None:
+            runnable.append(check)
+        else:
+            not_run[check] = reason
+    finished = []
+    # Closed even if `tell` raises: programs must not outlive us.
+    with closing(run_checks(runnable, context)) as ending:
+        for each in ending:
+            tell(f"{each.check.id}: {each.result.status}")
+            finished.append(each)
+    return DoctorRun(
+        finished=tuple(_in_order(finished, runnable)),
+        not_run=not_run,
+        workload=context.workload,
+        strict=request.strict,
+    )
+
+
+def _in_order(
+    finished: Sequence[FinishedCheck], checks: Sequence[DoctorCheck]
+) -> list[FinishedCheck]:
+    places = {check.id: place for place, check in enumerate(checks)}
+    return sorted(finished, key=lambda each: places[each.check.id])

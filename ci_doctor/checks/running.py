@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on threads: runs checks side by side, each with a deadline. A late one is unknown, not broken."""
+
+import os
+import queue
+import threading
+import traceback
+from collections.abc import Generator, Sequence
+
+from ci_doctor.checks.check import DoctorCheck, FinishedCheck
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.result import CheckResult, UndeterminedError, problem, unknown_result
+from ci_doctor.checks.rules import CHECK_CRASHED
+from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.finding import Evidence
+from ci_doctor.system import clock
+from ci_doctor.system.processes.cpu_wait import CpuWaits
+from ci_doctor.system.processes.extension import extended
+
+
+class _Runner:
+    """One check in a thread of its own: one that hangs in the kernel cannot hold up the others."""
+
+    def __init__(
+        self, check: DoctorCheck, context: CheckContext, ended: "queue.SimpleQueue[_Runner]"
+    ) -> None:
+        self.check = check
+        self.began = clock.now()
+        self.result: CheckResult | None = None
+        self.duration_s: float | None = None
+        self._context = context
+        self._ended = ended
+        # A daemon: the process does not wait for it at its end.
+        self._thread = threading.Thread(target=self._run, daemon=True, name=check.id)
+
+    def start(self) -> None:
+        """Start the thread; without one, the result is unknown."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the limit of threads
+            self.result = unknown_result(f"no thread could be started: {error}")
+            self._ended.put(self)
+
+    def late(self) -> FinishedCheck:
+        """The result of a check that has missed its deadline."""
+        reason = f"no answer within {self.check.limit_s:g} s"
+        program = self._context.program_awaited_by(self._thread.ident or 0)
+        if program is not None:
+            reason += f": `{program}` was still running"
+        return FinishedCheck(check=self.check, result=unknown_result(reason), duration_s=None)
+
+    def finished(self) -> FinishedCheck:
+        """The result of a check that has ended."""
+        result = self.result or unknown_result("it has not ended")
+        return FinishedCheck(check=self.check, result=result, duration_s=self.duration_s)
+
+    def _run(self) -> None:
+        self.result = _result(self.check, self._context)
+        self.duration_s = clock.now() - self.began
+        self._ended.put(self)
+
+
+def run_checks(checks: Sequence[DoctorCheck], context: CheckContext) -> Generator[FinishedCheck]:
+    """Run `checks` at once, and give each as it ends or misses its deadline.
+
+    Seconds in which ci-doctor or one of its programs waited for a CPU extend a deadline. At the
+    end, and if the caller stops early, the programs that still run are killed.
+    """
+    ended: queue.SimpleQueue[_Runner] = queue.SimpleQueue()
+    waits = CpuWaits(lambda: (os.getpid(), *context.programs.pids()))
+    before = waits.now()
+    pending = [_Runner(check, context, ended) for check in checks]
+    try:
+        for runner in pending:
+            runner.start()
+        while pending:
+            waited_s = waits.since(before)
+            late = [runner for runner in pending if _left_s(runner, waited_s) <= 0]
+            for runner in late:
+                pending.remove(runner)
+                yield runner.late()
+            if not pending:
+                break
+            next_s = min(_left_s(runner, waited_s) for runner in pending)
+            runner_or_none = _next(ended, next_s)
+            if runner_or_none in pending:
+                pending.remove(runner_or_none)
+                yield runner_or_none.finished()
+    finally:
+        context.programs.stop()
+
+
+def _left_s(runner: _Runner, waited_s: float) -> float:
+    elapsed_s = clock.now() - runner.began
+    return extended(runner.check.limit_s, waited_s) - elapsed_s
+
+
+def _next(ended: "queue.SimpleQueue[_Runner]", timeout_s: float) -> _Runner | None:
+    try:
+        return ended.get(timeout=timeout_s)
+    except queue.Empty:
+        return None
+
+
+def _result(check: DoctorCheck, context: CheckContext) -> CheckResult:
+    """What `check` says; an error of its own makes it unknown."""
+    try:
+        return check.run(context)
+    except UndeterminedError as error:
+        return unknown_result(str(error))
+    except CiDoctorError as error:
+        return unknown_result(error.message)
+    except OSError as error:
+        return unknown_result(_of_the_system(error))
+    # One broken check must not take the others away.
+    except Exception as error:  # noqa: BLE001
+        return _crashed(check, error)
+
+
+def _of_the_system(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return reason
+    return f"{os.fsdecode(error.filename)}: {reason}"
+
+
+def _crashed(check: DoctorCheck, error: Exception) -> CheckResult:
+    summary = f"the check {check.id} ended by {type(error).__name__}: {error}"
+    trace = "".join(traceback.format_exception(error))
+    crash = problem(CHECK_CRASHED, summary, evidence=(Evidence(excerpt=trace),))
+    return CheckResult(summary=summary, problems=(crash,), unknown="a bug in ci-doctor")

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: runs programs from several threads, each for a limited time, and ends all."""
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from msgspec import Struct
+
+from ci_doctor.system import clock
+from ci_doctor.system.processes.limited_run import wait_unreaped
+
+# For a caller that is interrupted by `stop`.
+LONGEST_S: Final = 600.0
+
+
+class SeparateRun(Struct, frozen=True, kw_only=True):
+    """How a run ended.
+
+    `exit_code` is negative for a signal, and None if the time limit ended it.
+    """
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    duration_s: float
+
+    @property
+    def last_words(self) -> str:
+        """The last line that is not blank, on stderr or else on stdout, or how the run ended."""
+        for text in (self.stderr, self.stdout):
+            lines = text.strip().splitlines()
+            if lines:
+                return lines[-1].strip()
+        if self.exit_code is None:
+            return f"no answer within {self.duration_s:.1f} s"
+        return f"exit code {self.exit_code}, no output"
+
+
+class LimitedRuns:
+    """The programs that run at present, so that an interruption can end all of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: dict[int, tuple[int, str]] = {}  # pid -> the thread, the program
+        self._is_stopped = False
+
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        timeout_s: float = LONGEST_S,
+    ) -> SeparateRun:
+        """Run `words` in a session of its own, which is killed after `timeout_s` seconds.
+
+        It is killed too if the program ends by itself and leaves processes there. Raises OSError if
+        it cannot be started.
+        """
+        began = clock.now()
+        # Output goes to files: a child that keeps a pipe open would delay us.
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            process = self._start(words, stdout, stderr, cwd, environ)
+            is_over = False
+            try:
+                is_over = wait_unreaped(process.pid, timeout_s)
+            finally:
+                exit_code = self._end(process)
+            return SeparateRun(
+                exit_code=exit_code if is_over else None,
+                stdout=_text(stdout),
+                stderr=_text(stderr),
+                duration_s=clock.now() - began,
+            )
+
+    def stop(self) -> None:
+        """Kill what runs, and let nothing start any more."""
+        with self._lock:
+            self._is_stopped = True
+            for group in self._groups:
+                os.killpg(group, signal.SIGKILL)
+
+    def running_in(self, thread: int) -> str | None:
+        """The program that the thread with this identity waits for, as a shell would be given it."""
+        with self._lock:
+            for owner, program in self._groups.values():
+                if owner == thread:
+                    return program
+        return None
+
+    def pids(self) -> tuple[int, ...]:
+        """The programs that run now."""
+        with self._lock:
+            return tuple(self._groups)
+
+    def _start(
+        self,
+        words: Sequence[str],
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        cwd: Path,
+        environ: Mapping[str, str],
+    ) -> "subprocess.Popen[bytes]":
+        # Under the lock, because a program that starts after `stop` would be left.
+        with self._lock:
+            if self._is_stopped:
+                raise InterruptedError("ci-doctor is being stopped")
+            process = subprocess.Popen(
+                list(words),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=cwd,
+                env=dict(environ),
+                start_new_session=True,
+            )
+            self._groups[process.pid] = (threading.get_ident(), shlex.join(words))
+        return process
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> int:
+        """Kill what is left of the group, and return the exit status."""
+        # Not reaped yet, so the group is still ours.
+        with self._lock:
+            del self._groups[process.pid]
+            os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
