@@ -43,7 +43,7 @@ from ci_doctor.session.session import Session
     "--exit-code-by-class",
     "by_class",
     is_flag=True,
-    help="With --diagnose: end with 75 if the cause lies outside the change and another run helps.",
+    help="With --diagnose: end with 75 if CMD ended by a cause outside the change that another run cures.",
 )
 @click.option(
     "--log-limit",

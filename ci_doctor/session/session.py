@@ -135,10 +135,10 @@ class Session:
         """Write and print the report of `outcome`, and return its exit code.
 
         The text goes to stderr, or `on_stdout` if it is what the command was called for; with
-        `--json` the JSON goes to stdout instead, and with `--sarif` the SARIF. `text` is printed in place of the rendered report,
-        by a command that knows more of its layout; secrets are taken out of it, too. What the
-        files, the printed text and the exit code say is one: if the report cannot be written or
-        printed, all three of them say so (`undelivered`).
+        `--json` the JSON goes to stdout instead, and with `--sarif` the SARIF. `text` is printed in
+        place of the rendered report, by a command that knows more of its layout; secrets are
+        removed from it, too. The files, the printed text and the exit code agree: if the report
+        cannot be written or printed, all three of them say so (`undelivered`).
         """
         from ci_doctor.system.processes.interruption import signals_ignored
 
