@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.entry_points.entry_point import EntryPoint
+from ci_doctor.checks.entry_points.entry_point import EntryCommand
 from ci_doctor.checks.entry_points.judged import JudgedEntry, judge_entry
 from ci_doctor.checks.entry_points.probing import ProbedEntry
 from ci_doctor.checks.result import Fault
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from tests.support.checks import check_context
 
-ENTRY = EntryPoint(
+ENTRY = EntryCommand(
     name="served of PY",
     words=("/venv/bin/served",),
     python=Path("/venv/bin/python"),
@@ -34,7 +34,7 @@ def judged(
     stderr: str,
     *,
     exit_code: int | None = 1,
-    entry: EntryPoint = ENTRY,
+    entry: EntryCommand = ENTRY,
 ) -> JudgedEntry:
     run = SeparateRun(exit_code=exit_code, stdout="", stderr=stderr, duration_s=1.5)
     return judge_entry(ProbedEntry(entry=entry, run=run), context)
@@ -92,7 +92,7 @@ def test_an_import_that_works_by_itself_was_lost_to_another_thread(
     context: CheckContext, tmp_path: Path
 ) -> None:
     (tmp_path / "racy.py").write_text("Config = 1\n")
-    entry = EntryPoint(
+    entry = EntryCommand(
         name="served",
         words=("served",),
         python=Path(sys.executable),
@@ -111,7 +111,7 @@ def test_an_import_that_works_by_itself_was_lost_to_another_thread(
 
 def test_a_name_that_is_not_there_is_no_race(context: CheckContext, tmp_path: Path) -> None:
     (tmp_path / "older.py").write_text("\n")
-    entry = EntryPoint(
+    entry = EntryCommand(
         name="served", words=("served",), python=Path(sys.executable), module="s", cwd=tmp_path
     )
     error = f"ImportError: cannot import name 'Config' from 'older' ({tmp_path}/older.py)"
