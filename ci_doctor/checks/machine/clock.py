@@ -3,6 +3,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci_doctor.checks.check import Cost, DoctorCheck
@@ -28,11 +29,9 @@ _ESTIMATED_S = 1.0
 def _run(context: CheckContext) -> CheckResult:
     now = time.time()
     reasons = []
-    problems = []
     state = None
     try:
         state = read_clock_state()
-        problems.extend(_of_the_state(state))
     except UndeterminedError as error:
         reasons.append(str(error))
     dated = [*read_file_dates(context.cwd)]
@@ -44,13 +43,21 @@ def _run(context: CheckContext) -> CheckResult:
             continue
         if one is not None:
             dated.append(one)
-    problems.extend(_of_the_dates(dated, now))
     return CheckResult(
         summary=f"{_sentence(state)}, time zone {time_zone(context)}",
-        problems=tuple(problems),
+        problems=tuple(problems_of(state, dated, now)),
         unknown="; ".join(reasons) or None,
         figures={"time_zone": time_zone(context), "compared": len(dated)},
     )
+
+
+def problems_of(state: ClockState | None, dated: Sequence[Dated], now: float) -> list[Problem]:
+    """What is wrong with a clock that shows `now`, if `dated` lies in the past."""
+    problems = []
+    if state is not None:
+        problems.extend(_of_the_state(state))
+    problems.extend(_of_the_dates(dated, now))
+    return problems
 
 
 def _sentence(state: ClockState | None) -> str:
@@ -69,7 +76,7 @@ def _of_the_state(state: ClockState) -> list[Problem]:
     return [problem(CLOCK_INEXACT, f"the clock may be off by {error}")]
 
 
-def _of_the_dates(dated: list[Dated], now: float) -> list[Problem]:
+def _of_the_dates(dated: Sequence[Dated], now: float) -> list[Problem]:
     """The worst of what lies in the future, if anything does."""
     latest: Dated | None = None
     for one in dated:
