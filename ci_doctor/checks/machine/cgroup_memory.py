@@ -57,6 +57,8 @@ def _run(context: CheckContext) -> CheckResult:
         return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
     summary = f"{size(nearest.left)} are left of the {size(nearest.limit)} of its cgroup"
     figures |= {"limit": nearest.limit, "left": nearest.left}
+    if nearest.swap is not None:
+        figures["swap_limit"] = nearest.swap
     severity = memory_severity(nearest.left, context.workload)
     if severity is not None:
         sentence = f"{summary} ({nearest.directory})"

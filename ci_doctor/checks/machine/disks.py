@@ -84,8 +84,8 @@ class Disks(Struct, frozen=True, kw_only=True):
 
 
 def read_disks(context: CheckContext) -> Disks:
-    """Look at each directory of the job; nothing is written."""
-    directories = job_directories(context.environ, context.cwd, context.settings.caches)
+    """Look at each directory of the job and of its services; nothing is written."""
+    directories = _directories(context)
     mounts = read_mounts(context)
     questions = {each: partial(_placed, each, mounts) for each in directories}
     answers = answers_within(_LIMIT_S, questions)
@@ -95,6 +95,20 @@ def read_disks(context: CheckContext) -> Disks:
         mount = mount_holding(mounts, each.path)
         unanswered.append(UnansweredDirectory(directory=each, reason=reason, mount=mount))
     return Disks(directories=placed, unanswered=tuple(unanswered))
+
+
+def _directories(context: CheckContext) -> tuple[JobDirectory, ...]:
+    """Each directory once. A service may name others in its own environment."""
+    by_path = {}
+    for each in job_directories(context.environ, context.cwd, context.settings.caches):
+        by_path[each.path] = each
+    for spec in context.services.values():
+        # A placeholder is filled at the start of the service.
+        own = {name: value for name, value in spec.env.items() if "{" not in value}
+        environ = {**context.environ, **own}
+        for each in job_directories(environ, context.cwd / (spec.cwd or ""), ()):
+            by_path.setdefault(each.path, each)
+    return tuple(by_path.values())
 
 
 def _placed(directory: JobDirectory, mounts: Sequence[Mount]) -> PlacedDirectory:
