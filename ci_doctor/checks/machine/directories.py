@@ -13,6 +13,7 @@ class DirectoryRole(Enum):
     """What a directory is for."""
 
     TEMPORARY = "temporary files"
+    OTHER_TEMPORARY = "temporary files of programs that ignore TMPDIR"
     WORKING = "the job's directory"
     REPORT = "reports"
     JIT_CACHE = "compiled kernels"
@@ -34,6 +35,8 @@ _CACHES: Final[tuple[tuple[str, str | None, DirectoryRole], ...]] = (
     ("HF_HOME", "huggingface", DirectoryRole.DOWNLOAD_CACHE),
     ("HF_HUB_CACHE", None, DirectoryRole.DOWNLOAD_CACHE),
     ("HUGGINGFACE_HUB_CACHE", None, DirectoryRole.DOWNLOAD_CACHE),
+    ("HF_DATASETS_CACHE", None, DirectoryRole.DOWNLOAD_CACHE),
+    ("HF_XET_CACHE", None, DirectoryRole.DOWNLOAD_CACHE),
     ("TORCH_HOME", None, DirectoryRole.DOWNLOAD_CACHE),
     ("PIP_CACHE_DIR", "pip", DirectoryRole.DOWNLOAD_CACHE),
     ("UV_CACHE_DIR", "uv", DirectoryRole.DOWNLOAD_CACHE),
@@ -41,14 +44,16 @@ _CACHES: Final[tuple[tuple[str, str | None, DirectoryRole], ...]] = (
     ("TORCHINDUCTOR_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
     ("FLASHINFER_WORKSPACE_BASE", "flashinfer", DirectoryRole.JIT_CACHE),
     ("DG_JIT_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("SGLANG_DG_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("TILELANG_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
     ("TVM_FFI_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("CCACHE_DIR", None, DirectoryRole.JIT_CACHE),
 )
 # The same for those whose usual place is in the home directory itself.
 _HOME_CACHES: Final = (
     ("TRITON_CACHE_DIR", ".triton/cache"),
     ("CUDA_CACHE_PATH", ".nv/ComputeCache"),
 )
-_TEMPORARY: Final = ("/tmp", "/var/tmp")
 _DOCKER: Final = Path("/var/lib/docker")
 
 
@@ -74,10 +79,14 @@ def job_directories(
 
 
 def _temporary(environ: Mapping[str, str]) -> list[JobDirectory]:
+    named = environ.get("TMPDIR")
+    role = DirectoryRole.TEMPORARY
     directories = []
-    if environ.get("TMPDIR"):
-        directories.append(_named(environ["TMPDIR"], "TMPDIR", DirectoryRole.TEMPORARY))
-    directories.extend(_named(path, path, DirectoryRole.TEMPORARY) for path in _TEMPORARY)
+    if named:
+        directories.append(_named(named, "TMPDIR", role))
+        role = DirectoryRole.OTHER_TEMPORARY
+    directories.append(_named("/tmp", "/tmp", role))
+    directories.append(_named("/var/tmp", "/var/tmp", DirectoryRole.OTHER_TEMPORARY))
     return directories
 
 

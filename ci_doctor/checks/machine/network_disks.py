@@ -10,7 +10,9 @@ from ci_doctor.checks.machine.rules import CACHE_ON_NETWORK
 from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 
 # Several processes write to these at once, and rely on locks and renames.
-_DELICATE = frozenset({DirectoryRole.TEMPORARY, DirectoryRole.JIT_CACHE})
+_DELICATE = frozenset(
+    {DirectoryRole.TEMPORARY, DirectoryRole.OTHER_TEMPORARY, DirectoryRole.JIT_CACHE}
+)
 
 
 def _run(context: CheckContext) -> CheckResult:

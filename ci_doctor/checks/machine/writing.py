@@ -66,6 +66,8 @@ def severity_for(role: DirectoryRole, workload: Workload | None) -> Severity:
         return Severity.ERROR
     if role is DirectoryRole.JIT_CACHE and workload in SERVING:
         return Severity.ERROR
+    if role is DirectoryRole.OTHER_TEMPORARY:
+        return Severity.NOTE
     return Severity.WARNING
 
 

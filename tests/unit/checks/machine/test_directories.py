@@ -57,3 +57,11 @@ def test_the_report_directory_counts() -> None:
         by_name({"CI_DOCTOR_REPORT_DIR": "out"})["CI_DOCTOR_REPORT_DIR"].role
         is DirectoryRole.REPORT
     )
+
+
+def test_with_a_tmpdir_the_usual_ones_matter_less() -> None:
+    directories = by_name({"TMPDIR": "/scratch"})
+
+    assert directories["TMPDIR"].role is DirectoryRole.TEMPORARY
+    assert directories["/tmp"].role is DirectoryRole.OTHER_TEMPORARY
+    assert by_name({})["/tmp"].role is DirectoryRole.TEMPORARY

@@ -80,3 +80,10 @@ def test_a_service_may_name_directories_of_its_own(tmp_path: Path) -> None:
     paths = {each.directory.path for each in disks.directories}
     assert tmp_path / "fast" in paths
     assert Path("/tmp/{arm}") not in paths
+
+
+def test_docker_s_directory_counts_only_if_it_is_there(tmp_path: Path) -> None:
+    disks = read_disks(check_context(tmp_path, environ={}))
+
+    names = {each.directory.name for each in disks.directories}
+    assert ("/var/lib/docker" in names) is Path("/var/lib/docker").is_dir()

@@ -24,6 +24,7 @@ from tests.support.placed_directories import disks_of, placed
         (DirectoryRole.JIT_CACHE, Workload.VLLM, Severity.ERROR),
         (DirectoryRole.DOWNLOAD_CACHE, Workload.VLLM, Severity.WARNING),
         (DirectoryRole.WORKING, None, Severity.WARNING),
+        (DirectoryRole.OTHER_TEMPORARY, Workload.VLLM, Severity.NOTE),
     ],
 )
 def test_what_no_job_can_do_without_is_an_error(
