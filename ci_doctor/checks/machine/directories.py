@@ -17,7 +17,7 @@ class DirectoryRole(Enum):
     WORKING = "the job's directory"
     REPORT = "reports"
     JIT_CACHE = "compiled kernels"
-    DOWNLOAD_CACHE = "downloads"
+    DOWNLOAD_CACHE = "downloads, and what can be made again"
     CONFIGURED = "named in [doctor] caches"
     SYSTEM = "a service of the machine"
 
@@ -42,17 +42,17 @@ _CACHES: Final[tuple[tuple[str, str | None, DirectoryRole], ...]] = (
     ("UV_CACHE_DIR", "uv", DirectoryRole.DOWNLOAD_CACHE),
     ("VLLM_CACHE_ROOT", "vllm", DirectoryRole.JIT_CACHE),
     ("TORCHINDUCTOR_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
-    ("FLASHINFER_WORKSPACE_BASE", "flashinfer", DirectoryRole.JIT_CACHE),
     ("DG_JIT_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
     ("SGLANG_DG_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
     ("TILELANG_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
     ("TVM_FFI_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
-    ("CCACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("CCACHE_DIR", None, DirectoryRole.DOWNLOAD_CACHE),
 )
 # The same for those whose usual place is in the home directory itself.
 _HOME_CACHES: Final = (
     ("TRITON_CACHE_DIR", ".triton/cache"),
     ("CUDA_CACHE_PATH", ".nv/ComputeCache"),
+    ("FLASHINFER_WORKSPACE_BASE", ".cache/flashinfer"),
 )
 _DOCKER: Final = Path("/var/lib/docker")
 
