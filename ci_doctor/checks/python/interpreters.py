@@ -67,8 +67,10 @@ def _again(files: VenvFiles) -> ShellCommand | None:
     if not files.is_venv:
         return None
     version = files.libraries[-1] if files.libraries else files.version or "3"
+    folder = shlex.quote(str(files.prefix / "bin"))
+    links = " ".join(f"{folder}/{name}" for name in ("python", "python3", "python3.*"))
     prefix = shlex.quote(str(files.prefix))
-    return ShellCommand(f"rm -f {prefix}/bin/python* && python{version} -m venv --upgrade {prefix}")
+    return ShellCommand(f"rm -f {links} && python{version} -m venv --upgrade {prefix}")
 
 
 def _of_state(python: Path, state: PythonState, files: VenvFiles) -> list[Problem]:

@@ -19,7 +19,7 @@ from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.render.formatting import amount
 
 # An absolute Python in a first line, or in the second one where a path is too long for the first.
-_PYTHON = re.compile(rb"^#!(?:/bin/sh\s+'''exec' )?\"?(/[^\"'\n]*?python[0-9.]*)[\"' \t\r\n]")
+_PYTHON = re.compile(rb"^#!(?:/bin/sh\s+'''exec' )?\"?(/[^\"'\s]*/python[0-9.]*)[\"'\s]")
 _HEAD_BYTES = 512
 _SHOWN = 5
 
