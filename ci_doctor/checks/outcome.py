@@ -12,7 +12,7 @@ from ci_doctor.checks.workload import Workload
 from ci_doctor.model.facts.doctor import DoctorCheckFact, DoctorFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Table, row, seconds
+from ci_doctor.model.table import Row, Table, row, seconds, text_table
 
 _CASES = {
     CheckStatus.OK: CaseOutcome.PASSED,
@@ -23,13 +23,19 @@ _CASES = {
 
 
 class DoctorRun(Struct, frozen=True, kw_only=True):
-    """A run of checks. `not_run` maps a check that makes no sense here to the reason."""
+    """A run of checks. `not_run` maps a check that makes no sense here to the reason.
+
+    `fixed` are the changes made by `--fix`, in words; `would_fix` those that a dry run left out;
+    `not_fixed` maps those that failed to the reason.
+    """
 
     finished: tuple[FinishedCheck, ...]
     not_run: Mapping[DoctorCheck, str]
     workload: Workload | None
     strict: bool
     fixed: tuple[str, ...] = ()
+    would_fix: tuple[str, ...] = ()
+    not_fixed: Mapping[str, str] = {}
 
 
 def outcome_of(run: DoctorRun, *, show_all: bool = False) -> Outcome:
@@ -55,14 +61,24 @@ def _tables(run: DoctorRun, *, show_all: bool) -> tuple[Table, ...]:
         tables.append(_every_check(run.finished))
     unknown = [each for each in run.finished if each.result.unknown is not None]
     if unknown and not show_all:
-        rows = [row(each.check.id, each.result.unknown) for each in unknown]
-        tables.append(Table(title="Unknown", rows=tuple(rows)))
-    if run.fixed:
-        rows = [row(words) for words in run.fixed]
-        tables.append(Table(title="Fixed", rows=tuple(rows)))
+        tables.append(_unknown(unknown))
+    tables += _changes(run)
     if run.not_run:
         tables.append(_not_run(run.not_run))
     return tuple(tables)
+
+
+def _changes(run: DoctorRun) -> list[Table]:
+    """What `--fix` has changed, would change, and could not change."""
+    tables = []
+    if run.fixed:
+        tables.append(text_table("Fixed", run.fixed))
+    if run.would_fix:
+        tables.append(text_table("Would fix", run.would_fix))
+    if run.not_fixed:
+        rows = [row(words, reason) for words, reason in run.not_fixed.items()]
+        tables.append(Table(title="Not fixed", rows=tuple(rows)))
+    return tables
 
 
 def _every_check(finished: Sequence[FinishedCheck]) -> Table:
@@ -73,13 +89,22 @@ def _every_check(finished: Sequence[FinishedCheck]) -> Table:
     return Table(title="Checks", columns=("status", "observed", "time"), rows=tuple(rows))
 
 
+def _unknown(unknown: Sequence[FinishedCheck]) -> Table:
+    reasons = {each.check.id: each.result.unknown or "" for each in unknown}
+    return Table(title="Unknown", rows=_by_reason(reasons))
+
+
 def _not_run(not_run: Mapping[DoctorCheck, str]) -> Table:
-    """By reason: a machine without a GPU has one line, and not ten."""
-    by_reason: dict[str, list[str]] = {}
-    for check, reason in not_run.items():
-        by_reason.setdefault(reason, []).append(check.id)
-    rows = [row(reason, ", ".join(ids)) for reason, ids in by_reason.items()]
-    return Table(title="Not run", rows=tuple(rows))
+    reasons = {check.id: reason for check, reason in not_run.items()}
+    return Table(title="Not run", rows=_by_reason(reasons))
+
+
+def _by_reason(reasons: Mapping[str, str]) -> tuple[Row, ...]:
+    """A row for each reason: a machine without a GPU has one line, and not ten."""
+    checks: dict[str, list[str]] = {}
+    for check, reason in reasons.items():
+        checks.setdefault(reason, []).append(check)
+    return tuple(row(reason, ", ".join(ids)) for reason, ids in checks.items())
 
 
 def _facts(run: DoctorRun) -> DoctorFacts:
@@ -89,6 +114,8 @@ def _facts(run: DoctorRun) -> DoctorFacts:
         checks=tuple(_fact(each, run.workload) for each in run.finished),
         not_run={check.id: reason for check, reason in run.not_run.items()},
         fixed=run.fixed,
+        would_fix=run.would_fix,
+        not_fixed=dict(run.not_fixed),
     )
 
 
