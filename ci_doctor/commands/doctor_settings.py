@@ -8,11 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.checks.context import CheckContext
-<<<<<<< HEAD
 from ci_doctor.checks.job_interpreters import job_interpreters
-=======
 from ci_doctor.checks.own.written import require_runnable
->>>>>>> main
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
