@@ -56,7 +56,10 @@ def _examine(environment: InstalledEnvironment, records: Records) -> Examination
         by_state = _by_state(distribution, files)
         unreadable += len(by_state[RecordedFileState.UNKNOWN])
         problems += _missing(environment, distribution, by_state[RecordedFileState.MISSING])
-        problems += _resized(environment, distribution, by_state[RecordedFileState.RESIZED])
+        resized = by_state[RecordedFileState.RESIZED]
+        if resized:
+            resized = _of_it_alone(environment, distribution, resized, records)
+        problems += _resized(environment, distribution, resized)
     unknown = f"{amount(unreadable, 'installed file')} cannot be read" if unreadable else None
     return Examination(
         observed=f"{amount(count, 'installed file')} compared with RECORD",
@@ -96,6 +99,20 @@ def _state(path: str, recorded: int | None) -> RecordedFileState:
     if recorded is not None and found != recorded:
         return RecordedFileState.RESIZED
     return RecordedFileState.AS_RECORDED
+
+
+def _of_it_alone(
+    environment: InstalledEnvironment,
+    distribution: FoundDistribution,
+    files: Sequence[RecordedFile],
+    records: Records,
+) -> list[RecordedFile]:
+    """Without those that another distribution has overwritten: `python/shared-files` names both."""
+    paths = set()
+    for other in environment.installed:
+        if other.folder != distribution.folder and other.site.path == distribution.site.path:
+            paths.update(file.path for file in records.get(str(other.folder), ()))
+    return [file for file in files if file.path not in paths]
 
 
 def _missing(

@@ -76,3 +76,13 @@ def test_a_path_with_a_comma_is_read_as_csv_has_it(python: Path, examine: Examin
     (found,) = examine(CHECK, python).problems
 
     assert "odd/a,b.py" in found.finding.summary
+
+
+def test_a_file_that_another_distribution_has_overwritten_is_left_to_the_check_of_those(
+    python: Path, examine: Examine
+) -> None:
+    site = site_of(python)
+    install(site, "vision", "4.1", files={"cv/__init__.py": b"GUI = True\n"})
+    install(site, "vision-headless", "4.2", files={"cv/__init__.py": b"GUI = False\n"})
+
+    assert examine(CHECK, python).problems == ()
