@@ -108,7 +108,7 @@ def _of_it_alone(
     records: Records,
 ) -> list[RecordedFile]:
     """Without those that another distribution has overwritten: `python/shared-files` names both."""
-    paths = set()
+    paths: set[str] = set()
     for other in environment.installed:
         if other.folder != distribution.folder and other.site.path == distribution.site.path:
             paths.update(file.path for file in records.get(str(other.folder), ()))

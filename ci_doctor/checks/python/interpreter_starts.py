@@ -31,6 +31,11 @@ class InterpreterAttempt(Struct, frozen=True, kw_only=True):
     output: str = ""
     needed_without: tuple[str, ...] = ()
 
+    @property
+    def is_too_old(self) -> bool:
+        """Whether it starts, and cannot read a program for Python 3."""
+        return self.state is None and PROBE.name in self.output and "SyntaxError" in self.output
+
 
 def read_starts(context: CheckContext) -> tuple[InterpreterAttempt, ...]:
     """A start of each interpreter, in the order of the targets."""

@@ -36,15 +36,22 @@ def _run(context: CheckContext) -> CheckResult:
     starts = context.shared(read_starts)
     problems: list[Problem] = []
     texts = []
+    old = []
     for start in starts:
         files = read_venv_files(start.target.python)
-        if start.state is None:
+        if start.is_too_old:
+            old.append(f"{start.target.python} is older than Python 3.6, which is not looked at")
+        elif start.state is None:
             problems.append(_failure(start, files))
             texts.append(f"{start.target.python} does not start")
         else:
             problems.extend(_of_state(start.target.python, start.state, files))
             texts.append(f"{start.target.python} is Python {start.state.full_version}")
-    return CheckResult(summary=", ".join(texts), problems=tuple(problems))
+    return CheckResult(
+        summary=", ".join((*texts, *old)),
+        problems=tuple(problems),
+        unknown=", ".join(old) or None,
+    )
 
 
 def _failure(start: InterpreterAttempt, files: VenvFiles) -> Problem:

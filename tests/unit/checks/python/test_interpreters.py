@@ -123,6 +123,20 @@ def test_an_interpreter_without_fixes_is_a_note(tmp_path: Path, examine: Examine
     assert result.status is CheckStatus.OK
 
 
+def test_an_interpreter_that_cannot_read_python_3_is_unknown_and_not_broken(
+    tmp_path: Path, examine: Examine
+) -> None:
+    python = tmp_path / "old" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho \"File $1\nSyntaxError: invalid syntax\" >&2\nexit 1\n")
+    python.chmod(0o755)
+
+    result = examine(CHECK, python)
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert "older than Python 3.6" in str(result.unknown)
+
+
 def test_each_of_several_interpreters_is_named(
     python: Path, tmp_path: Path, examine: Examine
 ) -> None:
