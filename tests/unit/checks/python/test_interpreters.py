@@ -128,7 +128,7 @@ def test_an_interpreter_that_cannot_read_python_3_is_unknown_and_not_broken(
 ) -> None:
     python = tmp_path / "old" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\necho \"File $1\nSyntaxError: invalid syntax\" >&2\nexit 1\n")
+    python.write_text('#!/bin/sh\necho "File $1\nSyntaxError: invalid syntax" >&2\nexit 1\n')
     python.chmod(0o755)
 
     result = examine(CHECK, python)
