@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ci_doctor.checks.python.presence import absence, is_file, is_folder
 from ci_doctor.environment.targets import TargetInterpreter, choose_targets
 
 
@@ -22,7 +23,7 @@ def job_interpreters(
     sound_venvs = []
     for word in pythons:
         python = cwd / word
-        if python.is_symlink() and not python.exists():
+        if python.is_symlink() and absence(python) is not None:
             broken.append(_target(python, f"--python {word}", named=True))
         else:
             sound_pythons.append(word)
@@ -39,7 +40,7 @@ def job_interpreters(
 def _default(cwd: Path, environ: Mapping[str, str]) -> tuple[TargetInterpreter, ...]:
     """`$VIRTUAL_ENV` and the project's `.venv` even if they are broken; else what there is."""
     active = environ.get("VIRTUAL_ENV")
-    if active and not _python_of(Path(active)).exists():
+    if active and absence(_python_of(cwd / active)) is not None:
         return (_target(_python_of(cwd / active), "$VIRTUAL_ENV", named=False),)
     if not active and _is_broken(cwd / ".venv"):
         return (_target(_python_of(cwd / ".venv"), ".venv of the project", named=False),)
@@ -48,8 +49,10 @@ def _default(cwd: Path, environ: Mapping[str, str]) -> tuple[TargetInterpreter, 
 
 def _is_broken(venv: Path) -> bool:
     """Whether `venv` is, or was, an environment, and has no Python that exists."""
-    is_environment = (venv / "pyvenv.cfg").exists() or (venv / "bin").is_dir()
-    return is_environment and not _python_of(venv).exists()
+    if absence(_python_of(venv)) is None:
+        return False
+    is_private = is_folder(venv) and not os.access(venv, os.X_OK)
+    return is_private or is_file(venv / "pyvenv.cfg") or is_folder(venv / "bin")
 
 
 def _python_of(venv: Path) -> Path:
