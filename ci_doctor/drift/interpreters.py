@@ -21,7 +21,7 @@ _PROGRAM: Final = (
 _CUSTOM: Final = ("sitecustomize.py", "usercustomize.py")
 
 
-class _Started(Struct, frozen=True, kw_only=True):
+class _StartedPython(Struct, frozen=True, kw_only=True):
     """What an interpreter says of itself: its version, and its own path if it could be started."""
 
     version: str | None = None
@@ -56,20 +56,20 @@ def read_interpreter(
     )
 
 
-def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _Started:
+def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _StartedPython:
     from ci_doctor.system.processes.limited_run import run_limited
 
     command = [str(python), "-I", "-S", "-c", _PROGRAM]
     try:
         ran = run_limited(command, timeout_s=_START_LIMIT_S, cwd=cwd, environ=environ)
     except OSError as error:
-        return _Started(unknown=f"{python} cannot be started: {error.strerror}")
+        return _StartedPython(unknown=f"{python} cannot be started: {error.strerror}")
     if ran.exit_code is None:
-        return _Started(unknown=f"{python} has not ended within {_START_LIMIT_S:g} s")
+        return _StartedPython(unknown=f"{python} has not ended within {_START_LIMIT_S:g} s")
     version, _, executable = ran.output.strip().partition("\n")
     if ran.exit_code or not executable:
-        return _Started(unknown=f"{python} cannot be started: {ran.last_line}")
-    return _Started(version=version, executable=Path(executable))
+        return _StartedPython(unknown=f"{python} cannot be started: {ran.last_line}")
+    return _StartedPython(version=version, executable=Path(executable))
 
 
 def _directories(
