@@ -12,6 +12,7 @@ from ci_doctor.drift.packages import read_packages
 from ci_doctor.drift.record import content_hash
 from ci_doctor.drift.snapshot import InterpreterSnapshot
 from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.system.begun_call import BegunCall
 
 # A Python without its site packages starts in some ten milliseconds.
 _START_LIMIT_S: Final = 5.0
@@ -39,18 +40,22 @@ def read_interpreter(
 ) -> InterpreterSnapshot:
     """What `python` is and has; `shown` writes a path as it is to be kept. Raises nothing."""
     unknown: dict[str, str] = {}
-    started = _started(python, environ, cwd)
-    if started.unknown is not None:
-        unknown["version"] = started.unknown
+    # It starts while its packages are read.
+    starting = BegunCall(lambda: _started(python, environ, cwd))
     try:
-        directories = _directories(python, started.executable, environ, cwd)
+        directories = _directories(python, starting, environ, cwd)
+    # RuntimeError: a link that leads to itself.
     except (UnknownInterpreterError, OSError, RuntimeError) as error:
         unknown["packages"] = str(error)
         directories = ()
+    packages = read_packages(directories, contents=contents)
+    started = starting.result()
+    if started.unknown is not None:
+        unknown["version"] = started.unknown
     return InterpreterSnapshot(
         python=shown(str(python)),
         version=started.version,
-        packages=read_packages(directories, contents=contents),
+        packages=packages,
         start_files=_start_files(directories),
         unknown={name: shown(reason) for name, reason in sorted(unknown.items())},
     )
@@ -73,7 +78,7 @@ def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _StartedPyt
 
 
 def _directories(
-    python: Path, executable: Path | None, environ: Mapping[str, str], cwd: Path
+    python: Path, starting: BegunCall[_StartedPython], environ: Mapping[str, str], cwd: Path
 ) -> Sequence[Path]:
     """Where `python` looks for packages.
 
@@ -86,6 +91,7 @@ def _directories(
         directories = sorted(python.parent.parent.glob("lib/python3*/site-packages"))
         if directories:
             return directories
+        executable = starting.result().executable
         if executable is None:
             raise
         # A script under the name of a Python, such as pyenv's.

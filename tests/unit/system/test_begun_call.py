@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from ci_doctor.system.bounded import TimedOut, bounded
+from ci_doctor.system.begun_call import BegunCall, TimedOut, bounded
 
 
 def test_the_functions_value_is_returned() -> None:
@@ -25,6 +25,15 @@ def test_a_function_that_hangs_is_left_behind() -> None:
     with pytest.raises(TimedOut, match=r"no answer within 0.01 s"):
         bounded(never.wait, 0.01)
     never.set()
+
+
+def test_a_begun_call_goes_on_while_nobody_waits_for_it() -> None:
+    may_end = threading.Event()
+    call = BegunCall(lambda: may_end.wait(60.0))
+
+    may_end.set()
+
+    assert call.result() is True
 
 
 def test_without_a_thread_the_function_is_called_here(monkeypatch: pytest.MonkeyPatch) -> None:
