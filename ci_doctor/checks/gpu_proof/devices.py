@@ -58,4 +58,5 @@ CHECK = DoctorCheck(
     cost=Cost.GPU_DRIVER,
     needed_for=ALL,
     deadline_s=DEADLINE_S,
+    is_measurement=True,
 )
