@@ -20,6 +20,7 @@ ANSWERS = {
     "ecc.mode": "GPU-00000000-0000-0000-0000-000000000000, 0, Enabled, 0, 0",
     "pcie": "GPU-00000000-0000-0000-0000-000000000000, 5, 16, 16",
     "compute-apps": "",
+    "log": "<nvidia_smi_log><attached_gpus>1</attached_gpus></nvidia_smi_log>",
     "topo": "\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-15\t0\t\tN/A",
 }
 
@@ -39,6 +40,7 @@ def write_nvidia_smi(folder: Path, answers: Mapping[str, str] | None = None) -> 
         "  *ecc.mode*) cat ecc.mode.txt;;\n"
         "  *pcie*) cat pcie.txt;;\n"
         "  *compute-apps*) cat compute-apps.txt;;\n"
+        "  '-q -x') cat log.txt;;\n"
         "  *topo*) cat topo.txt;;\n"
         "  *memory.used*) cat memory.used.txt;;\n"
         '  *) echo "Field is not a valid field to query."; exit 2;;\n'

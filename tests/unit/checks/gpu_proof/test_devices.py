@@ -9,6 +9,7 @@ from ci_doctor.checks.gpu_proof.cards import TorchDevice, TorchReading
 from ci_doctor.checks.gpu_proof.devices import CHECK, judge_devices
 from ci_doctor.checks.result import CheckStatus, UndeterminedError
 from tests.support.checks import check_context
+from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 PYTHON = Path("/venv/bin/python")
 
@@ -56,6 +57,21 @@ def test_a_variable_that_may_hide_the_gpus_is_unknown() -> None:
     result = judge_devices(reading(failed="No CUDA GPUs are available", stage="driver"), "")
 
     assert result.status is CheckStatus.UNKNOWN
+
+
+def test_a_driver_that_is_too_old_is_an_error_with_such_a_variable_too() -> None:
+    result = judge_devices(reading(failed="the driver is too old", stage="driver"), "0,1")
+
+    assert result.status is CheckStatus.ERROR
+
+
+def test_an_image_with_nvidia_smi_on_a_machine_without_gpu_is_unknown(tmp_path: Path) -> None:
+    program = write_nvidia_smi(tmp_path / "bin") / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'; exit 9\n")
+    (tmp_path / "bin" / "sys" / "bus" / "pci" / "devices").mkdir(parents=True)
+
+    with pytest.raises(UndeterminedError, match="no NVIDIA GPU"):
+        CHECK.run(proof_context(tmp_path / "bin"))
 
 
 def test_a_machine_without_gpu_is_unknown_since_a_proof_was_requested(tmp_path: Path) -> None:
