@@ -7,7 +7,7 @@ from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log
+from tests.support.gpus import machine, program, smi_gpu, smi_log, torch_venv
 
 VLLM = DoctorSettings(workload="vllm")
 
@@ -42,21 +42,6 @@ def without_gpu(
         tmp_path, environ={"PATH": ""}, settings=settings, root=root, pythons=pythons
     )
     return CHECK.run(context)
-
-
-def torch_venv(tmp_path: Path, version: str, cuda: str) -> Path:
-    site = tmp_path / "venv" / "lib" / "python3.12" / "site-packages"
-    (site / f"torch-{version}.dist-info").mkdir(parents=True)
-    (site / f"torch-{version}.dist-info" / "METADATA").write_text(
-        f"Name: torch\nVersion: {version}\n\n"
-    )
-    (site / "torch").mkdir()
-    (site / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda = {cuda}\n")
-    python = tmp_path / "venv" / "bin" / "python"
-    python.parent.mkdir()
-    python.write_bytes(b"")
-    (tmp_path / "venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
-    return python
 
 
 def test_all_gpus_are_named_once(tmp_path: Path) -> None:
@@ -114,13 +99,13 @@ def test_without_a_gpu_vllm_cannot_start(tmp_path: Path) -> None:
 
 
 def test_without_a_gpu_a_torch_for_the_cpu_is_fit_for_vllm(tmp_path: Path) -> None:
-    python = torch_venv(tmp_path, "2.9.0+cpu", "None")
+    python = torch_venv(tmp_path / "venv", "2.9.0+cpu", None)
 
     assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is CheckStatus.OK
 
 
 def test_without_a_gpu_a_torch_for_cuda_is_not_fit_for_vllm(tmp_path: Path) -> None:
-    python = torch_venv(tmp_path, "2.9.0+cu128", "'12.8'")
+    python = torch_venv(tmp_path / "venv", "2.9.0+cu128", "12.8")
 
     assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is CheckStatus.ERROR
 

@@ -6,7 +6,7 @@ from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log
+from tests.support.gpus import machine, program, smi_gpu, smi_log, volta
 
 BUSY = smi_gpu(0, free=30000, processes=[(4242, "python3", 50000)])
 
@@ -29,9 +29,11 @@ def checked(
     return CHECK.run(context)
 
 
-def vllm(share: float, **more: object) -> ServiceSpec:
+def vllm(
+    share: float, *, env: dict[str, str] | None = None, needs: list[str] | None = None
+) -> ServiceSpec:
     command = f"vllm serve m --gpu-memory-utilization {share}"
-    return ServiceSpec(command=command, **more)  # type: ignore[arg-type]
+    return ServiceSpec(command=command, env=env or {}, needs=needs or [])
 
 
 def test_an_idle_gpu_has_room_for_vllm(tmp_path: Path) -> None:
@@ -126,8 +128,6 @@ def test_memory_that_the_driver_does_not_report_is_unknown(tmp_path: Path) -> No
 
 
 def test_a_driver_without_an_element_for_reserved_memory_counts_the_total(tmp_path: Path) -> None:
-    from tests.support.gpus import volta
-
     result = checked(tmp_path, volta(), model=vllm(1.0))
 
     assert result.status is CheckStatus.OK
