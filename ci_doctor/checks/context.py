@@ -68,6 +68,17 @@ class CheckContext:
         """/dev, or the recorded one."""
         return self.root / "dev"
 
+    def renewed(self) -> "CheckContext":
+        """The same with nothing read yet: for a second look after a change."""
+        return CheckContext(
+            environ=self.environ,
+            cwd=self.cwd,
+            settings=self.settings,
+            services=self.services,
+            targets=self.targets,
+            root=self.root,
+        )
+
     def run(self, words: Sequence[str], *, environ: Mapping[str, str] | None = None) -> SeparateRun:
         """Run a program in the job's directory, and in its environment or `environ`.
 

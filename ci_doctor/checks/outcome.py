@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The outcome of `ci-doctor doctor`: findings, tables, facts and cases."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -12,7 +13,8 @@ from ci_doctor.checks.workload import Workload
 from ci_doctor.model.facts.doctor import DoctorCheckFact, DoctorFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Table, row, seconds
+from ci_doctor.model.table import Table, row, seconds, text_table
+from ci_doctor.render.formatting import amount
 
 _CASES = {
     CheckStatus.OK: CaseOutcome.PASSED,
@@ -23,13 +25,19 @@ _CASES = {
 
 
 class DoctorRun(Struct, frozen=True, kw_only=True):
-    """A run of checks. `not_run` maps a check that makes no sense here to the reason."""
+    """A run of checks. `not_run` maps a check that makes no sense here to the reason.
+
+    `fixed` are the changes made by `--fix`, in words; `would_fix` those that a dry run left out;
+    `not_fixed` maps those that failed to the reason.
+    """
 
     finished: tuple[FinishedCheck, ...]
     not_run: Mapping[DoctorCheck, str]
     workload: Workload | None
     strict: bool
     fixed: tuple[str, ...] = ()
+    would_fix: tuple[str, ...] = ()
+    not_fixed: Mapping[str, str] = {}
 
 
 def outcome_of(run: DoctorRun, *, show_all: bool = False) -> Outcome:
@@ -55,31 +63,63 @@ def _tables(run: DoctorRun, *, show_all: bool) -> tuple[Table, ...]:
         tables.append(_every_check(run.finished))
     unknown = [each for each in run.finished if each.result.unknown is not None]
     if unknown and not show_all:
-        rows = [row(each.check.id, each.result.unknown) for each in unknown]
-        tables.append(Table(title="Unknown", rows=tuple(rows)))
-    if run.fixed:
-        rows = [row(words) for words in run.fixed]
-        tables.append(Table(title="Fixed", rows=tuple(rows)))
+        tables.append(_unknown(unknown))
+    tables += _changes(run)
     if run.not_run:
-        tables.append(_not_run(run.not_run))
+        tables.append(_not_run(run.not_run, show_all=show_all))
     return tuple(tables)
+
+
+def _changes(run: DoctorRun) -> list[Table]:
+    """What `--fix` has changed, would change, and could not change."""
+    tables = []
+    if run.fixed:
+        tables.append(text_table("Fixed", run.fixed))
+    if run.would_fix:
+        tables.append(text_table("Would fix", run.would_fix))
+    if run.not_fixed:
+        rows = [row(words, reason) for words, reason in run.not_fixed.items()]
+        tables.append(Table(title="Not fixed", rows=tuple(rows)))
+    return tables
 
 
 def _every_check(finished: Sequence[FinishedCheck]) -> Table:
     rows = []
     for each in finished:
         status = str(each.result.status)
-        rows.append(row(each.check.id, status, each.result.summary, seconds(each.duration_s)))
-    return Table(title="Checks", columns=("status", "observed", "time"), rows=tuple(rows))
+        rows.append(row(each.check.id, status, seconds(each.duration_s), each.result.summary))
+    return Table(title="Checks", columns=("status", "time", "observed"), rows=tuple(rows))
 
 
-def _not_run(not_run: Mapping[DoctorCheck, str]) -> Table:
-    """By reason: a machine without a GPU has one line, and not ten."""
-    by_reason: dict[str, list[str]] = {}
-    for check, reason in not_run.items():
-        by_reason.setdefault(reason, []).append(check.id)
-    rows = [row(reason, ", ".join(ids)) for reason, ids in by_reason.items()]
+def _unknown(unknown: Sequence[FinishedCheck]) -> Table:
+    reasons = {each.check: each.result.unknown or "" for each in unknown}
+    rows = [row(reason, _ids(checks)) for reason, checks in _by_reason(reasons).items()]
+    return Table(title="Unknown", rows=tuple(rows))
+
+
+def _not_run(not_run: Mapping[DoctorCheck, str], *, show_all: bool) -> Table:
+    """With `show_all` the ids; otherwise how many checks of which areas."""
+    names = _ids if show_all else _by_area
+    rows = [row(reason, names(checks)) for reason, checks in _by_reason(not_run).items()]
     return Table(title="Not run", rows=tuple(rows))
+
+
+def _by_reason(reasons: Mapping[DoctorCheck, str]) -> dict[str, list[DoctorCheck]]:
+    """A row for each reason: a machine without a GPU has one line, and not ten."""
+    checks: dict[str, list[DoctorCheck]] = {}
+    for check, reason in reasons.items():
+        checks.setdefault(reason, []).append(check)
+    return checks
+
+
+def _ids(checks: Sequence[DoctorCheck]) -> str:
+    return ", ".join(check.id for check in checks)
+
+
+def _by_area(checks: Sequence[DoctorCheck]) -> str:
+    """`gpu (10 checks), network (2 checks)`."""
+    counts = Counter(check.area for check in checks)
+    return ", ".join(f"{area} ({amount(count, 'check')})" for area, count in counts.items())
 
 
 def _facts(run: DoctorRun) -> DoctorFacts:
@@ -89,6 +129,8 @@ def _facts(run: DoctorRun) -> DoctorFacts:
         checks=tuple(_fact(each, run.workload) for each in run.finished),
         not_run={check.id: reason for check, reason in run.not_run.items()},
         fixed=run.fixed,
+        would_fix=run.would_fix,
+        not_fixed=dict(run.not_fixed),
     )
 
 

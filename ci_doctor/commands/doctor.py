@@ -3,10 +3,11 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import (
     PYTHON_OPTION,
     VENV_OPTION,
@@ -14,7 +15,12 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
+from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.checks.context import CheckContext
+    from ci_doctor.checks.outcome import DoctorRun
 
 
 @click.command("doctor")
@@ -42,6 +48,17 @@ from ci_doctor.session.session import Session
 @click.option(
     "--gpu", "requested", flag_value="gpu", multiple=True, help="Measure the GPUs, too: minutes."
 )
+@click.option(
+    "--since-green",
+    metavar="PATH",
+    shell_complete=values.files,
+    help="Name what changed since this green run: a snapshot, a report directory, or a directory "
+    "of many.",
+)
+@click.option(
+    "--fix", "fixes", is_flag=True, help="Change what is safe and ci-doctor's own, and look again."
+)
+@click.option("--dry-run", is_flag=True, help="With --fix: print the changes; make none.")
 @click.option("--all", "show_all", is_flag=True, help="Print the checks that are ok, too.")
 @click.option("--list", "lists", is_flag=True, help="List the checks; run none.")
 @VENV_OPTION
@@ -55,6 +72,8 @@ def doctor(
     *,
     checks: tuple[str, ...],
     requested: tuple[str, ...],
+    fixes: bool,
+    dry_run: bool,
     show_all: bool,
     lists: bool,
     config_path: Path | None,
@@ -66,15 +85,18 @@ def doctor(
     environment, 1 for one of the repository, 86 if --strict and a needed check is unknown.
     """
     session.claim()
+    if dry_run and not fixes:
+        raise UsageError("--dry-run goes with --fix", hint="ci-doctor doctor --fix --dry-run")
 
-    from ci_doctor.checks.all_checks import all_checks, chosen
+    from ci_doctor.checks.all_checks import all_checks, chosen, requested_by
     from ci_doctor.checks.outcome import outcome_of
     from ci_doctor.checks.run import DoctorRequest, run
     from ci_doctor.commands.doctor_settings import context_of, read_doctor_settings
     from ci_doctor.commands.telling.late import LateTeller
 
     loaded, settings = read_doctor_settings(session, config_path, os.environ, flags)
-    selected = chosen(all_checks(settings, requested), checks, settings.skip)
+    options = {*requested, *requested_by(checks)}
+    selected = chosen(all_checks(settings, sorted(options)), checks, settings.skip)
     if lists:
         from ci_doctor.checks.listing import listing_outcome
 
@@ -83,4 +105,20 @@ def doctor(
     request = DoctorRequest(checks=selected, strict=settings.strict)
     with LateTeller() as tell:
         ran = run(request, context, tell)
-    return session.finish(outcome_of(ran, show_all=show_all), on_stdout=True)
+    if fixes:
+        ran = _fixed(ran, context, dry_run=dry_run)
+    outcome = outcome_of(ran, show_all=show_all)
+    if settings.since_green is not None:
+        from ci_doctor.commands.doctor_drift import with_changes
+
+        outcome = with_changes(outcome, session, context, Path(settings.since_green))
+    return session.finish(outcome, on_stdout=True)
+
+
+def _fixed(ran: "DoctorRun", context: "CheckContext", *, dry_run: bool) -> "DoctorRun":
+    """`ran` after the changes of `--fix`, each of them printed before it is made."""
+    from ci_doctor.checks.fixing import fix, planned
+
+    if dry_run:
+        return planned(ran)
+    return fix(ran, context, lambda words: click.echo(f"ci-doctor: {words}", err=True))

@@ -2,7 +2,6 @@
 """Acts on processes: whether one interpreter can lose an import of a module to another thread's."""
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.preload.immunity import self_replacement_race
 from ci_doctor.preload.interpreter import Answer, ask
 from ci_doctor.system import clock
+from ci_doctor.system.files.own_directory import own_directory
 
 # Cold imports of torch from a network file system take tens of seconds.
 TIMEOUT_S = 180.0
@@ -66,7 +66,7 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
     """
     began = clock.now()
     immune = not self_replacement_race(python)
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-import-probe-") as folder:
+    with own_directory("import-probe") as folder:
         hold = Hold(mode="exec", x=module, limit_s=_HOLD_S)
         environment = recording({**environ, **_VARIABLES}, Path(folder), hold.text())
         program = _PROGRAM.read_text(encoding="utf-8")

@@ -3,7 +3,6 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from ci_doctor.imports.investigate import RaceRequest, investigate
 from ci_doctor.imports.report.outcome import interrupted, race_outcome
 from ci_doctor.imports.report.timeline_file import check_timeline, write_timeline
 from ci_doctor.model.outcome import Failure, Outcome
+from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.streams import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.log_files import redact_files
@@ -51,7 +51,7 @@ def run(
         check_timeline(timeline)
     open_closed_streams()
     interruption = interruption or Interruption()
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-import-race-") as folder:
+    with own_directory("import-race") as folder:
         scratch = Path(folder)
         logs = scratch / "logs"
         if directory is not None:

@@ -2,7 +2,6 @@
 """Acts on processes: whether an interpreter starts with the shim armed, unchanged, and idle."""
 
 import os
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ from ci_doctor.preload.shim_files import FINDER, RUNTIME
 from ci_doctor.preload.site import FileCondition, SiteState, move_away
 from ci_doctor.preload.start_cost import START_TIMEOUT_S, start_cost_us
 from ci_doctor.preload.target import Target
+from ci_doctor.system.files.own_directory import own_directory
 
 COST_LIMIT_US = 5_000
 
@@ -57,7 +57,7 @@ class ArmedStart(Struct, frozen=True, kw_only=True):
 
 def observe_start(target: Target, *options: str) -> ArmedStart:
     """Start `target` with `options`. Raises InfraError if it does not answer."""
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-verify-") as directory:
+    with own_directory("verify") as directory:
         trace = Path(directory) / "trace"
         environment = clean_environment(os.environ) | {"CI_DOCTOR_PRELOAD_TRACE": str(trace)}
         words = (*options, "-B", "-c", _PROBE)

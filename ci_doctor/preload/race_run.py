@@ -2,13 +2,13 @@
 """Acts on processes: one run of the stub trigger in a target, with or without the shim."""
 
 import os
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 from ci_doctor.preload.interpreter import Answer, ask, clean_environment
 from ci_doctor.preload.race_judgement import RaceRun
+from ci_doctor.system.files.own_directory import own_directory
 
 _STUBS = Path(__file__).parent / "stub"
 # As long as the trial of a preload before its installation.
@@ -27,7 +27,7 @@ def drive(
 
     `rule` is in `parse_rule` form. A run that does not end, or prints no result, is an error.
     """
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-verify-") as directory:
+    with own_directory("verify") as directory:
         trace = Path(directory) / "trace"
         # The job's modules may come from PYTHONPATH.
         environment = clean_environment(os.environ, keep=("PYTHONPATH",))

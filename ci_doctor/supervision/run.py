@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes and files: runs a command beside us; if it fails, its log is read for the cause."""
+"""Acts on processes and files: runs a command beside us, and looks for the cause if it fails."""
 
 import signal
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.errors import UsageError
 from ci_doctor.supervision.conclude import Ended, conclude
 from ci_doctor.supervision.request import Supervised, SupervisionRequest
+from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_ignored
 from ci_doctor.system.relay.command_end import CommandEnd
 from ci_doctor.system.relay.command_log import CommandLog
@@ -27,13 +27,13 @@ _UNEXPLAINED: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
 def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
     """Run the command to its end; its status is in the outcome.
 
-    Its log is `command.log` in the directory, without secrets. Raises CommandRefusedError if the system
-    does not run the command, UsageError if the log cannot be written, and OSError if the machine
-    lacks what is needed.
+    Its log is `command.log` in the directory, without secrets. Raises CommandRefusedError if the
+    system does not run the command, UsageError if the log cannot be written, and OSError if the
+    machine lacks what is needed.
     """
     if request.directory is not None:
         return _run_with_log(request, redactor, request.directory / LOG_FILE)
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-", ignore_cleanup_errors=True) as directory:
+    with own_directory() as directory:
         return _run_with_log(request, redactor, Path(directory) / LOG_FILE)
 
 

@@ -13,3 +13,8 @@ def now() -> float:
 def timestamp() -> str:
     """The current time as RFC 3339 in UTC, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def epoch() -> float:
+    """Seconds since 1970, to compare with the times of files."""
+    return time.time()

@@ -2,7 +2,6 @@
 """Acts on files and processes: tries the pins of a job's projects in builds of their metadata."""
 
 import contextlib
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,7 @@ from ci_doctor.environment.settings import Verify
 from ci_doctor.environment.version_findings import ComputedVersion, judge
 from ci_doctor.model.finding import Severity
 from ci_doctor.system import clock
+from ci_doctor.system.files.own_directory import own_directory
 
 
 class Prover:
@@ -172,9 +172,7 @@ class Prover:
         """
         bench = self._benches.get(project.directory)
         if bench is None:
-            place = self._stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="ci-doctor-", ignore_cleanup_errors=True)
-            )
+            place = self._stack.enter_context(own_directory("build"))
             is_pinned = computed is not None and computed.version is not None
             bench = Workbench(
                 project.directory,

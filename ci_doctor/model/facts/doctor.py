@@ -4,6 +4,7 @@
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
+from ci_doctor.model.facts.drift import SinceGreenFacts
 from ci_doctor.model.table import Scalar
 
 
@@ -29,7 +30,9 @@ class DoctorFacts(Facts, frozen=True, kw_only=True):
     """What was checked.
 
     `workload` is that of `--for`. `not_run` maps the ids of the checks that make no sense here to
-    the reason. `fixed` are the changes that `--fix` has made, in words.
+    the reason. `fixed` are the changes that `--fix` has made, in words; `would_fix` those that
+    `--dry-run` kept it from; `not_fixed` maps those that failed to the reason. `since_green` is the
+    comparison with the last green run, if one was named.
     """
 
     workload: str | None
@@ -37,3 +40,6 @@ class DoctorFacts(Facts, frozen=True, kw_only=True):
     checks: tuple[DoctorCheckFact, ...]
     not_run: dict[str, str]
     fixed: tuple[str, ...] = ()
+    would_fix: tuple[str, ...] = ()
+    not_fixed: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
+    since_green: SinceGreenFacts | None = None

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Whose a process is: this job's, another job's that still runs, or nobody's any more."""
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:  # that module reads /proc
+    from ci_doctor.checks.processes import ProcessFacts
+
+# What adopts orphans and starts no server itself.
+_INITS: Final = frozenset(
+    {"systemd", "init", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runsv"}
+)
+AGENT: Final = "buildkite-agent"
+_FIRST_PID: Final = 1
+
+
+class Standing(Enum):
+    """Whose a process is."""
+
+    OURS = "ours"
+    OTHERS = "of another job that runs"
+    STALE = "left"
+    UNKNOWN = "unknown"
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """Who asks, and what runs around it.
+
+    `pid` and `job` are ours (None: no Buildkite job). `running_jobs` are those that an agent on this
+    machine runs; `sees_agents`: there is an agent, so that these are all. `is_managed` tells whether
+    a service manager or a container runtime has started a process apart from us.
+    """
+
+    pid: int
+    job: str | None
+    running_jobs: frozenset[str]
+    sees_agents: bool
+    is_managed: Callable[[int], bool]
+
+
+def standing_of(
+    process: "ProcessFacts",
+    job: str | None,
+    around: Surroundings,
+    table: "Mapping[int, ProcessFacts]",
+) -> Standing:
+    """Whose `process` is, if `job` is its Buildkite job (None: unknown, or of none)."""
+    if job is not None and job == around.job:
+        return Standing.OURS
+    if job is None and _is_of_our_kin(process, around.pid, table):
+        return Standing.OURS
+    if job in around.running_jobs or _is_below_agent(process, table):
+        return Standing.OTHERS
+    if around.is_managed(process.pid):
+        return Standing.UNKNOWN
+    # No agent runs its job any more, whoever its parent is by now.
+    has_ended = job is not None and around.job is not None and around.sees_agents
+    if has_ended or _is_orphan(process, table):
+        return Standing.STALE
+    return Standing.UNKNOWN
+
+
+def _is_of_our_kin(
+    process: "ProcessFacts", own_pid: int, table: "Mapping[int, ProcessFacts]"
+) -> bool:
+    """Whether it descends from a process above us which is neither an init nor an agent.
+
+    An agent may run several jobs at once.
+    """
+    above = set()
+    for pid in (own_pid, *_ancestors(own_pid, table)):
+        if pid in table and table[pid].kin.name not in {*_INITS, AGENT}:
+            above.add(pid)
+    return process.pid in above or not above.isdisjoint(_ancestors(process.pid, table))
+
+
+def _is_below_agent(process: "ProcessFacts", table: "Mapping[int, ProcessFacts]") -> bool:
+    return any(table[pid].kin.name == AGENT for pid in _ancestors(process.pid, table))
+
+
+def _is_orphan(process: "ProcessFacts", table: "Mapping[int, ProcessFacts]") -> bool:
+    """Whether its parent is an init; also one of a user's, which adopts as the first does."""
+    parent = table.get(process.kin.parent)
+    if parent is None:
+        return process.pid != _FIRST_PID
+    return parent.kin.name in _INITS
+
+
+def _ancestors(pid: int, table: "Mapping[int, ProcessFacts]") -> Iterator[int]:
+    """The parent, its parent, and so on, as far as the table shows them."""
+    met = {pid}
+    process = table.get(pid)
+    while process is not None and process.kin.parent not in met:
+        parent = process.kin.parent
+        # A pid that is used anew while the table is read must not lead in a circle.
+        met.add(parent)
+        process = table.get(parent)
+        if process is not None:
+            yield parent

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the addresses of the name localhost."""
+
+import ipaddress
+
+from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.network.name_lookup import Lookup, look_up_name
+from ci_doctor.checks.network.rules import LOCALHOST_SIX_ONLY, LOCALHOST_UNRESOLVED
+from ci_doctor.checks.result import CheckResult, problem
+from ci_doctor.checks.workload import ALL
+from ci_doctor.model.finding import ShellCommand
+
+_ADD = ShellCommand("echo '127.0.0.1 localhost' >> /etc/hosts")
+
+
+def judge_localhost(lookup: Lookup) -> CheckResult:
+    """What the addresses of localhost mean."""
+    if lookup.error is not None:
+        summary = f"localhost does not resolve: {lookup.error}"
+        found = problem(LOCALHOST_UNRESOLVED, summary, remedy=_ADD)
+        return CheckResult(summary=summary, problems=(found,))
+    summary = f"localhost is {', '.join(lookup.addresses)}"
+    parsed = [ipaddress.ip_address(text.partition("%")[0]) for text in lookup.addresses]
+    elsewhere = [address for address in parsed if not address.is_loopback]
+    if elsewhere:
+        found = problem(LOCALHOST_UNRESOLVED, f"{summary}, which is not this machine's loopback")
+        return CheckResult(summary=summary, problems=(found,))
+    if not any(address.version == 4 for address in parsed):
+        found = problem(LOCALHOST_SIX_ONLY, f"{summary}, and not 127.0.0.1", remedy=_ADD)
+        return CheckResult(summary=summary, problems=(found,))
+    return CheckResult(summary=summary)
+
+
+def _run(_context: CheckContext) -> CheckResult:
+    return judge_localhost(look_up_name("localhost"))
+
+
+CHECK = DoctorCheck(
+    id="network/localhost",
+    title="what the name localhost leads to",
+    needed_for=ALL,
+    run=_run,
+)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads /proc: the processes of this machine as several checks look at them."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.result import UndeterminedError
+from ci_doctor.render.formatting import duration
+from ci_doctor.system.processes.process_table import Kin, parse_stat
+
+# Of a command line; the rest is of no use to a reader, and may hold anything.
+_SHOWN = 60
+_READ_BYTES = 1 << 16
+JOB_ID = "BUILDKITE_JOB_ID"
+
+
+class ProcessFacts(Struct, frozen=True, kw_only=True):
+    """One process. `words` is its command line, empty for a zombie and a thread of the kernel.
+
+    `age_s` is seconds since its start.
+    """
+
+    kin: Kin
+    uid: int
+    words: tuple[str, ...]
+    age_s: float
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self.kin.pid
+
+    @property
+    def command(self) -> str:
+        """Its command line, cut off after some words; its name if it has none."""
+        text = " ".join(self.words).strip() or self.kin.name
+        if len(text) > _SHOWN:
+            return f"{text[: _SHOWN - 1]}…"
+        return text
+
+    def describe(self) -> str:
+        """`pid 42 of root, 3 h 10 min old: vllm serve`."""
+        return (
+            f"pid {self.pid} of {user_name(self.uid)}, {duration(self.age_s)} old: {self.command}"
+        )
+
+
+def read_processes(context: CheckContext) -> Mapping[int, ProcessFacts]:
+    """Every process that /proc shows, by pid. Raises UndeterminedError if it shows none.
+
+    For CheckContext.shared.
+    """
+    uptime_s = _uptime_s(context.proc)
+    ticks = os.sysconf("SC_CLK_TCK")
+    processes = {}
+    for name in os.listdir(context.proc):  # noqa: PTH208 - thousands of Path objects
+        if not name.isdigit():
+            continue
+        process = _read(f"{context.proc}/{name}", uptime_s, ticks)
+        if process is not None:
+            processes[process.pid] = process
+    if not processes:
+        raise UndeterminedError(f"{context.proc} shows no process")
+    return processes
+
+
+def job_of(context: CheckContext, pid: int) -> str | None:
+    """The Buildkite job of a process by its environment; None if it has none or we may not look."""
+    mark = f"{JOB_ID}=".encode()
+    try:
+        with open(f"{context.proc}/{pid}/environ", "rb") as file:  # noqa: PTH123
+            content = file.read(_READ_BYTES)
+    except OSError:
+        return None
+    for entry in content.split(b"\0"):
+        if entry.startswith(mark):
+            return entry[len(mark) :].decode(errors="replace") or None
+    return None
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or `uid 1234`."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _read(folder: str, uptime_s: float, ticks: int) -> ProcessFacts | None:
+    """None if it ends just now, or if /proc hides it."""
+    try:
+        # Plain reads: a GPU host has thousands of processes.
+        with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123
+            kin = parse_stat(file.read(4096).decode(errors="replace"))
+        with open(f"{folder}/cmdline", "rb") as file:  # noqa: PTH123
+            line = file.read(4096).decode(errors="replace")
+        uid = os.stat(folder).st_uid  # noqa: PTH116
+    except OSError:
+        return None
+    words = line.rstrip("\0").split("\0") if line else []
+    age_s = max(0.0, uptime_s - kin.started / ticks)
+    return ProcessFacts(kin=kin, uid=uid, words=tuple(words), age_s=age_s)
+
+
+def _uptime_s(proc: Path) -> float:
+    return float((proc / "uptime").read_text().split()[0])

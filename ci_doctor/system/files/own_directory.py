@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on temporary directories of ours: made, locked while in use, recognised when abandoned.
+
+The lock is the kernel's (flock(2)) on the directory itself. It ends with the process, and holds
+across containers that share the file system, where no table of processes shows the owner.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ci_doctor.errors import UsageError
+
+_PREFIX: Final = "ci-doctor-tmp."
+# mkdtemp appends eight of these characters (tempfile._RandomNameSequence).
+_NAME: Final = re.compile(r"ci-doctor-tmp\.(?:[a-z-]+\.)?[a-z0-9_]{8}")
+
+
+@contextlib.contextmanager
+def own_directory(purpose: str = "") -> Iterator[str]:
+    """A temporary directory, locked until it is removed. `purpose` stands in its name."""
+    prefix = f"{_PREFIX}{purpose}." if purpose else _PREFIX
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name,
+        _opened(name) as descriptor,
+    ):
+        # Without locks nobody can tell that it is in use, nor that it is not: it is never removed.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield name
+
+
+def abandoned_directories(folder: Path, now: float, least_age_s: float) -> list[Path]:
+    """Directories in `folder` that this user's ci-doctor made, and that no ci-doctor uses any more.
+
+    `now` is seconds since the epoch. One that was changed within `least_age_s` is left out, so that
+    one that is just being made is never among them. Raises OSError if `folder` cannot be read.
+    """
+    paths = []
+    for path in sorted(folder.iterdir()):
+        if _NAME.fullmatch(path.name) is None:
+            continue
+        with contextlib.suppress(OSError):
+            if now - path.lstat().st_mtime >= least_age_s and is_abandoned(path):
+                paths.append(path)
+    return paths
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether `path` is a directory of this user that nobody has locked. Raises OSError."""
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        return False
+    with _opened(path) as descriptor:
+        return _is_free(descriptor)
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove an abandoned directory, locked meanwhile.
+
+    Raises UsageError if it is in use after all, or not ours; OSError if it cannot be removed.
+    """
+    with _opened(path) as descriptor:
+        status = os.fstat(descriptor)
+        if _NAME.fullmatch(path.name) is None or status.st_uid != os.geteuid():
+            raise UsageError(f"{path} is not a temporary directory of this user's ci-doctor")
+        if not _is_free(descriptor):
+            raise UsageError(f"{path} is in use")
+        shutil.rmtree(path)
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path) -> Iterator[int]:
+    # O_NOFOLLOW: a link may lead to anything.
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_free(descriptor: int) -> bool:
+    """Whether the lock could be taken; it then lasts until the descriptor is closed.
+
+    Raises OSError if the file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,96 @@
+"""Whose a process is."""
+
+from ci_doctor.checks.leftovers.standing import Standing, Surroundings, standing_of
+from ci_doctor.checks.processes import ProcessFacts
+from ci_doctor.system.processes.process_table import Kin
+
+ROWS = [
+    (1, 0, "systemd"),
+    (10, 1, "buildkite-agent"),
+    (11, 10, "buildkite-agent"),  # runs our job
+    (12, 11, "bash"),
+    (13, 12, "ci-doctor"),
+    (14, 12, "vllm"),  # of our job
+    (21, 10, "buildkite-agent"),  # runs another job
+    (22, 21, "bash"),
+    (23, 22, "vllm"),
+    (31, 1, "vllm"),  # an orphan
+    (40, 1, "tmux"),
+    (41, 40, "vllm"),  # somebody's
+    (51, 999, "vllm"),  # of a parent that /proc hides
+]
+
+
+def process(pid: int, parent: int, name: str) -> ProcessFacts:
+    kin = Kin(pid=pid, parent=parent, started=0, state="S", threads=1, name=name)
+    return ProcessFacts(kin=kin, uid=0, words=(name,), age_s=1.0)
+
+
+TABLE = {pid: process(pid, parent, name) for pid, parent, name in ROWS}
+
+
+def standing(
+    pid: int,
+    job: str | None = None,
+    *,
+    own_job: str | None = "ours",
+    sees_agents: bool = True,
+    managed: frozenset[int] = frozenset(),
+) -> Standing:
+    around = Surroundings(
+        pid=13,
+        job=own_job,
+        running_jobs=frozenset({"ours", "running"}) if sees_agents else frozenset(),
+        sees_agents=sees_agents,
+        is_managed=lambda pid: pid in managed,
+    )
+    return standing_of(TABLE[pid], job, around, TABLE)
+
+
+def test_a_process_of_our_job_is_ours() -> None:
+    assert standing(31, "ours") is Standing.OURS
+    assert standing(14, None) is Standing.OURS
+
+
+def test_what_descends_from_our_agent_alone_is_not_ours() -> None:
+    assert standing(23, None) is Standing.OTHERS
+    assert standing(23, "running") is Standing.OTHERS
+
+
+def test_an_orphan_is_left() -> None:
+    assert standing(31, None) is Standing.STALE
+    assert standing(31, "earlier") is Standing.STALE
+    assert standing(31, None, own_job=None) is Standing.STALE
+    assert standing(51, None) is Standing.STALE
+
+
+def test_an_orphan_of_a_job_that_an_agent_runs_is_its() -> None:
+    assert standing(31, "running") is Standing.OTHERS
+
+
+def test_a_job_that_no_agent_runs_has_left_all_its_processes() -> None:
+    assert standing(41, "earlier") is Standing.STALE
+
+
+def test_without_an_agent_to_be_seen_nobody_knows_whether_a_job_has_ended() -> None:
+    assert standing(41, "earlier", sees_agents=False) is Standing.UNKNOWN
+
+
+def test_a_service_of_the_machine_or_a_container_is_not_left() -> None:
+    managed = frozenset({31})
+
+    assert standing(31, None, managed=managed) is Standing.UNKNOWN
+    assert standing(31, "earlier", managed=managed) is Standing.UNKNOWN
+
+
+def test_somebodys_server_is_nobodys_business() -> None:
+    assert standing(41, None) is Standing.UNKNOWN
+
+
+def test_a_circle_of_parents_ends() -> None:
+    table = {5: process(5, 6, "a"), 6: process(6, 5, "vllm"), 13: process(13, 13, "b")}
+    around = Surroundings(
+        pid=13, job=None, running_jobs=frozenset(), sees_agents=False, is_managed=lambda _: False
+    )
+
+    assert standing_of(table[6], None, around, table) is Standing.UNKNOWN

@@ -1,0 +1,52 @@
+"""The processes of this machine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.checks.processes import ProcessFacts, job_of, read_processes, user_name
+from ci_doctor.checks.result import UndeterminedError
+from ci_doctor.system.processes.process_table import Kin
+from tests.support.checks import check_context
+
+SLEEPER = "import sys; print(flush=True); sys.stdin.read()"
+
+
+def test_a_process_has_its_user_command_age_and_job(tmp_path: Path) -> None:
+    context = check_context(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, "vllm"],
+        env={"BUILDKITE_JOB_ID": "0196-a"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as sleeper:
+        assert sleeper.stdout is not None
+        sleeper.stdout.readline()
+        process = read_processes(context)[sleeper.pid]
+        job = job_of(context, sleeper.pid)
+
+    assert process.words == (sys.executable, "-c", SLEEPER, "vllm")
+    assert (process.uid, process.kin.parent, job) == (os.geteuid(), os.getpid(), "0196-a")
+    assert 0 <= process.age_s < 600
+
+
+def test_a_long_command_line_is_cut_off() -> None:
+    kin = Kin(pid=7, parent=1, started=0, state="S", threads=1, name="vllm")
+    process = ProcessFacts(kin=kin, uid=0, words=("serve", "x" * 200), age_s=7200.0)
+
+    assert process.describe() == f"pid 7 of root, 2 h 00 min old: serve {'x' * 53}…"
+
+
+def test_a_user_without_a_name_is_a_number() -> None:
+    assert user_name(3_999_999) == "uid 3999999"
+
+
+def test_an_empty_proc_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "uptime").write_text("12.5 20.0\n")
+
+    with pytest.raises(UndeterminedError):
+        read_processes(check_context(tmp_path, root=tmp_path))
