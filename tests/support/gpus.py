@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes stand-ins of NVIDIA's tools: documents as `nvidia-smi -q -x` writes them, and programs that print them."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -167,6 +168,24 @@ def machine(
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return root
+
+
+def on_gpu(root: Path, pid: int, *, opens_gpu: bool = True, maps: str = "") -> Path:
+    """Record a process in `root`, started 100 s ago: the machine is up for 1,000,000 s. Returns `root`."""
+    ticks = 999_900 * os.sysconf("SC_CLK_TCK")
+    files = {
+        "cmdline": "/opt/venv/bin/python3\0-m\0vllm.entrypoints\0",
+        "stat": f"{pid} (python3) S 1 1 1 {'0 ' * 15}{ticks} 0\n",
+        "environ": "BUILDKITE_JOB_ID=0199-other\0",
+        "maps": maps,
+    }
+    place = root / "proc" / str(pid)
+    (place / "fd").mkdir(parents=True)
+    for name, content in files.items():
+        (place / name).write_text(content)
+    if opens_gpu:
+        (place / "fd" / "7").symlink_to("/dev/nvidia0")
     return root
 
 

@@ -15,9 +15,14 @@ def checked(tmp_path: Path, *gpus: str) -> CheckResult:
     return CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
 
+def slowed(reason: str) -> str:
+    element = f"clocks_event_reason_{reason}"
+    return smi_gpu().replace(f"<{element}>Not Active<", f"<{element}>Active<")
+
+
 @pytest.mark.parametrize("reason", ["gpu_idle", "sw_power_cap"])
 def test_idle_clocks_and_a_power_cap_are_fine(tmp_path: Path, reason: str) -> None:
-    gpu = smi_gpu(**{f"clocks_event_reason_{reason}": "Active"})
+    gpu = slowed(reason)
 
     assert checked(tmp_path, gpu).status is CheckStatus.OK
 
@@ -32,7 +37,7 @@ def test_idle_clocks_and_a_power_cap_are_fine(tmp_path: Path, reason: str) -> No
     ],
 )
 def test_heat_and_the_power_supply_are_a_warning(tmp_path: Path, reason: str, words: str) -> None:
-    result = checked(tmp_path, smi_gpu(**{f"clocks_event_reason_{reason}": "Active"}))
+    result = checked(tmp_path, slowed(reason))
 
     (problem,) = result.problems
     assert result.status is CheckStatus.WARNING

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +6,7 @@ from pathlib import Path
 from ci_doctor.checks.gpu.holders import CHECK
 from ci_doctor.checks.result import CheckResult, CheckStatus
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log
+from tests.support.gpus import machine, on_gpu, program, smi_gpu, smi_log
 
 
 def checked(tmp_path: Path, *gpus: str, root: Path | None = None, **environ: str) -> CheckResult:
@@ -20,20 +19,6 @@ def checked(tmp_path: Path, *gpus: str, root: Path | None = None, **environ: str
     return CHECK.run(context)
 
 
-def recorded(tmp_path: Path, pid: int, *, opens_gpu: bool = True) -> Path:
-    """A process that was started 100 s ago: the machine is up for 1,000,000 s."""
-    ticks = 999_900 * os.sysconf("SC_CLK_TCK")
-    files = {
-        f"proc/{pid}/cmdline": "/opt/venv/bin/python3\0-m\0vllm.entrypoints\0",
-        f"proc/{pid}/stat": f"{pid} (python3) S 1 1 1 {'0 ' * 15}{ticks} 0\n",
-        f"proc/{pid}/fd/.keep": "",
-    }
-    root = machine(tmp_path / "root", files)
-    if opens_gpu:
-        (root / "proc" / str(pid) / "fd" / "7").symlink_to("/dev/nvidia0")
-    return root
-
-
 def test_nobody_on_the_gpus_is_ok(tmp_path: Path) -> None:
     result = checked(tmp_path, smi_gpu(0), smi_gpu(1))
 
@@ -42,7 +27,7 @@ def test_nobody_on_the_gpus_is_ok(tmp_path: Path) -> None:
 
 
 def test_a_holder_is_named_with_user_command_and_age(tmp_path: Path) -> None:
-    root = recorded(tmp_path, 4242)
+    root = on_gpu(machine(tmp_path / "root"), 4242)
     user = (root / "proc" / "4242").owner()
 
     result = checked(tmp_path, smi_gpu(free=30000, processes=[(4242, "python3", 50000)]), root=root)
@@ -50,21 +35,21 @@ def test_a_holder_is_named_with_user_command_and_age(tmp_path: Path) -> None:
     (problem,) = result.problems
     assert result.status is CheckStatus.WARNING
     assert problem.finding.summary == (
-        "pid 4242 holds 52.4 GB of GPU 0 (NVIDIA H100 80GB HBM3): "
-        f"/opt/venv/bin/python3 -m vllm.entrypoints, of {user}, started 1 min 40 s ago"
+        f"pid 4242 of {user}, 1 min 40 s old: /opt/venv/bin/python3 -m vllm.entrypoints "
+        "(Buildkite job 0199-other) holds 52.4 GB of GPU 0 (NVIDIA H100 80GB HBM3)"
     )
     assert problem.finding.remedy == "kill 4242"
 
 
 def test_a_pid_of_the_machine_is_not_taken_for_a_process_of_this_container(tmp_path: Path) -> None:
     """The process that has the pid here has no file of the driver open."""
-    root = recorded(tmp_path, 4242, opens_gpu=False)
+    root = on_gpu(machine(tmp_path / "root"), 4242, opens_gpu=False)
 
     result = checked(tmp_path, smi_gpu(free=30000, processes=[(4242, "VLLM", 50000)]), root=root)
 
     (problem,) = result.problems
-    assert problem.finding.summary.endswith("VLLM, outside of this container")
-    assert "kill" not in str(problem.finding.remedy_kind)
+    assert problem.finding.summary.startswith("pid 4242 outside of this container (VLLM) holds ")
+    assert not str(problem.finding.remedy).startswith("kill")
 
 
 def test_a_real_process_without_a_gpu_is_not_a_holder(tmp_path: Path) -> None:
@@ -73,7 +58,7 @@ def test_a_real_process_without_a_gpu_is_not_a_holder(tmp_path: Path) -> None:
         result = checked(tmp_path, text, root=Path("/"))
         other.communicate(b"\n")
 
-    assert result.problems[0].finding.summary.endswith("outside of this container")
+    assert "outside of this container (python3)" in result.problems[0].finding.summary
 
 
 def test_a_display_server_is_no_problem(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-import os
 from pathlib import Path
 
 from ci_doctor.checks.gpu.libraries import CHECK
 from ci_doctor.checks.result import CheckResult, CheckStatus
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log, torch_venv
+from tests.support.gpus import machine, on_gpu, program, smi_gpu, smi_log, torch_venv
 
 NCCL = "nvidia/nccl/lib/libnccl.so.2"
 
@@ -142,8 +141,8 @@ def test_a_process_that_has_loaded_a_library_from_two_places_is_a_warning(tmp_pa
             ]
         )
     )
-    pid = os.getpid()
-    root = machine(tmp_path / "root", {f"proc/{pid}/maps": maps})
+    pid = 4242
+    root = on_gpu(machine(tmp_path / "root"), pid, maps=maps)
     gpu = smi_gpu(processes=[(pid, "python3", 500)])
 
     result = checked(tmp_path, gpu=gpu, root=root)

@@ -55,7 +55,9 @@ def test_errors_and_pending_repairs_are_a_warning(tmp_path: Path, gpu: str, word
 
 @pytest.mark.parametrize("element", ["remapped_row_failure", "sram_threshold_exceeded"])
 def test_memory_that_cannot_be_repaired_is_an_error(tmp_path: Path, element: str) -> None:
-    assert checked(tmp_path, smi_gpu(**{element: "Yes"})).status is CheckStatus.ERROR
+    gpu = smi_gpu().replace(f"<{element}>No<", f"<{element}>Yes<")
+
+    assert checked(tmp_path, gpu).status is CheckStatus.ERROR
 
 
 def test_counts_that_the_driver_hides_are_unknown(tmp_path: Path) -> None:
