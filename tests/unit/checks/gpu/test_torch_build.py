@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import sys
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.checks.gpu.torch_build import parse_torch, torch_builds
+from ci_doctor.checks.result import UndeterminedError
 from tests.support.checks import check_context
 from tests.support.gpus import torch_venv, venv
 
@@ -42,3 +44,27 @@ def test_each_interpreter_of_the_job_is_looked_at_and_none_is_run(tmp_path: Path
         (pythons[0], "12.8"),
         (pythons[1], "13.0"),
     ]
+
+
+def test_a_script_by_the_name_of_python_is_started_to_find_its_packages(tmp_path: Path) -> None:
+    """As pyenv's are."""
+    torch_venv(tmp_path / "venv", "2.9.0+cu128", "12.8")
+    site = tmp_path / "venv" / "lib" / "python3.12" / "site-packages"
+    python = tmp_path / "shims" / "python3"
+    python.parent.mkdir()
+    script = f'#!/bin/sh\nexport PYTHONPATH={site}\nreal={sys.executable}\nexec "$real" -S "$@"\n'
+    python.write_text(script)
+    python.chmod(0o755)
+
+    (build,) = torch_builds(check_context(tmp_path, pythons=[python]))
+
+    assert build.cuda == "12.8"
+
+
+def test_a_python_that_nobody_understands_is_unknown(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+
+    with pytest.raises(UndeterminedError):
+        torch_builds(check_context(tmp_path, pythons=[python]))
