@@ -131,8 +131,13 @@ def _beside(
 
 
 def _differs(one: str, other: str) -> bool:
-    """By the numbers that both have: `12` of a file's name says little about 12.8.4.1."""
+    """By the numbers that both have: `12` of a file's name says little about 12.8.4.1.
+
+    Another first number is another name (libcudnn.so.8, libcudnn.so.9), and disturbs nothing.
+    """
     first, second = version_key(one), version_key(other)
+    if first[:1] != second[:1]:
+        return False
     shared = min(len(first), len(second))
     return first[:shared] != second[:shared]
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
+import pytest
+
 from ci_doctor.checks.gpu.libraries import CHECK
 from ci_doctor.checks.result import CheckResult, CheckStatus
 from tests.support.checks import check_context
@@ -118,12 +120,15 @@ def test_another_version_on_the_library_path_is_a_warning(tmp_path: Path) -> Non
     )
 
 
-def test_the_same_version_on_the_library_path_is_ok(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["12.8.4.1", "13.0.0.19"])
+def test_the_same_version_and_another_name_on_the_library_path_are_ok(
+    tmp_path: Path, version: str
+) -> None:
     python = torch_venv(tmp_path / "venv", "2.9.0", "12.8", nvidia_cublas_cu12="12.8.4.1")
     directory = tmp_path / "lib"
     directory.mkdir()
-    (directory / "libcublas.so.12.8.4.1").touch()
-    (directory / "libcublas.so.12").symlink_to("libcublas.so.12.8.4.1")
+    (directory / f"libcublas.so.{version}").touch()
+    (directory / f"libcublas.so.{version[:2]}").symlink_to(f"libcublas.so.{version}")
 
     assert checked(tmp_path, python, LD_LIBRARY_PATH=str(directory)).status is CheckStatus.OK
 
