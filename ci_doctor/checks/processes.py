@@ -18,7 +18,7 @@ _READ_BYTES = 1 << 16
 JOB_ID = "BUILDKITE_JOB_ID"
 
 
-class ProcessFacts(Struct, frozen=True, kw_only=True):
+class RunningProcess(Struct, frozen=True, kw_only=True):
     """One process. `words` is its command line, empty for a zombie and a thread of the kernel.
 
     `age_s` is seconds since its start.
@@ -49,7 +49,7 @@ class ProcessFacts(Struct, frozen=True, kw_only=True):
         )
 
 
-def read_processes(context: CheckContext) -> Mapping[int, ProcessFacts]:
+def read_processes(context: CheckContext) -> Mapping[int, RunningProcess]:
     """Every process that /proc shows, by pid. Raises UndeterminedError if it shows none.
 
     For CheckContext.shared.
@@ -92,7 +92,7 @@ def user_name(uid: int) -> str:
         return f"uid {uid}"
 
 
-def _read(folder: str, uptime_s: float, ticks: int) -> ProcessFacts | None:
+def _read(folder: str, uptime_s: float, ticks: int) -> RunningProcess | None:
     """None if it ends just now, or if /proc hides it."""
     try:
         # Plain reads: a GPU host has thousands of processes.
@@ -105,7 +105,7 @@ def _read(folder: str, uptime_s: float, ticks: int) -> ProcessFacts | None:
         return None
     words = line.rstrip("\0").split("\0") if line else []
     age_s = max(0.0, uptime_s - kin.started / ticks)
-    return ProcessFacts(kin=kin, uid=uid, words=tuple(words), age_s=age_s)
+    return RunningProcess(kin=kin, uid=uid, words=tuple(words), age_s=age_s)
 
 
 def _uptime_s(proc: Path) -> float:
