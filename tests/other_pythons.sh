@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs what can differ between Pythons (processes, signals, imports, shims) on the others that we promise: sh tests/other_pythons.sh
+# Runs what can differ between Pythons (processes, signals, imports, shims, the parser of `re`) on the others that we promise: sh tests/other_pythons.sh
 # An interpreter is pythonX.Y on PATH, or pyenv's. One that is missing is said and skipped.
 set -eu
 
 cd -- "$(dirname -- "$0")/.."
 promised='3.11 3.12 3.13'
 files='tests/unit/system/guardian tests/unit/imports/record tests/unit/preload/test_injection.py
-  tests/unit/preload/test_shim_files.py tests/unit/preload/test_verify.py tests/integration/test_guardian.py
+  tests/unit/preload/test_shim_files.py tests/unit/preload/test_verify.py
+  tests/unit/diagnosis/test_rule_checks.py tests/integration/test_guardian.py
   tests/integration/test_import_recorder.py tests/integration/test_preload_signals.py'
 
 is_version() {

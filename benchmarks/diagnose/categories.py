@@ -12,8 +12,8 @@ from ci_doctor.diagnosis.failure_class import FailureClass
 CLASSES: Final = {
     "abi_mismatch": {FailureClass.ABI_MISMATCH},
     "api_drift": {FailureClass.API_DRIFT},
-    # Processes that write to one cache of compiled kernels: a mistake in the program, seen as a
-    # missing file.
+    # Processes that write to one cache of compiled kernels: a mistake in the program, which shows as
+    # a missing file.
     "cache_race": {FailureClass.CODE_BUG, FailureClass.COMPILE_ERROR},
     "code_bug": {FailureClass.CODE_BUG},
     "comm": {FailureClass.RENDEZVOUS},

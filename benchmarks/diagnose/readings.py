@@ -119,5 +119,5 @@ def rows_without_own_support(logs: Sequence[LabelledLog], rows: Sequence[Row]) -
     removed = []
     for row in rows:
         own = {fold_of[row.group]}
-        removed.append(frozenset(rule for rule, found in support.items() if found == own))
+        removed.append(frozenset(rule for rule in support if support[rule] == own))
     return rows_of(logs, removed)

@@ -35,6 +35,12 @@ def all_checks(settings: DoctorSettings, requested: Sequence[str] = ()) -> tuple
     return tuple(checks)
 
 
+def requested_by(wanted: Sequence[str]) -> tuple[str, ...]:
+    """The options of ON_REQUEST whose checks `wanted` names: `imports/services` needs no option."""
+    areas = {name.partition("/")[0] for name in wanted}
+    return tuple(option for option in ON_REQUEST if option in areas and option not in AREAS)
+
+
 def chosen(
     checks: Sequence[DoctorCheck], wanted: Sequence[str], skipped: Sequence[str]
 ) -> tuple[DoctorCheck, ...]:

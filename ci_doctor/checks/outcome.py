@@ -12,7 +12,7 @@ from ci_doctor.checks.workload import Workload
 from ci_doctor.model.facts.doctor import DoctorCheckFact, DoctorFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Table, row, seconds, text_table
+from ci_doctor.model.table import Row, Table, row, seconds, text_table
 
 _CASES = {
     CheckStatus.OK: CaseOutcome.PASSED,
@@ -61,8 +61,7 @@ def _tables(run: DoctorRun, *, show_all: bool) -> tuple[Table, ...]:
         tables.append(_every_check(run.finished))
     unknown = [each for each in run.finished if each.result.unknown is not None]
     if unknown and not show_all:
-        rows = [row(each.check.id, each.result.unknown) for each in unknown]
-        tables.append(Table(title="Unknown", rows=tuple(rows)))
+        tables.append(_unknown(unknown))
     tables += _changes(run)
     if run.not_run:
         tables.append(_not_run(run.not_run))
@@ -90,13 +89,22 @@ def _every_check(finished: Sequence[FinishedCheck]) -> Table:
     return Table(title="Checks", columns=("status", "observed", "time"), rows=tuple(rows))
 
 
+def _unknown(unknown: Sequence[FinishedCheck]) -> Table:
+    reasons = {each.check.id: each.result.unknown or "" for each in unknown}
+    return Table(title="Unknown", rows=_by_reason(reasons))
+
+
 def _not_run(not_run: Mapping[DoctorCheck, str]) -> Table:
-    """By reason: a machine without a GPU has one line, and not ten."""
-    by_reason: dict[str, list[str]] = {}
-    for check, reason in not_run.items():
-        by_reason.setdefault(reason, []).append(check.id)
-    rows = [row(reason, ", ".join(ids)) for reason, ids in by_reason.items()]
-    return Table(title="Not run", rows=tuple(rows))
+    reasons = {check.id: reason for check, reason in not_run.items()}
+    return Table(title="Not run", rows=_by_reason(reasons))
+
+
+def _by_reason(reasons: Mapping[str, str]) -> tuple[Row, ...]:
+    """A row for each reason: a machine without a GPU has one line, and not ten."""
+    checks: dict[str, list[str]] = {}
+    for check, reason in reasons.items():
+        checks.setdefault(reason, []).append(check)
+    return tuple(row(reason, ", ".join(ids)) for reason, ids in checks.items())
 
 
 def _facts(run: DoctorRun) -> DoctorFacts:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import (
     PYTHON_OPTION,
     VENV_OPTION,
@@ -48,6 +49,13 @@ if TYPE_CHECKING:
     "--gpu", "requested", flag_value="gpu", multiple=True, help="Measure the GPUs, too: minutes."
 )
 @click.option(
+    "--since-green",
+    metavar="PATH",
+    shell_complete=values.files,
+    help="Name what changed since this green run: a snapshot, a report directory, or a directory "
+    "of many.",
+)
+@click.option(
     "--fix", "fixes", is_flag=True, help="Change what is safe and ci-doctor's own, and look again."
 )
 @click.option("--dry-run", is_flag=True, help="With --fix: print the changes; make none.")
@@ -80,14 +88,15 @@ def doctor(
     if dry_run and not fixes:
         raise UsageError("--dry-run goes with --fix", hint="ci-doctor doctor --fix --dry-run")
 
-    from ci_doctor.checks.all_checks import all_checks, chosen
+    from ci_doctor.checks.all_checks import all_checks, chosen, requested_by
     from ci_doctor.checks.outcome import outcome_of
     from ci_doctor.checks.run import DoctorRequest, run
     from ci_doctor.commands.doctor_settings import context_of, read_doctor_settings
     from ci_doctor.commands.telling.late import LateTeller
 
     loaded, settings = read_doctor_settings(session, config_path, os.environ, flags)
-    selected = chosen(all_checks(settings, requested), checks, settings.skip)
+    options = {*requested, *requested_by(checks)}
+    selected = chosen(all_checks(settings, sorted(options)), checks, settings.skip)
     if lists:
         from ci_doctor.checks.listing import listing_outcome
 
@@ -98,7 +107,12 @@ def doctor(
         ran = run(request, context, tell)
     if fixes:
         ran = _fixed(ran, context, dry_run=dry_run)
-    return session.finish(outcome_of(ran, show_all=show_all), on_stdout=True)
+    outcome = outcome_of(ran, show_all=show_all)
+    if settings.since_green is not None:
+        from ci_doctor.commands.doctor_drift import with_changes
+
+        outcome = with_changes(outcome, session, context, Path(settings.since_green))
+    return session.finish(outcome, on_stdout=True)
 
 
 def _fixed(ran: "DoctorRun", context: "CheckContext", *, dry_run: bool) -> "DoctorRun":

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.own.written import require_runnable
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
@@ -35,11 +36,23 @@ def read_doctor_settings(
         loaded, "doctor", DoctorSettings, environ=environ, flags=flags
     )
 
+    def place(*keys: str | int) -> str:
+        origin = origins["checks"]
+        if origin.startswith("environment "):
+            return origin
+        return loaded.where("doctor", "checks", *keys)
+
+    require_runnable(settings.checks, place)
+
     def placed(name: str, words: list[str]) -> list[str]:
         return [str(path_in(loaded, origins[name], word)) for word in words]
 
+    since_green = settings.since_green
+    if since_green is not None:
+        since_green = str(path_in(loaded, origins["since_green"], since_green))
     settings = replace(
         settings,
+        since_green=since_green,
         venvs=placed("venvs", settings.venvs),
         caches=placed("caches", settings.caches),
     )

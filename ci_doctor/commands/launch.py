@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.environment_record import record_environment
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -141,6 +142,7 @@ def launch(
     if dry_run:
         return session.finish(would_do(plan))
     session.observe(*missing_preparation(loaded, os.environ))
+    record_environment(session, config_path)
     return _perform(plan, session, follow=follow)
 
 

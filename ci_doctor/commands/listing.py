@@ -9,6 +9,7 @@ COMMANDS = {
         "Prepare",
         "Pin versions, set determinism variables, install preload shims; print what to export.",
     ),
+    "env": ("Prepare", "Record what may decide a result, and name what changed."),
     "config": ("Prepare", "Print every configuration value and its origin."),
     "preload": (
         "Prepare",

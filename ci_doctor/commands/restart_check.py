@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.environment_record import record_environment
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -106,6 +107,7 @@ def restart_check(
     loaded = load_config(config_path, Path.cwd())
     plan = _prepare(session, loaded, flags)
     session.observe(*missing_preparation(loaded, os.environ))
+    record_environment(session, config_path)
     return _perform(plan, session)
 
 

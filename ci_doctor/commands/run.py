@@ -43,7 +43,7 @@ from ci_doctor.session.session import Session
     "--exit-code-by-class",
     "by_class",
     is_flag=True,
-    help="With --diagnose: end with 75 if the cause lies outside the change and another run helps.",
+    help="With --diagnose: end with 75 if CMD ended by a cause outside the change that another run cures.",
 )
 @click.option(
     "--log-limit",
@@ -89,6 +89,7 @@ def run(
     if diagnose and not dry_run:
         # Whoever becomes the command needs none of this.
         from ci_doctor.commands.diagnose_settings import own_rule_files
+        from ci_doctor.commands.environment_record import record_environment
         from ci_doctor.commands.supervised_run import run_supervised
         from ci_doctor.supervision.request import SupervisionRequest
 
@@ -101,6 +102,7 @@ def run(
             rules=own_rule_files(config_path, os.environ),
             retry_status=_code_of_infra(session) if by_class else None,
         )
+        record_environment(session, config_path)
         return run_supervised(session, request)
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.environment_record import record_environment
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.commands.telling.waiting import WaitSource
@@ -85,6 +86,7 @@ def wait(
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes)
     session.observe(*missing_preparation(loaded, os.environ))
+    record_environment(session, config_path)
     request = WaitRequest(
         probe=_probe(ready),
         limit_s=seconds_of(timeout, "--timeout"),

@@ -70,8 +70,12 @@ def can_end(candidate: Candidate, class_: FailureClass | None) -> bool:
     rule = candidate.rule
     if rule.class_ is class_:
         return False
+    # The question is whether it would ask for a retry if it had ended the program.
     evidence = RetryEvidence(
-        class_=rule.class_, says_outside=rule.is_outside, text=candidate.clean.text
+        class_=rule.class_,
+        says_outside=rule.is_outside,
+        text=candidate.clean.text,
+        is_final=True,
     )
     if can_be_retried(evidence):
         return False

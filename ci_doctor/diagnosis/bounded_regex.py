@@ -15,6 +15,11 @@ class Match(Protocol):
         """The named groups."""
 
 
+def fields_of(match: Match) -> dict[str, str]:
+    """The named groups that hold something."""
+    return {name: value for name, value in match.groupdict().items() if value}
+
+
 class Pattern(Protocol):
     """A compiled regex of either engine."""
 

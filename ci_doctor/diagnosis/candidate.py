@@ -13,13 +13,14 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """A line named by a rule.
 
     log: the index of its log. in_failed_step: it stands in a step of the job that ended with a
-    failure; None if no step failed. in_passed_step: it stands in a
-    step that ended well, or in a job that did. ends_traceback: it is the exception of a traceback that
-    is not explained by another one of its chain, and that its program did not tolerate. standing:
-    the same in full, None for lines that are no exceptions. repeats: how many lines its rule matches
-    in this log. at_s: seconds of its clock, on one scale for all logs; None if nothing tells.
-    in_passed_run: it stands in a run of tests that passed. log_ended_well: no step failed in its
-    log, and the last words report success. lines_after: how many lines its log has after it.
+    failure; None if no step failed. in_passed_step: it stands in a step that ended well, or in a
+    job that did. ends_traceback: it is the exception of a traceback that is not explained by
+    another one of its chain, and that its program did not tolerate. standing: the same in full,
+    None for lines that are no exceptions. repeats: how many lines its rule matches in this log.
+    at_s: seconds of its clock, on one scale for all logs; None if nothing tells. in_passed_run:
+    it stands in a run of tests that passed. log_ended_well: as by `ending.ended_well`.
+    lines_after: how many lines its log has after it. log_sounds_well: the last lines of its log
+    hold words of success and none of failure. last_run_failed: as by `ending.last_run_failed`.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     """
 

@@ -30,10 +30,11 @@ class Cause(Struct, frozen=True, kw_only=True):
     """The line that explains a failure.
 
     rule: the id of its log rule. confidence: how probable it is that this is the cause, 0 to 1.
-    reasons: what that rests on. is_outside: the line shows that the cause lies outside the change. is_final: nothing else that
-    can have ended the job is in its logs, and its log ends soon after it.
-    fingerprint: the same for the same cause in another build. fields: the rule's captures.
-    consequences: lines that follow from it, in their order.
+    reasons: what that rests on. is_outside: the line shows that the cause lies outside the change.
+    is_final: the job ended by it, as far as its logs tell: nothing else in them can have ended the
+    job, and its log ends soon after it. Of a service: by `aftermath.is_final`. fingerprint:
+    the same for the same cause in another build. fields: the rule's captures. consequences: lines
+    that follow from it, in their order.
     """
 
     place: LogPlace

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. How probable it is that the candidate named first is the cause.
 
-A logistic regression on a few features of the ranking. `benchmarks/diagnose/calibrate.py` fits its
+A logistic regression on a few features of the ranking. `benchmarks/diagnose/evaluate.py` fits its
 coefficients on labelled logs of failed runs and on logs of passing ones, and writes them to
 `calibration.json`.
 """
@@ -23,8 +23,9 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
     """What the confidence rests on, by name; `ranked` is not empty.
 
     points: of the first candidate, divided by 100. lead: how many more it has than the best one at
-    another place, divided by 100, at most 1. lines_after: how many lines follow, 100 and more count as 1; the same
-    if no step is marked as failed, else 0. The others are 0 or 1.
+    another place, divided by 100, at most 1. lines_after: how many lines follow, divided by 100, at
+    most 1. lines_after_unmarked: the same if no step is marked as failed, else 0. The others are 0
+    or 1.
     """
     first = ranked[0]
     candidate = first.candidate

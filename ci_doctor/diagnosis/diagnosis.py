@@ -15,6 +15,7 @@ from ci_doctor.diagnosis.conclusion import named_cause, other_candidates, with_c
 from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
 from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
+from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
@@ -33,12 +34,15 @@ _LINES_OF_TEST = 120
 @cache
 def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     """The rules of ci-doctor and of a repository; raises ConfigError if `own` has a mistake."""
+    # No line holds a literal of LAST_OUTPUT, but a diagnosis may name it.
+    house = (*house_rules(), LAST_OUTPUT)
     if not own:
-        return RuleSet(house_rules())
+        return RuleSet(house)
     # Only a repository's rules are checked at run time, which takes longer than reading them.
     from ci_doctor.diagnosis.repository_rules import repository_rules
 
-    return RuleSet(house_rules(), repository_rules(own))
+    taken = {rule.id for rule in house}
+    return RuleSet(house, repository_rules(own, taken))
 
 
 def diagnose(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Whether a log ends well: its errors then were expected, or something recovered from them."""
+"""Pure. How a log ends. If it ends well, its errors were expected, or the job got over them."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -17,9 +17,8 @@ _MARKS = frozenset({Role.SUCCESS, Role.RUN_PASSED, Role.RUN_FAILED, Role.JOB_END
 def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLine]) -> bool:
     """Whether one of the last 60 lines reports success or the job's end, and no step failed.
 
-    hits: of the log, in the order of its lines. last_lines: at least the last line. A run of tests
-    that failed after the last success makes it False. A CI system's own word on the job counts more
-    than all others: a test may print what a failed step looks like.
+    hits: of the log, in the order of its lines. last_lines: at least the last line. It is False if
+    a run of tests failed after the last success. What `passed_job` gives outweighs failed steps.
     """
     last_mark = _last(hits, rules, _MARKS)
     if last_mark is None or not last_lines:
@@ -27,11 +26,23 @@ def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLin
     if last_mark.line.number <= last_lines[-1].number - _LAST_LINES:
         return False
     role = rules.rules[last_mark.rule].role
+    if role is Role.RUN_FAILED:
+        return False
     if role is Role.SUCCESS and _begins_a_step(last_mark, hits, rules):
         return False
-    if role is Role.JOB_PASSED:
-        return True
-    return role is not Role.RUN_FAILED and _last(hits, rules, {Role.END}) is None
+    return passed_job(hits, rules) is not None or _last(hits, rules, {Role.END}) is None
+
+
+def passed_job(hits: Sequence[Hit], rules: RuleSet) -> Hit | None:
+    """The line by which the CI system reports that the whole job passed; None without one.
+
+    A failed step above that line does not count: a test may print what a failed step looks like.
+    With a failed step below it the result is None: a program of the job may print that line too.
+    """
+    last = _last(hits, rules, {Role.JOB_PASSED, Role.END})
+    if last is None or rules.rules[last.rule].role is Role.END:
+        return None
+    return last
 
 
 def _last(hits: Sequence[Hit], rules: RuleSet, roles: AbstractSet[Role]) -> Hit | None:
@@ -49,9 +60,5 @@ def _begins_a_step(mark: Hit, hits: Sequence[Hit], rules: RuleSet) -> bool:
 
 def last_run_failed(hits: Sequence[Hit], rules: RuleSet) -> bool:
     """Whether the last run of tests in the log, of those that report their result, has failed."""
-    has_failed = False
-    for hit in hits:
-        role = rules.rules[hit.rule].role
-        if role in {Role.RUN_FAILED, Role.RUN_PASSED}:
-            has_failed = role is Role.RUN_FAILED
-    return has_failed
+    last = _last(hits, rules, {Role.RUN_FAILED, Role.RUN_PASSED})
+    return last is not None and rules.rules[last.rule].role is Role.RUN_FAILED

@@ -34,13 +34,13 @@ class RetryEvidence(Struct, frozen=True, kw_only=True):
     """What the question rests on: the class of a failure, and its line.
 
     says_outside: the line's rule says that it shows something outside the change. is_final: the
-    job ended by it, as far as its logs tell; a line alone is taken to be final.
+    job ended by it, as far as its logs tell.
     """
 
     class_: FailureClass | None
     says_outside: bool
     text: str
-    is_final: bool = True
+    is_final: bool
 
 
 def evidence_of(cause: Cause) -> RetryEvidence:

@@ -60,7 +60,10 @@ def _explained(rule: LogRule, subject: str, message: str, fields: Mapping[str, s
     """The Outcome of a rule, about the `subject`; the line `message` has the captures `fields`."""
     command = next_command(rule.next_command, fields)
     remedy = _remedy(rule)
-    evidence = RetryEvidence(class_=rule.class_, says_outside=rule.is_outside, text=message)
+    # A person who pastes a message asks about a job that ended by it.
+    evidence = RetryEvidence(
+        class_=rule.class_, says_outside=rule.is_outside, text=message, is_final=True
+    )
     retry = None if rule.class_ is None else retry_policy(evidence).value
     return Outcome(
         verdict=None,

@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import glob
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -53,14 +54,14 @@ def _paths(names: Sequence[str]) -> list[Path]:
         raise UsageError("--follow reads files, and no stdin", hint="name the file that is written")
     paths: list[Path] = []
     for name in names:
-        known = expand([name])
-        found = known.names
+        expanded = expand([name])
+        logs = expanded.names
         # A plain name is that of a file to come.
-        if not found and not Path(name).is_dir() and not set(name) & set("*?["):
-            found = (name,)
-        if not found:
-            raise UsageError(f"{name}: {known.unreadable.get(name, 'no log')}")
-        paths.extend(Path(each) for each in found)
+        if not logs and not Path(name).is_dir() and not glob.has_magic(name):
+            logs = (name,)
+        if not logs:
+            raise UsageError(f"{name}: {expanded.unreadable.get(name, 'no log')}")
+        paths.extend(Path(log) for log in logs)
     return paths
 
 
@@ -82,7 +83,10 @@ async def _follow(
 def _named(cause: NewCause) -> NamedCause:
     rule = cause.rule
     evidence = RetryEvidence(
-        class_=rule.class_, says_outside=rule.is_outside, text=cause.clean.text
+        class_=rule.class_,
+        says_outside=rule.is_outside,
+        text=cause.clean.text,
+        is_final=False,  # more lines may come
     )
     return NamedCause(
         place=LogLine(

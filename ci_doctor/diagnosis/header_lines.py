@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 
+from ci_doctor.diagnosis.bounded_regex import fields_of
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
@@ -26,10 +27,8 @@ def named_lines(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> tuple[Hit,
         line, clean = below
         match = pattern.search(clean.message)
         if match is not None:
-            fields = {name: value for name, value in match.groupdict().items() if value}
-            named.append(
-                Hit(rule=hit.rule, line=line, clean=clean, fields={**hit.fields, **fields})
-            )
+            fields = {**hit.fields, **fields_of(match)}
+            named.append(Hit(rule=hit.rule, line=line, clean=clean, fields=fields))
     named.sort(key=lambda hit: (hit.line.offset, hit.rule))
     return tuple(named)
 

@@ -48,19 +48,19 @@ class ImportRaceSign(Struct, frozen=True, kw_only=True):
 
 def import_race_sign(lines: Iterable[str]) -> ImportRaceSign | None:
     """What the last such line among `lines` says; None if there is none."""
-    found = None
+    last = None
     for line in lines:
         for sign in _SIGNS:
             match = sign.search(line)
             if match is None:
                 continue
             groups = match.groupdict()
-            found = ImportRaceSign(
+            last = ImportRaceSign(
                 module=groups["module"],
                 name=groups.get("name"),
                 is_partial=groups["partial"] is not None,
             )
-    return found
+    return last
 
 
 def is_import_race(text: str) -> bool:

@@ -26,14 +26,10 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class LogEnd(Struct, frozen=True, kw_only=True):
-    """The end of a log: the lines that say why it ends, and their cause if one can be named.
-
-    is_final: nothing but what follows from `cause` comes after it.
-    """
+    """The end of a log: the lines that say why it ends, and their cause if one can be named."""
 
     excerpt: Excerpt = Excerpt()
     cause: Cause | None = None
-    is_final: bool = False
 
 
 class _Tail(Struct, frozen=True, kw_only=True):
@@ -61,11 +57,11 @@ def read_log_end(path: Path, fatal: str | None = None) -> LogEnd:
         diagnosis = _of_the_end(story, log, lines)
     excerpt = lines_around(text, diagnosis.best, fatal)
     cause = diagnosis.cause
-    return LogEnd(
-        excerpt=_numbered(excerpt, tail.lines_before),
-        cause=cause,
-        is_final=cause is not None and is_final(cause, story.candidates, lines),
-    )
+    if cause is not None:
+        # What follows in the log of one process tells more than the ranks of a job's lines.
+        ended_by_it = is_final(cause, story.candidates, lines)
+        cause = structs.replace(cause, is_final=ended_by_it)
+    return LogEnd(excerpt=_numbered(excerpt, tail.lines_before), cause=cause)
 
 
 def _of_the_end(story: LogStory, log: LogText, lines: Sequence[str]) -> Diagnosis:

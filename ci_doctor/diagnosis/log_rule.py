@@ -2,6 +2,7 @@
 """Pure. A rule about log lines: what a line means, and how it is recognised."""
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -16,8 +17,8 @@ class Role(StrEnum):
     stands elsewhere. noise: looks fatal and is not. begin and end: where a step of the job begins,
     and where it ends with a failure. success: the job, the step or a tool in it ended well.
     job-passed and job-end: the CI system reports that the job passed, or that it is over, however
-    it ended. traceback: a traceback begins. run-begin, run-failed and run-passed: a run of a test runner, or one of its
-    tests, begins and ends. Only the first four can be named as a cause.
+    it ended. traceback: a traceback begins. run-begin, run-failed and run-passed: a run of a test
+    runner, or one of its tests, begins and ends. Only those in NAMEABLE can be named as a cause.
     """
 
     CAUSE = "cause"
@@ -36,8 +37,10 @@ class Role(StrEnum):
     RUN_PASSED = "run-passed"
 
 
+# Lines of these roles can be named as a cause.
+NAMEABLE: Final = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 # Points of a line before its place in the log is looked at; a rule may set its own.
-WEIGHTS = {
+WEIGHTS: Final = {
     Role.CAUSE: 90,
     Role.FAILURE: 70,
     Role.ERROR: 40,

@@ -3,7 +3,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -13,10 +12,12 @@ from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.engine import fastest_engine
+from ci_doctor.diagnosis.strongest_match import RuleMatch, strongest_match
 
 _FATAL = frozenset({Role.CAUSE, Role.FAILURE})
 # What shows that an error before it was not survived.
 _ENDS = frozenset({Role.SYMPTOM, Role.END})
+_READ = _FATAL | _ENDS | {Role.ERROR}
 # Fingerprints that are remembered; a log that runs for weeks must not fill the memory.
 _REMEMBERED = 10_000
 
@@ -30,11 +31,6 @@ class NewCause(Struct, frozen=True, kw_only=True):
     rule: LogRule
     fields: dict[str, str]
     fingerprint: str
-
-
-class _RuleMatch(NamedTuple):
-    rule: LogRule
-    fields: dict[str, str]
 
 
 class CauseWatch:
@@ -54,7 +50,8 @@ class CauseWatch:
         """The new causes in `lines`, which the log of this name has got."""
         for line, indices in self._hit_lines(lines):
             clean = clean_line(line.content)
-            match = self._strongest(indices, clean)
+            # The line below a header, which may be the cause, may not be written yet.
+            match = strongest_match(self._rules, sorted(indices), clean.texts, _READ)
             if match is None:
                 continue
             cause = self._cause(log, line, clean, match)
@@ -79,7 +76,7 @@ class CauseWatch:
         self._known.add(cause.fingerprint)
         yield cause
 
-    def _cause(self, log: str, line: TextLine, clean: CleanLine, match: _RuleMatch) -> NewCause:
+    def _cause(self, log: str, line: TextLine, clean: CleanLine, match: RuleMatch) -> NewCause:
         return NewCause(
             log=log,
             line=line.number,
@@ -103,18 +100,3 @@ class CauseWatch:
             indices_of.setdefault(index, set()).update(self._rules.rules_of[literal])
         for index in sorted(indices_of):
             yield lines[index], indices_of[index]
-
-    def _strongest(self, indices: set[int], clean: CleanLine) -> _RuleMatch | None:
-        best: _RuleMatch | None = None
-        for index, match in self._rules.matching(sorted(indices), clean.texts):
-            rule = self._rules.rules[index]
-            if rule.role is Role.NOISE:
-                return None
-            # A header names the line below it, which may not be written yet.
-            is_header = rule.next_line is not None
-            if is_header or rule.role not in _FATAL | _ENDS | {Role.ERROR}:
-                continue
-            if best is None or rule.points > best.rule.points:
-                fields = {name: value for name, value in match.groupdict().items() if value}
-                best = _RuleMatch(rule, fields)
-        return best

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
-from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.log_rule import NAMEABLE, LogRule, Role
 from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.strongest_match import strongest_match
 
 _MOST_LINES = 2000
 # What stands before a message where its program prints it.
@@ -24,7 +25,6 @@ _STARTS = (
     "OSError: ",
     "error: ",
 )
-_NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 
 
 class Recognised(Struct, frozen=True, kw_only=True):
@@ -68,16 +68,7 @@ def _of_line(line: str, clean: CleanLine, rules: RuleSet) -> Recognised | None:
     for index, rule in enumerate(rules.rules):
         if any(literal in line for literal in rule.literals):
             indices.append(index)
-    best: Recognised | None = None
-    for index, match in rules.matching(indices, clean.texts):
-        rule = rules.rules[index]
-        if rule.role is Role.NOISE:
-            return None
-        # A header of a list means nothing by itself.
-        if rule.next_line is not None:
-            continue
-        if rule.role not in _NAMEABLE or (best is not None and rule.points <= best.rule.points):
-            continue
-        fields = {name: value for name, value in match.groupdict().items() if value}
-        best = Recognised(message=clean.message, rule=rule, fields=fields)
-    return best
+    match = strongest_match(rules, indices, clean.texts, NAMEABLE)
+    if match is None:
+        return None
+    return Recognised(message=clean.message, rule=match.rule, fields=match.fields)

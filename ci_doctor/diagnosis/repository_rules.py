@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the rule files of a repository."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ci_doctor.diagnosis.log_rule import LogRule
-from ci_doctor.diagnosis.rule_checks import RuleProblem, check_rules
+from ci_doctor.diagnosis.rule_checks import check_rules
 from ci_doctor.diagnosis.rule_files import parse_rules
 from ci_doctor.errors import ConfigError
 
 
-def repository_rules(paths: Sequence[Path]) -> tuple[LogRule, ...]:
-    """The rules in the TOML files `paths`.
+def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tuple[LogRule, ...]:
+    """The rules in the TOML files `paths`. `taken`: ids of other rules, which they may not have.
 
     Raises ConfigError if a file cannot be read, or for every mistake in one: a line for each, which
     names the file and the rule. A rule is never left out silently.
     """
     rules: list[LogRule] = []
     for path in paths:
-        text = _text(path)
-        mistakes = _mistakes(text, str(path), {rule.id for rule in rules})
+        name = str(path)
+        added = parse_rules(_text(path), name)
+        earlier = {rule.id for rule in rules}
+        mistakes = check_rules(added, name, taken=earlier.union(taken))
         if mistakes:
             raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
-        rules.extend(parse_rules(text, str(path)))
+        rules.extend(added)
     return tuple(rules)
 
 
@@ -31,8 +33,3 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
-
-
-def _mistakes(text: str, name: str, taken: set[str]) -> list[RuleProblem]:
-    problems = check_rules(text, name, taken=taken)
-    return [problem for problem in problems if problem.is_mistake]

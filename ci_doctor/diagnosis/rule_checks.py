@@ -1,31 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rules in a text and names every mistake in them, with what to do about it."""
+"""Pure. Names every mistake in the rules of a file, with what to do about it."""
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.bounded_regex import BoundedRegex, Pattern
 from ci_doctor.diagnosis.lines.clean_line import clean_line
-from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.log_rule import NAMEABLE, LogRule, Role
 from ci_doctor.diagnosis.ordinary_lines import ORDINARY_LINES
-from ci_doctor.diagnosis.regex_checks import nested_repeats, regex_problem, texts_without_literal
-from ci_doctor.diagnosis.rule_files import parse_rules
+from ci_doctor.diagnosis.regex_checks import regex_problem
 from ci_doctor.diagnosis.scanning.literal_search import MARKS
-from ci_doctor.errors import ConfigError
 
 # Shorter ones stand in most lines.
 _SHORTEST_LITERAL_BYTES = 3
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*")
-_NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 # A literal may end with the end of a line, and may hold a tab or the start of a colour.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|[\r\n](?!\n?\Z)")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class RuleProblem(Struct, frozen=True, kw_only=True):
-    """rule: the id of the rule, empty for the file. text: what is wrong and what to do.
+    """rule: the id of the rule. text: what is wrong and what to do.
 
     is_mistake: the rule cannot be used as it is; otherwise it can, and may do less than it seems.
     """
@@ -37,20 +35,16 @@ class RuleProblem(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """`file: rule: text`, as it is printed."""
-        return ": ".join(part for part in (self.file, self.rule, self.text) if part)
+        return f"{self.file}: {self.rule}: {self.text}"
 
 
 def check_rules(
-    text: str, file: str, *, is_house: bool = False, taken: Collection[str] = ()
+    rules: Sequence[LogRule], file: str, *, is_house: bool = False, taken: Collection[str] = ()
 ) -> list[RuleProblem]:
-    """What is wrong with the rules in the TOML `text` of the file `file`; empty if nothing is.
+    """What is wrong with the `rules` of the file `file`; empty if nothing is.
 
     is_house: their regexes run on `re`, which may backtrack. taken: ids of other rules.
     """
-    try:
-        rules = parse_rules(text, "")
-    except ConfigError as error:
-        return [RuleProblem(file=file, rule="", text=str(error).removeprefix(": "))]
     problems = []
     counts = Counter(rule.id for rule in rules)
     for rule in rules:
@@ -58,11 +52,6 @@ def check_rules(
         if counts[rule.id] > 1 or rule.id in taken:
             texts.append("another rule has this id: choose a different one")
         problems += [RuleProblem(file=file, rule=rule.id, text=each) for each in texts]
-        if not texts:
-            notes = _notes(rule)
-            problems += [
-                RuleProblem(file=file, rule=rule.id, text=each, is_mistake=False) for each in notes
-            ]
     return problems
 
 
@@ -83,10 +72,13 @@ def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
             is_valid = False
             yield problem
         elif is_house:
+            # It rests on private parts of `re`, which no diagnosis needs.
+            from ci_doctor.diagnosis.regex_tree import nested_repeats
+
             yield from nested_repeats(regex)
     if is_valid:
         yield from _placeholder_problems(rule)
-        yield from _example_problems(rule)
+        yield from _example_problems(rule, BoundedRegex(rule.regex, is_foreign=not is_house))
 
 
 def _field_problems(rule: LogRule) -> Iterator[str]:
@@ -98,7 +90,7 @@ def _field_problems(rule: LogRule) -> Iterator[str]:
         yield "no example in match: give a line that the rule must match"
     if rule.weight is not None and not 0 <= rule.weight <= 100:
         yield f"weight {rule.weight}: use 0 to 100"
-    if rule.role in _NAMEABLE:
+    if rule.role in NAMEABLE:
         yield from _problems_of_a_cause(rule)
 
 
@@ -136,14 +128,14 @@ def _placeholder_problems(rule: LogRule) -> Iterator[str]:
             yield f"next_command: {{{name}}} is no named group of the regex"
 
 
-def _example_problems(rule: LogRule) -> Iterator[str]:
+def _example_problems(rule: LogRule, pattern: Pattern) -> Iterator[str]:
     for example in rule.match:
         if not _holds_literal(rule, example):
             yield f"match example {example!r}: it holds none of the literals, add one that it holds"
-        elif not _matches(rule, example):
+        elif not _matches(pattern, example):
             yield f"match example {example!r}: the regex does not match it"
     for example in rule.no_match:
-        if _holds_literal(rule, example) and _matches(rule, example):
+        if _holds_literal(rule, example) and _matches(pattern, example):
             yield f"no_match example {example!r}: the regex matches it"
 
 
@@ -151,15 +143,5 @@ def _holds_literal(rule: LogRule, example: str) -> bool:
     return any(literal in f"{example}\n" for literal in rule.literals)
 
 
-def _matches(rule: LogRule, example: str) -> bool:
-    regex = re.compile(rule.regex)
-    return any(regex.search(text) for text in clean_line(example.encode()).texts)
-
-
-def _notes(rule: LogRule) -> Iterator[str]:
-    lacking = texts_without_literal(rule.regex, rule.literals)
-    if lacking:
-        yield (
-            f"the regex also matches {lacking[0]!r}, which holds none of the literals: "
-            "such a line is not reported, add a literal for it"
-        )
+def _matches(pattern: Pattern, example: str) -> bool:
+    return any(pattern.search(text) for text in clean_line(example.encode()).texts)

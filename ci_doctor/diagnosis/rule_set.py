@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from ci_doctor.diagnosis.bounded_regex import BoundedRegex, Match, Pattern
+from ci_doctor.diagnosis.bounded_regex import BoundedRegex, Pattern, fields_of
 from ci_doctor.diagnosis.log_rule import LogRule
 
 
@@ -58,14 +58,19 @@ class RuleSet:
     def _compile(self, index: int, regex: str) -> Pattern:
         return BoundedRegex(regex, is_foreign=index >= self._first_own)
 
-    def matching(self, indices: Iterable[int], texts: Sequence[str]) -> list[tuple[int, Match]]:
-        """Those rules among `indices` whose regex is in one of `texts`, with their first match."""
+    def matching(
+        self, indices: Iterable[int], texts: Sequence[str]
+    ) -> list[tuple[int, dict[str, str]]]:
+        """Those rules among `indices` whose regex is in one of `texts`.
+
+        With each come the named groups of its first match, without empty ones.
+        """
         matches = []
         for index in indices:
             pattern = self.pattern(index)
             for text in texts:
                 match = pattern.search(text)
                 if match is not None:
-                    matches.append((index, match))
+                    matches.append((index, fields_of(match)))
                     break
         return matches

@@ -2,17 +2,17 @@
 """Reads a rules file of a repository, and makes an outcome of what is wrong with its rules."""
 
 import re
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
+import tomli
 
 from ci_doctor.config.toml_lines import line_of
+from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.rule_checks import check_rules
-from ci_doctor.diagnosis.rule_files import house_rules
+from ci_doctor.diagnosis.rule_notes import rule_notes
 from ci_doctor.diagnosis.rules import RULE_MISTAKE
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.facts.diagnose import RuleCheckFacts, RuleProblemFacts
@@ -62,53 +62,69 @@ def _finding(file: str, problem: RuleProblemFacts) -> Finding:
 def _checked(text: str, name: str) -> tuple[int, list[RuleProblemFacts]]:
     """How many rules there are, and what is wrong with them."""
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        content = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         number = None if line is None else int(line[1])
         return 0, [RuleProblemFacts(rule=_FILE, line=number, problem=f"not TOML: {error}")]
-    problems = [*_problems_of_file(content, text), *_wrong_fields(content, text)]
-    tables = content.get(_TABLE)
-    count = len(tables) if isinstance(tables, list) else 0
+    tables = _tables(content)
+    rules, wrong = _decoded(tables, text)
+    problems = [*_problems_of_file(content, text), *wrong]
     if not problems:
-        problems.extend(_problems_of_rules(text, name))
-    return count, problems
+        problems.extend(_problems_of_rules(rules, text, name))
+    return len(tables), problems
 
 
-def _problems_of_file(content: dict[str, Any], text: str) -> Iterator[RuleProblemFacts]:
+def _tables(content: Mapping[str, object]) -> Sequence[object]:
+    """Those of `[[rule]]`; none if the key has a value of another kind."""
+    tables = content.get(_TABLE)
+    if not isinstance(tables, list):
+        return ()
+    return tables
+
+
+def _problems_of_file(content: Mapping[str, object], text: str) -> Iterator[RuleProblemFacts]:
     for key in content:
         if key != _TABLE:
             line = line_of(text, (key,))
             yield RuleProblemFacts(rule=_FILE, line=line, problem=f"unknown key `{key}`")
-    if not isinstance(content.get(_TABLE), list) or not content[_TABLE]:
+    if not _tables(content):
         yield RuleProblemFacts(rule=_FILE, line=None, problem="no [[rule]] in it")
 
 
-def _wrong_fields(content: dict[str, Any], text: str) -> Iterator[RuleProblemFacts]:
-    """Rules that cannot be decoded, each by itself: one must not hide the others."""
-    tables = content.get(_TABLE)
-    if not isinstance(tables, list):
-        return
+def _decoded(tables: Sequence[object], text: str) -> tuple[list[LogRule], list[RuleProblemFacts]]:
+    """The rules that can be decoded, and what is wrong with the others.
+
+    Each is decoded by itself: one must not hide the mistakes of the others.
+    """
+    rules: list[LogRule] = []
+    problems: list[RuleProblemFacts] = []
     for index, table in enumerate(tables):
         try:
-            msgspec.convert(table, LogRule)
+            rules.append(msgspec.convert(table, LogRule))
         except msgspec.ValidationError as error:
             name = f"rule {index + 1}"
             if isinstance(table, dict) and isinstance(table.get("id"), str):
                 name = table["id"]
             line = line_of(text, (_TABLE, index, "id"))
-            yield RuleProblemFacts(rule=name, line=line, problem=str(error))
+            problems.append(RuleProblemFacts(rule=name, line=line, problem=str(error)))
+    return rules, problems
 
 
-def _problems_of_rules(text: str, name: str) -> Iterator[RuleProblemFacts]:
+def _problems_of_rules(
+    rules: Sequence[LogRule], text: str, name: str
+) -> Iterator[RuleProblemFacts]:
     lines = {}
-    for index, table in enumerate(tomllib.loads(text)[_TABLE]):
+    for index, rule in enumerate(rules):
         # The last of several rules with one id: it is the one to rename.
-        lines[table["id"]] = line_of(text, (_TABLE, index, "id"))
-    taken = frozenset(rule.id for rule in house_rules())
-    for problem in check_rules(text, name, taken=taken):
+        lines[rule.id] = line_of(text, (_TABLE, index, "id"))
+    taken = frozenset(rule.id for rule in load_rules().rules)
+    mistakes = check_rules(rules, name, taken=taken)
+    wrong = {mistake.rule for mistake in mistakes}
+    usable = [rule for rule in rules if rule.id not in wrong]
+    for problem in (*mistakes, *rule_notes(usable, name)):
         yield RuleProblemFacts(
-            rule=problem.rule or _FILE,
+            rule=problem.rule,
             line=lines.get(problem.rule),
             problem=problem.text,
             is_mistake=problem.is_mistake,

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.ending import passed_job
+from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit
@@ -15,6 +16,7 @@ _WHOLE_JOB = "job"
 _WITHIN_STEP = "annotation"
 # The family of rules by which tools say that they ended well: a step may fail after that.
 _TOOLS = "outcome"
+_ENDS = frozenset({Role.END, Role.SUCCESS})
 
 
 class JobStep(Struct, frozen=True):
@@ -37,35 +39,50 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
     where the end names its command (programs print begin marks of their own). Without a begin mark
     it begins after the step before it.
 
-    If the job passed, all of it is one step that ended well. The groups of a rule say more of an
-    end. `job`: the whole job failed, and counts as a step if none has failed before. `annotation`:
-    the step reports an error and goes on.
+    If the job passed (`passed_job`), all of it is one step that ended well. Two named groups of a
+    rule say more of an end. `job`: the whole job failed, and counts as a step if none has failed
+    before. `annotation`: the step reports an error and goes on.
     """
+    passed = passed_job(hits, rules)
+    if passed is not None:
+        return [JobStep(1, passed.line, failed=False)]
     steps: list[JobStep] = []
     begins: list[Hit] = []
-    first = 1
     for hit in hits:
         rule = rules.rules[hit.rule]
-        role = rule.role
-        if role is Role.JOB_PASSED:
-            return [JobStep(1, hit.line, failed=False)]
-        if role is Role.BEGIN:
+        if rule.role is Role.BEGIN:
             begins.append(hit)
-        if role not in (Role.END, Role.SUCCESS) or rule.family == _TOOLS:
+        if not _ends_a_step(hit, rule, steps):
             continue
-        if _WHOLE_JOB in hit.fields and any(step.failed for step in steps):
-            continue
-        failed = role is Role.END
-        begin = _begin_of(hit, begins) or first
+        begin = _begin_of(hit, begins) or _line_after(steps)
         # Another rule took this line for the end of the step.
         if begin > hit.line.number:
             continue
-        is_over = _WITHIN_STEP not in hit.fields
-        steps.append(JobStep(begin, hit.line, failed, has_last_words=failed and is_over))
-        first = hit.line.number + 1
+        steps.append(_step(begin, hit, rule))
         # What ends one step may begin the next one.
         begins = [begin for begin in begins if begin.line == hit.line]
     return steps
+
+
+def _ends_a_step(hit: Hit, rule: LogRule, earlier: Sequence[JobStep]) -> bool:
+    if rule.role not in _ENDS or rule.family == _TOOLS:
+        return False
+    if _WHOLE_JOB not in hit.fields:
+        return True
+    return not any(step.failed for step in earlier)
+
+
+def _step(begin: int, end: Hit, rule: LogRule) -> JobStep:
+    failed = rule.role is Role.END
+    is_over = _WITHIN_STEP not in end.fields
+    return JobStep(begin, end.line, failed, has_last_words=failed and is_over)
+
+
+def _line_after(steps: Sequence[JobStep]) -> int:
+    """The number of the first line that belongs to none of `steps`."""
+    if not steps:
+        return 1
+    return steps[-1].end.number + 1
 
 
 def _begin_of(end: Hit, begins: Sequence[Hit]) -> int | None:

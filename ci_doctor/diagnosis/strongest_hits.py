@@ -3,11 +3,9 @@
 
 from collections.abc import Iterable
 
-from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.log_rule import NAMEABLE, Role
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit
-
-_NAMEABLE = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
 
 
 def strongest_hits(hits: Iterable[Hit], rules: RuleSet) -> dict[int, Hit]:
@@ -22,7 +20,7 @@ def strongest_hits(hits: Iterable[Hit], rules: RuleSet) -> dict[int, Hit]:
     for hit in listed:
         rule = rules.rules[hit.rule]
         offset = hit.line.offset
-        if rule.role not in _NAMEABLE or offset in noise:
+        if rule.role not in NAMEABLE or offset in noise:
             continue
         if rule.role is Role.ERROR and offset in symptoms:
             continue

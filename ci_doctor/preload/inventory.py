@@ -33,6 +33,7 @@ class StartFile(Struct, frozen=True, kw_only=True):
     `lines` are the import lines of a `.pth` file. `imports` names what is heavy in it, in
     microseconds. `everywhere`: it runs under `-I` too, as all files do outside the user's site
     directory.
+    `stderr` are the lines that it wrote there; `prints`: it wrote to stdout.
     """
 
     path: str
@@ -40,6 +41,8 @@ class StartFile(Struct, frozen=True, kw_only=True):
     cost_us: int
     imports: dict[str, int]
     everywhere: bool
+    stderr: tuple[str, ...] = ()
+    prints: bool = False
 
     @property
     def is_customize(self) -> bool:
@@ -65,13 +68,15 @@ class NeverRun(Struct, frozen=True, kw_only=True):
 class Inventory(Struct, frozen=True, kw_only=True):
     """The start-up files of an interpreter.
 
-    `of_the_job` are the files that the job's PYTHONPATH brings, by the name of the module.
+    `of_the_job` are the files that the job's PYTHONPATH brings, by the name of the module;
+    `job_files` the same as they ran.
     """
 
     files: tuple[StartFile, ...]
     never: tuple[NeverRun, ...]
     of_the_job: dict[str, str]
-    findings: tuple[Finding, ...]
+    job_files: tuple[StartFile, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def inventory(target: Target, *, environ: Mapping[str, str] = os.environ) -> Inventory:
@@ -80,21 +85,36 @@ def inventory(target: Target, *, environ: Mapping[str, str] = os.environ) -> Inv
     Raises InfraError if the interpreter does not start or does not report its start.
     """
     start = watch_start(target)
+    pythonpath = environ.get("PYTHONPATH")
+    job = None
+    if pythonpath:
+        job = watch_start(target, pythonpath=pythonpath, starts=1)
+    return inventory_of(target.python, start, job)
+
+
+def inventory_of(python: Path, start: InterpreterStart, job: InterpreterStart | None) -> Inventory:
+    """What ran at `start` of `python`, and what never runs; `job` is a start with its PYTHONPATH."""
     files = tuple(_start_files(start))
     never: list[NeverRun] = []
     for name in CUSTOMIZE:
         never += _never_run(name, start)
-    pythonpath = environ.get("PYTHONPATH")
     of_the_job: dict[str, str] = {}
-    if pythonpath:
-        of_the_job = _brought(watch_start(target, pythonpath=pythonpath, starts=1), start)
+    job_files: tuple[StartFile, ...] = ()
+    if job is not None:
+        of_the_job = _brought(job, start)
+        brought = of_the_job.values()
+        job_files = tuple(file for file in _start_files(job) if file.path in brought)
     heavy = [file for file in files if file.is_customize and file.cost_us > HEAVY_US]
     findings = [_shadowed(each) for each in never]
-    findings += [_heavy(file, target) for file in heavy]
+    findings += [_heavy(file, python) for file in heavy]
     for name, path in of_the_job.items():
         findings.append(_from_the_job(name, path, _executed(name, start)))
     return Inventory(
-        files=files, never=tuple(never), of_the_job=of_the_job, findings=tuple(findings)
+        files=files,
+        never=tuple(never),
+        of_the_job=of_the_job,
+        job_files=job_files,
+        findings=tuple(findings),
     )
 
 
@@ -154,6 +174,8 @@ def _start_file(
         cost_us=block.cost_us,
         imports=heavy_imports(block.imports, block.name),
         everywhere=not in_user_dir and block.name != "usercustomize",
+        stderr=block.stderr,
+        prints=block.name in start.printing,
     )
 
 
@@ -208,11 +230,11 @@ def _shadowed(each: NeverRun) -> Finding:
     )
 
 
-def _heavy(file: StartFile, target: Target) -> Finding:
+def _heavy(file: StartFile, python: Path) -> Finding:
     because = f" because it imports {in_words(file.imports)}" if file.imports else ""
     cost = duration(file.cost_us / 1e6)
     return rules.SITECUSTOMIZE_HEAVY.finding(
-        f"{file.path} adds {cost} to every start of {target.python}{because}",
+        f"{file.path} adds {cost} to every start of {python}{because}",
         evidence=(Evidence(file=file.path),),
         remedy=rules.SITECUSTOMIZE_HEAVY.remedy,
     )

@@ -17,18 +17,22 @@ CUSTOMIZE = ("sitecustomize", "usercustomize")
 _PROBE = Path(__file__).parent / "stub" / "start_probe.py"
 _BEGIN = "ci-doctor: begin "
 _END = "ci-doctor: end "
+_PATH = "ci-doctor: path "
+_IMPORT_TIME = "import time:"
 
 
 class StartFileBlock(Struct, frozen=True, kw_only=True):
     """What one file did at a start.
 
     `name` is the path of a `.pth` file, or one of CUSTOMIZE. `cost_us` excludes the files that it
-    started in turn. `imports` is everything that was imported, in the order of the ends.
+    started in turn. `imports` is everything that was imported, in the order of the ends. `stderr`
+    are the other lines that it wrote there, each once.
     """
 
     name: str
     cost_us: int
     imports: tuple[Imported, ...] = ()
+    stderr: tuple[str, ...] = ()
 
 
 class InterpreterStart(Struct, frozen=True, kw_only=True):
@@ -36,13 +40,14 @@ class InterpreterStart(Struct, frozen=True, kw_only=True):
 
     `path` is sys.path when sitecustomize was looked for; `ran` has the file of each of CUSTOMIZE
     that was imported, or None; `user_dir` is the user's site directory, which is read if
-    `user_site`.
+    `user_site`. `printing` names the files that wrote to stdout.
     """
 
     path: tuple[str, ...]
     ran: dict[str, str | None]
     user_site: bool
     user_dir: str | None
+    printing: tuple[str, ...] = ()
     blocks: tuple[StartFileBlock, ...] = ()
 
     @property
@@ -59,9 +64,7 @@ def watch_start(
     `pythonpath` is the job's PYTHONPATH; None starts without that variable. Raises InfraError if
     the interpreter does not report its start.
     """
-    environment = clean_environment(os.environ)
-    if pythonpath:
-        environment["PYTHONPATH"] = pythonpath
+    environment = start_environment(os.environ, pythonpath)
     # The first start, which reads the files from disk, does not count. The quickest of the others:
     # a busy machine must not add to the cost of files.
     watched = [_watch_once(target, environment) for _ in range(starts + 1)][1:]
@@ -84,6 +87,7 @@ def read_blocks(text: str) -> tuple[StartFileBlock, ...]:
     """
     costs: dict[str, int] = {}
     imports: dict[str, list[Imported]] = {}
+    others: dict[str, list[str]] = {}
     running: list[_OpenFile] = []
     for line in text.splitlines():
         if line.startswith(_BEGIN):
@@ -97,11 +101,41 @@ def read_blocks(text: str) -> tuple[StartFileBlock, ...]:
             if running:
                 running[-1].inner_us += spent_us
         elif running:
-            imports.setdefault(running[-1].name, []).extend(read_importtime(line))
+            imported = read_importtime(line)
+            imports.setdefault(running[-1].name, []).extend(imported)
+            others.setdefault(running[-1].name, []).extend(written_by_files(line))
     return tuple(
-        StartFileBlock(name=name, cost_us=cost, imports=tuple(imports.get(name, ())))
+        StartFileBlock(
+            name=name,
+            cost_us=cost,
+            imports=tuple(imports.get(name, ())),
+            stderr=tuple(dict.fromkeys(others.get(name, ()))),
+        )
         for name, cost in costs.items()
     )
+
+
+def running_file(text: str) -> str | None:
+    """The file that had begun, and not ended, when the probe had written `text` to stderr."""
+    running: list[str] = []
+    path: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(_BEGIN):
+            running.append(line.removeprefix(_BEGIN))
+        elif line.startswith(_END) and running:
+            running.pop()
+        elif line.startswith(_PATH):
+            path = line.removeprefix(_PATH).split(os.pathsep)
+    if not running:
+        return None
+    files = candidates(running[-1], path)
+    return files[0] if files else running[-1]
+
+
+def written_by_files(text: str) -> list[str]:
+    """The lines of `text`, the probe's stderr, that neither it nor `-X importtime` wrote."""
+    own = (_BEGIN, _END, _PATH, _IMPORT_TIME)
+    return [line for line in text.splitlines() if line.strip() and not line.startswith(own)]
 
 
 def candidates(name: str, path: Sequence[str]) -> tuple[str, ...]:
@@ -126,19 +160,42 @@ def _module_file(name: str, directory: Path) -> Path | None:
 
 
 def _watch_once(target: Target, environment: Mapping[str, str]) -> InterpreterStart:
-    options = ("-S", "-X", "importtime", str(_PROBE))
-    without_bytecode = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
-    answer = ask(target.python, *options, timeout_s=START_TIMEOUT_S, environment=without_bytecode)
+    words = start_words(target.python)[1:]
+    answer = ask(target.python, *words, timeout_s=START_TIMEOUT_S, environment=environment)
     if answer.exit_code is None:
         raise InfraError(
             f"{target.python} did not start within {START_TIMEOUT_S:.0f} s",
             hint="look at its `.pth` files",
         )
-    try:
-        start = msgspec.json.decode(answer.last_line, type=InterpreterStart)
-    except (msgspec.DecodeError, IndexError):
+    start = read_start(answer.stdout, answer.stderr)
+    if start is None:
         raise InfraError(
             f"{target.python} did not report what it starts: {answer.last_error_line}",
             hint=f"run `{target.python} -S -X importtime {_PROBE}`",
-        ) from None
-    return msgspec.structs.replace(start, blocks=read_blocks(answer.stderr))
+        )
+    return start
+
+
+def start_words(python: Path) -> tuple[str, ...]:
+    """The command that starts `python` and reports what it starts."""
+    return (str(python), "-S", "-X", "importtime", str(_PROBE))
+
+
+def start_environment(environ: Mapping[str, str], pythonpath: str | None) -> dict[str, str]:
+    """`environ` for an ordinary start, with this PYTHONPATH or without any."""
+    environment = clean_environment(environ)
+    # What its files import must not leave bytecode behind.
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    if pythonpath:
+        environment["PYTHONPATH"] = pythonpath
+    return environment
+
+
+def read_start(stdout: str, stderr: str) -> InterpreterStart | None:
+    """What the probe reported; None if it reported nothing."""
+    lines = stdout.strip().splitlines()
+    try:
+        start = msgspec.json.decode(lines[-1], type=InterpreterStart)
+    except (msgspec.DecodeError, IndexError):
+        return None
+    return msgspec.structs.replace(start, blocks=read_blocks(stderr))

@@ -13,8 +13,8 @@ from ci_doctor.services.outcome import FailureKind, ServiceFailure
 def with_cause_elsewhere(failure: ServiceFailure, group: Iterable[Instance]) -> ServiceFailure:
     """`failure`, with the cause that another log of its group names, if one does.
 
-    The failure stays that of its service, because the machine
-    is certain of it: the other log is evidence. A cause outside the change is certain enough.
+    The failure stays that of its service, because the machine is certain of it: the other log is
+    evidence. A failure outside the change stays as it is: its cause is certain enough.
     """
     paths = [instance.service.log for instance in group]
     if failure.kind is FailureKind.OUTSIDE or len(paths) < 2:

@@ -227,7 +227,7 @@ def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:
     if is_out_of_space(subject.log):
         return True, _FULL
     # A server that went on after such a line may have died of a mistake in the change.
-    if cause is None or not end.is_final:
+    if cause is None or not cause.is_final:
         return False, ""
     clause = f"; by its log {cause.sentence}"
     # That a port is taken lies outside only if none of our own processes has it.

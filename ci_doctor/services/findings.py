@@ -4,6 +4,8 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from msgspec import structs
+
 from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.diagnosis.exit_status import evidence_of as retry_evidence
 from ci_doctor.diagnosis.import_race import next_step
@@ -65,9 +67,9 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
             excerpt="\n".join(excerpt) or "(it wrote nothing)",
         )
     if failure.cause is not None:
-        yield Evidence(excerpt=_words_of(failure.cause))
+        yield Evidence(excerpt=_words_of(failure.cause, failure.kind))
     if failure.elsewhere is not None:
-        yield _elsewhere(failure.elsewhere)
+        yield _elsewhere(failure.elsewhere, failure.kind)
     if failure.peak_rss is not None:
         yield Evidence(excerpt=f"peak memory {size(failure.peak_rss)}")
     if failure.consequences:
@@ -76,16 +78,21 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
         yield Evidence(excerpt="\n".join(lines))
 
 
-def _words_of(cause: Cause) -> str:
+def _words_of(cause: Cause, kind: FailureKind) -> str:
     """`by its log: missing dependency (import/no-module). Another run is useless: …`."""
     if cause.class_ is None:
         return f"by its log: {cause.rule}"
-    return f"by its log: {title(cause.class_)} ({cause.rule}). {about_retry(retry_evidence(cause))}"
+    evidence = retry_evidence(cause)
+    # The words agree with the exit code: the service did not end by this line, says its verdict.
+    if kind is not FailureKind.OUTSIDE:
+        evidence = structs.replace(evidence, is_final=False)
+    return f"by its log: {title(cause.class_)} ({cause.rule}). {about_retry(evidence)}"
 
 
-def _elsewhere(cause: Cause) -> Evidence:
+def _elsewhere(cause: Cause, kind: FailureKind) -> Evidence:
     """The line of another service's log that explains the failure better."""
-    return Evidence(file=cause.place.log, excerpt=f"> {cause.place.text}\n{_words_of(cause)}")
+    words = _words_of(cause, kind)
+    return Evidence(file=cause.place.log, excerpt=f"> {cause.place.text}\n{words}")
 
 
 def _remedy(rule: Rule, failure: ServiceFailure) -> NextStep | None:

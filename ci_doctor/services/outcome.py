@@ -60,13 +60,13 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     itself lived on. `exit_unknown` tells that the process ended and nobody knows how. `log` is None
     if the process was never started. `tail` are the log's root lines, `tail_root` the index of the
     root line among them, `tail_line` and `tail_end_line` their 1-based place in the log (None if
-    nobody counted). `cause` is what the log names as the cause, if anything, `elsewhere` what another service's log
-    names. `duration_s` runs from the service's start to the failure. `peak_rss` is bytes.
-    `misuse` is the log line that says that the command cannot run as it is written, `misused` its
-    part that names the file, module or option.
-    `oom` tells whose memory ran out, if the kernel killed for lack of it. `fatal` is the log line
-    that was taken for the end. `consequences` are sentences on what failed after it, `stopped` is
-    what the stop left behind if the group never came to be.
+    nobody counted). `cause` is what the log names as the cause, if anything, `elsewhere`
+    what another service's log names. `duration_s` runs from the service's start to the failure.
+    `peak_rss` is bytes. `misuse` is the log line that says that the command cannot run as it is
+    written, `misused` its part that names the file, module or option. `oom` tells whose memory ran
+    out, if the kernel killed for lack of it. `fatal` is the log line that was taken for the end.
+    `consequences` are sentences on what failed after it, `stopped` is what the stop left behind if
+    the group never came to be.
     """
 
     kind: FailureKind

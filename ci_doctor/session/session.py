@@ -13,10 +13,13 @@ from ci_doctor.session.invocation import Invocation
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ci_doctor.model.about import About
     from ci_doctor.model.finding import Finding
     from ci_doctor.model.outcome import Outcome
     from ci_doctor.model.report import Report
+    from ci_doctor.session.addition import Addition
     from ci_doctor.session.exit_policy import ExitPolicy
     from ci_doctor.session.report_directory import ReportDirectory
     from ci_doctor.system.secrets.redaction import Redactor
@@ -43,6 +46,7 @@ class Session:
         self._environments: list[Mapping[str, str]] = []
         self._findings: tuple[Finding, ...] = ()
         self._about: About | None = None
+        self._add: Callable[[Outcome], Addition] | None = None
 
     # --- before anything is started ---
 
@@ -95,6 +99,27 @@ class Session:
         """Put these findings into the report, behind those of the outcome, however it ends."""
         self._findings = (*self._findings, *findings)
 
+    def complete_with(self, add: "Callable[[Outcome], Addition]", *files: str) -> None:
+        """Put what `add` makes of the outcome into the report, if there is a report directory.
+
+        It can change neither verdict nor exit code. `files` are the names of those that it may add:
+        an earlier run's are removed now, so that they are not taken for this run's.
+        """
+        from ci_doctor.session.addition import remove_files
+
+        self._add = add
+        if self.directory is not None and not self._is_protected:
+            remove_files(self.directory, files)
+
+    @property
+    def about(self) -> "About":
+        """The build, the job, the commit and the GPUs. Read once: it starts git."""
+        from ci_doctor.session.about import read_about, working_directory
+
+        if self._about is None:
+            self._about = read_about(os.environ, working_directory())
+        return self._about
+
     @property
     def redactor(self) -> "Redactor":
         """What takes secrets out: those of the environment, and those that `hide` was given."""
@@ -110,14 +135,18 @@ class Session:
         """Write and print the report of `outcome`, and return its exit code.
 
         The text goes to stderr, or `on_stdout` if it is what the command was called for; with
-        `--json` the JSON goes to stdout instead, and with `--sarif` the SARIF. `text` is printed in place of the rendered report,
-        by a command that knows more of its layout; secrets are taken out of it, too. What the
-        files, the printed text and the exit code say is one: if the report cannot be written or
-        printed, all three of them say so (`undelivered`).
+        `--json` the JSON goes to stdout instead, and with `--sarif` the SARIF. `text` is printed in
+        place of the rendered report, by a command that knows more of its layout; secrets are
+        removed from it, too. The files, the printed text and the exit code agree: if the report
+        cannot be written or printed, all three of them say so (`undelivered`).
         """
         from ci_doctor.system.processes.interruption import signals_ignored
 
         with signals_ignored():  # the report is short work, and must be whole
+            addition = self._addition(outcome)
+            outcome = addition.to(outcome)
+            if text is not None:
+                text += addition.text
             # Before it is written anywhere: a secret may stand in a log line or a command.
             report = self.redactor.report(self._report(outcome))
             written = self._written(report)
@@ -165,6 +194,18 @@ class Session:
         except (CiDoctorError, OSError):
             self._report_directory = None
 
+    def _addition(self, outcome: "Outcome") -> "Addition":
+        """What a command wants added, with its files written; nothing without a directory."""
+        from ci_doctor.session.addition import NOTHING, added
+
+        directory = self._report_directory
+        add = self._add
+        if add is None or directory is None or self._is_protected or directory.lost():
+            return NOTHING
+        # Once: what is added belongs to one report.
+        self._add = None
+        return added(add, outcome, self._findings, directory.path)
+
     def _report(self, outcome: "Outcome") -> "Report":
         from msgspec import to_builtins
         from msgspec.structs import replace
@@ -186,7 +227,7 @@ class Session:
             argv=self.invocation.argv,
             started_at=self.invocation.started_at,
             duration_s=round(duration_s, 3),
-            about=self._read_about(),
+            about=self.about,
             verdict=outcome.verdict,
             error=outcome.error,
             exit_code=exit_code(outcome, self.policy or ExitPolicy()),
@@ -199,14 +240,6 @@ class Session:
             attempts=outcome.attempts,
             attachments=outcome.attachments,
         )
-
-    def _read_about(self) -> "About":
-        """Read once: it starts git, and a command may show its preparation before it ends."""
-        from ci_doctor.session.about import read_about, working_directory
-
-        if self._about is None:
-            self._about = read_about(os.environ, working_directory())
-        return self._about
 
     def _written(self, report: "Report") -> "Report":
         """`report` as it is in its directory now, if it has one."""

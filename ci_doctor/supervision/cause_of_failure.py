@@ -18,7 +18,8 @@ from ci_doctor.model.finding import Finding
 class CauseOfFailure(Struct, frozen=True, kw_only=True):
     """What the log says: `facts` and `findings` of a diagnosis, or a sentence on why there is none.
 
-    retry_helps: the cause lies outside the change, and by the policy of its class another run helps.
+    retry_helps: the command ended by a cause outside the change, and by the policy of its class
+    another run helps.
     """
 
     facts: DiagnoseFacts | None = None

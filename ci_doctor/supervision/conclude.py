@@ -41,7 +41,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 
     @property
     def retry_helps(self) -> bool:
-        """Whether the cause lies outside the change, and another run helps."""
+        """Whether the command ended by a cause outside the change, and another run helps."""
         return self.cause is not None and self.cause.retry_helps
 
 

@@ -13,8 +13,8 @@ class SupervisionRequest(Struct, frozen=True, kw_only=True):
     """`command` with `environ`, as `prepared` reports it.
 
     directory: where its log stays; None if it is not kept. log_limit: bytes. retry_status: how a
-    failure ends if its cause lies outside the change and another run helps; None for the command's
-    own status. rules: a repository's own files.
+    failure ends if its cause lies outside the change, another run helps and the command ended by
+    it; None for the command's own status. rules: a repository's own files.
     """
 
     command: tuple[str, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes and files: runs a command beside us; if it fails, its log is read for the cause."""
+"""Acts on processes and files: runs a command beside us, and looks for the cause if it fails."""
 
 import signal
 from pathlib import Path
@@ -27,9 +27,9 @@ _UNEXPLAINED: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
 def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
     """Run the command to its end; its status is in the outcome.
 
-    Its log is `command.log` in the directory, without secrets. Raises CommandRefusedError if the system
-    does not run the command, UsageError if the log cannot be written, and OSError if the machine
-    lacks what is needed.
+    Its log is `command.log` in the directory, without secrets. Raises CommandRefusedError if the
+    system does not run the command, UsageError if the log cannot be written, and OSError if the
+    machine lacks what is needed.
     """
     if request.directory is not None:
         return _run_with_log(request, redactor, request.directory / LOG_FILE)

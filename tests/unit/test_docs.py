@@ -8,8 +8,8 @@ import pytest
 
 from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
+from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.failure_class import POLICIES
-from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.verdict import Verdict
@@ -55,7 +55,7 @@ def exit_codes_page() -> str:
         "ci-doctor never uses 125, because buildkite-agent rewrites it to -1. 126, 127 and 128+n belong to the shell.",
         "`ci-doctor run -- CMD` returns the status of CMD, 127 if CMD does not exist, and 126 if it cannot be run.",
         "`ci-doctor run --diagnose --exit-code-by-class -- CMD` makes 75 of a failure whose cause lies outside the change, if",
-        "another run helps ([run](run.md)).",
+        "another run helps and CMD ended by it ([run](run.md)).",
         "",
         "Pipelines retry 75, so it never hides a regression. If the baseline starts and answers, and the candidate fails in",
         "every start, the verdict is `regression`.",
@@ -105,7 +105,7 @@ def log_rules_page() -> str:
         "# Rules about log lines",
         "",
         "Every rule by which [`ci-doctor diagnose`](diagnose.md) reads a log, by family. `ci-doctor explain RULE` prints the",
-        "same. This page is made from `ci_doctor/diagnosis/rules/*.toml`; a test holds both together. Rules of the roles `begin`,",
+        "same. This page is made from the rules (`ci_doctor/diagnosis/rules/*.toml`); a test holds both together. Rules of the roles `begin`,",
         "`end`, `success`, `traceback` and `noise` name no cause. They help to read a log, and are not listed.",
         "",
         "## Classes",
@@ -118,7 +118,7 @@ def log_rules_page() -> str:
         for class_, policy in POLICIES.items()
     ]
     family = ""
-    for rule in sorted(house_rules(), key=lambda each: each.id):
+    for rule in sorted(load_rules().rules, key=lambda each: each.id):
         if rule.class_ is None:
             continue
         if rule.id.partition("/")[0] != family:

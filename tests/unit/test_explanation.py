@@ -77,3 +77,10 @@ def test_a_rule_of_the_repository_answers_too(tmp_path: Path) -> None:
 def test_a_message_that_no_rule_recognises_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no rule recognises"):
         explain("all is well in here")
+
+
+def test_the_last_words_of_a_command_are_a_rule_too() -> None:
+    facts = explain("generic/last-output").facts
+
+    assert isinstance(facts, ExplainFacts)
+    assert facts.meaning == "The command failed, and these are its last words."

@@ -3,8 +3,9 @@
 
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.checks.starts import costs, failing, printing, shadowed, shim
 
 
 def checks(_settings: DoctorSettings) -> tuple[DoctorCheck, ...]:
     """The checks of the area."""
-    return ()
+    return (failing.CHECK, shadowed.CHECK, printing.CHECK, costs.CHECK, shim.CHECK)

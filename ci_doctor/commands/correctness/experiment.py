@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ci_doctor.commands.environment_record import record_environment
 from ci_doctor.commands.telling.experiment import ExperimentSource
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.exit_codes import read_exit_codes
@@ -57,6 +58,7 @@ def run_experiment(
     if resume is not None:
         _hold_resumed(session, prepared, directory)
     session.hide(*prepared.service_environments())
+    record_environment(session, config_path)
     interruption = Interruption()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():

@@ -95,6 +95,7 @@ def import_race(
     # Before anything else: no report of an earlier attempt may outlive this one, however it ends.
     session.claim()
 
+    from ci_doctor.commands.environment_record import record_environment
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
@@ -114,6 +115,7 @@ def import_race(
     if timeout is not None:
         timeout_s = seconds_above_zero(timeout, "--timeout")
     session.observe(*missing_preparation(loaded, os.environ))
+    record_environment(session, config_path)
     request = RaceRequest(
         command=words,
         # With --json our own stdout holds nothing but the report.

@@ -43,20 +43,20 @@ def expand(names: Sequence[str]) -> LogNames:
     count, and links to folders are not followed. A pattern (`*`, `?`, `[…]`, `**`) means all files
     that match it.
     """
-    found = _Names()
+    logs = _Names()
     for name in names:
         path = Path(name)
         if name == STANDARD_INPUT:
-            found.add(name)
+            logs.add(name)
         elif path.is_dir():
-            found.add_all(name, _logs_in(path), "holds no logs")
+            logs.add_all(name, _logs_in(path), "holds no logs")
         elif path.exists():
-            found.add(name)
+            logs.add(name)
         elif glob.has_magic(name):
-            found.add_all(name, _matches(name), "no file matches")
+            logs.add_all(name, _matches(name), "no file matches")
         else:
-            found.unreadable[name] = "No such file or directory"
-    return LogNames(names=tuple(found.names), unreadable=found.unreadable, limited=found.limited)
+            logs.unreadable[name] = "No such file or directory"
+    return LogNames(names=tuple(logs.names), unreadable=logs.unreadable, limited=logs.limited)
 
 
 class _Names:

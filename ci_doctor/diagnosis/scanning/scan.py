@@ -116,8 +116,7 @@ class _Scanner:
     def _match(self, content: bytes, indices: Sequence[int]) -> _Matches:
         clean = clean_line(content)
         matches = []
-        for rule, match in self._rules.matching(indices, clean.texts):
-            fields = {name: value for name, value in match.groupdict().items() if value}
+        for rule, fields in self._rules.matching(indices, clean.texts):
             matches.append((rule, fields, clean))
         return tuple(matches)
 

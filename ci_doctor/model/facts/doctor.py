@@ -4,6 +4,7 @@
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
+from ci_doctor.model.facts.drift import SinceGreenFacts
 from ci_doctor.model.table import Scalar
 
 
@@ -30,7 +31,8 @@ class DoctorFacts(Facts, frozen=True, kw_only=True):
 
     `workload` is that of `--for`. `not_run` maps the ids of the checks that make no sense here to
     the reason. `fixed` are the changes that `--fix` has made, in words; `would_fix` those that
-    `--dry-run` kept it from; `not_fixed` maps those that failed to the reason.
+    `--dry-run` kept it from; `not_fixed` maps those that failed to the reason. `since_green` is the
+    comparison with the last green run, if one was named.
     """
 
     workload: str | None
@@ -40,3 +42,4 @@ class DoctorFacts(Facts, frozen=True, kw_only=True):
     fixed: tuple[str, ...] = ()
     would_fix: tuple[str, ...] = ()
     not_fixed: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
+    since_green: SinceGreenFacts | None = None

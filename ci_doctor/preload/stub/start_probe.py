@@ -2,9 +2,9 @@
 """Acts on this interpreter: runs its `site` step by step and prints the cost of each file.
 
 Run it with `-S -X importtime`. On stderr, between the lines of `-X importtime`: `ci-doctor: begin
-FILE` and `ci-doctor: end FILE MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or
+FILE`, `ci-doctor: path DIRECTORIES` and `ci-doctor: end FILE MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or
 `usercustomize`. On stdout, the last line is JSON: sys.path when sitecustomize was looked for, the
-file of each of the two, and the site directories.
+file of each of the two, the site directories, and which of the files wrote to stdout.
 """
 
 import os
@@ -20,7 +20,7 @@ def start() -> "dict[str, Any]":
     """Do what `import site` does at an ordinary start; returns the result for stdout."""
     import site
 
-    result: dict[str, Any] = {"path": None, "ran": {}}
+    result: dict[str, Any] = {"path": None, "ran": {}, "printing": printing}
     add = site.addpackage
 
     def addpackage(sitedir: str, name: str, known_paths: "Any") -> "Any":
@@ -33,6 +33,8 @@ def start() -> "dict[str, Any]":
         def execute() -> None:
             if result["path"] is None:
                 result["path"] = list(sys.path)
+                # For a sitecustomize that never comes back.
+                os.write(2, os.fsencode(f"ci-doctor: path {os.pathsep.join(sys.path)}\n"))
             timed(name, customize)
             # None if the module has removed itself.
             module = sys.modules.get(name)
@@ -49,15 +51,47 @@ def start() -> "dict[str, Any]":
     return result
 
 
+printing: "list[str]" = []
+
+
 def timed(name: str, do: "Any") -> "Any":
-    """Do it, and write the beginning, the end and the microseconds to stderr."""
+    """Do it, and write the beginning, the end and the microseconds to stderr.
+
+    Time in which this thread waited for a CPU does not count. `site` catches each Exception; what
+    passes it, such as SystemExit, ends the interpreter, and then no end is written.
+    """
     os.write(2, f"ci-doctor: begin {name}\n".encode("utf-8", "surrogateescape"))
+    printed = stdout_size()
+    delayed = cpu_wait()
     began = time.perf_counter()
+    done = do()
+    spent = time.perf_counter() - began - (cpu_wait() - delayed)
+    if stdout_size() > printed:
+        printing.append(name)
+    micros = max(0, round(spent * 1e6))
+    os.write(2, f"ci-doctor: end {name} {micros}\n".encode("utf-8", "surrogateescape"))
+    return done
+
+
+def cpu_wait() -> float:
+    """Seconds that this thread was ready to run and had no CPU; 0 if the kernel does not count.
+
+    It is the second figure of schedstat (Linux sched-stats.rst).
+    """
     try:
-        return do()
-    finally:
-        spent = round((time.perf_counter() - began) * 1e6)
-        os.write(2, f"ci-doctor: end {name} {spent}\n".encode("utf-8", "surrogateescape"))
+        with open("/proc/self/schedstat", "rb") as file:  # noqa: PTH123 - pathlib is not loaded
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def stdout_size() -> int:
+    """Bytes that stand on stdout so far, if that is a file; else 0."""
+    try:
+        sys.stdout.flush()
+        return os.fstat(1).st_size
+    except (AttributeError, OSError, ValueError):  # closed, or replaced
+        return 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: runs programs from several threads, each for a limited time, and ends all."""
 
+import contextlib
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -18,18 +20,22 @@ from ci_doctor.system.processes.limited_run import wait_unreaped
 
 # For a caller that is interrupted by `stop`.
 LONGEST_S: Final = 600.0
+# What a program may write after its last signal, such as the stacks of its threads.
+_LAST_S: Final = 1.0
 
 
 class SeparateRun(Struct, frozen=True, kw_only=True):
     """How a run ended.
 
-    `exit_code` is negative for a signal, and None if the time limit ended it.
+    `exit_code` is negative for a signal, and None if the time limit ended it. `peak_rss` is in
+    bytes, of the process that needed most; None if that was less than ci-doctor's own.
     """
 
     exit_code: int | None
     stdout: str
     stderr: str
     duration_s: float
+    peak_rss: int | None = None
 
     @property
     def last_words(self) -> str:
@@ -58,11 +64,13 @@ class LimitedRuns:
         cwd: Path,
         environ: Mapping[str, str],
         timeout_s: float = LONGEST_S,
+        last_signal: signal.Signals | None = None,
     ) -> SeparateRun:
         """Run `words` in a session of its own, which is killed after `timeout_s` seconds.
 
-        It is killed too if the program ends by itself and leaves processes there. Raises OSError if
-        it cannot be started.
+        It is killed too if the program ends by itself and leaves processes there. `last_signal` is
+        sent to the program at the time limit, a second before the session is killed. Raises OSError if it
+        cannot be started.
         """
         began = clock.now()
         # Output goes to files: a child that keeps a pipe open would delay us.
@@ -71,13 +79,16 @@ class LimitedRuns:
             is_over = False
             try:
                 is_over = wait_unreaped(process.pid, timeout_s)
+                if not is_over and last_signal is not None:
+                    self._warn(process.pid, last_signal)
             finally:
-                exit_code = self._end(process)
+                exit_code, peak_rss = self._end(process)
             return SeparateRun(
                 exit_code=exit_code if is_over else None,
                 stdout=_text(stdout),
                 stderr=_text(stderr),
                 duration_s=clock.now() - began,
+                peak_rss=peak_rss,
             )
 
     def stop(self) -> None:
@@ -124,13 +135,26 @@ class LimitedRuns:
             self._groups[process.pid] = (threading.get_ident(), shlex.join(words))
         return process
 
-    def _end(self, process: "subprocess.Popen[bytes]") -> int:
-        """Kill what is left of the group, and return the exit status."""
+    def _warn(self, pid: int, last_signal: signal.Signals) -> None:
+        """Send `last_signal` to the program, and wait a little for what it makes of it."""
+        # SIGABRT would leave a core file of gigabytes in the job's directory.
+        with contextlib.suppress(OSError):
+            resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+        os.kill(pid, last_signal)
+        wait_unreaped(pid, _LAST_S)
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> tuple[int, int | None]:
+        """Kill what is left of the group, and return the exit status and the peak memory."""
         # Not reaped yet, so the group is still ours.
         with self._lock:
             del self._groups[process.pid]
             os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        # A child begins with the peak of the process that made it (exec_mmap in fs/exec.c).
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak_rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
+        return process.returncode, peak_rss
 
 
 def _text(file: IO[bytes]) -> str:

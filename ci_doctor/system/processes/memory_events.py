@@ -108,24 +108,26 @@ def _limit_that_was_hit(before: Sequence[Level], after: Sequence[Level]) -> int 
     return None
 
 
-def own_cgroup(lines: Iterable[str]) -> tuple[str, Version]:
-    """The path of the cgroup that counts memory, and its version.
+def own_cgroup(lines: Iterable[str], controller: str = "memory") -> tuple[str, Version]:
+    """The path of the cgroup that counts memory, or by another `controller`, and its version.
 
     `lines` are those of /proc/PID/cgroup (cgroups(7)). Raises OSError if there is none.
     """
     unified = None
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if "memory" in controllers.split(","):
+        if controller in controllers.split(","):
             return path, 1
         if not controllers:
             unified = path
     if unified is None:
-        raise FileNotFoundError("no cgroup counts memory")
+        raise FileNotFoundError(f"no cgroup has the controller {controller}")
     return unified, 2
 
 
-def mount_of(lines: Iterable[str], version: Version, path: str) -> tuple[Path, str] | None:
+def mount_of(
+    lines: Iterable[str], version: Version, path: str, controller: str = "memory"
+) -> tuple[Path, str] | None:
     """The mount point that shows cgroup `path`, and the path below it; None if no mount does.
 
     `lines` are those of /proc/PID/mountinfo (proc_pid_mountinfo(5)). In a container the mount may
@@ -134,11 +136,11 @@ def mount_of(lines: Iterable[str], version: Version, path: str) -> tuple[Path, s
     """
     match = None
     for line in lines:
-        if not _is_memory_mount(line, version):
+        if not _is_mount_of(line, version, controller):
             continue
         fields = line.split(" ")
-        root = _unescaped(fields[3])
-        point = _unescaped(fields[4])
+        root = unescaped(fields[3])
+        point = unescaped(fields[4])
         # A path with `..` leads out of this cgroup namespace (cgroup_namespaces(7)).
         if "/.." in path + root:
             continue
@@ -148,15 +150,15 @@ def mount_of(lines: Iterable[str], version: Version, path: str) -> tuple[Path, s
     return match
 
 
-def _is_memory_mount(line: str, version: Version) -> bool:
-    """Whether a line of mountinfo is a mount of the hierarchy that counts memory."""
+def _is_mount_of(line: str, version: Version, controller: str) -> bool:
+    """Whether a line of mountinfo is a mount of the hierarchy with this controller."""
     kind, _, options = line.partition(" - ")[2].split(" ", 2)
     if version == 2:
         return kind == "cgroup2"
-    return kind == "cgroup" and "memory" in options.split(",")
+    return kind == "cgroup" and controller in options.split(",")
 
 
-def _unescaped(field: str) -> str:
+def unescaped(field: str) -> str:
     r"""Spaces and the like are written as `\040` in mountinfo."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)
 

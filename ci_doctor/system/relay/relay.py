@@ -23,9 +23,9 @@ _LAST_WORDS_S: Final = 0.2
 def relay(command: tuple[str, ...], environ: Mapping[str, str], log: CommandLog) -> CommandEnd:
     """Run `command` to its end, with our stdin; its output goes to our streams and to `log`.
 
-    It is in our process group. What it leaves behind lives on. Raises CommandRefusedError if it cannot be
-    run, and OSError if the machine has no descriptor or process left. Of the main thread alone, and
-    before other threads are started.
+    It is in our process group. What it leaves behind lives on. Raises CommandRefusedError if it
+    cannot be run, and OSError if the machine has no descriptor or process left. Of the main thread
+    alone, and before other threads are started.
     """
     channels = open_channels()
     # The signals are held back until all of this stands: none is lost, none comes twice.

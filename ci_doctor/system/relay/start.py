@@ -21,7 +21,8 @@ def start(
 ) -> int:
     """The pid of `command`, which runs. `prepare` is called in the new process before.
 
-    Raises CommandRefusedError if the command cannot be run, and OSError if no process is left for it.
+    Raises CommandRefusedError if the command cannot be run, and OSError if no process is left for
+    it.
     """
     refusals, refusal = os.pipe()
     pid = os.fork()

@@ -31,3 +31,10 @@ def test_a_name_that_is_cut_is_no_exception(tmp_path: Path, end: str, is_named: 
     frame = '  File "/w/a.py", line 3, in f\n    g()\n'
     log.write_text(f"Traceback (most recent call last):\n{frame}{end}")
     assert (diagnose([str(log)], load_rules()).cause is not None) is is_named
+
+
+def test_words_of_a_tool_after_the_report_of_a_passed_job_change_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    printed = "Build step 'make' marked build as failure\n"
+    log.write_text(f"{printed}Finished: SUCCESS\nSuccessfully installed wheel-0.45\n")
+    assert diagnose([str(log)], load_rules()).ended_well

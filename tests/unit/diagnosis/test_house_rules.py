@@ -20,7 +20,8 @@ MOST_S = 0.05
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_of_house_rules_has_no_mistake(file: Path) -> None:
-    problems = check_rules(file.read_text("utf-8"), file.name, is_house=True)
+    rules = rule_files.parse_rules(file.read_text("utf-8"), file.name)
+    problems = check_rules(rules, file.name, is_house=True)
 
     assert [str(problem) for problem in problems if problem.is_mistake] == []
 

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
+from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.repository_rules import repository_rules
-from ci_doctor.diagnosis.rule_checks import check_rules
+from ci_doctor.diagnosis.rule_checks import RuleProblem, check_rules
+from ci_doctor.diagnosis.rule_files import parse_rules
+from ci_doctor.diagnosis.rule_notes import rule_notes
 from ci_doctor.errors import ConfigError
 
 RULE = {
@@ -25,8 +31,22 @@ def toml(**changed: str | None) -> str:
     return "\n".join(["[[rule]]", *lines, ""])
 
 
+def problems_of(
+    text: str, *, is_house: bool = False, taken: Collection[str] = ()
+) -> list[RuleProblem]:
+    rules = parse_rules(text, "rules.toml")
+    return check_rules(rules, "rules.toml", is_house=is_house, taken=taken)
+
+
 def texts(text: str, *, is_house: bool = False) -> list[str]:
-    return [str(problem) for problem in check_rules(text, "rules.toml", is_house=is_house)]
+    try:
+        return [str(problem) for problem in problems_of(text, is_house=is_house)]
+    except ConfigError as error:
+        return [str(error)]
+
+
+def notes(text: str) -> list[str]:
+    return [str(note) for note in rule_notes(parse_rules(text, "rules.toml"), "rules.toml")]
 
 
 def test_a_good_rule_has_no_problem() -> None:
@@ -77,9 +97,7 @@ def test_a_rule_with_an_id_that_another_has_is_a_mistake() -> None:
     sentence = "rules.toml: mine/broken-thing: another rule has this id: choose a different one"
 
     assert texts(toml() + toml()) == [sentence, sentence]
-    assert [
-        str(each) for each in check_rules(toml(), "rules.toml", taken={"mine/broken-thing"})
-    ] == [sentence]
+    assert [str(each) for each in problems_of(toml(), taken={"mine/broken-thing"})] == [sentence]
 
 
 @pytest.mark.parametrize("regex", ["(?:a+)+b", "(?:a*b*)*c", "(x+x+)+y"])
@@ -100,10 +118,12 @@ def test_a_house_regex_that_backtracks_is_a_mistake_and_a_repositorys_is_not(reg
     ],
 )
 def test_what_a_regex_matches_without_a_literal_is_a_note(regex: str, lacking: str) -> None:
-    problems = check_rules(toml(regex=f"'{regex}'"), "rules.toml")
+    text = toml(regex=f"'{regex}'")
 
-    assert [problem.is_mistake for problem in problems] == [False]
-    assert f"{lacking!r}, which holds none of the literals" in problems[0].text
+    (note,) = notes(text)
+
+    assert f"{lacking!r}, which holds none of the literals" in note
+    assert texts(text) == [], "it can be used"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +138,7 @@ def test_what_a_regex_matches_without_a_literal_is_a_note(regex: str, lacking: s
 def test_a_regex_that_cannot_match_without_a_literal_has_no_note(regex: str) -> None:
     text = toml(regex=f"'{regex}'", literals='["broken thing", "broken thin"]')
 
-    assert texts(text.replace("a broken thing 12", "broken thing")) == []
+    assert notes(text) == []
 
 
 def test_a_repositorys_rules_are_refused_by_name(tmp_path: Path) -> None:
@@ -136,3 +156,42 @@ def test_a_repositorys_rules_are_read(tmp_path: Path) -> None:
     assert [rule.id for rule in repository_rules([path])] == ["mine/broken-thing"]
     with pytest.raises(ConfigError, match="cannot be read"):
         repository_rules([tmp_path / "missing.toml"])
+
+
+def test_reading_a_repositorys_rules_rests_on_no_private_part_of_re(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(toml())
+    program = (
+        "import sys; from pathlib import Path; "
+        "from ci_doctor.diagnosis.diagnosis import load_rules; "
+        "load_rules((Path(sys.argv[1]),)); print('ci_doctor.diagnosis.regex_tree' in sys.modules)"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
+
+    assert ran.stdout == "False\n"
+
+
+def test_an_example_is_tried_by_the_engine_that_reads_the_logs(tmp_path: Path) -> None:
+    # By `re` this takes longer than the universe has existed.
+    example = "broken thing " + "a" * 60 + "!"
+    path = tmp_path / "rules.toml"
+    path.write_text(
+        toml(
+            regex="'broken thing (?:a+)+$|broken thing$'",
+            match="['a broken thing']",
+            no_match=f"['{example}']",
+        )
+    )
+
+    assert [rule.id for rule in repository_rules([path])] == ["mine/broken-thing"]
+
+
+def test_a_rule_with_the_id_of_one_of_ours_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(toml().replace("mine/broken-thing", "gpu/out-of-memory"))
+
+    with pytest.raises(ConfigError, match=r"rules\.toml: gpu/out-of-memory: another rule has this"):
+        load_rules((path,))

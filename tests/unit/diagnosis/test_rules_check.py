@@ -58,8 +58,9 @@ def test_every_rule_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
     assert [line for _, line in found] == [2, 13]
 
 
-def test_a_rule_of_ours_keeps_its_id(tmp_path: Path) -> None:
-    text = GOOD.replace("team/licence-server", "python/traceback")
+@pytest.mark.parametrize("id_", ["python/traceback", "generic/last-output"])
+def test_a_rule_of_ours_keeps_its_id(tmp_path: Path, id_: str) -> None:
+    text = GOOD.replace("team/licence-server", id_)
 
     assert "another rule has this id" in problems(text, tmp_path)[0][0]
 

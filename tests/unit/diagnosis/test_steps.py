@@ -106,3 +106,23 @@ def test_the_last_words_of_a_failed_step_are_a_candidate(read: ReadLog) -> None:
     )
     last = [each for each in story.candidates if each.rule.id == "generic/last-output"]
     assert [each.line.number for each in last] == [2]
+
+
+def test_a_job_that_a_program_calls_passed_can_fail_later(read: ReadLog) -> None:
+    story = read(
+        "Started by user x",
+        "Finished: SUCCESS",
+        "OSError: [Errno 28] No space left on device",
+        "Finished: FAILURE",
+    )
+    assert spans(story)
+    assert not story.has_ended_well
+    assert not any(each.in_passed_step for each in story.candidates)
+
+
+def test_a_job_passed_with_all_lines_above_the_last_report_of_it(read: ReadLog) -> None:
+    story = read(
+        "Finished: SUCCESS", "OSError: [Errno 28] No space left on device", "Job succeeded"
+    )
+    assert spans(story, failed=False) == [(1, 3)]
+    assert story.has_ended_well

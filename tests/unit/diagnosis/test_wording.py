@@ -32,6 +32,6 @@ def test_a_confidence_in_words(confidence: float, words: str) -> None:
     ],
 )
 def test_whether_another_run_helps(class_: FailureClass | None, outside: bool, words: str) -> None:
-    evidence = RetryEvidence(class_=class_, says_outside=outside, text="it broke")
+    evidence = RetryEvidence(class_=class_, says_outside=outside, text="it broke", is_final=True)
 
     assert words in about_retry(evidence)

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.services.failure_cause import died
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.subject import Death, Subject
@@ -56,6 +57,8 @@ def test_a_server_that_went_on_for_long_did_not_die_of_a_cause_outside_the_chang
 ) -> None:
     failure = failure_of(tmp_path / "log", outside + SERVED, Death(returncode=1))
     assert failure.kind is FailureKind.DIED
+    assert failure.cause is not None
+    assert not may_be_retried(failure.cause)
 
 
 @pytest.mark.parametrize("outside", OUTSIDE)

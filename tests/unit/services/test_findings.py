@@ -4,11 +4,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import markdown, text
-from ci_doctor.services.findings import finding_of, late_finding, stop_findings
+from ci_doctor.services.findings import evidence_of, finding_of, late_finding, stop_findings
 from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 from tests.support.builders import a_report
+from tests.support.diagnoses import a_cause
 
 TRACEBACK = (
     '  File "serve.py", line 12, in main',
@@ -50,6 +53,20 @@ def test_a_service_that_lost_a_process_below_it_has_a_rule_of_its_own() -> None:
     assert rule_of(descendant=LOST) == "services/descendant-died"
     assert rule_of(descendant=LOST, message="of other words") == "services/descendant-died"
     assert rule_of(descendant=LOST, kind=FailureKind.OUTSIDE) == "services/outside"
+
+
+@pytest.mark.parametrize("place", ["cause", "elsewhere"])
+@pytest.mark.parametrize("kind", FailureKind)
+def test_another_run_is_advised_only_if_the_exit_code_asks_for_one(
+    kind: FailureKind, place: str
+) -> None:
+    cause = a_cause(class_=FailureClass.DISK, is_outside=True)
+    failure = replace(DIED, kind=kind, **{place: cause})
+
+    words = [str(each.excerpt) for each in evidence_of(failure)]
+
+    is_advised = any("Another run can help" in each for each in words)
+    assert is_advised == (failure.verdict is Verdict.INFRA)
 
 
 LOST_IMPORT = (*TRACEBACK[:4], "ImportError: cannot import name 'Thing' from 'lazypkg' (/x.py)")

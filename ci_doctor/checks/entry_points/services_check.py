@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: imports what the configured services import at their start."""
+
+from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.entry_points.combined import probe_result
+from ci_doctor.checks.entry_points.entry_point import EntryPoint
+from ci_doctor.checks.entry_points.of_service import NoProgram, entry_point_of_service
+from ci_doctor.checks.entry_points.rules import ENTRY_POINT_MISSING
+from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
+from ci_doctor.checks.workload import ALL
+
+
+def _run(context: CheckContext) -> CheckResult:
+    entries: list[EntryPoint] = []
+    passed_over: list[str] = []
+    missing: list[Problem] = []
+    for name, spec in context.services.items():
+        try:
+            entry = entry_point_of_service(name, spec, context.environ, context.cwd)
+        except ValueError as error:
+            raise UndeterminedError(f"the command of {name}: {error}") from error
+        match entry:
+            case EntryPoint():
+                entries.append(entry)
+            case NoProgram():
+                missing.append(_missing(entry))
+            case str():
+                passed_over.append(f"{name}: {entry}")
+    none = "; ".join(passed_over) or "no service is started by a console script of Python"
+    return probe_result(entries, context, none=none, problems=missing)
+
+
+def _missing(entry: NoProgram) -> Problem:
+    summary = f"service {entry.service} cannot start: there is no program `{entry.program}`"
+    return problem(ENTRY_POINT_MISSING, summary)
+
+
+CHECK = DoctorCheck(
+    id="imports/services",
+    title="the configured services' console scripts can be imported",
+    need=Need.SERVICES,
+    cost=Cost.IMPORT,
+    needed_for=ALL,
+    run=_run,
+)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the free memory of the GPUs, against what the configured services take at their start."""
+
+from collections.abc import Sequence
+
+from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.gpu.holders import holder_evidence
+from ci_doctor.checks.gpu.memory_plan import Shortage, running_together, shortages
+from ci_doctor.checks.gpu.nvidia_smi import gpus_of
+from ci_doctor.checks.gpu.rules import GPU_MEMORY_SHORT
+from ci_doctor.checks.gpu.service_demand import VLLM_SHARE, GpuDemand, demands_of
+from ci_doctor.checks.gpu.smi_log import SmiGpu
+from ci_doctor.checks.gpu.visible_devices import VARIABLE, visible_gpus
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.workload import SERVING, Workload
+from ci_doctor.model.finding import Severity
+from ci_doctor.render.formatting import percent, size
+
+
+def _run(context: CheckContext) -> CheckResult:
+    gpus = gpus_of(context)
+    chosen = context.environ.get(VARIABLE)
+    visible = [gpu for gpu in visible_gpus(gpus, chosen).gpus if not gpu.is_partitioned]
+    if not visible:
+        return CheckResult(summary="a program sees no whole GPU")
+    hidden = [gpu.label for gpu in visible if gpu.memory.free is None]
+    unknown = None
+    if hidden:
+        unknown = f"the driver does not report the free memory of {', '.join(hidden)}"
+    return CheckResult(
+        summary=_summary(visible),
+        problems=tuple(_problems(context, gpus, visible)),
+        unknown=unknown,
+        figures=_figures(visible),
+    )
+
+
+def _problems(
+    context: CheckContext, gpus: Sequence[SmiGpu], visible: Sequence[SmiGpu]
+) -> list[Problem]:
+    demands = demands_of(context.services)
+    if any(demand.share is not None for demand in demands):
+        return _of_services(context, gpus, demands)
+    share = context.settings.gpu_memory_free
+    if share is not None:
+        return _below(visible, share, "[doctor] gpu_memory_free", Severity.ERROR)
+    if context.workload is Workload.VLLM:
+        return _below(visible, VLLM_SHARE, "vLLM by default", Severity.WARNING)
+    return []
+
+
+def _of_services(
+    context: CheckContext, gpus: Sequence[SmiGpu], demands: Sequence[GpuDemand]
+) -> list[Problem]:
+    together = running_together(context.services)
+    short = shortages(demands, gpus, context.environ.get(VARIABLE), together)
+    return [_short(each) for each in short]
+
+
+def _short(shortage: Shortage) -> Problem:
+    names = " and ".join(f"`{name}`" for name in shortage.services)
+    verb = "take" if len(shortage.services) > 1 else "takes"
+    words = (
+        f"{shortage.gpu.label} has {size(shortage.free)} free, "
+        f"and {names} {verb} {size(shortage.needed)}"
+    )
+    severity = Severity.ERROR if shortage.is_certain else Severity.WARNING
+    evidence = holder_evidence(shortage.gpu)
+    return problem(GPU_MEMORY_SHORT, words, severity=severity, evidence=evidence)
+
+
+def _below(gpus: Sequence[SmiGpu], share: float, source: str, severity: Severity) -> list[Problem]:
+    problems = []
+    for gpu in gpus:
+        free, usable = gpu.memory.free, gpu.memory.usable
+        if free is None or usable is None or free >= share * usable:
+            continue
+        words = (
+            f"{gpu.label} has {size(free)} free of {size(usable)}, "
+            f"and {source} asks for {percent(share)}"
+        )
+        evidence = holder_evidence(gpu)
+        problems.append(problem(GPU_MEMORY_SHORT, words, severity=severity, evidence=evidence))
+    return problems
+
+
+def _summary(gpus: Sequence[SmiGpu]) -> str:
+    """Of the GPU with the least free memory: the one that decides."""
+    known = [gpu for gpu in gpus if gpu.memory.free is not None]
+    if not known:
+        return "free memory is unknown"
+    least = min(known, key=lambda gpu: gpu.memory.free or 0)
+    words = f"{least.label} has {size(least.memory.free or 0)} free"
+    if least.memory.usable is not None:
+        words += f" of {size(least.memory.usable)}"
+    if len(gpus) > 1:
+        words += ", the least of all"
+    return words
+
+
+def _figures(gpus: Sequence[SmiGpu]) -> dict[str, int | None]:
+    figures = {}
+    for gpu in gpus:
+        figures[f"gpu{gpu.index}.free"] = gpu.memory.free
+        figures[f"gpu{gpu.index}.total"] = gpu.memory.total
+    return figures
+
+
+CHECK = DoctorCheck(
+    id="gpu/free-memory",
+    title="free memory of the GPUs, against what the services take",
+    need=Need.GPU,
+    cost=Cost.GPU_DRIVER,
+    needed_for=SERVING,
+    run=_run,
+)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads who holds memory of the GPUs that this job sees."""
+
+import os
+from typing import Final
+
+from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.gpu.gpu_processes import GpuProcess, describe_process
+from ci_doctor.checks.gpu.nvidia_smi import gpus_of
+from ci_doctor.checks.gpu.rules import GPU_MEMORY_HELD
+from ci_doctor.checks.gpu.smi_log import SmiGpu
+from ci_doctor.checks.gpu.visible_devices import VARIABLE, visible_gpus
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
+from ci_doctor.render.formatting import duration, size
+
+# A display server or an MPS server holds less than this part of a GPU's memory.
+_RELEVANT: Final = 0.02
+_MOST: Final = 8
+
+
+def _run(context: CheckContext) -> CheckResult:
+    gpus = gpus_of(context)
+    problems: list[Problem] = []
+    count = 0
+    unlisted = []
+    for gpu in visible_gpus(gpus, context.environ.get(VARIABLE)).gpus:
+        if gpu.processes is None:
+            unlisted.append(gpu.label)
+        count += len(gpu.processes or ())
+        problems.extend(_of_gpu(gpu, context))
+    unknown = None
+    if unlisted:
+        unknown = f"the driver does not list the processes on {', '.join(unlisted)}"
+    noun = "process" if count == 1 else "processes"
+    summary = f"{count} {noun} on the GPUs"
+    return CheckResult(
+        summary=summary, problems=tuple(problems), unknown=unknown, figures={"processes": count}
+    )
+
+
+def _of_gpu(gpu: SmiGpu, context: CheckContext) -> list[Problem]:
+    problems = []
+    listed = 0
+    for process in (gpu.processes or ())[:_MOST]:
+        listed += process.used or 0
+        if "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu)):
+            problems.append(_held(gpu, describe_process(process, context.proc)))
+    rest = (gpu.memory.used or 0) - listed
+    if not problems and gpu.processes is not None and _is_relevant(rest, gpu):
+        words = f"{size(rest)} of {gpu.label} are held by no process that the driver names here"
+        problems.append(problem(GPU_MEMORY_HELD, words, remedy=_OUTSIDE))
+    return problems
+
+
+_OUTSIDE: Final = (
+    "Look from outside of this container: another one may use the same GPU. A process that was "
+    "killed gives its memory back within seconds."
+)
+
+
+def _is_relevant(used: int, gpu: SmiGpu) -> bool:
+    total = gpu.memory.total
+    return total is not None and used >= _RELEVANT * total
+
+
+def _held(gpu: SmiGpu, holder: GpuProcess) -> Problem:
+    held = "memory"
+    if holder.process.used is not None:
+        held = size(holder.process.used)
+    words = f"pid {holder.process.pid} holds {held} of {gpu.label}: {_who(holder)}"
+    return problem(GPU_MEMORY_HELD, words, remedy=_remedy(holder))
+
+
+def _who(holder: GpuProcess) -> str:
+    if not holder.is_here:
+        return f"{holder.process.name or 'unnamed'}, outside of this container"
+    words = holder.command or holder.process.name or "unnamed"
+    words += f", of {holder.user}"
+    if holder.age_s is not None:
+        words += f", started {duration(holder.age_s)} ago"
+    return words
+
+
+def _remedy(holder: GpuProcess) -> NextStep:
+    """A process of the same user may be ended; another's is to be looked at."""
+    if not holder.is_here:
+        return _OUTSIDE
+    pid = holder.process.pid
+    if holder.user is not None and holder.user == _own_name():
+        return ShellCommand(f"kill {pid}")
+    return ShellCommand(f"ps -o pid,user,etime,args -p {pid}")
+
+
+def _own_name() -> str | None:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"
+
+
+def holder_evidence(gpu: SmiGpu) -> tuple[Evidence, ...]:
+    """The processes on `gpu`, by what nvidia-smi says of them."""
+    lines = []
+    for process in (gpu.processes or ())[:_MOST]:
+        held = "memory unknown" if process.used is None else size(process.used)
+        lines.append(f"pid {process.pid} {process.name[:100]}: {held}")
+    if not lines:
+        return ()
+    return (Evidence(excerpt="\n".join(lines)),)
+
+
+CHECK = DoctorCheck(
+    id="gpu/holders",
+    title="who holds memory of the GPUs",
+    need=Need.GPU,
+    cost=Cost.GPU_DRIVER,
+    run=_run,
+)

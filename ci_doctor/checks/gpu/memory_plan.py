@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Whether the configured services fit into the free memory of the GPUs.
+
+vLLM takes `share` of a GPU's memory, and ends at its start if less than that is free
+(vllm/v1/worker: "Free memory on device … is less than desired GPU memory utilization"). SGLang
+takes `share` of what is free, so it starts, with a smaller cache.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ci_doctor.checks.gpu.service_demand import GpuDemand, GpuEngine
+from ci_doctor.checks.gpu.smi_log import SmiGpu
+from ci_doctor.checks.gpu.visible_devices import visible_gpus
+from ci_doctor.services.spec import ServiceSpec
+
+
+class Shortage(Struct, frozen=True, kw_only=True):
+    """Services that do not fit on a GPU: bytes `needed` and `free`.
+
+    `is_certain`: they cannot start. Otherwise they may start with less than they are to have.
+    """
+
+    gpu: SmiGpu
+    services: tuple[str, ...]
+    needed: int
+    free: int
+    is_certain: bool
+
+
+def shortages(
+    demands: Sequence[GpuDemand],
+    gpus: Sequence[SmiGpu],
+    chosen: str | None,
+    together: Sequence[frozenset[str]],
+) -> list[Shortage]:
+    """What does not fit. `chosen` is the job's CUDA_VISIBLE_DEVICES.
+
+    `together` are the names of services that run at the same time: their shares add up.
+    """
+    short = []
+    placed: dict[int, list[tuple[GpuDemand, int]]] = {}
+    for demand in demands:
+        for gpu in _gpus_of(demand, gpus, chosen):
+            needed = _needed(demand, gpu)
+            if needed is None:
+                continue
+            placed.setdefault(gpu.index, []).append((demand, needed))
+            one = _shortage(gpu, [(demand, needed)])
+            if one is not None:
+                short.append(one)
+    for index, rows in placed.items():
+        for names in together:
+            group = [row for row in rows if row[0].service in names]
+            both = _shortage(gpus[index], group)
+            if len(group) > 1 and both is not None:
+                short.append(both)
+    return short
+
+
+def running_together(services: Mapping[str, ServiceSpec]) -> list[frozenset[str]]:
+    """The groups of services that `needs` ties together, each of two or more.
+
+    Others may replace each other, as the arms of a comparison do.
+    """
+    groups: list[set[str]] = []
+    for name, spec in services.items():
+        joined = {name, *spec.needs}
+        apart = []
+        for group in groups:
+            if group & joined:
+                joined |= group
+            else:
+                apart.append(group)
+        groups = [*apart, joined]
+    return [frozenset(group) for group in groups if len(group) > 1]
+
+
+def _gpus_of(demand: GpuDemand, gpus: Sequence[SmiGpu], chosen: str | None) -> tuple[SmiGpu, ...]:
+    value = chosen if demand.visible is None else demand.visible
+    visible = visible_gpus(gpus, value)
+    whole = [gpu for gpu in visible.gpus if not gpu.is_partitioned]
+    return tuple(whole[: demand.gpus])
+
+
+def _needed(demand: GpuDemand, gpu: SmiGpu) -> int | None:
+    usable = gpu.memory.usable
+    if demand.share is None or usable is None:
+        return None
+    return int(demand.share * usable)
+
+
+def _shortage(gpu: SmiGpu, rows: Sequence[tuple[GpuDemand, int]]) -> Shortage | None:
+    free = gpu.memory.free
+    needed = sum(size for _, size in rows)
+    if free is None or needed <= free:
+        return None
+    is_certain = any(demand.engine is GpuEngine.VLLM for demand, _ in rows)
+    return Shortage(
+        gpu=gpu,
+        services=tuple(demand.service for demand, _ in rows),
+        needed=needed,
+        free=free,
+        is_certain=is_certain,
+    )

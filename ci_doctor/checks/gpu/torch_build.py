@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the files of a PyTorch: for which CUDA it was built. Nothing is imported."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.result import UndeterminedError
+from ci_doctor.environment.targets import TargetInterpreter
+from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.identity.libraries import Installed, installed
+
+# Of torch/version.py, which the build writes: `cuda: Optional[str] = '12.8'`.
+_ASSIGNED = r"(?m)^{name}\s*(?::[^=\n]*)?=\s*(?:['\"]([^'\"]*)['\"]|None)"
+_CUDA_LOCAL = re.compile(r"\+cu(\d{2,3})\b")
+_LIMIT = 64 << 10
+
+
+class TorchBuild(Struct, frozen=True, kw_only=True):
+    """PyTorch in one interpreter.
+
+    `cuda` is the version that it was built for, `hip` the same for AMD; both None for a CPU build.
+    """
+
+    python: Path
+    version: str
+    cuda: str | None
+    hip: str | None = None
+
+    @property
+    def is_for_cpu(self) -> bool:
+        """Whether it cannot use a GPU at all."""
+        return self.cuda is None and self.hip is None
+
+
+class InterpreterLibraries(Struct, frozen=True, kw_only=True):
+    """What decides GPU computations in one interpreter, and where it looks for libraries."""
+
+    python: Path
+    directories: tuple[Path, ...]
+    installed: tuple[Installed, ...]
+    torch: TorchBuild | None
+
+
+def read_libraries(context: CheckContext) -> tuple[InterpreterLibraries, ...]:
+    """One for each interpreter of the job. For CheckContext.shared.
+
+    Raises UndeterminedError if it is uncertain where an interpreter looks.
+    """
+    return tuple(_libraries(target, context) for target in context.targets)
+
+
+def torch_builds(context: CheckContext) -> tuple[TorchBuild, ...]:
+    """The PyTorch of each interpreter of the job that has one. Raises as `read_libraries`."""
+    found = context.shared(read_libraries)
+    return tuple(each.torch for each in found if each.torch is not None)
+
+
+def _libraries(target: TargetInterpreter, context: CheckContext) -> InterpreterLibraries:
+    try:
+        interpreter = interpreter_of([str(target.python)], context.environ, context.cwd)
+    except UnknownInterpreterError as error:
+        raise UndeterminedError(str(error)) from error
+    distributions = tuple(installed(interpreter.directories))
+    return InterpreterLibraries(
+        python=target.python,
+        directories=interpreter.directories,
+        installed=distributions,
+        torch=_torch(target.python, distributions),
+    )
+
+
+def _torch(python: Path, distributions: Sequence[Installed]) -> TorchBuild | None:
+    """The first one on the path is the one that is imported."""
+    for distribution in distributions:
+        if distribution.name == "torch":
+            text = _text(distribution.folder.parent / "torch" / "version.py")
+            return parse_torch(python, distribution.version, text)
+    return None
+
+
+def parse_torch(python: Path, version: str, text: str | None) -> TorchBuild:
+    """By the text of torch/version.py, else by the local part of the version (`2.9.0+cu128`)."""
+    if text is None:
+        return TorchBuild(python=python, version=version, cuda=_local_cuda(version))
+    return TorchBuild(
+        python=python,
+        version=version,
+        cuda=_assigned(text, "cuda"),
+        hip=_assigned(text, "hip"),
+    )
+
+
+def _assigned(text: str, name: str) -> str | None:
+    match = re.search(_ASSIGNED.format(name=name), text)
+    if match is None:
+        return None
+    return match[1]
+
+
+def _local_cuda(version: str) -> str | None:
+    """`cu128` is 12.8: the last digit is the minor."""
+    match = _CUDA_LOCAL.search(version)
+    if match is None:
+        return None
+    return f"{match[1][:-1]}.{match[1][-1]}"
+
+
+def _text(path: Path) -> str | None:
+    try:
+        with path.open(errors="replace") as file:
+            return file.read(_LIMIT)
+    except OSError:
+        return None

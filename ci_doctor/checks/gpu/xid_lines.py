@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Finds the driver's Xid messages in a kernel log, and how old they are.
+
+A message: `NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python3, GPU has fallen off the bus.`
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from ci_doctor.checks.gpu.xid_catalogue import Xid, look_up
+
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+)(?:, (.*))?$")
+# `level,sequence,microseconds since boot,flags;text` (Linux, Documentation/ABI/testing/dev-kmsg).
+_RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)")
+# `[12345.678901] text`, as dmesg prints it; with `-x` and the like something stands before it.
+_STAMPED = re.compile(r"[^\[]*\[\s*(\d+\.\d+)\]\s?(.*)")
+
+
+class DriverLine(Struct, frozen=True, kw_only=True):
+    """A message of the kernel; `age_s` is seconds before now, None if unknown."""
+
+    text: str
+    age_s: float | None
+
+
+class XidMessage(Struct, frozen=True, kw_only=True):
+    """An Xid of one GPU, `count` times; `age_s` and `text` are those of the latest."""
+
+    xid: Xid
+    address: str
+    text: str
+    age_s: float | None
+    count: int = 1
+
+
+def driver_lines(text: str, uptime_s: float | None) -> Iterator[DriverLine]:
+    """The NVIDIA driver's records of /dev/kmsg, or its lines of `dmesg`, with their age."""
+    for line in text.splitlines():
+        if "NVRM" not in line:  # most of a log, which may have megabytes
+            continue
+        record = _RECORD.match(line)
+        if record is not None:
+            yield DriverLine(text=record[2], age_s=_age(int(record[1]) / 1e6, uptime_s))
+            continue
+        stamped = _STAMPED.match(line)
+        if stamped is not None:
+            yield DriverLine(text=stamped[2], age_s=_age(float(stamped[1]), uptime_s))
+        else:
+            yield DriverLine(text=line, age_s=None)
+
+
+def xid_messages(lines: Iterable[DriverLine]) -> list[XidMessage]:
+    """The Xids, one message for each number and GPU, in the order of their first message."""
+    messages: dict[tuple[int, str], XidMessage] = {}
+    for line in lines:
+        match = _XID.search(line.text)
+        if match is None:
+            continue
+        address = pci_address(match[1])
+        key = (int(match[2]), address)
+        before = messages.get(key)
+        count = 1 if before is None else before.count + 1
+        messages[key] = XidMessage(
+            xid=look_up(key[0]),
+            address=address,
+            text=line.text[match.start() :],
+            age_s=line.age_s,
+            count=count,
+        )
+    return list(messages.values())
+
+
+def pci_address(text: str) -> str:
+    """`00000000:3B:00.0` and `0000:3b:00` as `3b:00`; with the domain if it is another than 0."""
+    words = text.lower().partition(".")[0].split(":")
+    domain = words[0].lstrip("0") if len(words) > 2 else ""
+    place = ":".join(words[-2:])
+    if domain:
+        return f"{domain}:{place}"
+    return place
+
+
+def _age(at_s: float, uptime_s: float | None) -> float | None:
+    if uptime_s is None:
+        return None
+    return max(0.0, uptime_s - at_s)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the memory limits of this job's cgroup and of those above it, v1 and v2."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.machine.cgroups import CgroupLevels, read_cgroups
+from ci_doctor.checks.machine.kernel_files import limit_of, number_of, numbers_of
+from ci_doctor.checks.machine.memory import memory_severity
+from ci_doctor.checks.machine.rules import (
+    CGROUP_MEMORY_LOW,
+    CGROUP_MEMORY_THROTTLED,
+    EARLIER_OOM_KILLS,
+)
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.workload import ALL
+from ci_doctor.render.formatting import amount, size
+
+# At this share of `memory.high` the kernel has begun to slow allocations down, or is about to.
+_AT_HIGH = 0.98
+
+
+class MemoryLevel(Struct, frozen=True, kw_only=True):
+    """The limits and the use of one cgroup, in bytes; a limit is None if there is none.
+
+    `used` leaves out what the kernel would take back first (inactive files), as the kubelet does.
+    `swap` is the limit of swap beside the memory.
+    """
+
+    directory: Path
+    limit: int | None
+    high: int | None
+    used: int
+    swap: int | None
+    kills: int
+
+    @property
+    def left(self) -> int | None:
+        """Bytes until the limit; None without one."""
+        if self.limit is None:
+            return None
+        return max(0, self.limit - self.used)
+
+
+def _run(context: CheckContext) -> CheckResult:
+    levels = list(read_levels(read_cgroups(context, "memory")))
+    limited = [level for level in levels if level.left is not None]
+    nearest = min(limited, key=lambda level: level.left or 0, default=None)
+    problems = [*_throttled(levels), *_earlier_kills(levels)]
+    figures: dict[str, int] = {"kills": levels[0].kills if levels else 0}
+    if nearest is None or nearest.left is None or nearest.limit is None:
+        summary = "no cgroup limits the memory of this job"
+        return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
+    summary = f"{size(nearest.left)} are left of the {size(nearest.limit)} of its cgroup"
+    figures |= {"limit": nearest.limit, "left": nearest.left}
+    severity = memory_severity(nearest.left, context.workload)
+    if severity is not None:
+        sentence = f"{summary} ({nearest.directory})"
+        problems.append(problem(CGROUP_MEMORY_LOW, sentence, severity=severity))
+    return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
+
+
+def read_levels(cgroups: CgroupLevels) -> Iterable[MemoryLevel]:
+    """The memory of each level that shows it. A level without the controller has no limit."""
+    read = _read_v2 if cgroups.version == 2 else _read_v1
+    for directory in cgroups.directories:
+        level = read(directory)
+        if level is not None:
+            yield level
+
+
+def _read_v2(directory: Path) -> MemoryLevel | None:
+    current = number_of(directory / "memory.current")
+    if current is None:
+        return None
+    inactive = numbers_of(directory / "memory.stat").get("inactive_file", 0)
+    return MemoryLevel(
+        directory=directory,
+        limit=limit_of(directory / "memory.max"),
+        high=limit_of(directory / "memory.high"),
+        used=max(0, current - inactive),
+        swap=limit_of(directory / "memory.swap.max"),
+        kills=numbers_of(directory / "memory.events").get("oom_kill", 0),
+    )
+
+
+def _read_v1(directory: Path) -> MemoryLevel | None:
+    current = number_of(directory / "memory.usage_in_bytes")
+    if current is None:
+        return None
+    inactive = numbers_of(directory / "memory.stat").get("total_inactive_file", 0)
+    limit = limit_of(directory / "memory.limit_in_bytes")
+    both = limit_of(directory / "memory.memsw.limit_in_bytes")
+    return MemoryLevel(
+        directory=directory,
+        limit=limit,
+        high=None,
+        used=max(0, current - inactive),
+        swap=None if limit is None or both is None else both - limit,
+        kills=numbers_of(directory / "memory.oom_control").get("oom_kill", 0),
+    )
+
+
+def _throttled(levels: Iterable[MemoryLevel]) -> list[Problem]:
+    problems = []
+    for level in levels:
+        if level.high is not None and level.used >= level.high * _AT_HIGH:
+            summary = f"{size(level.used)} are in use, memory.high is {size(level.high)} ({level.directory})"
+            problems.append(problem(CGROUP_MEMORY_THROTTLED, summary))
+    return problems
+
+
+def _earlier_kills(levels: list[MemoryLevel]) -> list[Problem]:
+    """Those of our own cgroup: the counters above it count for other jobs, too."""
+    if not levels or not levels[0].kills:
+        return []
+    own = levels[0]
+    count = amount(own.kills, "process") if own.kills == 1 else f"{own.kills} processes"
+    summary = f"the kernel has killed {count} of this cgroup for lack of memory"
+    return [problem(EARLIER_OOM_KILLS, f"{summary} ({own.directory})")]
+
+
+CHECK = DoctorCheck(
+    id="machine/cgroup-memory",
+    title="memory limits of the container or cgroup",
+    needed_for=ALL,
+    run=_run,
+)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the clock, and compares it with the commit, the files and the interpreter. No network."""
+
+import os
+import time
+from pathlib import Path
+
+from ci_doctor.checks.check import Cost, DoctorCheck
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.machine.clock_state import ClockState, read_clock_state
+from ci_doctor.checks.machine.dates import (
+    Dated,
+    interpreter_date,
+    read_commit_date,
+    read_file_dates,
+)
+from ci_doctor.checks.machine.rules import CLOCK_BEHIND, CLOCK_INEXACT
+from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
+from ci_doctor.model.finding import Severity
+from ci_doctor.render.formatting import duration
+
+# The clock of the machine that made the commit may be a little fast.
+_TOLERATED_S = 300.0
+_WRONG_S = 3600.0
+_ESTIMATED_S = 1.0
+
+
+def _run(context: CheckContext) -> CheckResult:
+    now = time.time()
+    reasons = []
+    problems = []
+    state = None
+    try:
+        state = read_clock_state()
+        problems.extend(_of_the_state(state))
+    except UndeterminedError as error:
+        reasons.append(str(error))
+    dated = [*read_file_dates(context.cwd)]
+    for read in (interpreter_date, lambda: read_commit_date(context)):
+        try:
+            one = read()
+        except UndeterminedError as error:
+            reasons.append(str(error))
+            continue
+        if one is not None:
+            dated.append(one)
+    problems.extend(_of_the_dates(dated, now))
+    return CheckResult(
+        summary=f"{_sentence(state)}, time zone {time_zone(context)}",
+        problems=tuple(problems),
+        unknown="; ".join(reasons) or None,
+        figures={"time_zone": time_zone(context), "compared": len(dated)},
+    )
+
+
+def _sentence(state: ClockState | None) -> str:
+    if state is None:
+        return "it is unknown whether the clock is synchronised"
+    if state.is_synchronised:
+        return "the clock is synchronised"
+    return "no program tells the kernel that it keeps the clock right"
+
+
+def _of_the_state(state: ClockState) -> list[Problem]:
+    """Nothing if no program keeps the clock: a hypervisor may, without the kernel's knowledge."""
+    if not state.is_synchronised or state.estimated_error_s <= _ESTIMATED_S:
+        return []
+    error = duration(state.estimated_error_s)
+    return [problem(CLOCK_INEXACT, f"the clock may be off by {error}")]
+
+
+def _of_the_dates(dated: list[Dated], now: float) -> list[Problem]:
+    """The worst of what lies in the future, if anything does."""
+    latest: Dated | None = None
+    for one in dated:
+        severity = behind_severity(one.at - now, is_sure=one.is_sure)
+        if severity is None:
+            continue
+        if latest is None or (one.is_sure, one.at) > (latest.is_sure, latest.at):
+            latest = one
+    if latest is None:
+        return []
+    behind = latest.at - now
+    summary = f"the clock is {duration(behind)} behind {latest.name}"
+    return [
+        problem(CLOCK_BEHIND, summary, severity=behind_severity(behind, is_sure=latest.is_sure))
+    ]
+
+
+def behind_severity(behind_s: float, *, is_sure: bool) -> Severity | None:
+    """How bad it is that the clock is so many seconds behind a date; None if it is not.
+
+    A date that somebody may have chosen (`is_sure` is false) warns only.
+    """
+    if behind_s <= _TOLERATED_S:
+        return None
+    if behind_s > _WRONG_S and is_sure:
+        return Severity.ERROR
+    return Severity.WARNING
+
+
+def time_zone(context: CheckContext) -> str:
+    """TZ, or the name of the file that /etc/localtime stands for."""
+    named = context.environ.get("TZ")
+    if named:
+        return named
+    try:
+        target = Path(os.readlink(context.root / "etc" / "localtime"))  # noqa: PTH115
+    except OSError:
+        return time.tzname[0]
+    parts = target.parts
+    if "zoneinfo" not in parts:
+        return time.tzname[0]
+    return "/".join(parts[parts.index("zoneinfo") + 1 :])
+
+
+CHECK = DoctorCheck(
+    id="machine/clock",
+    title="the clock",
+    cost=Cost.PROGRAM,
+    run=_run,
+)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads whether this user may write to the directories of a job; nothing is written."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.machine.directories import Role
+from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
+from ci_doctor.checks.machine.rules import NOT_WRITABLE, TMPDIR_MISSING
+from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
+from ci_doctor.checks.workload import ALL, SERVING, Workload
+from ci_doctor.model.finding import Severity, ShellCommand
+
+# Nothing works around these: the job fails.
+_NEEDED = frozenset({Role.TEMPORARY, Role.REPORT, Role.CONFIGURED})
+
+
+def _run(context: CheckContext) -> CheckResult:
+    return writing_result(context.shared(read_disks), context.workload)
+
+
+def writing_result(disks: Disks, workload: Workload | None) -> CheckResult:
+    """What to say of the permissions on `disks`. Raises UndeterminedError if none is known."""
+    looked_at = [each for each in disks.directories if each.directory.role is not Role.SYSTEM]
+    if not looked_at:
+        raise UndeterminedError(disks.unknown() or "no directory can be looked at")
+    problems = [_not_writable(group, workload) for group in _refused(looked_at).values()]
+    problems.extend(_missing_tmpdir(disks))
+    refused = sum(not each.is_writable for each in looked_at)
+    return CheckResult(
+        summary=f"{len(looked_at) - refused} of {len(looked_at)} directories can be written to",
+        problems=tuple(problems),
+        unknown=disks.unknown(),
+        figures={"directories": len(looked_at), "not_writable": refused},
+    )
+
+
+def _refused(directories: Sequence[PlacedDirectory]) -> Mapping[object, list[PlacedDirectory]]:
+    """Those that cannot be written to, by the directory that refuses and by what it means."""
+    groups: dict[object, list[PlacedDirectory]] = {}
+    for each in directories:
+        if not each.is_writable:
+            groups.setdefault((each.existing, each.directory.role), []).append(each)
+    return groups
+
+
+def _not_writable(group: Sequence[PlacedDirectory], workload: Workload | None) -> Problem:
+    first = group[0]
+    reason = f"this user may not write to {first.existing}"
+    if first.is_read_only:
+        reason = f"{first.disk_name} is mounted read-only"
+    return problem(
+        NOT_WRITABLE,
+        f"{names_of(group)} cannot be written to: {reason}",
+        severity=severity_for(first.directory.role, workload),
+    )
+
+
+def severity_for(role: Role, workload: Workload | None) -> Severity:
+    """An error if the job needs to write there. Models may be mounted read-only, so for these not."""
+    if role in _NEEDED:
+        return Severity.ERROR
+    if role is Role.JIT_CACHE and workload in SERVING:
+        return Severity.ERROR
+    return Severity.WARNING
+
+
+def _missing_tmpdir(disks: Disks) -> list[Problem]:
+    problems = []
+    for each in disks.directories:
+        if each.directory.name == "TMPDIR" and not each.exists:
+            path = each.directory.path
+            making = ShellCommand(f"mkdir -p {shlex.quote(str(path))}")
+            summary = f"TMPDIR names {path}, which does not exist"
+            problems.append(problem(TMPDIR_MISSING, summary, remedy=making))
+    return problems
+
+
+CHECK = DoctorCheck(
+    id="machine/writing",
+    title="caches and temporary directories can be written to",
+    needed_for=ALL,
+    run=_run,
+)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what an interrupted installation or removal leaves in a site directory."""
+
+import shlex
+from collections.abc import Iterator
+
+from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.python.distribution import FoundDistribution, installer_of
+from ci_doctor.checks.python.installed_environment import (
+    Examination,
+    InstalledEnvironment,
+    examine_each,
+)
+from ci_doctor.checks.python.rules import INSTALLATION_INTERRUPTED
+from ci_doctor.checks.python.site_directory import SiteDirectory
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.workload import ALL
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
+from ci_doctor.render.formatting import amount
+
+# These write a RECORD always; conda and Debian need not.
+_RECORDING = frozenset({"pip", "uv"})
+
+
+def _run(context: CheckContext) -> CheckResult:
+    return examine_each(context, _examine)
+
+
+def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Examination:
+    problems: list[Problem] = []
+    for site in environment.sites:
+        if site.is_installed_to:
+            problems.extend(_left_aside(site))
+    for distribution in environment.installed:
+        problem_or_none = _incomplete(environment, distribution)
+        if problem_or_none is not None:
+            problems.append(problem_or_none)
+    count = amount(len(environment.installed), "distribution")
+    return Examination(observed=f"the metadata of {count} were read", problems=tuple(problems))
+
+
+def _left_aside(site: SiteDirectory) -> Iterator[Problem]:
+    """Folders that pip has renamed, to remove them at the end: it did not come to that."""
+    names = [name for name in site.names if name.startswith("~")]
+    if not names:
+        return
+    shown = ", ".join(names[:5])
+    summary = f"pip was stopped while it replaced packages in {site.path}, and left {shown}"
+    evidence = tuple(Evidence(file=str(site.path / name)) for name in names[:5])
+    paths = " ".join(shlex.quote(str(site.path / name)) for name in names)
+    yield problem(
+        INSTALLATION_INTERRUPTED,
+        summary,
+        evidence=evidence,
+        remedy=ShellCommand(f"rm -r {paths}"),
+        severity=Severity.WARNING,
+    )
+
+
+def _incomplete(
+    environment: InstalledEnvironment, distribution: FoundDistribution
+) -> Problem | None:
+    missing = _missing(distribution)
+    if missing is None:
+        return None
+    python = shlex.quote(str(environment.python))
+    folder = shlex.quote(str(distribution.folder))
+    name = distribution.name
+    remedy = ShellCommand(f"rm -r {folder} && {python} -m pip install --force-reinstall {name}")
+    summary = (
+        f"{distribution.words} is not completely installed: {missing} in {distribution.folder}"
+    )
+    evidence = (Evidence(file=str(distribution.folder)),)
+    return problem(INSTALLATION_INTERRUPTED, summary, evidence=evidence, remedy=remedy)
+
+
+def _missing(distribution: FoundDistribution) -> str | None:
+    """What its folder lacks, as a clause; None if nothing."""
+    if not distribution.has_metadata:
+        file = "METADATA" if distribution.is_wheel else "PKG-INFO"
+        path = distribution.folder / file
+        if not distribution.is_wheel and distribution.folder.is_file():
+            return "its egg-info names no version"
+        return f"{file} names no name and version" if path.is_file() else f"there is no {file}"
+    if not distribution.is_wheel or (distribution.folder / "RECORD").is_file():
+        return None
+    if installer_of(distribution) in _RECORDING:
+        return "there is no RECORD"
+    return None
+
+
+CHECK = DoctorCheck(
+    id="python/installations",
+    title="no installation was interrupted",
+    need=Need.INTERPRETER,
+    cost=Cost.PROGRAM,
+    needed_for=ALL,
+    run=_run,
+)

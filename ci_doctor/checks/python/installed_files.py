@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the sizes of installed files, and compares them with RECORD: what is missing, what is changed."""
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Final
+
+from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.python.distribution import FoundDistribution
+from ci_doctor.checks.python.installed_environment import (
+    Examination,
+    InstalledEnvironment,
+    examine_each,
+)
+from ci_doctor.checks.python.record import RecordedFile, Records, read_records
+from ci_doctor.checks.python.rules import FILES_MISSING, PACKAGE_MODIFIED
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.workload import ALL
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
+from ci_doctor.render.formatting import amount, size
+
+_CODE: Final = (".py", ".so")
+# Images are made smaller by removing these.
+_DISPENSABLE: Final = ("/tests/", "/test/", "/testing/", "/docs/", "/examples/")
+# Of a larger distribution (torch, transformers) the compiled modules and the upper folders are
+# looked at: all files of a hundred packages would take a second.
+_MANY: Final = 400
+_DEPTH: Final = 1
+_SHOWN: Final = 4
+
+
+class FileState(Enum):
+    """How an installed file compares with its line in RECORD."""
+
+    AS_RECORDED = "as recorded"
+    MISSING = "missing"
+    RESIZED = "of another size"
+    UNKNOWN = "cannot be read"
+
+
+def _run(context: CheckContext) -> CheckResult:
+    records = context.shared(read_records)
+    return examine_each(context, lambda environment, _: _examine(environment, records))
+
+
+def _examine(environment: InstalledEnvironment, records: Records) -> Examination:
+    problems: list[Problem] = []
+    count = 0
+    unreadable = 0
+    for distribution in environment.installed:
+        files = tuple(_looked_at(records.get(str(distribution.folder), ())))
+        count += len(files)
+        by_state = _by_state(distribution, files)
+        unreadable += len(by_state[FileState.UNKNOWN])
+        problems += _missing(environment, distribution, by_state[FileState.MISSING])
+        problems += _resized(environment, distribution, by_state[FileState.RESIZED])
+    unknown = f"{amount(unreadable, 'installed file')} cannot be read" if unreadable else None
+    return Examination(
+        observed=f"{amount(count, 'installed file')} compared with RECORD",
+        problems=tuple(problems),
+        unknown=unknown,
+    )
+
+
+def _looked_at(files: Sequence[RecordedFile]) -> Iterator[RecordedFile]:
+    for file in files:
+        path = file.path
+        if not path.endswith(_CODE) or any(part in f"/{path}" for part in _DISPENSABLE):
+            continue
+        if path.startswith("__editable__"):  # its target is the sources, wherever they are
+            continue
+        if len(files) <= _MANY or path.endswith(".so") or path.count("/") <= _DEPTH:
+            yield file
+
+
+def _by_state(
+    distribution: FoundDistribution, files: Sequence[RecordedFile]
+) -> dict[FileState, list[RecordedFile]]:
+    states: dict[FileState, list[RecordedFile]] = {state: [] for state in FileState}
+    top = str(distribution.site.path)
+    for file in files:
+        states[_state(f"{top}/{file.path}", file.size)].append(file)
+    return states
+
+
+def _state(path: str, recorded: int | None) -> FileState:
+    try:
+        found = os.stat(path).st_size  # noqa: PTH116 - thousands of files are looked at
+    except (FileNotFoundError, NotADirectoryError):
+        return FileState.MISSING
+    except OSError:
+        return FileState.UNKNOWN
+    if recorded is not None and found != recorded:
+        return FileState.RESIZED
+    return FileState.AS_RECORDED
+
+
+def _missing(
+    environment: InstalledEnvironment,
+    distribution: FoundDistribution,
+    files: Sequence[RecordedFile],
+) -> list[Problem]:
+    if not files:
+        return []
+    summary = (
+        f"{distribution.words} has installed {amount(len(files), 'file')} that no longer exist: "
+        f"{_names(files)}"
+    )
+    if len(files) == 1:
+        summary = f"{distribution.words} has installed {files[0].path}, which no longer exists"
+    return [
+        problem(
+            FILES_MISSING,
+            summary,
+            evidence=_evidence(distribution, files),
+            remedy=_again(environment, distribution),
+        )
+    ]
+
+
+def _resized(
+    environment: InstalledEnvironment,
+    distribution: FoundDistribution,
+    files: Sequence[RecordedFile],
+) -> list[Problem]:
+    if not files:
+        return []
+    is_cut = [file for file in files if _is_empty(distribution, file)]
+    count = amount(len(files), "file")
+    summary = f"{distribution.words} was changed in place: {count} with another size than in RECORD"
+    if is_cut:
+        summary = f"{distribution.words} has files without content: {_names(is_cut)}"
+    severity = Severity.ERROR if is_cut else Severity.WARNING
+    return [
+        problem(
+            PACKAGE_MODIFIED,
+            summary,
+            evidence=_evidence(distribution, is_cut or files),
+            remedy=_again(environment, distribution),
+            severity=severity,
+        )
+    ]
+
+
+def _is_empty(distribution: FoundDistribution, file: RecordedFile) -> bool:
+    try:
+        return (distribution.site.path / file.path).stat().st_size == 0
+    except OSError:
+        return False
+
+
+def _names(files: Sequence[RecordedFile]) -> str:
+    return ", ".join(file.path for file in files[:_SHOWN])
+
+
+def _evidence(
+    distribution: FoundDistribution, files: Sequence[RecordedFile]
+) -> tuple[Evidence, ...]:
+    found = []
+    for file in files[:_SHOWN]:
+        excerpt = None if file.size is None else f"RECORD: {size(file.size)}"
+        found.append(Evidence(file=str(distribution.site.path / file.path), excerpt=excerpt))
+    return tuple(found)
+
+
+def _again(environment: InstalledEnvironment, distribution: FoundDistribution) -> ShellCommand:
+    python = shlex.quote(str(environment.python))
+    wanted = shlex.quote(f"{distribution.name}=={distribution.version}")
+    return ShellCommand(f"{python} -m pip install --force-reinstall --no-deps {wanted}")
+
+
+CHECK = DoctorCheck(
+    id="python/files",
+    title="installed files are there, as RECORD has them",
+    need=Need.INTERPRETER,
+    cost=Cost.PROGRAM,
+    needed_for=ALL,
+    run=_run,
+)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads how each interpreter of the job starts, and whether its environment belongs to it."""
+
+import datetime as dt
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.python import rules
+from ci_doctor.checks.python.interpreter_starts import InterpreterAttempt, read_starts
+from ci_doctor.checks.python.python_state import PythonState
+from ci_doctor.checks.python.venv_files import VenvFiles, read_venv_files
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.workload import ALL
+from ci_doctor.model.finding import Evidence, ShellCommand
+
+# The last day of security fixes, by https://devguide.python.org/versions/ (a month, there).
+_END_OF_LIFE: Final[Mapping[str, str]] = {
+    "3.6": "2021-12-31",
+    "3.7": "2023-06-30",
+    "3.8": "2024-10-31",
+    "3.9": "2025-10-31",
+    "3.10": "2026-10-31",
+    "3.11": "2027-10-31",
+    "3.12": "2028-10-31",
+    "3.13": "2029-10-31",
+    "3.14": "2030-10-31",
+}
+
+
+def _run(context: CheckContext) -> CheckResult:
+    starts = context.shared(read_starts)
+    problems: list[Problem] = []
+    texts = []
+    for start in starts:
+        files = read_venv_files(start.target.python)
+        if start.state is None:
+            problems.append(_failure(start, files))
+            texts.append(f"{start.target.python} does not start")
+        else:
+            problems.extend(_of_state(start.target.python, start.state, files))
+            texts.append(f"{start.target.python} is Python {start.state.full_version}")
+    return CheckResult(summary=", ".join(texts), problems=tuple(problems))
+
+
+def _failure(start: InterpreterAttempt, files: VenvFiles) -> Problem:
+    python = start.target.python
+    if not os.access(python, os.X_OK):
+        summary = f"{python} ({start.target.why}) cannot be run: {start.failure}"
+        return problem(rules.INTERPRETER_MISSING, summary, remedy=_again(files))
+    evidence = (Evidence(excerpt=start.output),) if start.output else ()
+    if start.needed_without:
+        names = ", ".join(start.needed_without)
+        summary = f"{python} starts only without {names}: {start.failure}"
+        unset = ShellCommand(f"unset {' '.join(start.needed_without)}")
+        return problem(rules.VARIABLES_STOP_PYTHON, summary, evidence=evidence, remedy=unset)
+    summary = f"{python} does not start: {start.failure}"
+    return problem(rules.INTERPRETER_BROKEN, summary, evidence=evidence, remedy=_again(files))
+
+
+def _again(files: VenvFiles) -> ShellCommand | None:
+    """How to lead the environment to an interpreter again; its packages stay."""
+    if not files.is_venv:
+        return None
+    version = files.libraries[-1] if files.libraries else files.version or "3"
+    prefix = shlex.quote(str(files.prefix))
+    return ShellCommand(f"rm -f {prefix}/bin/python* && python{version} -m venv --upgrade {prefix}")
+
+
+def _of_state(python: Path, state: PythonState, files: VenvFiles) -> list[Problem]:
+    problems = []
+    if files.is_venv:
+        problems += _of_venv(python, state, files)
+    elif (Path(state.stdlib) / "EXTERNALLY-MANAGED").is_file():
+        summary = f"{python} is managed by the operating system"
+        problems.append(problem(rules.EXTERNALLY_MANAGED, summary))
+    last_day = _END_OF_LIFE.get(state.minor_version)
+    today = dt.datetime.now(tz=dt.UTC).date()
+    if last_day is not None and dt.date.fromisoformat(last_day) < today:
+        summary = f"{python} is Python {state.version}, which has had no fixes since {last_day}"
+        problems.append(problem(rules.PYTHON_END_OF_LIFE, summary))
+    return problems
+
+
+def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> list[Problem]:
+    prefix = files.prefix
+    if files.keys is None:
+        if not files.libraries or os.path.realpath(state.prefix) == os.path.realpath(prefix):
+            return []  # an installation of its own, with an `activate` (conda)
+        summary = (
+            f"{prefix} has no pyvenv.cfg, so {python} runs with the packages of {state.prefix}"
+        )
+        return [problem(rules.VENV_WITHOUT_CONFIG, summary, remedy=_again(files))]
+    problems = []
+    home = files.keys.get("home", "")
+    if not Path(home).is_dir() or not home:
+        summary = (
+            f"{prefix}/pyvenv.cfg names {home or 'no directory'} as its home, which does not exist"
+        )
+        evidence = (Evidence(file=str(prefix / "pyvenv.cfg"), excerpt=f"home = {home}"),)
+        problems.append(
+            problem(rules.VENV_BASE_MISSING, summary, evidence=evidence, remedy=_again(files))
+        )
+    if files.libraries and state.minor_version not in files.libraries:
+        versions = " and ".join(files.libraries)
+        summary = f"{python} is Python {state.version}, but {prefix} has the packages of Python {versions}"
+        problems.append(problem(rules.VENV_OF_ANOTHER_VERSION, summary, remedy=_again(files)))
+    elif files.version is not None and files.version != state.minor_version:
+        summary = (
+            f"{python} is Python {state.version}, but {prefix} was made for Python {files.version}"
+        )
+        problems.append(problem(rules.VENV_OF_ANOTHER_VERSION, summary, remedy=_again(files)))
+    return problems
+
+
+CHECK = DoctorCheck(
+    id="python/interpreters",
+    title="the job's interpreters start, and their environments belong to them",
+    need=Need.INTERPRETER,
+    cost=Cost.PROGRAM,
+    needed_for=ALL,
+    run=_run,
+)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads which interpreters the programs on PATH belong to."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.checks.check import DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.python.rules import TOOLS_OF_TWO_INTERPRETERS
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.workload import ALL
+from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.model.finding import Evidence, ShellCommand
+
+# What jobs call by name.
+_PROGRAMS: Final = (
+    "python3",
+    "python",
+    "pip",
+    "pip3",
+    "pytest",
+    "torchrun",
+    "vllm",
+    "lmcache",
+    "sglang",
+    "ray",
+)
+
+
+class ProgramOwner(Struct, frozen=True, kw_only=True):
+    """A program on PATH, and the prefix of the environment that it runs in."""
+
+    name: str
+    path: str
+    prefix: str
+
+
+def _run(context: CheckContext) -> CheckResult:
+    owners = []
+    for name in _PROGRAMS:
+        owner = _owner(name, context)
+        if owner is not None:
+            owners.append(owner)
+    if not owners:
+        return CheckResult(summary="no program on PATH names its interpreter")
+    texts = [f"{owner.name} of {owner.prefix}" for owner in owners]
+    return CheckResult(summary=", ".join(texts), problems=_problems(owners, context))
+
+
+def _owner(name: str, context: CheckContext) -> ProgramOwner | None:
+    """None for a program that is not there, or runs a Python that no file names (pyenv's shims)."""
+    path = shutil.which(name, path=context.environ.get("PATH", ""))
+    if path is None:
+        return None
+    try:
+        python = interpreter_of([name], context.environ, context.cwd).python
+    except UnknownInterpreterError:
+        return None
+    return ProgramOwner(name=name, path=path, prefix=_prefix(python))
+
+
+def _prefix(python: Path) -> str:
+    """That of a virtual environment by its path, else that of the file it links to (PEP 405)."""
+    folder = python.parent.parent
+    if not (folder / "pyvenv.cfg").is_file():
+        folder = Path(os.path.realpath(python)).parent.parent
+    return os.path.realpath(folder)
+
+
+def _problems(owners: Sequence[ProgramOwner], context: CheckContext) -> tuple[Problem, ...]:
+    first = owners[0]
+    active = context.environ.get("VIRTUAL_ENV")
+    is_python = first.name in {"python3", "python"}
+    if active and is_python and os.path.realpath(active) != first.prefix:
+        return (_inactive(active, first),)
+    others = [owner for owner in owners[1:] if owner.prefix != first.prefix]
+    if not others or not is_python:
+        return ()
+    return (_of_two(first, others),)
+
+
+def _inactive(active: str, python: ProgramOwner) -> Problem:
+    summary = f"VIRTUAL_ENV is {active}, but {python.name} on PATH is that of {python.prefix}"
+    remedy = ShellCommand(f'export PATH="{active}/bin:$PATH"')
+    evidence = (Evidence(file=python.path),)
+    return problem(TOOLS_OF_TWO_INTERPRETERS, summary, evidence=evidence, remedy=remedy)
+
+
+def _of_two(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
+    names = " and ".join(other.name for other in others)
+    prefixes = " and ".join(dict.fromkeys(other.prefix for other in others))
+    summary = f"{python.name} on PATH is that of {python.prefix}, but {names} of {prefixes}"
+    evidence = tuple(Evidence(file=owner.path) for owner in (python, *others))
+    remedy = ShellCommand(f'export PATH="{python.prefix}/bin:$PATH"')
+    return problem(TOOLS_OF_TWO_INTERPRETERS, summary, evidence=evidence, remedy=remedy)
+
+
+CHECK = DoctorCheck(
+    id="python/programs",
+    title="programs on PATH belong to one interpreter",
+    need=Need.INTERPRETER,
+    needed_for=ALL,
+    run=_run,
+)

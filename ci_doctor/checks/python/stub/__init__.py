@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in other interpreters: a program that prints how an interpreter was started."""

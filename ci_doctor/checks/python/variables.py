@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the variables of the job that change what Python imports, and where installers install."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.python import rules
+from ci_doctor.checks.python.installed_environment import (
+    Examination,
+    InstalledEnvironment,
+    examine_each,
+)
+from ci_doctor.checks.python.site_directory import SiteKind
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.workload import ALL
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
+from ci_doctor.render.formatting import amount
+
+_VERSION = re.compile(r"/python(3\.\d+)/(?:site|dist)-packages")
+# Variables that take installations away from an interpreter, by pip's and uv's documentation.
+_REDIRECTING: Final = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "UV_PYTHON")
+_SWITCHES: Final = ("PIP_USER", "UV_SYSTEM_PYTHON")
+_OFF: Final = frozenset({"", "0", "false", "no", "off"})
+
+
+def _run(context: CheckContext) -> CheckResult:
+    return examine_each(context, _examine)
+
+
+def _examine(environment: InstalledEnvironment, context: CheckContext) -> Examination:
+    environ = context.environ
+    problems = [
+        *_of_home(environ),
+        *_of_pythonpath(environment, context),
+        *_of_user_site(environment),
+        *_of_installers(environment, environ),
+        *_of_asserts(environment, environ),
+    ]
+    names = sorted(name for name in environ if name.startswith("PYTHON"))
+    observed = f"set: {', '.join(names)}" if names else "no variable of Python is set"
+    return Examination(observed=observed, problems=tuple(problems))
+
+
+def _of_home(environ: Mapping[str, str]) -> Iterator[Problem]:
+    home = environ.get("PYTHONHOME")
+    if home:
+        summary = f"PYTHONHOME gives each Python of the job the standard library of {home}"
+        yield problem(rules.PYTHONPATH_LEAK, summary, remedy=ShellCommand("unset PYTHONHOME"))
+
+
+def _of_pythonpath(environment: InstalledEnvironment, context: CheckContext) -> Iterator[Problem]:
+    value = context.environ.get("PYTHONPATH", "")
+    if not value:
+        return
+    for entry in dict.fromkeys(value.split(":")):
+        words = _leak(entry, environment, context.cwd)
+        if words is None:
+            continue
+        text, severity = words
+        yield problem(
+            rules.PYTHONPATH_LEAK,
+            text,
+            evidence=(Evidence(excerpt=f"PYTHONPATH={value}"),),
+            remedy=ShellCommand(f"export PYTHONPATH={_without(value, entry)}"),
+            severity=severity,
+        )
+
+
+def _leak(entry: str, environment: InstalledEnvironment, cwd: Path) -> tuple[str, Severity] | None:
+    """What is wrong with an entry of PYTHONPATH, and how much."""
+    if not entry:
+        return "an empty entry in PYTHONPATH is the directory of the job", Severity.NOTE
+    path = cwd / entry
+    if not path.exists():
+        return f"PYTHONPATH names {entry}, which does not exist", Severity.NOTE
+    version = _VERSION.search(f"{path}/")
+    own = environment.state.minor_version
+    if version is not None and version[1] != own:
+        text = (
+            f"PYTHONPATH leads {environment.python} (Python {own}) to packages of Python "
+            f"{version[1]}: {entry}"
+        )
+        return text, Severity.WARNING
+    if path.name in {"site-packages", "dist-packages"} and not _is_own(path, environment):
+        return f"PYTHONPATH leads {environment.python} to packages of {entry}", Severity.WARNING
+    if not entry.startswith("/"):
+        text = f"PYTHONPATH names {entry}, which is another directory wherever a program starts"
+        return text, Severity.NOTE
+    return None
+
+
+def _is_own(path: Path, environment: InstalledEnvironment) -> bool:
+    prefixes = (environment.state.prefix, environment.state.base_prefix)
+    return any(path.is_relative_to(prefix) for prefix in prefixes)
+
+
+def _without(value: str, entry: str) -> str:
+    return ":".join(each for each in value.split(":") if each not in {entry, ""}) or "''"
+
+
+def _of_user_site(environment: InstalledEnvironment) -> Iterator[Problem]:
+    mine = [each for each in environment.distributions if each.site.kind is SiteKind.USER]
+    if not mine:
+        return
+    shown = ", ".join(each.words for each in mine[:5])
+    count = amount(len(mine), "distribution")
+    summary = f"{environment.python} imports {count} of {mine[0].site.path}: {shown}"
+    remedy = ShellCommand("export PYTHONNOUSERSITE=1")
+    yield problem(rules.USER_SITE_LEAK, summary, remedy=remedy)
+
+
+def _of_installers(
+    environment: InstalledEnvironment, environ: Mapping[str, str]
+) -> Iterator[Problem]:
+    prefix = environment.state.prefix
+    for name in _REDIRECTING:
+        value = environ.get(name)
+        if value and not Path(value).is_relative_to(prefix) and value != environment.state.version:
+            yield _redirected(name, f"{name}={value} makes installations go past {prefix}")
+    for name in _SWITCHES:
+        is_on = environ.get(name, "").lower() not in _OFF
+        if is_on and environment.state.is_venv:
+            yield _redirected(name, f"{name} makes installations go past {prefix}")
+
+
+def _redirected(name: str, summary: str) -> Problem:
+    return problem(rules.INSTALLER_REDIRECTED, summary, remedy=ShellCommand(f"unset {name}"))
+
+
+def _of_asserts(environment: InstalledEnvironment, environ: Mapping[str, str]) -> Iterator[Problem]:
+    if environment.state.optimize and environ.get("PYTHONOPTIMIZE"):
+        summary = f"PYTHONOPTIMIZE={environ['PYTHONOPTIMIZE']} removes the assert statements"
+        yield problem(rules.ASSERTS_REMOVED, summary, remedy=ShellCommand("unset PYTHONOPTIMIZE"))
+
+
+CHECK = DoctorCheck(
+    id="python/variables",
+    title="PYTHONPATH and its like lead to this job's packages",
+    need=Need.INTERPRETER,
+    cost=Cost.PROGRAM,
+    needed_for=ALL,
+    run=_run,
+)

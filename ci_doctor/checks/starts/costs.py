@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what the files that run at each start of an interpreter cost."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.starts.observed import ObservedStarts, read_starts, unknown_starts
+from ci_doctor.checks.starts.rules import PATH_FILE_HEAVY
+from ci_doctor.model.finding import Evidence
+from ci_doctor.preload.inventory import HEAVY_US, StartFile, in_words
+from ci_doctor.preload.rules import SITECUSTOMIZE_HEAVY
+from ci_doctor.render.formatting import amount, duration
+
+# The finder of an editable package takes 5 to 10 ms, twice in a virtual environment, and is what
+# its owner wants. From here on a start takes several times as long as without the file.
+_HEAVY_PATH_FILE_US: Final = 50_000
+# Packages that hook into each start on purpose, and what to do if this job does not need them.
+_ON_PURPOSE: Final = {
+    "coverage": "it measures every process: unset COVERAGE_PROCESS_START if nothing is measured",
+    "ddtrace": "it traces every process: start the job without `ddtrace-run`, or uninstall ddtrace",
+    "debugpy": "it debugs every process: uninstall debugpy where nobody debugs",
+}
+
+
+def _run(context: CheckContext) -> CheckResult:
+    starts = context.shared(read_starts)
+    files = [file for each in starts for file in each.files]
+    total_us = sum(file.cost_us for file in files)
+    return CheckResult(
+        summary=f"{amount(len(files), 'file')} at each start of Python, {_time(total_us)} in all",
+        problems=tuple(each for start in starts for each in _heavy(start)),
+        unknown=unknown_starts(starts),
+        figures={"files": len(files), "microseconds": total_us},
+    )
+
+
+def _heavy(start: ObservedStarts) -> Iterator[Problem]:
+    for file in start.files:
+        rule, limit_us = PATH_FILE_HEAVY, _HEAVY_PATH_FILE_US
+        if file.is_customize:
+            rule, limit_us = SITECUSTOMIZE_HEAVY, HEAVY_US
+        if file.cost_us <= limit_us:
+            continue
+        because = f" because it imports {in_words(file.imports)}" if file.imports else ""
+        yield problem(
+            rule,
+            f"{file.path} adds {_time(file.cost_us)} to every start of {start.python}{because}",
+            evidence=(Evidence(file=file.path),),
+            remedy=_on_purpose(file),
+        )
+
+
+def _on_purpose(file: StartFile) -> str | None:
+    """What to do about a package that is known to hook into each start; None for any other."""
+    for name in file.imports:
+        remedy = _ON_PURPOSE.get(name.partition(".")[0])
+        if remedy is not None:
+            return remedy
+    return None
+
+
+def _time(microseconds: int) -> str:
+    return duration(microseconds / 1e6)
+
+
+CHECK = DoctorCheck(
+    id="starts/cost",
+    title="what runs at each start of Python, and what it costs",
+    need=Need.INTERPRETER,
+    cost=Cost.PROGRAM,
+    run=_run,
+)

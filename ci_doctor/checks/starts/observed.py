@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: starts each interpreter of the job, and reads what ran at its start."""
+
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.preload.inventory import Inventory, StartFile, inventory_of
+from ci_doctor.preload.start_files import (
+    InterpreterStart,
+    read_start,
+    running_file,
+    start_environment,
+    start_words,
+    written_by_files,
+)
+from ci_doctor.system.processes.limited_runs import SeparateRun
+from ci_doctor.system.processes.process import describe_exit
+
+# A start takes 0.02 s. What takes longer than this, each job has to know.
+_START_S: Final = 1.2
+
+
+class ObservedStarts(Struct, frozen=True, kw_only=True):
+    """What ran at the starts of one interpreter.
+
+    `sys_path` are the directories that it imports from. Without a report of the interpreter,
+    `inventory` is None, and `unknown` says why; `ended_by` is the file that ended it, and
+    `stderr` what was written there.
+    """
+
+    python: Path
+    inventory: Inventory | None = None
+    sys_path: tuple[str, ...] = ()
+    unknown: str | None = None
+    ended_by: str | None = None
+    stderr: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[StartFile, ...]:
+        """What runs at each start in the job, its PYTHONPATH counted in."""
+        if self.inventory is None:
+            return ()
+        return (*self.inventory.files, *self.inventory.job_files)
+
+
+def read_starts(context: CheckContext) -> tuple[ObservedStarts, ...]:
+    """The starts of each interpreter of the job. For CheckContext.shared."""
+    return tuple(_observed(target.python, context) for target in context.targets)
+
+
+def unknown_starts(starts: tuple[ObservedStarts, ...]) -> str | None:
+    """Why the starts of an interpreter are not known; None if all are."""
+    reasons = [each.unknown for each in starts if each.unknown is not None]
+    return "; ".join(reasons) or None
+
+
+def _observed(python: Path, context: CheckContext) -> ObservedStarts:
+    starts: list[InterpreterStart] = []
+    # The first start reads the files from disk. The quicker one of two counts.
+    for _ in range(2):
+        ran = _start(python, context, None)
+        start = read_start(ran.stdout, ran.stderr)
+        if start is None:
+            return _not_observed(python, ran)
+        starts.append(start)
+    job: InterpreterStart | None = None
+    pythonpath = context.environ.get("PYTHONPATH")
+    if pythonpath:
+        ran = _start(python, context, pythonpath)
+        job = read_start(ran.stdout, ran.stderr)
+        if job is None:
+            return _not_observed(python, ran)
+    quickest = min(starts, key=lambda start: start.cost_us)
+    return ObservedStarts(
+        python=python,
+        inventory=inventory_of(python, quickest, job),
+        sys_path=quickest.path,
+    )
+
+
+def _start(python: Path, context: CheckContext, pythonpath: str | None) -> SeparateRun:
+    return context.programs.run(
+        start_words(python),
+        cwd=context.cwd,
+        environ=start_environment(context.environ, pythonpath),
+        timeout_s=_START_S,
+    )
+
+
+def _not_observed(python: Path, ran: SeparateRun) -> ObservedStarts:
+    """Why there is no report: the time was up, or a file ended the interpreter."""
+    file = running_file(ran.stderr)
+    if ran.exit_code is None:
+        during = f", {file} was running" if file else ""
+        return ObservedStarts(
+            python=python, unknown=f"{python} did not start within {_START_S:g} s{during}"
+        )
+    return ObservedStarts(
+        python=python,
+        unknown=f"{python} did not say what it starts: {describe_exit(ran.exit_code)}",
+        stderr=tuple(written_by_files(ran.stderr)),
+        ended_by=file,
+    )

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor env diff`."""
+
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.options import output_options, pass_session
+from ci_doctor.session.session import Session
+
+
+@click.command("diff")
+@click.argument("before", metavar="A", type=click.Path(path_type=Path), shell_complete=values.files)
+@click.argument("after", metavar="B", type=click.Path(path_type=Path), shell_complete=values.files)
+@click.option(
+    "--only",
+    "areas",
+    type=click.Choice(["packages", "machine", "variables", "system"]),
+    multiple=True,
+    help="Compare this part alone. Repeatable.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Print every difference.")
+@click.option(
+    "--exit-code",
+    "decides",
+    is_flag=True,
+    help="End with 1 if something differs that can change a result, and with 86 if one side does "
+    "not know such a fact.",
+)
+@output_options
+@pass_session
+def diff(
+    session: Session,
+    /,
+    *,
+    before: Path,
+    after: Path,
+    areas: tuple[str, ...],
+    show_all: bool,
+    decides: bool,
+) -> int:
+    """Name what changed from A to B, the most suspicious first.
+
+    A and B are files of `ci-doctor env snapshot`, or report directories. Ends with 0 whatever
+    differs, and with 2 if one of them is no snapshot.
+    """
+    session.claim()
+
+    from ci_doctor.drift.change import ChangeArea
+    from ci_doctor.drift.compare import ALL_AREAS, compare
+    from ci_doctor.drift.outcome import diff_outcome, verdict_on_request
+    from ci_doctor.drift.snapshot_file import read_snapshot
+    from ci_doctor.session.exit_policy import ExitPolicy
+
+    chosen = frozenset(ChangeArea(area) for area in areas) or ALL_AREAS
+    drift = compare(read_snapshot(before), read_snapshot(after), chosen)
+    if decides:
+        session.policy = ExitPolicy(unjudged_as=verdict_on_request(drift))
+    outcome = diff_outcome(drift, str(before), str(after), show_all=show_all)
+    return session.finish(outcome, on_stdout=True)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the configuration: what of the environment a run records, and its last green run."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ci_doctor.drift.reading import SnapshotRequest
+    from ci_doctor.drift.recording import RunRecord
+    from ci_doctor.model.outcome import Outcome
+    from ci_doctor.session.addition import Addition
+    from ci_doctor.session.session import Session
+
+_FILE = "environment.json"
+# Of the two seconds that a report waits.
+_GPU_LIMIT_S = 1.0
+
+
+def record_environment(session: "Session", config_path: Path | None) -> None:
+    """Write the environment beside the report, and after a failure what changed since a green run.
+
+    Nothing is read before the end, and nothing at all without a report directory.
+    """
+
+    def add(outcome: "Outcome") -> "Addition":
+        from ci_doctor.drift.recording import addition
+
+        return addition(outcome, lambda: _run_record(session, config_path))
+
+    session.complete_with(add, _FILE)
+
+
+def snapshot_request(
+    session: "Session", config_path: Path | None, flags: Mapping[str, Any]
+) -> "SnapshotRequest":
+    """What a snapshot is to hold, by `[doctor]` and `flags`. Raises UsageError."""
+    request, _ = _configured(session, config_path, flags)
+    return request
+
+
+def _run_record(session: "Session", config_path: Path | None) -> "RunRecord":
+    from msgspec.structs import replace
+
+    from ci_doctor.drift.green_path import GreenPath
+    from ci_doctor.drift.reading import take_snapshot
+    from ci_doctor.drift.recording import RunRecord
+
+    request, since_green = _configured(session, config_path, {})
+    request = replace(request, gpu_limit_s=_GPU_LIMIT_S)
+    return RunRecord(
+        take=lambda: take_snapshot(request),
+        green_runs=None if since_green is None else GreenPath(since_green),
+    )
+
+
+def _configured(
+    session: "Session", config_path: Path | None, flags: Mapping[str, Any]
+) -> tuple["SnapshotRequest", Path | None]:
+    """The request, and the place of the last green run if one is named."""
+    from ci_doctor.checks.settings import DoctorSettings
+    from ci_doctor.config.decoding import decode_section, path_in
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.drift.reading import SnapshotRequest
+    from ci_doctor.drift.targets import snapshot_targets
+
+    cwd = Path.cwd()
+    loaded = load_config(config_path, cwd)
+    settings, origins = decode_section(
+        loaded, "doctor", DoctorSettings, environ=os.environ, flags=flags
+    )
+    venvs = [str(path_in(loaded, origins["venvs"], word)) for word in settings.venvs]
+    request = SnapshotRequest(
+        pythons=snapshot_targets(settings.pythons, venvs, cwd, os.environ),
+        environ=dict(os.environ),
+        cwd=cwd,
+        about=session.about,
+        redactor=session.redactor,
+    )
+    if settings.since_green is None:
+        return request, None
+    return request, path_in(loaded, origins["since_green"], settings.since_green)

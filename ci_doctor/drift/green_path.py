@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads files: the last green run in a snapshot, in a report directory, or in a directory of many."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ci_doctor.drift.green_runs import GreenRun, NoGreenRun
+from ci_doctor.drift.snapshot import SNAPSHOT_FILE
+from ci_doctor.drift.snapshot_file import read_snapshot
+from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.report import Report
+from ci_doctor.model.verdict import Verdict
+
+_REPORT: Final = "report.json"
+_GREEN: Final = frozenset({Verdict.PASS, Verdict.FLAKY})
+# A directory of many runs: build/step/command. More of them than this are not read.
+_UNREADABLE: Final = "cannot be read, or has no snapshot"
+_DEPTH: Final = 3
+_MOST: Final = 1000
+
+
+class GreenPath:
+    """Green runs below a path that a person named.
+
+    A snapshot's file counts as green, because it was named. A report directory counts if its verdict
+    is `pass` or `flaky`. Of a directory of many of them the newest green one of the step counts.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def latest(self, step: str | None) -> GreenRun | NoGreenRun:
+        """The newest green run of `step`; why there is none, if there is none."""
+        path = self._path
+        try:
+            if path.is_dir():
+                return _of_directory(path, step)
+            if path.exists():
+                return GreenRun(snapshot=read_snapshot(path), source=str(path))
+        except CiDoctorError as error:
+            return NoGreenRun(reason=error.message)
+        except OSError as error:
+            return NoGreenRun(reason=f"{path} cannot be read: {error.strerror or error}")
+        return NoGreenRun(reason=f"{path} does not exist")
+
+
+def _of_directory(directory: Path, step: str | None) -> GreenRun | NoGreenRun:
+    if (directory / _REPORT).exists():
+        return _of_report_directory(directory)
+    if (directory / SNAPSHOT_FILE).exists():
+        reason = f"{directory} holds no {_REPORT}, so its run may not have been green"
+        return NoGreenRun(reason=reason)
+    return _newest(directory, step)
+
+
+def _of_report_directory(directory: Path) -> GreenRun | NoGreenRun:
+    report = _report(directory)
+    reason = why_not_green(report)
+    if reason is not None:
+        return NoGreenRun(reason=f"the run in {directory} {reason}")
+    return GreenRun(snapshot=read_snapshot(directory), source=str(directory))
+
+
+def why_not_green(report: Report) -> str | None:
+    """Why the run of `report` does not count as green, as a predicate; None if it does."""
+    if report.error is not None:
+        return "ended by an error"
+    # `run -- CMD` judges nothing, and hands on the status of CMD.
+    if report.verdict is None and report.command == "run" and report.exit_code == 0:
+        return None
+    if report.verdict is None:
+        return "has no verdict"
+    if report.verdict not in _GREEN:
+        return f"ended {report.verdict}"
+    if report.exit_code and report.verdict is Verdict.PASS:
+        return f"ended with exit code {report.exit_code}"
+    return None
+
+
+class _Candidate(NamedTuple):
+    """A run that may count: when it was (RFC 3339 in UTC), and where it lies."""
+
+    time: str
+    path: Path
+
+
+def _newest(directory: Path, step: str | None) -> GreenRun | NoGreenRun:
+    """Of a directory of many: report directories at any of its first levels, and snapshot files."""
+    candidates: list[_Candidate] = []
+    reasons: Counter[str] = Counter()
+    for path in _paths(directory):
+        candidate = _candidate(path, step)
+        if isinstance(candidate, _Candidate):
+            candidates.append(candidate)
+        else:
+            reasons[candidate] += 1
+    # Only the newest is read whole: a snapshot has some megabytes, and there may be hundreds.
+    for candidate in sorted(candidates, reverse=True):
+        try:
+            snapshot = read_snapshot(candidate.path)
+        except (CiDoctorError, OSError):
+            reasons[_UNREADABLE] += 1
+        else:
+            return GreenRun(snapshot=snapshot, source=str(candidate.path))
+    if not reasons:
+        return NoGreenRun(reason=f"{directory} holds no snapshot and no report")
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    return NoGreenRun(reason=f"no run in {directory} is one to compare with: {counts}")
+
+
+def _candidate(path: Path, step: str | None) -> _Candidate | str:
+    """A run; or why it does not count, without its name, because many have the same reason."""
+    try:
+        if path.is_dir():
+            report = _report(path)
+            reason = why_not_green(report)
+            if reason is not None:
+                return reason
+            about = report.about
+            time = report.started_at
+        else:
+            snapshot = read_snapshot(path)
+            about = snapshot.about
+            time = snapshot.taken_at
+    except (CiDoctorError, OSError, UnicodeDecodeError):
+        return _UNREADABLE
+    if step is not None and about.step != step:
+        return f"of the step {about.step}" if about.step else "of no known step"
+    return _Candidate(time=time, path=path)
+
+
+def _paths(directory: Path) -> Iterator[Path]:
+    """Report directories, and the JSON files beside them that may be snapshots."""
+    number = 0
+    for place, names, files in os.walk(directory):
+        depth = len(Path(place).relative_to(directory).parts)
+        if depth >= _DEPTH:
+            names.clear()
+        names.sort()
+        if _REPORT in files:
+            yield Path(place)
+            names.clear()
+            number += 1
+            continue
+        for name in sorted(files):
+            if name.endswith(".json") and name != SNAPSHOT_FILE:
+                yield Path(place) / name
+                number += 1
+        if number >= _MOST:
+            return
+
+
+def _report(directory: Path) -> Report:
+    from ci_doctor.render import json
+
+    return json.parse((directory / _REPORT).read_text(encoding="utf-8"))

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads interpreters: their versions, by starting each once, and what is installed in them."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.drift.packages import read_packages
+from ci_doctor.drift.record import content_hash
+from ci_doctor.drift.snapshot import InterpreterSnapshot
+from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+
+# A Python without its site packages starts in some ten milliseconds.
+_START_LIMIT_S: Final = 5.0
+_PROGRAM: Final = (
+    "import sys; print(sys.implementation.name, sys.version.split()[0]); print(sys.executable)"
+)
+_CUSTOM: Final = ("sitecustomize.py", "usercustomize.py")
+
+
+class _Started(Struct, frozen=True, kw_only=True):
+    """What an interpreter says of itself: its version, and its own path if it could be started."""
+
+    version: str | None = None
+    executable: Path | None = None
+    unknown: str | None = None
+
+
+def read_interpreter(
+    python: Path,
+    environ: Mapping[str, str],
+    cwd: Path,
+    shown: Callable[[str], str],
+    *,
+    contents: bool,
+) -> InterpreterSnapshot:
+    """What `python` is and has; `shown` writes a path as it is to be kept. Raises nothing."""
+    unknown: dict[str, str] = {}
+    started = _started(python, environ, cwd)
+    if started.unknown is not None:
+        unknown["version"] = started.unknown
+    try:
+        directories = _directories(python, started.executable, environ, cwd)
+    except (UnknownInterpreterError, OSError, RuntimeError) as error:
+        unknown["packages"] = str(error)
+        directories = ()
+    return InterpreterSnapshot(
+        python=shown(str(python)),
+        version=started.version,
+        packages=read_packages(directories, contents=contents),
+        start_files=_start_files(directories),
+        unknown={name: shown(reason) for name, reason in sorted(unknown.items())},
+    )
+
+
+def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _Started:
+    from ci_doctor.system.processes.limited_run import run_limited
+
+    command = [str(python), "-I", "-S", "-c", _PROGRAM]
+    try:
+        ran = run_limited(command, timeout_s=_START_LIMIT_S, cwd=cwd, environ=environ)
+    except OSError as error:
+        return _Started(unknown=f"{python} cannot be started: {error.strerror}")
+    if ran.exit_code is None:
+        return _Started(unknown=f"{python} has not ended within {_START_LIMIT_S:g} s")
+    version, _, executable = ran.output.strip().partition("\n")
+    if ran.exit_code or not executable:
+        return _Started(unknown=f"{python} cannot be started: {ran.last_line}")
+    return _Started(version=version, executable=Path(executable))
+
+
+def _directories(
+    python: Path, executable: Path | None, environ: Mapping[str, str], cwd: Path
+) -> Sequence[Path]:
+    """Where `python` looks for packages.
+
+    Raises UnknownInterpreterError, OSError, and RuntimeError for a link that leads to itself.
+    """
+    try:
+        return interpreter_of([str(python)], environ, cwd).directories
+    except UnknownInterpreterError:
+        # Of a venv whose Python is gone, the packages are still there.
+        directories = sorted(python.parent.parent.glob("lib/python3*/site-packages"))
+        if directories:
+            return directories
+        if executable is None:
+            raise
+        # A script under the name of a Python, such as pyenv's.
+        return interpreter_of([str(executable)], environ, cwd).directories
+
+
+def _start_files(directories: Sequence[Path]) -> dict[str, str]:
+    """What every start runs (site.py): `.pth` files of all directories, and a sitecustomize."""
+    files: dict[str, str] = {}
+    for directory in directories:
+        candidates = sorted(directory.glob("*.pth"))
+        candidates += [directory / name for name in _CUSTOM]
+        for path in candidates:
+            # It holds a path of this machine; its package is recorded by its commit.
+            if path.name.startswith("__editable__"):
+                continue
+            try:
+                content = path.read_bytes()
+            except OSError:
+                continue
+            files.setdefault(path.name, content_hash(hashlib.sha256(content).digest()))
+    return dict(sorted(files.items()))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The outcomes of `ci-doctor env snapshot` and `ci-doctor env diff`: tables and facts."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ci_doctor.drift.change import Drift, EnvironmentChange, OneSided, Suspicion, sentence
+from ci_doctor.drift.facts import drift_facts, snapshot_facts
+from ci_doctor.drift.snapshot import Snapshot
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.verdict import Verdict
+
+# A hundred packages change at once, and nobody reads a hundred lines.
+SHOWN: Final = 15
+_NAMES_SHOWN: Final = 10
+_TITLES: Final = {
+    Suspicion.COMPARABILITY: "Breaks comparability",
+    Suspicion.FAILURE: "Can explain failures",
+    Suspicion.INFORMATION: "Informational",
+}
+
+
+def snapshot_outcome(snapshot: Snapshot, file: str | None) -> Outcome:
+    """What was recorded; nothing is judged."""
+    facts = snapshot_facts(snapshot, file)
+    rows = [row(python, f"{count} packages") for python, count in facts.packages.items()]
+    rows.append(row("system", f"{facts.system_packages} packages"))
+    tables = [Table(title="Recorded", rows=tuple(rows))]
+    # An editable installation has no files to compare, on every machine.
+    unknown = [row(name, reason) for name, reason in facts.unknown.items()]
+    if unknown:
+        tables.append(Table(title="Unknown", rows=tuple(_folded(unknown))))
+    return Outcome(
+        verdict=None,
+        summary=f"the environment is recorded in {file or 'stdout'}",
+        tables=tuple(tables),
+        facts=facts,
+    )
+
+
+def diff_outcome(drift: Drift, before: str, after: str, *, show_all: bool = False) -> Outcome:
+    """What differs, by suspicion; nothing is judged. `show_all`: leave no line out."""
+    return Outcome(
+        verdict=None,
+        summary=_summary(drift),
+        tables=tuple(_tables(drift, show_all=show_all)),
+        facts=drift_facts(drift, before, after),
+    )
+
+
+def verdict_on_request(drift: Drift) -> Verdict | None:
+    """What `--exit-code` makes of it; None if nothing but informational facts differs.
+
+    `failed` if something differs that can change a result, `inconclusive` if one side does not know
+    such a fact: then nobody can say that nothing differs.
+    """
+    if any(each.suspicion is not Suspicion.INFORMATION for each in drift.changes):
+        return Verdict.FAILED
+    if any(each.suspicion is not Suspicion.INFORMATION for each in drift.one_sided):
+        return Verdict.INCONCLUSIVE
+    return None
+
+
+def change_rows(changes: Sequence[EnvironmentChange], shown: int | None = SHOWN) -> list[Row]:
+    """A line for each of the first `shown`, and one that counts the rest."""
+    rows = [Row(label=sentence(each)) for each in changes[:shown]]
+    rest = changes[len(rows) :]
+    if rest:
+        rows.append(Row(label=_rest(rest)))
+    return rows
+
+
+def _rest(rest: Sequence[EnvironmentChange]) -> str:
+    names = ", ".join(each.subject for each in rest[:_NAMES_SHOWN])
+    if len(rest) > _NAMES_SHOWN:
+        names += ", …"
+    return f"and {len(rest)} more: {names}"
+
+
+def one_sided_row(each: OneSided) -> Row:
+    """A line about a fact that one side does not know."""
+    side = "before" if each.unknown_in == "before" else "now"
+    known = "" if each.known is None else f" (the other side: {each.known})"
+    return Row(label=f"{each.subject} {side} unknown: {each.reason}{known}")
+
+
+def _tables(drift: Drift, *, show_all: bool) -> list[Table]:
+    shown = None if show_all else SHOWN
+    tables = []
+    for suspicion, title in _TITLES.items():
+        changes = [each for each in drift.changes if each.suspicion is suspicion]
+        if changes:
+            tables.append(Table(title=title, rows=tuple(change_rows(changes, shown))))
+    if drift.one_sided:
+        rows = [one_sided_row(each) for each in drift.one_sided]
+        if not show_all:
+            rows = _folded(rows)
+        tables.append(Table(title="Known to one side only", rows=tuple(rows)))
+    if not drift.contents_compared:
+        text = "contents of files: only RECORD was compared (`env snapshot --hash-files` on both)"
+        tables.append(Table(title="Not compared", rows=(Row(label=text),)))
+    return tables
+
+
+def _folded(rows: Sequence[Row]) -> list[Row]:
+    kept = list(rows[:SHOWN])
+    if len(rows) > SHOWN:
+        kept.append(Row(label=f"and {len(rows) - SHOWN} more"))
+    return kept
+
+
+def _summary(drift: Drift) -> str:
+    if not drift.changes:
+        if drift.one_sided:
+            return (
+                f"no difference is known; {len(drift.one_sided)} facts are known to one side only"
+            )
+        return "the environments do not differ"
+    parts = []
+    for suspicion, title in _TITLES.items():
+        count = sum(each.suspicion is suspicion for each in drift.changes)
+        if count:
+            parts.append(f"{count} {title[0].lower()}{title[1:]}")
+    return f"{len(drift.changes)} differences: {', '.join(parts)}"

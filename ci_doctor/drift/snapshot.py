@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. A snapshot of an environment: what may decide a result, as it was at one time.
+
+What could not be read is listed as unknown with the reason; a known value is never empty.
+"""
+
+from msgspec import Struct
+
+from ci_doctor.identity.identity import Identity
+from ci_doctor.model.about import About
+
+SCHEMA_NAME = "ci-doctor/snapshot/"
+SCHEMA_VERSION = 1
+SCHEMA = f"{SCHEMA_NAME}{SCHEMA_VERSION}"
+# In a report directory.
+SNAPSHOT_FILE = "environment.json"
+
+
+class PackageSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One installed distribution.
+
+    `version` is None if nothing names it. `installer` is the program that installed it. `url` and
+    `commit` are the origin of an installation that is not from an index (PEP 610). `record` is a
+    digest over the files that RECORD lists with their hashes; `files` maps each of them to the first
+    characters of its hash, in the form of RECORD. `modified` are the files whose content is not the
+    one that RECORD names, if contents were read. `address` is where the changes are described.
+    `further_versions` are those of other distributions of the same name, behind this one on
+    `sys.path`.
+    """
+
+    version: str | None = None
+    installer: str | None = None
+    url: str | None = None
+    commit: str | None = None
+    is_editable: bool = False
+    record: str | None = None
+    address: str | None = None
+    further_versions: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+    unknown: dict[str, str] = {}
+    files: dict[str, str] = {}
+
+
+class InterpreterSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One target interpreter: its path, its version, and its packages by normal name.
+
+    `start_files` maps what each start of the interpreter runs (`.pth`, sitecustomize) to the first
+    characters of a hash of its content.
+    """
+
+    python: str
+    version: str | None = None
+    packages: dict[str, PackageSnapshot] = {}
+    start_files: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """An environment at `taken_at` (RFC 3339 in UTC).
+
+    `has_contents`: the contents of installed files were read, and not only RECORD. `machine` holds
+    facts of hardware, driver and system; what it notes is not compared. `variables` maps a name to
+    its value, or to None if only the name may be kept. `system_packages` maps the name of a package
+    of the distribution to its version.
+    """
+
+    schema: str = SCHEMA
+    tool_version: str
+    taken_at: str
+    about: About
+    has_contents: bool
+    machine: Identity
+    variables: dict[str, str | None]
+    interpreters: tuple[InterpreterSnapshot, ...]
+    system_packages: dict[str, str]
+    system_packages_unknown: str | None = None

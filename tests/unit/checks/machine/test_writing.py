@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.checks.machine.directories import Role
+from ci_doctor.checks.machine.disks import Disks
+from ci_doctor.checks.machine.writing import CHECK, severity_for, writing_result
+from ci_doctor.checks.result import CheckStatus, UndeterminedError
+from ci_doctor.checks.workload import Workload
+from ci_doctor.model.finding import Severity
+from tests.support.checks import check_context
+from tests.support.placed_directories import disks_of, placed
+
+
+@pytest.mark.parametrize(
+    ("role", "workload", "severity"),
+    [
+        (Role.TEMPORARY, None, Severity.ERROR),
+        (Role.REPORT, None, Severity.ERROR),
+        (Role.CONFIGURED, None, Severity.ERROR),
+        (Role.JIT_CACHE, None, Severity.WARNING),
+        (Role.JIT_CACHE, Workload.VLLM, Severity.ERROR),
+        (Role.DOWNLOAD_CACHE, Workload.VLLM, Severity.WARNING),
+        (Role.WORKING, None, Severity.WARNING),
+    ],
+)
+def test_what_no_job_can_do_without_is_an_error(
+    role: Role, workload: Workload | None, severity: Severity
+) -> None:
+    assert severity_for(role, workload) is severity
+
+
+def test_directories_that_one_place_refuses_are_one_problem() -> None:
+    first = placed(name="~/.cache/uv", role=Role.DOWNLOAD_CACHE, is_writable=False)
+    second = placed(name="~/.cache/uv", role=Role.DOWNLOAD_CACHE, is_writable=False)
+
+    result = writing_result(disks_of(first, second, placed()), None)
+
+    assert len(result.problems) == 1
+    assert result.summary == "1 of 3 directories can be written to"
+
+
+def test_a_read_only_mount_is_named() -> None:
+    models = placed(name="HF_HOME", role=Role.DOWNLOAD_CACHE, is_writable=False, is_read_only=True)
+
+    result = writing_result(disks_of(models), None)
+
+    assert result.problems[0].finding.summary == (
+        "HF_HOME cannot be written to: /scratch disk (ext4) is mounted read-only"
+    )
+
+
+def test_docker_s_own_directory_is_not_ours_to_write_to() -> None:
+    docker = placed(name="/var/lib/docker", role=Role.SYSTEM, is_writable=False)
+
+    assert writing_result(disks_of(placed(), docker), None).status is CheckStatus.OK
+
+
+def test_a_tmpdir_that_does_not_exist_warns_with_the_command_that_makes_it(
+    tmp_path: Path,
+) -> None:
+    environ = {"TMPDIR": str(tmp_path / "not yet")}
+
+    result = CHECK.run(check_context(tmp_path, environ=environ))
+
+    (finding,) = [each.finding for each in result.problems]
+    assert finding.rule == "doctor/tmpdir-missing"
+    assert finding.remedy == f"mkdir -p '{tmp_path}/not yet'"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    environ = {"TMPDIR": str(tmp_path)}
+    try:
+        os.seteuid(65534)
+        result = CHECK.run(check_context(Path("/tmp"), environ=environ))
+    finally:
+        os.seteuid(0)
+
+    assert result.status is CheckStatus.ERROR
+    assert "TMPDIR cannot be written to" in result.problems[0].finding.summary
+
+
+def test_without_any_answer_it_is_unknown() -> None:
+    with pytest.raises(UndeterminedError):
+        writing_result(Disks(directories=(), unanswered=()), None)

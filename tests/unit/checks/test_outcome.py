@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of checks says to people, to programs, and to test reporters."""
+
+from ci_doctor.checks.check import DoctorCheck, FinishedCheck
+from ci_doctor.checks.outcome import DoctorRun, outcome_of
+from ci_doctor.checks.result import CheckResult, problem
+from ci_doctor.model.facts.doctor import DoctorFacts
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import CaseOutcome, Outcome
+from ci_doctor.model.rule import Rule
+from ci_doctor.model.verdict import Verdict
+
+RULE = Rule(id="doctor/test", severity=Severity.ERROR, meaning="A test.", remedy="Nothing.")
+
+
+def named(name: str) -> DoctorCheck:
+    return DoctorCheck(id=name, title=f"the {name}", run=lambda _: CheckResult(summary="fine"))
+
+
+def ended(name: str, result: CheckResult, duration_s: float | None = 0.0125) -> FinishedCheck:
+    return FinishedCheck(check=named(name), result=result, duration_s=duration_s)
+
+
+FINE = ended("machine/disk", CheckResult(summary="60 GiB free", figures={"free": 60}))
+BAD = ended(
+    "machine/shm",
+    CheckResult(summary="64 MiB", problems=(problem(RULE, "64 MiB are too little"),)),
+)
+LATE = ended("gpu/one", CheckResult(summary="no answer", unknown="no answer"), None)
+LATE_TOO = ended("gpu/two", CheckResult(summary="no answer", unknown="no answer"), None)
+
+
+def outcome(*finished: FinishedCheck, show_all: bool = False) -> Outcome:
+    not_run = {named("git/one"): "no checkout", named("git/two"): "no checkout"}
+    run = DoctorRun(finished=finished, not_run=not_run, workload=None, strict=False)
+    return outcome_of(run, show_all=show_all)
+
+
+def table(outcome: Outcome, title: str) -> list[tuple[object, ...]]:
+    for each in outcome.tables:
+        if each.title == title:
+            return [(row.label, *(cell.value for cell in row.cells)) for row in each.rows]
+    return []
+
+
+def test_what_is_ok_is_not_listed() -> None:
+    made = outcome(FINE)
+
+    assert [each.title for each in made.tables] == ["Not run"]
+    assert made.verdict is Verdict.PASS
+
+
+def test_all_lists_each_check_with_its_status_value_and_time() -> None:
+    made = outcome(FINE, BAD, show_all=True)
+
+    assert table(made, "Checks") == [
+        ("machine/disk", "ok", "60 GiB free", 0.0125),
+        ("machine/shm", "error", "64 MiB", 0.0125),
+    ]
+
+
+def test_unknown_checks_with_one_reason_share_a_row() -> None:
+    assert table(outcome(LATE, FINE, LATE_TOO), "Unknown") == [("no answer", "gpu/one, gpu/two")]
+
+
+def test_checks_that_make_no_sense_here_share_a_row() -> None:
+    assert table(outcome(FINE), "Not run") == [("no checkout", "git/one, git/two")]
+
+
+def test_problems_are_findings() -> None:
+    assert [each.summary for each in outcome(FINE, BAD).findings] == ["64 MiB are too little"]
+
+
+def test_facts_hold_each_check_for_programs() -> None:
+    facts = outcome(FINE, BAD, LATE).facts
+
+    assert isinstance(facts, DoctorFacts)
+    disk, shm, late = facts.checks
+    assert (disk.id, disk.status, disk.milliseconds, disk.figures) == (
+        "machine/disk",
+        "ok",
+        12.5,
+        {"free": 60},
+    )
+    assert (shm.status, shm.problems) == ("error", ("doctor/test",))
+    assert (late.status, late.unknown, late.milliseconds) == ("unknown", "no answer", None)
+    assert facts.not_run == {"git/one": "no checkout", "git/two": "no checkout"}
+
+
+def test_an_unknown_check_is_a_skipped_case_and_an_error_is_an_error() -> None:
+    cases = {each.name: each.outcome for each in outcome(FINE, BAD, LATE).cases}
+
+    assert cases == {
+        "machine/disk": CaseOutcome.PASSED,
+        "machine/shm": CaseOutcome.ERROR,
+        "gpu/one": CaseOutcome.SKIPPED,
+    }

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks run side by side: one that hangs, crashes or cannot read takes nothing from the others."""
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from ci_doctor.checks.check import DoctorCheck, FinishedCheck
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.result import CheckResult, CheckStatus, UndeterminedError
+from ci_doctor.checks.running import run_checks
+from ci_doctor.errors import InfraError
+from tests.support.checks import check_context
+
+SLEEPS = (sys.executable, "-S", "-c", "import time; time.sleep(600)")
+
+
+def check(
+    name: str, run: Callable[[CheckContext], CheckResult], *, deadline_s: float = 60.0
+) -> DoctorCheck:
+    return DoctorCheck(id=f"test/{name}", title=name, run=run, deadline_s=deadline_s)
+
+
+def fine(_context: CheckContext) -> CheckResult:
+    return CheckResult(summary="fine")
+
+
+def wait_for_threads() -> None:
+    """Wait for the threads of late checks, whose programs are killed by now."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("test/"):
+            thread.join(60)
+
+
+def finished(context: CheckContext, *checks: DoctorCheck) -> dict[str, FinishedCheck]:
+    return {each.check.title: each for each in run_checks(checks, context)}
+
+
+def test_a_check_that_hangs_is_unknown_and_the_others_end(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    def hangs(_context: CheckContext) -> CheckResult:
+        release.wait()
+        return CheckResult(summary="late")
+
+    context = check_context(tmp_path)
+    ended = finished(context, check("hangs", hangs, deadline_s=0.05), check("fine", fine))
+    release.set()
+    wait_for_threads()
+
+    assert ended["fine"].result.status is CheckStatus.OK
+    assert ended["hangs"].result.unknown == "no answer within 0.05 s"
+    assert ended["hangs"].duration_s is None
+
+
+def test_a_late_check_names_the_program_it_waited_for_and_the_program_is_killed(
+    tmp_path: Path,
+) -> None:
+    started = threading.Event()
+
+    def asks(context: CheckContext) -> CheckResult:
+        started.set()
+        context.run(SLEEPS)
+        return CheckResult(summary="late")
+
+    context = check_context(tmp_path)
+    pids: list[int] = []
+
+    def looks(context: CheckContext) -> CheckResult:
+        started.wait()
+        while not context.programs.pids():
+            pass
+        pids.extend(context.programs.pids())
+        return CheckResult(summary="looked")
+
+    ended = finished(context, check("asks", asks, deadline_s=1.0), check("looks", looks))
+
+    assert "time.sleep(600)" in (ended["asks"].result.unknown or "")
+    assert "was still running" in (ended["asks"].result.unknown or "")
+    wait_for_threads()
+    assert [psutil.pid_exists(pid) for pid in pids] == [False]
+
+
+def test_a_check_that_waits_for_the_reading_of_another_names_its_program(tmp_path: Path) -> None:
+    def read(context: CheckContext) -> str:
+        return context.run(SLEEPS).stdout
+
+    def asks(context: CheckContext) -> CheckResult:
+        return CheckResult(summary=context.shared(read))
+
+    checks = [check(name, asks, deadline_s=1.0) for name in ("first", "second")]
+    ended = finished(check_context(tmp_path), *checks)
+
+    wait_for_threads()
+    for each in ended.values():
+        assert "time.sleep(600)" in (each.result.unknown or "")
+
+
+def test_what_several_checks_read_is_read_once(tmp_path: Path) -> None:
+    reads: list[int] = []
+
+    def read(_context: CheckContext) -> int:
+        reads.append(1)
+        return len(reads)
+
+    def asks(context: CheckContext) -> CheckResult:
+        return CheckResult(summary=str(context.shared(read)))
+
+    checks = [check(str(number), asks) for number in range(8)]
+    ended = finished(check_context(tmp_path), *checks)
+
+    assert [each.result.summary for each in ended.values()] == ["1"] * 8
+    assert len(reads) == 1
+
+
+def test_a_reading_that_fails_is_unknown_for_each_check(tmp_path: Path) -> None:
+    def read(_context: CheckContext) -> int:
+        raise UndeterminedError("nobody knows")
+
+    def asks(context: CheckContext) -> CheckResult:
+        return CheckResult(summary=str(context.shared(read)))
+
+    ended = finished(check_context(tmp_path), check("one", asks), check("two", asks))
+
+    assert [each.result.unknown for each in ended.values()] == ["nobody knows"] * 2
+
+
+def test_a_check_that_crashes_is_unknown_with_its_traceback(tmp_path: Path) -> None:
+    def crashes(_context: CheckContext) -> CheckResult:
+        return CheckResult(summary=str(1 // 0))
+
+    ended = finished(check_context(tmp_path), check("crashes", crashes), check("fine", fine))
+
+    result = ended["crashes"].result
+    finding = result.problems[0].finding
+    assert result.status is CheckStatus.UNKNOWN
+    assert finding.rule == "doctor/check-crashed"
+    assert "ZeroDivisionError" in finding.summary
+    assert "in crashes" in (finding.evidence[0].excerpt or "")
+    assert ended["fine"].result.status is CheckStatus.OK
+
+
+def test_a_file_that_cannot_be_read_is_unknown_by_its_name(tmp_path: Path) -> None:
+    def reads(_context: CheckContext) -> CheckResult:
+        return CheckResult(summary=(tmp_path / "absent").read_text())
+
+    ended = finished(check_context(tmp_path), check("reads", reads))
+
+    assert ended["reads"].result.unknown == f"{tmp_path / 'absent'}: No such file or directory"
+
+
+def test_an_error_of_a_room_is_unknown_by_its_message(tmp_path: Path) -> None:
+    def asks(_context: CheckContext) -> CheckResult:
+        raise InfraError("the interpreter does not answer")
+
+    ended = finished(check_context(tmp_path), check("asks", asks))
+
+    assert ended["asks"].result.unknown == "the interpreter does not answer"
+
+
+def test_a_caller_that_stops_early_leaves_no_program(tmp_path: Path) -> None:
+    context = check_context(tmp_path)
+    asked = threading.Event()
+
+    def asks(context: CheckContext) -> CheckResult:
+        asked.set()
+        context.run(SLEEPS)
+        return CheckResult(summary="late")
+
+    def looks(context: CheckContext) -> CheckResult:
+        asked.wait()
+        while not context.programs.pids():
+            pass
+        return CheckResult(summary=str(context.programs.pids()[0]))
+
+    running = run_checks([check("asks", asks), check("looks", looks)], context)
+    pid = int(next(running).result.summary)
+    running.close()
+
+    wait_for_threads()
+    assert not psutil.pid_exists(pid)

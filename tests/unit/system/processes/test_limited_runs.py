@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that run for a limited time, from several threads, and all end with ci-doctor."""
+
+import os
+import select
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
+
+BARE = (sys.executable, "-S", "-c")
+SLEEP = "import time; time.sleep(600)"
+
+
+def run(
+    program: str,
+    *,
+    timeout_s: float = 60.0,
+    last_signal: signal.Signals | None = None,
+    environ: dict[str, str] | None = None,
+) -> SeparateRun:
+    return LimitedRuns().run(
+        (*BARE, program),
+        cwd=Path.cwd(),
+        environ=os.environ if environ is None else environ,
+        timeout_s=timeout_s,
+        last_signal=last_signal,
+    )
+
+
+def run_into_the_limit(
+    program: str,
+    *,
+    last_signal: signal.Signals | None = None,
+    environ: dict[str, str] | None = None,
+) -> SeparateRun:
+    """A run that a limit ended, and that had the time to print: on a busy machine it needs more."""
+    timeout_s = 0.2
+    while True:
+        ran = run(program, timeout_s=timeout_s, last_signal=last_signal, environ=environ)
+        assert ran.exit_code is None
+        if ran.stdout:
+            return ran
+        timeout_s *= 2
+
+
+def test_stdout_and_stderr_are_kept_apart_with_the_exit_code() -> None:
+    ran = run("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)")
+
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (3, "out\n", "err\n")
+    assert ran.last_words == "err"
+
+
+def test_a_signal_is_a_negative_exit_code() -> None:
+    assert run("import os; os.kill(os.getpid(), 9)").exit_code == -signal.SIGKILL
+
+
+def test_a_program_gets_its_environment_and_nothing_on_stdin() -> None:
+    ran = run("import os, sys; print(os.environ['A'], repr(sys.stdin.read()))", environ={"A": "b"})
+
+    assert ran.stdout == "b ''\n"
+
+
+def test_a_program_that_cannot_be_started_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        LimitedRuns().run(("/no/such/program",), cwd=tmp_path, environ={})
+
+
+def test_a_time_limit_ends_the_program_and_what_it_has_started() -> None:
+    ran = run_into_the_limit(
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-S', '-c', {SLEEP!r}])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)"
+    )
+
+    assert_gone(int(ran.stdout))
+
+
+def test_a_program_that_ends_leaves_nothing_in_its_session() -> None:
+    ran = run(
+        "import subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-S', '-c', {SLEEP!r}])\n"
+        "print(child.pid, flush=True)"
+    )
+
+    assert ran.exit_code == 0
+    assert_gone(int(ran.stdout))
+
+
+def test_a_last_signal_lets_a_python_say_where_it_hangs() -> None:
+    ran = run_into_the_limit(
+        f"def hangs():\n  print(1, flush=True)\n  {SLEEP}\nhangs()",
+        last_signal=signal.SIGABRT,
+        environ={"PYTHONFAULTHANDLER": "1"},
+    )
+
+    assert "in hangs" in ran.stderr
+
+
+def test_a_program_that_ignores_its_last_signal_is_killed() -> None:
+    ran = run_into_the_limit(
+        "import os, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"print(os.getpid(), flush=True)\n{SLEEP}",
+        last_signal=signal.SIGTERM,
+    )
+
+    assert not psutil.pid_exists(int(ran.stdout))
+
+
+def test_the_peak_memory_is_that_of_the_program() -> None:
+    mebibytes = 600
+
+    ran = run(f"x = bytearray({mebibytes} << 20)")
+
+    assert ran.peak_rss is not None
+    assert mebibytes << 20 < ran.peak_rss < (mebibytes + 100) << 20
+
+
+def test_a_program_that_needs_less_memory_than_we_do_has_no_figure() -> None:
+    # A child begins with the peak of its parent, which therefore says nothing of it.
+    assert run("pass").peak_rss is None
+
+
+def test_a_stop_ends_what_runs_in_other_threads_and_lets_nothing_start() -> None:
+    runs = LimitedRuns()
+    ended: list[SeparateRun] = []
+
+    def sleep() -> None:
+        ended.append(runs.run((*BARE, SLEEP), cwd=Path.cwd(), environ=os.environ))
+
+    threads = [threading.Thread(target=sleep) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while len(runs.pids()) < len(threads):
+        pass
+
+    assert all(SLEEP in (runs.running_in(thread.ident or 0) or "") for thread in threads)
+    runs.stop()
+    for thread in threads:
+        thread.join(60)
+
+    assert [ran.exit_code for ran in ended] == [-signal.SIGKILL] * 2
+    with pytest.raises(InterruptedError):
+        runs.run((*BARE, "pass"), cwd=Path.cwd(), environ=os.environ)
+
+
+def assert_gone(pid: int) -> None:
+    """The process ends; it is not our child, so that its entry may stay until init reaps it."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    with os.fdopen(descriptor, "rb") as process:
+        ready, _, _ = select.select([process], [], [], 60)
+    assert ready
