@@ -20,6 +20,7 @@ from ci_doctor.system.processes.limited_run import wait_unreaped
 
 # For a caller that is interrupted by `stop`.
 LONGEST_S: Final = 600.0
+_STOP_S: Final = 0.5
 # What a program may write after its last signal, such as the stacks of its threads.
 _LAST_S: Final = 1.0
 
@@ -53,7 +54,7 @@ class LimitedRuns:
     """The programs that run at present, so that an interruption can end all of them."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._groups: dict[int, tuple[int, str]] = {}  # pid -> the thread, the program
         self._is_stopped = False
 
@@ -92,11 +93,15 @@ class LimitedRuns:
             )
 
     def stop(self) -> None:
-        """Kill what runs, and let nothing start any more."""
+        """Kill what runs, and let nothing start any more.
+
+        Returns once all has ended, or after half a second: the kernel may hold a process longer.
+        """
         with self._lock:
             self._is_stopped = True
             for group in self._groups:
                 os.killpg(group, signal.SIGKILL)
+            self._lock.wait_for(lambda: not self._groups, timeout=_STOP_S)
 
     def running_in(self, thread: int) -> str | None:
         """The program that the thread with this identity waits for, as a shell would be given it."""
@@ -148,6 +153,7 @@ class LimitedRuns:
         # Not reaped yet, so the group is still ours.
         with self._lock:
             del self._groups[process.pid]
+            self._lock.notify_all()
             os.killpg(process.pid, signal.SIGKILL)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
