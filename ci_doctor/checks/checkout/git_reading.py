@@ -41,7 +41,8 @@ def read_place(context: CheckContext) -> CheckoutPlace:
     ran = context.shared(read_git_directory)
     lines = ran.stdout.splitlines()
     if ran.exit_code != 0 or len(lines) != 4:
-        raise UndeterminedError(f"git does not read this checkout: {first_line(ran.stderr)}")
+        # One check says why; the others need not repeat it.
+        raise UndeterminedError("git does not read this checkout: see checkout/owner")
     top, git_dir, common, shallow = lines
     # The shared part is relative to the working directory, unlike the others.
     return CheckoutPlace(

@@ -35,7 +35,7 @@ def test_another_owner_is_an_error_and_its_remedy_cures_it(tmp_path: Path) -> No
     assert found.finding.rule == "doctor/other-owner"
     assert "and we are root" in found.finding.summary
     # The other checks do not know what git does not tell.
-    with pytest.raises(UndeterminedError, match="dubious ownership"):
+    with pytest.raises(UndeterminedError, match="see checkout/owner"):
         changes.CHECK.run(context)
     subprocess.run(["sh", "-c", found.finding.remedy or "false"], env=environ, check=True)
     after = check_context(top, environ=environ)
