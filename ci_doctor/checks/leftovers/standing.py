@@ -67,13 +67,17 @@ def standing_of(
 def _is_of_our_kin(
     process: "RunningProcess", own_pid: int, table: "Mapping[int, RunningProcess]"
 ) -> bool:
-    """Whether it descends from a process above us which is neither an init nor an agent.
+    """Whether it shares our session, or descends from a process above us.
 
-    An agent may run several jobs at once.
+    The first process, inits and agents do not count: an agent may run several jobs at once.
     """
+    own = table.get(own_pid)
+    if own is not None and process.session == own.session:
+        return True
     above = set()
     for pid in (own_pid, *_ancestors(own_pid, table)):
-        if pid in table and table[pid].kin.name not in {*_INITS, AGENT}:
+        is_known = pid in table and pid != _FIRST_PID
+        if is_known and table[pid].kin.name not in {*_INITS, AGENT}:
             above.add(pid)
     return process.pid in above or not above.isdisjoint(_ancestors(process.pid, table))
 
@@ -83,11 +87,17 @@ def _is_below_agent(process: "RunningProcess", table: "Mapping[int, RunningProce
 
 
 def _is_orphan(process: "RunningProcess", table: "Mapping[int, RunningProcess]") -> bool:
-    """Whether its parent is an init; also one of a user's, which adopts as the first does."""
+    """Whether an init has adopted it; one of a user adopts as the first process does.
+
+    The first process of a container may be no init and start servers by itself. Below it, a process
+    is an orphan if the leader of its group is gone: the shell that started both.
+    """
     parent = table.get(process.kin.parent)
     if parent is None:
         return process.pid != _FIRST_PID
-    return parent.kin.name in _INITS
+    if parent.kin.name in _INITS:
+        return True
+    return parent.pid == _FIRST_PID and process.group not in table
 
 
 def _ancestors(pid: int, table: "Mapping[int, RunningProcess]") -> Iterator[int]:

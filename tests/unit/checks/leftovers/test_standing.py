@@ -21,9 +21,13 @@ ROWS = [
 ]
 
 
-def process(pid: int, parent: int, name: str) -> RunningProcess:
+def process(
+    pid: int, parent: int, name: str, *, group: int = 0, session: int = 0
+) -> RunningProcess:
     kin = Kin(pid=pid, parent=parent, started=0, state="S", threads=1, name=name)
-    return RunningProcess(kin=kin, uid=0, words=(name,), age_s=1.0)
+    return RunningProcess(
+        kin=kin, group=group or pid, session=session or pid, uid=0, words=(name,), age_s=1.0
+    )
 
 
 TABLE = {pid: process(pid, parent, name) for pid, parent, name in ROWS}
@@ -94,3 +98,23 @@ def test_a_circle_of_parents_ends() -> None:
     )
 
     assert standing_of(table[6], None, around, table) is ProcessStanding.UNKNOWN
+
+
+def in_container(group: int, session: int) -> ProcessStanding:
+    """The standing of a child of a first process that is no init."""
+    rows = [process(1, 0, "job.sh"), process(13, 1, "ci-doctor", session=13)]
+    server = process(31, 1, "vllm", group=group, session=session)
+    table = {each.pid: each for each in (*rows, server)}
+    around = Surroundings(
+        pid=13, job=None, running_jobs=frozenset(), sees_agents=False, is_managed=lambda _: False
+    )
+    return standing_of(server, None, around, table)
+
+
+def test_below_a_first_process_that_is_no_init_an_orphan_has_lost_the_leader_of_its_group() -> None:
+    assert in_container(group=29, session=29) is ProcessStanding.STALE
+    assert in_container(group=1, session=1) is ProcessStanding.UNKNOWN
+
+
+def test_an_orphan_of_our_own_session_is_ours() -> None:
+    assert in_container(group=29, session=13) is ProcessStanding.OURS
