@@ -9,6 +9,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import DAMAGED_SHIM
 from ci_doctor.checks.result import CheckResult, Fix, Problem, problem
 from ci_doctor.model.finding import ShellCommand
+from ci_doctor.preload.inspection import UnfitInterpreterError
 from ci_doctor.preload.install import install_shims, remove_shims
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.site import FileCondition
@@ -21,7 +22,11 @@ def _run(context: CheckContext) -> CheckResult:
     problems: list[Problem] = []
     clauses = []
     for target in context.targets:
-        shim = status(target.python)
+        try:
+            shim = status(target.python)
+        except UnfitInterpreterError as error:
+            clauses.append(error.message)
+            continue
         clauses.append(f"{target.python}: {_state(shim)}")
         bad = _bad_files(shim)
         if bad:

@@ -1,5 +1,6 @@
 """Preload shims that were cut off."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,17 @@ from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE
 from ci_doctor.preload.status import status
 from tests.support.checks import check_context
+
+# What Python 3.6 answers.
+OLD = {
+    "version": [3, 6, 15],
+    "implementation": "cpython",
+    **dict.fromkeys(("prefix", "base_prefix", "purelib", "platlib"), "/opt"),
+    **{key: [] for key in ("site_dirs", "sys_path")},
+    "externally_managed": False,
+    "cache_tag": "cpython-36",
+    "magic": "",
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +59,14 @@ def test_a_shim_is_looked_at_and_what_was_cut_off_is_repaired(tmp_path: Path, py
     (found,) = CHECK.run(context).problems
     assert found.fix is None
     assert found.finding.remedy == f"ci-doctor preload status --python {python}"
+
+
+def test_an_interpreter_that_can_have_no_shim_is_ok(tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    old.write_text(f"#!/bin/sh\necho '{json.dumps(OLD)}'\n")
+    old.chmod(0o755)
+
+    result = CHECK.run(check_context(tmp_path, pythons=[old]))
+
+    assert result.status is CheckStatus.OK
+    assert "cpython 3.6.15" in result.summary
