@@ -3,21 +3,22 @@
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import DAMAGED_SHIM
 from ci_doctor.checks.result import CheckResult, Fix, Problem, problem
 from ci_doctor.model.finding import ShellCommand
-from ci_doctor.preload.install import install_shims, remove_shims
-from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.site import FileCondition
-from ci_doctor.preload.status import ShimStatus, status
 
-_BAD = frozenset({FileCondition.DAMAGED, FileCondition.EDITED})
+if TYPE_CHECKING:  # the room of shims is loaded if there is an interpreter to look at
+    from ci_doctor.preload.site import FileCondition
+    from ci_doctor.preload.status import ShimStatus
 
 
 def _run(context: CheckContext) -> CheckResult:
+    from ci_doctor.preload.status import status
+
     problems: list[Problem] = []
     clauses = []
     for target in context.targets:
@@ -29,7 +30,7 @@ def _run(context: CheckContext) -> CheckResult:
     return CheckResult(summary=", ".join(clauses), problems=tuple(problems))
 
 
-def _state(shim: ShimStatus) -> str:
+def _state(shim: "ShimStatus") -> str:
     if shim.installed:
         return "a whole shim"
     if _bad_files(shim):
@@ -37,11 +38,17 @@ def _state(shim: ShimStatus) -> str:
     return "no shim"
 
 
-def _bad_files(shim: ShimStatus) -> dict[str, FileCondition]:
-    return {name: each for name, each in shim.files.items() if each in _BAD}
+def _bad_files(shim: "ShimStatus") -> dict[str, "FileCondition"]:
+    from ci_doctor.preload.site import FileCondition
+
+    bad = {FileCondition.DAMAGED, FileCondition.EDITED}
+    return {name: each for name, each in shim.files.items() if each in bad}
 
 
-def _problem(shim: ShimStatus, bad: dict[str, FileCondition]) -> Problem:
+def _problem(shim: "ShimStatus", bad: dict[str, "FileCondition"]) -> Problem:
+    from ci_doctor.preload.preload_rule import format_rules
+    from ci_doctor.preload.site import FileCondition
+
     files = ", ".join(f"{name} ({condition})" for name, condition in bad.items())
     python = shim.target.python
     summary = f"the preload shim in {shim.target.site_dir} is not whole: {files}"
@@ -60,6 +67,10 @@ def _problem(shim: ShimStatus, bad: dict[str, FileCondition]) -> Problem:
 
 def _repair(python: Path) -> None:
     """Look again, then install the rules that are known, or remove the rest. Raises CiDoctorError."""
+    from ci_doctor.preload.install import install_shims, remove_shims
+    from ci_doctor.preload.site import FileCondition
+    from ci_doctor.preload.status import status
+
     shim = status(python)
     if FileCondition.DAMAGED not in shim.files.values():
         return
