@@ -68,7 +68,7 @@ STALE_BYTECODE: Final = Rule(
     severity=Severity.NOTE,
     meaning="The checkout has bytecode of modules whose source is gone. A `.pyc` beside the sources "
     "can still be imported, and a folder that holds only `__pycache__` is an empty package.",
-    remedy="git clean -Xdn shows what git ignores; git clean -Xdf removes it.",
+    remedy="Remove bytecode and empty folders: git clean -xdf -- '*.pyc' '*__pycache__*'",
 )
 
 DAMAGED_SHIM: Final = Rule(
