@@ -71,15 +71,6 @@ STALE_BYTECODE: Final = Rule(
     remedy="Remove bytecode and empty folders: git clean -xdf -- '*.pyc' '*__pycache__*'",
 )
 
-DAMAGED_SHIM: Final = Rule(
-    id="doctor/damaged-shim",
-    severity=Severity.WARNING,
-    meaning="A file of the preload shim was cut off while it was written, or edited. The interpreter "
-    "then starts without its preloads, or with an error at each start.",
-    remedy="ci-doctor doctor --fix repairs what was cut off. What somebody has edited stays: "
-    "ci-doctor preload status names it.",
-)
-
 RULES: Final[tuple[Rule, ...]] = (
     STALE_PROCESSES,
     OTHER_JOB,
@@ -89,5 +80,4 @@ RULES: Final[tuple[Rule, ...]] = (
     UNFINISHED_DOWNLOADS,
     STALE_BUILD_LOCK,
     STALE_BYTECODE,
-    DAMAGED_SHIM,
 )

@@ -10,6 +10,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.starts.observed import ObservedStarts, read_starts, unknown_starts
 from ci_doctor.checks.starts.rules import SHIM_BROKEN
+from ci_doctor.checks.starts.shim_repair import shim_repair
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.shim_files import FILES
@@ -48,12 +49,16 @@ def _broken(python: Path, directory: Path, state: SiteState) -> Problem:
     words = ["ci-doctor", "preload", "install", "--python", str(python)]
     for rule in format_rules(state.rules):
         words += ["--rule", rule]
-    return problem(
+    broken = problem(
         SHIM_BROKEN,
         f"the preload shim of {python} is broken: {', '.join(conditions)}",
         evidence=(Evidence(file=str(directory)),),
         remedy=ShellCommand(shlex.join(words)) if state.rules else None,
     )
+    fix = shim_repair(python, directory, state)
+    if fix is None:
+        return broken
+    return broken.with_fix(fix)
 
 
 CHECK = DoctorCheck(
