@@ -7,8 +7,10 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.starts.limits import is_heavy
 from ci_doctor.preload.inventory import Inventory, StartFile, inventory_of
 from ci_doctor.preload.start_files import (
+    CUSTOMIZE,
     InterpreterStart,
     read_start,
     running_file,
@@ -58,27 +60,34 @@ def unknown_starts(starts: tuple[ObservedStarts, ...]) -> str | None:
 
 
 def _observed(python: Path, context: CheckContext) -> ObservedStarts:
-    starts: list[InterpreterStart] = []
-    # The first start reads the files from disk. The quicker one of two counts.
-    for _ in range(2):
-        ran = _start(python, context, None)
-        start = read_start(ran.stdout, ran.stderr)
-        if start is None:
-            return _not_observed(python, ran)
-        starts.append(start)
-    job: InterpreterStart | None = None
+    start = _watched(python, context, None)
+    if isinstance(start, ObservedStarts):
+        return start
+    job = None
     pythonpath = context.environ.get("PYTHONPATH")
     if pythonpath:
+        job = _watched(python, context, pythonpath)
+        if isinstance(job, ObservedStarts):
+            return job
+    inventory = inventory_of(python, start, job)
+    return ObservedStarts(python=python, inventory=inventory, sys_path=start.path)
+
+
+def _watched(
+    python: Path, context: CheckContext, pythonpath: str | None
+) -> InterpreterStart | ObservedStarts:
+    """A start with this PYTHONPATH; or why there is no report of one."""
+    ran = _start(python, context, pythonpath)
+    start = read_start(ran.stdout, ran.stderr)
+    # The first start may have to read the files from disk. Then the second one counts.
+    if start is not None and _is_heavy(start):
         ran = _start(python, context, pythonpath)
-        job = read_start(ran.stdout, ran.stderr)
-        if job is None:
-            return _not_observed(python, ran)
-    quickest = min(starts, key=lambda start: start.cost_us)
-    return ObservedStarts(
-        python=python,
-        inventory=inventory_of(python, quickest, job),
-        sys_path=quickest.path,
-    )
+        start = read_start(ran.stdout, ran.stderr)
+    return start or _not_observed(python, ran)
+
+
+def _is_heavy(start: InterpreterStart) -> bool:
+    return any(is_heavy(each.cost_us, is_customize=each.name in CUSTOMIZE) for each in start.blocks)
 
 
 def _start(python: Path, context: CheckContext, pythonpath: str | None) -> SeparateRun:
