@@ -63,12 +63,13 @@ def _observed(python: Path, context: CheckContext) -> ObservedStarts:
     start = _watched(python, context, None)
     if isinstance(start, ObservedStarts):
         return start
-    job = None
+    job: InterpreterStart | None = None
     pythonpath = context.environ.get("PYTHONPATH")
     if pythonpath:
-        job = _watched(python, context, pythonpath)
-        if isinstance(job, ObservedStarts):
-            return job
+        with_path = _watched(python, context, pythonpath)
+        if isinstance(with_path, ObservedStarts):
+            return with_path
+        job = with_path
     inventory = inventory_of(python, start, job)
     return ObservedStarts(python=python, inventory=inventory, sys_path=start.path)
 
