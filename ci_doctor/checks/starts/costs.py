@@ -8,7 +8,7 @@ from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.starts.limits import is_heavy
-from ci_doctor.checks.starts.observed import ObservedStarts, read_starts, unknown_starts
+from ci_doctor.checks.starts.observed import ObservedStarts, known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import PATH_FILE_HEAVY
 from ci_doctor.model.finding import Evidence
 from ci_doctor.preload.inventory import StartFile, in_words
@@ -24,7 +24,7 @@ _ON_PURPOSE: Final = {
 
 
 def _run(context: CheckContext) -> CheckResult:
-    starts = context.shared(read_starts)
+    starts = known_starts(context)
     files = [file for each in starts for file in each.files]
     total_us = sum(file.cost_us for file in files)
     return CheckResult(

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.checks.starts.limits import is_heavy
 from ci_doctor.preload.inventory import Inventory, StartFile, inventory_of
 from ci_doctor.preload.start_files import (
@@ -51,6 +52,15 @@ class ObservedStarts(Struct, frozen=True, kw_only=True):
 def read_starts(context: CheckContext) -> tuple[ObservedStarts, ...]:
     """The starts of each interpreter of the job. For CheckContext.shared."""
     return tuple(_observed(target.python, context) for target in context.targets)
+
+
+def known_starts(context: CheckContext) -> tuple[ObservedStarts, ...]:
+    """The same once for all checks. Raises UndeterminedError if no interpreter reported its start."""
+    starts = context.shared(read_starts)
+    unknown = unknown_starts(starts)
+    if unknown is not None and all(each.inventory is None for each in starts):
+        raise UndeterminedError(unknown)
+    return starts
 
 
 def unknown_starts(starts: tuple[ObservedStarts, ...]) -> str | None:
@@ -111,6 +121,6 @@ def _not_observed(python: Path, ran: SeparateRun) -> ObservedStarts:
     return ObservedStarts(
         python=python,
         unknown=f"{python} did not say what it starts: {describe_exit(ran.exit_code)}",
-        stderr=tuple(written_by_files(ran.stderr)),
+        stderr=tuple(dict.fromkeys(written_by_files(ran.stderr))),
         ended_by=file,
     )

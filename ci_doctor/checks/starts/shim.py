@@ -8,7 +8,7 @@ from pathlib import Path
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.starts.observed import ObservedStarts, read_starts, unknown_starts
+from ci_doctor.checks.starts.observed import ObservedStarts, known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import SHIM_BROKEN
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.preload.preload_rule import format_rules
@@ -18,7 +18,7 @@ from ci_doctor.render.formatting import amount
 
 
 def _run(context: CheckContext) -> CheckResult:
-    starts = context.shared(read_starts)
+    starts = known_starts(context)
     problems: list[Problem] = []
     installed = 0
     for start in starts:
