@@ -64,7 +64,7 @@ def _time(microseconds: int) -> str:
 
 CHECK = DoctorCheck(
     id="starts/cost",
-    title="what runs at each start of Python, and what it costs",
+    title="what runs at each start of Python is cheap",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,

@@ -27,7 +27,7 @@ def _run(context: CheckContext) -> CheckResult:
 
 CHECK = DoctorCheck(
     id="starts/printing",
-    title="a file that writes to stdout at each start of Python",
+    title="nothing is written to stdout at a start of Python",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,

@@ -29,7 +29,7 @@ def _run(context: CheckContext) -> CheckResult:
 
 CHECK = DoctorCheck(
     id="starts/shadowed",
-    title="a sitecustomize or usercustomize that never runs",
+    title="each sitecustomize and usercustomize runs",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,

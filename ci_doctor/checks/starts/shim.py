@@ -58,7 +58,7 @@ def _broken(python: Path, directory: Path, state: SiteState) -> Problem:
 
 CHECK = DoctorCheck(
     id="starts/preload-shim",
-    title="a preload shim whose files were changed or cut off",
+    title="preload shims are as ci-doctor wrote them",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,
