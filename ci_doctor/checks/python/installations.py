@@ -98,10 +98,13 @@ def _missing(distribution: FoundDistribution) -> str | None:
         if not distribution.is_wheel and is_file(distribution.folder):
             return "its egg-info names no version"
         return f"{file} names no name and version" if is_file(path) else f"there is no {file}"
-    if not distribution.is_wheel or is_file(distribution.folder / "RECORD"):
+    if not distribution.is_wheel or installer_of(distribution) not in _RECORDING:
         return None
-    if installer_of(distribution) in _RECORDING:
+    record = distribution.folder / "RECORD"
+    if not is_file(record):
         return "there is no RECORD"
+    if record.stat().st_size == 0:
+        return "RECORD is empty"
     return None
 
 

@@ -25,10 +25,6 @@ from ci_doctor.render.formatting import amount, size
 _CODE: Final = (".py", ".so")
 # Images are made smaller by removing these.
 _DISPENSABLE: Final = ("/tests/", "/test/", "/testing/", "/docs/", "/examples/")
-# Of a larger distribution (torch, transformers) the compiled modules and the upper folders are
-# looked at: all files of a hundred packages would take a second.
-_MANY: Final = 400
-_DEPTH: Final = 1
 _SHOWN: Final = 4
 
 
@@ -75,8 +71,7 @@ def _looked_at(files: Sequence[RecordedFile]) -> Iterator[RecordedFile]:
             continue
         if path.startswith("__editable__"):  # its target is the sources, wherever they are
             continue
-        if len(files) <= _MANY or path.endswith(".so") or path.count("/") <= _DEPTH:
-            yield file
+        yield file
 
 
 def _by_state(
