@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The outcome of `ci-doctor doctor`: findings, tables, facts and cases."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -12,7 +13,8 @@ from ci_doctor.checks.workload import Workload
 from ci_doctor.model.facts.doctor import DoctorCheckFact, DoctorFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Row, Table, row, seconds, text_table
+from ci_doctor.model.table import Table, row, seconds, text_table
+from ci_doctor.render.formatting import amount
 
 _CASES = {
     CheckStatus.OK: CaseOutcome.PASSED,
@@ -59,12 +61,16 @@ def _tables(run: DoctorRun, *, show_all: bool) -> tuple[Table, ...]:
     tables = []
     if show_all:
         tables.append(_every_check(run.finished))
+    measured = [each for each in run.finished if each.check.is_measurement]
+    known = [each for each in measured if each.result.unknown is None]
+    if known and not show_all:
+        tables.append(_measured(known))
     unknown = [each for each in run.finished if each.result.unknown is not None]
     if unknown and not show_all:
         tables.append(_unknown(unknown))
     tables += _changes(run)
     if run.not_run:
-        tables.append(_not_run(run.not_run))
+        tables.append(_not_run(run.not_run, show_all=show_all))
     return tuple(tables)
 
 
@@ -85,26 +91,44 @@ def _every_check(finished: Sequence[FinishedCheck]) -> Table:
     rows = []
     for each in finished:
         status = str(each.result.status)
-        rows.append(row(each.check.id, status, each.result.summary, seconds(each.duration_s)))
-    return Table(title="Checks", columns=("status", "observed", "time"), rows=tuple(rows))
+        rows.append(row(each.check.id, status, seconds(each.duration_s), each.result.summary))
+    return Table(title="Checks", columns=("status", "time", "observed"), rows=tuple(rows))
+
+
+def _measured(finished: Sequence[FinishedCheck]) -> Table:
+    rows = [row(each.check.id, seconds(each.duration_s), each.result.summary) for each in finished]
+    return Table(title="Measured", columns=("time", "observed"), rows=tuple(rows))
 
 
 def _unknown(unknown: Sequence[FinishedCheck]) -> Table:
-    reasons = {each.check.id: each.result.unknown or "" for each in unknown}
-    return Table(title="Unknown", rows=_by_reason(reasons))
+    reasons = {each.check: each.result.unknown or "" for each in unknown}
+    rows = [row(reason, _ids(checks)) for reason, checks in _by_reason(reasons).items()]
+    return Table(title="Unknown", rows=tuple(rows))
 
 
-def _not_run(not_run: Mapping[DoctorCheck, str]) -> Table:
-    reasons = {check.id: reason for check, reason in not_run.items()}
-    return Table(title="Not run", rows=_by_reason(reasons))
+def _not_run(not_run: Mapping[DoctorCheck, str], *, show_all: bool) -> Table:
+    """With `show_all` the ids; otherwise how many checks of which areas."""
+    names = _ids if show_all else _by_area
+    rows = [row(reason, names(checks)) for reason, checks in _by_reason(not_run).items()]
+    return Table(title="Not run", rows=tuple(rows))
 
 
-def _by_reason(reasons: Mapping[str, str]) -> tuple[Row, ...]:
+def _by_reason(reasons: Mapping[DoctorCheck, str]) -> dict[str, list[DoctorCheck]]:
     """A row for each reason: a machine without a GPU has one line, and not ten."""
-    checks: dict[str, list[str]] = {}
+    checks: dict[str, list[DoctorCheck]] = {}
     for check, reason in reasons.items():
         checks.setdefault(reason, []).append(check)
-    return tuple(row(reason, ", ".join(ids)) for reason, ids in checks.items())
+    return checks
+
+
+def _ids(checks: Sequence[DoctorCheck]) -> str:
+    return ", ".join(check.id for check in checks)
+
+
+def _by_area(checks: Sequence[DoctorCheck]) -> str:
+    """`gpu (10 checks), network (2 checks)`."""
+    counts = Counter(check.area for check in checks)
+    return ", ".join(f"{area} ({amount(count, 'check')})" for area, count in counts.items())
 
 
 def _facts(run: DoctorRun) -> DoctorFacts:

@@ -16,10 +16,13 @@ from typing import IO, Final
 from msgspec import Struct
 
 from ci_doctor.system import clock
+from ci_doctor.system.processes.cpu_wait import CpuWaits
+from ci_doctor.system.processes.extension import extended
 from ci_doctor.system.processes.limited_run import wait_unreaped
 
 # For a caller that is interrupted by `stop`.
 LONGEST_S: Final = 600.0
+_STOP_S: Final = 0.5
 # What a program may write after its last signal, such as the stacks of its threads.
 _LAST_S: Final = 1.0
 
@@ -53,7 +56,7 @@ class LimitedRuns:
     """The programs that run at present, so that an interruption can end all of them."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._groups: dict[int, tuple[int, str]] = {}  # pid -> the thread, the program
         self._is_stopped = False
 
@@ -68,9 +71,10 @@ class LimitedRuns:
     ) -> SeparateRun:
         """Run `words` in a session of its own, which is killed after `timeout_s` seconds.
 
-        It is killed too if the program ends by itself and leaves processes there. `last_signal` is
-        sent to the program at the time limit, a second before the session is killed. Raises OSError if it
-        cannot be started.
+        Seconds in which the program waited for a CPU extend that. The session is killed too if the
+        program ends by itself and leaves processes there. `last_signal` is sent to the program at
+        the time limit, a second before the session is killed. Raises OSError if it cannot be
+        started.
         """
         began = clock.now()
         # Output goes to files: a child that keeps a pipe open would delay us.
@@ -78,7 +82,7 @@ class LimitedRuns:
             process = self._start(words, stdout, stderr, cwd, environ)
             is_over = False
             try:
-                is_over = wait_unreaped(process.pid, timeout_s)
+                is_over = _wait(process.pid, timeout_s)
                 if not is_over and last_signal is not None:
                     self._warn(process.pid, last_signal)
             finally:
@@ -92,11 +96,15 @@ class LimitedRuns:
             )
 
     def stop(self) -> None:
-        """Kill what runs, and let nothing start any more."""
+        """Kill what runs, and let nothing start any more.
+
+        Returns once all has ended, or after half a second: the kernel may hold a process longer.
+        """
         with self._lock:
             self._is_stopped = True
             for group in self._groups:
                 os.killpg(group, signal.SIGKILL)
+            self._lock.wait_for(lambda: not self._groups, timeout=_STOP_S)
 
     def running_in(self, thread: int) -> str | None:
         """The program that the thread with this identity waits for, as a shell would be given it."""
@@ -148,6 +156,7 @@ class LimitedRuns:
         # Not reaped yet, so the group is still ours.
         with self._lock:
             del self._groups[process.pid]
+            self._lock.notify_all()
             os.killpg(process.pid, signal.SIGKILL)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -155,6 +164,19 @@ class LimitedRuns:
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         peak_rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
         return process.returncode, peak_rss
+
+
+def _wait(pid: int, timeout_s: float) -> bool:
+    """Wait for a child without reaping it; whether it ended in time."""
+    began = clock.now()
+    waits = CpuWaits(lambda: (pid,))
+    left_s = timeout_s
+    while left_s > 0:
+        if wait_unreaped(pid, left_s):
+            return True
+        limit_s = extended(timeout_s, waits.since({}))
+        left_s = limit_s - (clock.now() - began)
+    return False
 
 
 def _text(file: IO[bytes]) -> str:

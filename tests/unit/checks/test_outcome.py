@@ -50,12 +50,35 @@ def test_what_is_ok_is_not_listed() -> None:
     assert made.verdict is Verdict.PASS
 
 
+def test_a_measurement_is_listed_even_if_it_is_ok() -> None:
+    check = DoctorCheck(
+        id="gpu/speed", title="speed", run=lambda _: CheckResult(summary=""), is_measurement=True
+    )
+    fast = CheckResult(summary="4,300 GB/s")
+
+    made = outcome(FINE, FinishedCheck(check=check, result=fast, duration_s=2.0))
+
+    assert table(made, "Measured") == [("gpu/speed", 2.0, "4,300 GB/s")]
+
+
+def test_a_measurement_that_is_unknown_is_listed_once() -> None:
+    check = DoctorCheck(
+        id="gpu/speed", title="speed", run=lambda _: CheckResult(summary=""), is_measurement=True
+    )
+    unknown = CheckResult(summary="no torch", unknown="no torch")
+
+    made = outcome(FinishedCheck(check=check, result=unknown, duration_s=2.0))
+
+    assert table(made, "Unknown") == [("no torch", "gpu/speed")]
+    assert table(made, "Measured") == []
+
+
 def test_all_lists_each_check_with_its_status_value_and_time() -> None:
     made = outcome(FINE, BAD, show_all=True)
 
     assert table(made, "Checks") == [
-        ("machine/disk", "ok", "60 GiB free", 0.0125),
-        ("machine/shm", "error", "64 MiB", 0.0125),
+        ("machine/disk", "ok", 0.0125, "60 GiB free"),
+        ("machine/shm", "error", 0.0125, "64 MiB"),
     ]
 
 
@@ -63,8 +86,14 @@ def test_unknown_checks_with_one_reason_share_a_row() -> None:
     assert table(outcome(LATE, FINE, LATE_TOO), "Unknown") == [("no answer", "gpu/one, gpu/two")]
 
 
-def test_checks_that_make_no_sense_here_share_a_row() -> None:
-    assert table(outcome(FINE), "Not run") == [("no checkout", "git/one, git/two")]
+def test_checks_that_make_no_sense_here_are_counted_by_area() -> None:
+    assert table(outcome(FINE), "Not run") == [("no checkout", "git (2 checks)")]
+
+
+def test_all_names_the_checks_that_make_no_sense_here() -> None:
+    made = outcome(FINE, show_all=True)
+
+    assert table(made, "Not run") == [("no checkout", "git/one, git/two")]
 
 
 def test_problems_are_findings() -> None:
