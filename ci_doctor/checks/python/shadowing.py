@@ -105,6 +105,17 @@ def _hides(
     return None
 
 
+def _is_same_code(module: LocalModule, installed: Path) -> bool:
+    """Whether the sources at the top are the same, by their sizes: `pip install .` has copied them."""
+    if is_file(installed):
+        return installed.stat().st_size == module.path.stat().st_size
+    for source in installed.glob("*.py"):
+        original = module.path / source.name
+        if not is_file(original) or original.stat().st_size != source.stat().st_size:
+            return False
+    return True
+
+
 def _installed(
     site: SiteDirectory, module: LocalModule, environment: InstalledEnvironment
 ) -> Path | None:
@@ -121,7 +132,7 @@ def _installed(
     return None
 
 
-def _hidden_package(module: LocalModule, installed: Path, context: CheckContext) -> Problem:
+def _hidden_package(module: LocalModule, installed: Path, context: CheckContext) -> Problem | None:
     """An error if the hidden package has compiled modules, and the file of the job has not."""
     if is_folder(installed):
         for name in compiled_modules(installed):
@@ -130,7 +141,9 @@ def _hidden_package(module: LocalModule, installed: Path, context: CheckContext)
                     f"{module.path} hides the installed {installed}, and lacks its compiled {name}"
                 )
                 return _problem(module, summary, context, Severity.ERROR)
-    summary = f"{module.path} hides the installed {installed}"
+    if _is_same_code(module, installed):
+        return None
+    summary = f"{module.path} hides the installed {installed}, which is another one"
     return _problem(module, summary, context, Severity.WARNING)
 
 
