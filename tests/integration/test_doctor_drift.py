@@ -64,7 +64,9 @@ def test_every_change_of_two_real_environments_is_named(snapshots: Path) -> None
 
     assert ran.code == 0
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
-    assert lines[0] == "4 differences: 1 breaks comparability, 3 can explain failures"
+    assert lines[0] == (
+        "5 differences: 1 breaks comparability, 3 can explain failures, 1 informational"
+    )
     assert "transformers 5.4.0 -> 5.5.0 https://example.org/transformers/changes" in lines
     assert "patched 3.0: the same version, other bytes: patched/__init__.py" in lines
     assert "rebuilt 2.0: the same version, other bytes: rebuilt/__init__.py" in lines

@@ -184,7 +184,10 @@ def test_interpreters_in_other_directories_stand_for_each_other() -> None:
     (interpreter,) = before.interpreters
     after = replace(before, interpreters=(replace(interpreter, python="/elsewhere/bin/python"),))
 
-    assert compare(before, after).changes == ()
+    (change,) = compare(before, after).changes
+
+    assert sentence(change) == "interpreter ./.venv/bin/python -> /elsewhere/bin/python"
+    assert change.suspicion is Suspicion.INFORMATION
 
 
 def test_an_interpreter_more_is_a_change() -> None:
