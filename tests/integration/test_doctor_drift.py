@@ -162,7 +162,7 @@ def test_the_report_of_a_failure_names_what_changed(job: Path) -> None:
     report = read(job / "now" / "report.json")
     (table,) = [each for each in report["tables"] if each["title"].startswith("Since the last")]
     assert table["rows"][1]["label"] == (
-        "transformers 5.4.0 -> 5.5.0  https://example.org/transformers/changes"
+        "transformers 5.4.0 -> 5.5.0 https://example.org/transformers/changes"
     )
     assert "environment.json" in {each["path"] for each in report["attachments"]}
     again = diff(job, "green", "now", "--only", "packages")

@@ -63,7 +63,7 @@ def test_a_package_that_changed_says_from_what_to_what_and_where_to_read() -> No
 
     assert change.kind is ChangeKind.CHANGED
     assert change.suspicion is Suspicion.COMPARABILITY
-    assert sentence(change) == f"transformers 5.4.0 -> 5.5.0  {address}"
+    assert sentence(change) == f"transformers 5.4.0 -> 5.5.0 {address}"
     assert short_phrase(change) == "transformers 5.4 to 5.5"
 
 
