@@ -59,7 +59,7 @@ def report(label: str, arms: Arms, *, looks: int, failures: tuple[str, ...] = ()
     if failures:
         unknown = f"{label}: {amount(len(failures), 'start')} gave no answer: {failures[0]}"
     return CheckResult(
-        summary=words,
+        summary=f"{label}: {_counts(arms, comparison)}",
         problems=(found,),
         unknown=unknown,
         figures=_figures(arms, comparison),
@@ -100,12 +100,16 @@ def _words(label: str, arms: Arms, comparison: WorkspaceComparison) -> str:
             f"{label}: matrix products had the same bytes in all {total} starts, with {VARIABLE} "
             "and without: it changes nothing here for these products"
         )
+    return (
+        f"{label}: {comparison.effect.value}: {_counts(arms, comparison)} "
+        f"(p = {probability(comparison.p)})"
+    )
+
+
+def _counts(arms: Arms, comparison: WorkspaceComparison) -> str:
     without = f"{amount(comparison.digests_without, 'result')} over {len(arms.without)} starts"
     with_it = f"{amount(comparison.digests_with, 'result')} over {len(arms.with_it)}"
-    return (
-        f"{label}: without {VARIABLE} {without}, with it {with_it} "
-        f"(p = {probability(comparison.p)}): {comparison.effect.value}"
-    )
+    return f"without {VARIABLE} {without}, with it {with_it}"
 
 
 def _evidence(arms: Arms, comparison: WorkspaceComparison, looks: int) -> tuple[Evidence, ...]:
