@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes stand-ins of NVIDIA's tools: documents as `nvidia-smi -q -x` writes them, and programs that print them."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -142,7 +143,7 @@ def smi_log(*gpus: str, driver: str = "580.65.06", cuda: str = "13.0") -> str:
 
 def program(directory: Path, name: str, text: str, *, code: int = 0, before: str = "") -> Path:
     """A program that runs `before`, prints `text` on stdout and exits with `code`."""
-    directory.mkdir(exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     output = directory / f"{name}.txt"
     output.write_text(text)
     path = directory / name
@@ -168,3 +169,48 @@ def machine(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     return root
+
+
+def on_gpu(root: Path, pid: int, *, opens_gpu: bool = True, maps: str = "") -> Path:
+    """Record a process in `root`, started 100 s ago: the machine is up for 1,000,000 s. Returns `root`."""
+    ticks = 999_900 * os.sysconf("SC_CLK_TCK")
+    files = {
+        "cmdline": "/opt/venv/bin/python3\0-m\0vllm.entrypoints\0",
+        "stat": f"{pid} (python3) S 1 1 1 {'0 ' * 15}{ticks} 0\n",
+        "environ": "BUILDKITE_JOB_ID=0199-other\0",
+        "maps": maps,
+    }
+    place = root / "proc" / str(pid)
+    (place / "fd").mkdir(parents=True)
+    for name, content in files.items():
+        (place / name).write_text(content)
+    if opens_gpu:
+        (place / "fd" / "7").symlink_to("/dev/nvidia0")
+    return root
+
+
+def venv(directory: Path, packages: Mapping[str, str]) -> Path:
+    """The files of a virtual environment with `packages`, by name and version; its python, which cannot run."""
+    site = directory / "lib" / "python3.12" / "site-packages"
+    for name, version in packages.items():
+        folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\n"
+        )
+    python = directory / "bin" / "python"
+    python.parent.mkdir()
+    python.write_bytes(b"")
+    (directory / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    return python
+
+
+def torch_venv(directory: Path, version: str, cuda: str | None, **packages: str) -> Path:
+    """The same with PyTorch, built for `cuda` (None: for the CPU); `_` in names of `packages` stands for `-`."""
+    more = {name.replace("_", "-"): number for name, number in packages.items()}
+    python = venv(directory, {"torch": version, **more})
+    torch = directory / "lib" / "python3.12" / "site-packages" / "torch"
+    torch.mkdir()
+    text = f"__version__ = {version!r}\ndebug = False\ncuda: Optional[str] = {cuda!r}\nhip: Optional[str] = None\n"
+    (torch / "version.py").write_text(text)
+    return python

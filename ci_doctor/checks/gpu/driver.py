@@ -5,7 +5,8 @@ from typing import Final
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.gpu.nvidia_smi import SmiAnswer, answer_words, ask_driver
+from ci_doctor.checks.gpu.nvidia_smi import SmiAnswer, answer_words, ask_driver, is_driver_loaded
+from ci_doctor.checks.gpu.pci_gpus import has_pci_gpu
 from ci_doctor.checks.gpu.rules import DRIVER_FAILS, DRIVER_WARNS, GPU_LOST, GPU_RESET_NEEDED
 from ci_doctor.checks.gpu.smi_log import SmiGpu, SmiLog
 from ci_doctor.checks.result import CheckResult, Problem, problem
@@ -26,7 +27,7 @@ def _run(context: CheckContext) -> CheckResult:
         return _answered(answer, answer.log)
     if answer.exit_code is None:
         return CheckResult(summary="the driver cannot be asked", unknown=_not_asked(answer))
-    return _failed(answer)
+    return _failed(answer, context)
 
 
 def _not_asked(answer: SmiAnswer) -> str:
@@ -34,8 +35,15 @@ def _not_asked(answer: SmiAnswer) -> str:
     return f"{words}; a container has it with NVIDIA_DRIVER_CAPABILITIES=utility,compute"
 
 
-def _failed(answer: SmiAnswer) -> CheckResult:
+def _failed(answer: SmiAnswer, context: CheckContext) -> CheckResult:
+    """An image may bring nvidia-smi to a machine without a GPU, and a container may hide the bus."""
     summary = f"nvidia-smi says: {answer_words(answer)}"
+    is_there = is_driver_loaded(context) or has_pci_gpu(context.sys)
+    if not is_there and context.workload not in SERVING:
+        reason = (
+            f"{summary}; no driver is loaded, and {context.sys} does not show whether a GPU is here"
+        )
+        return CheckResult(summary=summary, unknown=reason)
     failure = problem(DRIVER_FAILS, summary, evidence=(_printed(answer),))
     return CheckResult(summary=summary, problems=(failure,))
 

@@ -6,14 +6,14 @@ from typing import Final
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.gpu.gpu_processes import GpuProcess, describe_process
+from ci_doctor.checks.gpu.gpu_processes import GpuHolder, describe_holder
 from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import GPU_MEMORY_HELD
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.visible_devices import VARIABLE, visible_gpus
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
-from ci_doctor.render.formatting import duration, size
+from ci_doctor.render.formatting import size
 
 # A display server or an MPS server holds less than this part of a GPU's memory.
 _RELEVANT: Final = 0.02
@@ -46,7 +46,7 @@ def _of_gpu(gpu: SmiGpu, context: CheckContext) -> list[Problem]:
     for process in (gpu.processes or ())[:_MOST]:
         listed += process.used or 0
         if "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu)):
-            problems.append(_held(gpu, describe_process(process, context.proc)))
+            problems.append(_held(gpu, describe_holder(process, context)))
     rest = (gpu.memory.used or 0) - listed
     if not problems and gpu.processes is not None and _is_relevant(rest, gpu):
         words = f"{size(rest)} of {gpu.label} are held by no process that the driver names here"
@@ -65,41 +65,31 @@ def _is_relevant(used: int, gpu: SmiGpu) -> bool:
     return total is not None and used >= _RELEVANT * total
 
 
-def _held(gpu: SmiGpu, holder: GpuProcess) -> Problem:
+def _held(gpu: SmiGpu, holder: GpuHolder) -> Problem:
     held = "memory"
     if holder.process.used is not None:
         held = size(holder.process.used)
-    words = f"pid {holder.process.pid} holds {held} of {gpu.label}: {_who(holder)}"
+    words = f"{_who(holder)} holds {held} of {gpu.label}"
     return problem(GPU_MEMORY_HELD, words, remedy=_remedy(holder))
 
 
-def _who(holder: GpuProcess) -> str:
-    if not holder.is_here:
-        return f"{holder.process.name or 'unnamed'}, outside of this container"
-    words = holder.command or holder.process.name or "unnamed"
-    words += f", of {holder.user}"
-    if holder.age_s is not None:
-        words += f", started {duration(holder.age_s)} ago"
+def _who(holder: GpuHolder) -> str:
+    process = holder.process
+    if holder.facts is None:
+        return f"pid {process.pid} outside of this container ({process.name or 'unnamed'})"
+    words = holder.facts.describe()
+    if holder.job is not None:
+        words += f" (Buildkite job {holder.job})"
     return words
 
 
-def _remedy(holder: GpuProcess) -> NextStep:
+def _remedy(holder: GpuHolder) -> NextStep:
     """A process of the same user may be ended; another's is to be looked at."""
-    if not holder.is_here:
+    if holder.facts is None:
         return _OUTSIDE
-    pid = holder.process.pid
-    if holder.user is not None and holder.user == _own_name():
-        return ShellCommand(f"kill {pid}")
-    return ShellCommand(f"ps -o pid,user,etime,args -p {pid}")
-
-
-def _own_name() -> str | None:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return f"uid {os.geteuid()}"
+    if holder.facts.uid == os.geteuid():
+        return ShellCommand(f"kill {holder.facts.pid}")
+    return ShellCommand(f"ps -o pid,user,etime,args -p {holder.facts.pid}")
 
 
 def holder_evidence(gpu: SmiGpu) -> tuple[Evidence, ...]:

@@ -9,7 +9,7 @@ from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.cuda_compatibility import major, version_key
 from ci_doctor.checks.gpu.cuda_wheels import SHARED_PLACES, CudaWheel, cuda_wheels, mixed
-from ci_doctor.checks.gpu.gpu_processes import describe_process
+from ci_doctor.checks.gpu.gpu_processes import describe_holder
 from ci_doctor.checks.gpu.library_files import (
     LibraryFile,
     library_files,
@@ -131,8 +131,13 @@ def _beside(
 
 
 def _differs(one: str, other: str) -> bool:
-    """By the numbers that both have: `12` of a file's name says little about 12.8.4.1."""
+    """By the numbers that both have: `12` of a file's name says little about 12.8.4.1.
+
+    Another first number is another name (libcudnn.so.8, libcudnn.so.9), and disturbs nothing.
+    """
     first, second = version_key(one), version_key(other)
+    if first[:1] != second[:1]:
+        return False
     shared = min(len(first), len(second))
     return first[:shared] != second[:shared]
 
@@ -145,11 +150,11 @@ def _running(context: CheckContext) -> Iterator[Problem]:
         return
     processes = {each.pid: each for gpu in gpus for each in gpu.processes or ()}
     for process in list(processes.values())[:_MOST_PROCESSES]:
-        if not describe_process(process, context.proc).is_here:
-            continue
         try:
+            if describe_holder(process, context).facts is None:
+                continue
             several = mapped_twice(context.proc / str(process.pid) / "maps")
-        except OSError:  # another user's
+        except (OSError, UndeterminedError):  # another user's
             continue
         for library, paths in several:
             words = f"pid {process.pid} has loaded {library} from {' and '.join(paths)}"

@@ -65,9 +65,16 @@ def ask_driver(context: CheckContext) -> SmiAnswer:
 
 def _has_no_gpu(context: CheckContext) -> bool:
     """Whether no driver is loaded, and the PCI bus shows no GPU. False if that is unknown."""
-    if (context.proc / "driver" / "nvidia").exists() or any(context.dev.glob("nvidia[0-9]*")):
+    if is_driver_loaded(context):
         return False
     return has_pci_gpu(context.sys) is False
+
+
+def is_driver_loaded(context: CheckContext) -> bool:
+    """Whether the kernel has NVIDIA's driver, or under WSL that of Windows."""
+    if (context.proc / "driver" / "nvidia").exists() or (context.dev / "dxg").exists():
+        return True
+    return any(context.dev.glob("nvidia[0-9]*"))
 
 
 def driver_log(context: CheckContext) -> SmiLog:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the files of a PyTorch: for which CUDA it was built. Nothing is imported."""
+"""Reads the files of a PyTorch: for which CUDA it was built. It is not imported."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,6 +13,9 @@ from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.environment.targets import TargetInterpreter
 from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
 from ci_doctor.identity.libraries import Installed, installed
+
+if TYPE_CHECKING:
+    from ci_doctor.checks.python.python_state import PythonState
 
 # Of torch/version.py, which the build writes: `cuda: Optional[str] = '12.8'`.
 _ASSIGNED = r"(?m)^{name}\s*(?::[^=\n]*)?=\s*(?:['\"]([^'\"]*)['\"]|None)"
@@ -60,17 +64,34 @@ def torch_builds(context: CheckContext) -> tuple[TorchBuild, ...]:
 
 
 def _libraries(target: TargetInterpreter, context: CheckContext) -> InterpreterLibraries:
-    try:
-        interpreter = interpreter_of([str(target.python)], context.environ, context.cwd)
-    except UnknownInterpreterError as error:
-        raise UndeterminedError(str(error)) from error
-    distributions = tuple(installed(interpreter.directories))
+    directories = _directories(target, context)
+    distributions = tuple(installed(directories))
     return InterpreterLibraries(
         python=target.python,
-        directories=interpreter.directories,
+        directories=directories,
         installed=distributions,
         torch=_torch(target.python, distributions),
     )
+
+
+def _directories(target: TargetInterpreter, context: CheckContext) -> tuple[Path, ...]:
+    """By the files; if `python3` is a script (pyenv), by a start of it."""
+    try:
+        return interpreter_of([str(target.python)], context.environ, context.cwd).directories
+    except UnknownInterpreterError as error:
+        state = _started(target, context)
+        if state is None:
+            raise UndeterminedError(str(error)) from error
+    return tuple(Path(entry) for entry in state.path if entry)
+
+
+def _started(target: TargetInterpreter, context: CheckContext) -> "PythonState | None":
+    from ci_doctor.checks.python.interpreter_starts import read_starts
+
+    for start in context.shared(read_starts):
+        if start.target == target:
+            return start.state
+    return None
 
 
 def _torch(python: Path, distributions: Sequence[Installed]) -> TorchBuild | None:

@@ -5,6 +5,7 @@ import pytest
 
 from ci_doctor.checks.gpu.driver import CHECK
 from ci_doctor.checks.result import CheckResult, CheckStatus
+from ci_doctor.checks.settings import DoctorSettings
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program, smi_gpu, smi_log
 
@@ -106,3 +107,18 @@ def test_a_gpu_on_the_bus_without_a_driver_is_an_error(tmp_path: Path) -> None:
     result = CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
     assert result.status is CheckStatus.ERROR
+
+
+def test_in_a_container_that_hides_the_bus_a_failure_is_unknown_unless_the_job_serves(
+    tmp_path: Path,
+) -> None:
+    path = program(tmp_path / "bin", "nvidia-smi", "couldn't communicate\n", code=9)
+    root = machine(tmp_path / "root", loaded=None)
+    environ = {"PATH": str(path)}
+    serves = DoctorSettings(workload="vllm")
+
+    result = CHECK.run(check_context(tmp_path, environ=environ, root=root))
+    needed = CHECK.run(check_context(tmp_path, environ=environ, root=root, settings=serves))
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert needed.status is CheckStatus.ERROR

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Mapping
+from pathlib import Path
+
+from ci_doctor.checks.gpu.devices import CHECK
+from ci_doctor.checks.result import CheckResult, CheckStatus
+from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.services.spec import ServiceSpec
+from tests.support.checks import check_context
+from tests.support.gpus import machine, program, smi_gpu, smi_log, torch_venv
+
+VLLM = DoctorSettings(workload="vllm")
+
+
+def with_gpus(
+    tmp_path: Path,
+    count: int,
+    *,
+    settings: DoctorSettings | None = None,
+    services: Mapping[str, ServiceSpec] | None = None,
+    **environ: str,
+) -> CheckResult:
+    path = program(tmp_path / "bin", "nvidia-smi", smi_log(*map(smi_gpu, range(count))))
+    context = check_context(
+        tmp_path,
+        environ={"PATH": str(path), **environ},
+        settings=settings,
+        services=services,
+        root=machine(tmp_path / "root"),
+    )
+    return CHECK.run(context)
+
+
+def without_gpu(
+    tmp_path: Path,
+    files: Mapping[str, str | bytes] | None = None,
+    settings: DoctorSettings | None = None,
+    pythons: tuple[Path, ...] = (),
+) -> CheckResult:
+    root = machine(tmp_path / "root", files, loaded=None)
+    context = check_context(
+        tmp_path, environ={"PATH": ""}, settings=settings, root=root, pythons=pythons
+    )
+    return CHECK.run(context)
+
+
+def test_all_gpus_are_named_once(tmp_path: Path) -> None:
+    result = with_gpus(tmp_path, 8)
+
+    assert result.status is CheckStatus.OK
+    assert result.summary == "8 × NVIDIA H100 80GB HBM3"
+
+
+def test_a_variable_that_names_a_missing_gpu_is_a_warning(tmp_path: Path) -> None:
+    result = with_gpus(tmp_path, 2, CUDA_VISIBLE_DEVICES="0,1,2,3")
+
+    (problem,) = result.problems
+    assert result.status is CheckStatus.WARNING
+    assert problem.finding.summary == (
+        "CUDA_VISIBLE_DEVICES='0,1,2,3' names '2', which does not exist: a program sees 2 of 2 GPUs"
+    )
+
+
+def test_gpus_that_are_hidden_on_purpose_are_missing_only_if_the_job_needs_one(
+    tmp_path: Path,
+) -> None:
+    assert with_gpus(tmp_path, 2, CUDA_VISIBLE_DEVICES="").status is CheckStatus.OK
+
+    result = with_gpus(tmp_path, 2, settings=VLLM, CUDA_VISIBLE_DEVICES="")
+
+    assert result.status is CheckStatus.ERROR
+    assert result.problems[0].finding.remedy == "unset CUDA_VISIBLE_DEVICES"
+
+
+def test_a_service_on_more_gpus_than_there_are_is_an_error(tmp_path: Path) -> None:
+    services = {"model": ServiceSpec(command="vllm serve m -tp 4")}
+
+    result = with_gpus(tmp_path, 2, services=services)
+
+    assert result.status is CheckStatus.ERROR
+    assert result.problems[0].finding.summary == (
+        "service `model` is started on 4 GPUs, and sees 2"
+    )
+
+
+def test_without_a_gpu_a_job_that_needs_none_is_fit(tmp_path: Path) -> None:
+    assert without_gpu(tmp_path).status is CheckStatus.OK
+    assert (
+        without_gpu(tmp_path, settings=DoctorSettings(workload="correctness")).status
+        is CheckStatus.OK
+    )
+
+
+def test_without_a_gpu_vllm_cannot_start(tmp_path: Path) -> None:
+    result = without_gpu(tmp_path, settings=VLLM)
+
+    assert result.status is CheckStatus.ERROR
+    assert result.problems[0].finding.summary == "vllm needs a GPU, and this machine shows none"
+
+
+def test_without_a_gpu_a_torch_for_the_cpu_is_fit_for_vllm(tmp_path: Path) -> None:
+    python = torch_venv(tmp_path / "venv", "2.9.0+cpu", None)
+
+    assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is CheckStatus.OK
+
+
+def test_without_a_gpu_a_torch_for_cuda_is_not_fit_for_vllm(tmp_path: Path) -> None:
+    python = torch_venv(tmp_path / "venv", "2.9.0+cu128", "12.8")
+
+    assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is CheckStatus.ERROR
+
+
+def test_an_amd_gpu_is_named_with_its_free_memory(tmp_path: Path) -> None:
+    card = "sys/class/drm/card1/device"
+    files = {
+        f"{card}/mem_info_vram_total": "206158430208\n",
+        f"{card}/mem_info_vram_used": "158430208\n",
+    }
+
+    result = without_gpu(tmp_path, files, VLLM)
+
+    assert result.status is CheckStatus.OK
+    assert result.summary == "no NVIDIA GPU; AMD card1 with 206.0 GB free of 206.2 GB"
+
+
+def test_another_accelerator_is_no_missing_gpu(tmp_path: Path) -> None:
+    assert without_gpu(tmp_path, {"dev/neuron0": ""}, VLLM).status is CheckStatus.OK
+
+
+def test_a_driver_that_does_not_answer_makes_it_unknown(tmp_path: Path) -> None:
+    root = machine(tmp_path / "root", {"proc/driver/nvidia/gpus/0/information": "Model: NVIDIA L4"})
+
+    result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert result.summary == "the driver's files list 1 GPU"
