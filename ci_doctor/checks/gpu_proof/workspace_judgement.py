@@ -33,6 +33,7 @@ class ProductStart(Struct, frozen=True, kw_only=True):
 
     cases: dict[str, ProductCase]
     inputs: str
+    skipped: dict[str, str] = {}
 
     @property
     def digest(self) -> str:

@@ -71,6 +71,9 @@ def _unusable(arms: Arms, failures: tuple[str, ...]) -> str | None:
     if min(len(arms.without), len(arms.with_it)) < LEAST_STARTS:
         reason = failures[0] if failures else "the time was used up"
         return f"fewer than {LEAST_STARTS} starts of each kind gave an answer: {reason}"
+    if len({frozenset(start.cases) for start in arms.both}) > 1:
+        reasons = [reason for start in arms.both for reason in start.skipped.values()]
+        return f"not every start could compute the same products: {reasons[0]}"
     if len({start.inputs for start in arms.both}) > 1:
         return "the starts did not compute with the same operands, so their results say nothing"
     return None
@@ -116,6 +119,9 @@ def _evidence(arms: Arms, comparison: WorkspaceComparison, looks: int) -> tuple[
     lines = [_risk(arms, comparison, looks)]
     if comparison.varying:
         lines.append(f"the bytes vary of: {', '.join(comparison.varying)}")
+    skipped = arms.without[0].skipped
+    if skipped:
+        lines.append(f"not computed here: {', '.join(skipped)} ({next(iter(skipped.values()))})")
     lines.append(
         "looked at: products of torch with one dtype and on two streams; not at attention, Triton, "
         "collectives, or batches that change their size"
