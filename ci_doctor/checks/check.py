@@ -47,6 +47,7 @@ class DoctorCheck(Struct, frozen=True, kw_only=True):
     `id` is `area/what`, as people type it; `title` says what is looked at. `needed_for`: the
     workloads that cannot be judged without it. `run` may raise UndeterminedError, and OSError for
     what cannot be read; both make the result unknown. `deadline_s` is that of the cost, if None.
+    The report shows the summary of an `is_measurement` even if it is ok: its figures were asked for.
     """
 
     id: str
@@ -56,6 +57,7 @@ class DoctorCheck(Struct, frozen=True, kw_only=True):
     cost: Cost = Cost.FILES
     needed_for: frozenset[Workload] = NONE
     deadline_s: float | None = None
+    is_measurement: bool = False
 
     @property
     def limit_s(self) -> float:

@@ -61,6 +61,10 @@ def _tables(run: DoctorRun, *, show_all: bool) -> tuple[Table, ...]:
     tables = []
     if show_all:
         tables.append(_every_check(run.finished))
+    measured = [each for each in run.finished if each.check.is_measurement]
+    known = [each for each in measured if each.result.unknown is None]
+    if known and not show_all:
+        tables.append(_measured(known))
     unknown = [each for each in run.finished if each.result.unknown is not None]
     if unknown and not show_all:
         tables.append(_unknown(unknown))
@@ -89,6 +93,11 @@ def _every_check(finished: Sequence[FinishedCheck]) -> Table:
         status = str(each.result.status)
         rows.append(row(each.check.id, status, seconds(each.duration_s), each.result.summary))
     return Table(title="Checks", columns=("status", "time", "observed"), rows=tuple(rows))
+
+
+def _measured(finished: Sequence[FinishedCheck]) -> Table:
+    rows = [row(each.check.id, seconds(each.duration_s), each.result.summary) for each in finished]
+    return Table(title="Measured", columns=("time", "observed"), rows=tuple(rows))
 
 
 def _unknown(unknown: Sequence[FinishedCheck]) -> Table:

@@ -18,13 +18,16 @@ _READ_BYTES = 1 << 16
 JOB_ID = "BUILDKITE_JOB_ID"
 
 
-class ProcessFacts(Struct, frozen=True, kw_only=True):
+class RunningProcess(Struct, frozen=True, kw_only=True):
     """One process. `words` is its command line, empty for a zombie and a thread of the kernel.
 
-    `age_s` is seconds since its start.
+    `group` and `session` are the pids of the leaders of both (credentials(7)). `age_s` is seconds
+    since its start.
     """
 
     kin: Kin
+    group: int
+    session: int
     uid: int
     words: tuple[str, ...]
     age_s: float
@@ -49,7 +52,7 @@ class ProcessFacts(Struct, frozen=True, kw_only=True):
         )
 
 
-def read_processes(context: CheckContext) -> Mapping[int, ProcessFacts]:
+def read_processes(context: CheckContext) -> Mapping[int, RunningProcess]:
     """Every process that /proc shows, by pid. Raises UndeterminedError if it shows none.
 
     For CheckContext.shared.
@@ -92,20 +95,29 @@ def user_name(uid: int) -> str:
         return f"uid {uid}"
 
 
-def _read(folder: str, uptime_s: float, ticks: int) -> ProcessFacts | None:
+def _read(folder: str, uptime_s: float, ticks: int) -> RunningProcess | None:
     """None if it ends just now, or if /proc hides it."""
     try:
         # Plain reads: a GPU host has thousands of processes.
         with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123
-            kin = parse_stat(file.read(4096).decode(errors="replace"))
+            stat = file.read(4096).decode(errors="replace")
         with open(f"{folder}/cmdline", "rb") as file:  # noqa: PTH123
             line = file.read(4096).decode(errors="replace")
         uid = os.stat(folder).st_uid  # noqa: PTH116
     except OSError:
         return None
+    kin = parse_stat(stat)
+    # After the name: the state, the parent, the group, the session (proc_pid_stat(5)).
+    group, session = stat.rpartition(")")[2].split()[2:4]
     words = line.rstrip("\0").split("\0") if line else []
-    age_s = max(0.0, uptime_s - kin.started / ticks)
-    return ProcessFacts(kin=kin, uid=uid, words=tuple(words), age_s=age_s)
+    return RunningProcess(
+        kin=kin,
+        group=int(group),
+        session=int(session),
+        uid=uid,
+        words=tuple(words),
+        age_s=max(0.0, uptime_s - kin.started / ticks),
+    )
 
 
 def _uptime_s(proc: Path) -> float:

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from typing import Final
 
 from msgspec import Struct
 
@@ -11,6 +12,9 @@ from ci_doctor.checks.check import DoctorCheck, FinishedCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.outcome import DoctorRun
 from ci_doctor.checks.running import run_checks
+
+# More names than these do not fit in a line.
+_NAMED: Final = 3
 
 
 class DoctorRequest(Struct, frozen=True, kw_only=True):
@@ -23,7 +27,7 @@ class DoctorRequest(Struct, frozen=True, kw_only=True):
 def run(
     request: DoctorRequest, context: CheckContext, tell: Callable[[str], None] = lambda _: None
 ) -> DoctorRun:
-    """Run the checks, and call `tell` with the id of each that has ended.
+    """Run the checks, and call `tell` with what is waited for.
 
     The results stand in the order of the request. Raises nothing of a check's own.
     """
@@ -35,18 +39,29 @@ def run(
             runnable.append(check)
         else:
             not_run[check] = reason
-    finished = []
+
+    def tell_pending(pending: Sequence[DoctorCheck]) -> None:
+        tell(_waiting_for(pending, len(runnable)))
+
     # Closed even if `tell` raises: programs must not outlive us.
-    with closing(run_checks(runnable, context)) as ending:
-        for each in ending:
-            tell(f"{each.check.id}: {each.result.status}")
-            finished.append(each)
+    with closing(run_checks(runnable, context, tell_pending)) as ending:
+        finished = list(ending)
     return DoctorRun(
         finished=tuple(_in_order(finished, runnable)),
         not_run=not_run,
         workload=context.workload,
         strict=request.strict,
     )
+
+
+def _waiting_for(pending: Sequence[DoctorCheck], count: int) -> str:
+    """Such as `51 of 53 checks have ended; waiting for gpu/driver, imports/services`."""
+    names = [check.id for check in pending]
+    shown = ", ".join(names[:_NAMED])
+    rest = len(names) - _NAMED
+    if rest > 0:
+        shown += f" and {rest} more"
+    return f"{count - len(names)} of {count} checks have ended; waiting for {shown}"
 
 
 def _in_order(

@@ -5,7 +5,8 @@ import os
 import queue
 import threading
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import Final
 
 from ci_doctor.checks.check import DoctorCheck, FinishedCheck
 from ci_doctor.checks.context import CheckContext
@@ -16,6 +17,9 @@ from ci_doctor.model.finding import Evidence
 from ci_doctor.system import clock
 from ci_doctor.system.processes.cpu_wait import CpuWaits
 from ci_doctor.system.processes.extension import extended
+
+# How often whoever watches hears what is waited for.
+_WAIT_S: Final = 1.0
 
 
 class _Runner:
@@ -60,9 +64,14 @@ class _Runner:
         self._ended.put(self)
 
 
-def run_checks(checks: Sequence[DoctorCheck], context: CheckContext) -> Generator[FinishedCheck]:
+def run_checks(
+    checks: Sequence[DoctorCheck],
+    context: CheckContext,
+    on_wait: Callable[[Sequence[DoctorCheck]], None] = lambda _: None,
+) -> Generator[FinishedCheck]:
     """Run `checks` at once, and give each as it ends or misses its deadline.
 
+    `on_wait` gets the checks that still run, after each second in which none has ended.
     Seconds in which ci-doctor or one of its programs waited for a CPU extend a deadline. At the
     end, and if the caller stops early, the programs that still run are killed.
     """
@@ -82,10 +91,12 @@ def run_checks(checks: Sequence[DoctorCheck], context: CheckContext) -> Generato
             if not pending:
                 break
             next_s = min(_left_s(runner, waited_s) for runner in pending)
-            runner_or_none = _next(ended, next_s)
+            runner_or_none = _next(ended, min(next_s, _WAIT_S))
             if runner_or_none in pending:
                 pending.remove(runner_or_none)
                 yield runner_or_none.finished()
+            elif runner_or_none is None:
+                on_wait([runner.check for runner in pending])
     finally:
         context.programs.stop()
 

@@ -60,6 +60,20 @@ def services(context: click.Context, _parameter: click.Parameter, incomplete: st
     return _starting(incomplete, _services(context))
 
 
+def checks(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """Areas and ids of the checks of `ci-doctor doctor`, the repository's own too."""
+    from ci_doctor.checks.all_checks import ON_REQUEST, all_checks
+    from ci_doctor.checks.settings import DoctorSettings
+    from ci_doctor.config.decoding import decode_section
+    from ci_doctor.config.loading import load_config
+
+    loaded = load_config(context.params.get("config_path"), Path.cwd())
+    settings, _ = decode_section(loaded, "doctor", DoctorSettings, environ=os.environ, flags={})
+    known = all_checks(settings, list(ON_REQUEST))
+    areas = dict.fromkeys(check.area for check in known)
+    return _starting(incomplete, [*areas, *(check.id for check in known)])
+
+
 def services_with_value(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> Items:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command("doctor")
-@click.argument("checks", nargs=-1, metavar="[CHECK]...")
+@click.argument("checks", nargs=-1, metavar="[CHECK]...", shell_complete=values.checks)
 @click.option(
     "--for",
     "workload",
@@ -37,7 +37,13 @@ if TYPE_CHECKING:
     default=None,
     help="End void (86) if a check that --for needs is unknown.",
 )
-@click.option("--skip", multiple=True, metavar="CHECK", help="Leave this check out. Repeatable.")
+@click.option(
+    "--skip",
+    multiple=True,
+    metavar="CHECK",
+    shell_complete=values.checks,
+    help="Leave this check out. Repeatable.",
+)
 @click.option(
     "--imports",
     "requested",

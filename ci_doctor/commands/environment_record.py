@@ -32,6 +32,15 @@ def record_environment(session: "Session", config_path: Path | None) -> None:
     session.complete_with(add, _FILE)
 
 
+def load_record() -> None:
+    """Import what the record needs, while a job runs: a WarmUp calls it."""
+    import ci_doctor.checks.settings
+    import ci_doctor.drift.green_path
+    import ci_doctor.drift.reading
+    import ci_doctor.drift.recording
+    import ci_doctor.drift.targets  # noqa: F401
+
+
 def snapshot_request(
     session: "Session", config_path: Path | None, flags: Mapping[str, Any]
 ) -> "SnapshotRequest":

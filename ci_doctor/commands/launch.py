@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from ci_doctor.commands import completion_values as values
-from ci_doctor.commands.environment_record import record_environment
+from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -149,7 +149,7 @@ def launch(
 def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
     """Launch, and deliver the report."""
     interruption = Interruption()
-    warm_up = WarmUp()
+    warm_up = WarmUp(load_record if session.directory else None)
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with (

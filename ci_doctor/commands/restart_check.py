@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import completion_values as values
-from ci_doctor.commands.environment_record import record_environment
+from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -145,7 +145,7 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
 def _perform(plan: RestartPlan, session: Session) -> int:
     """Check, and deliver the report."""
     interruption = Interruption()
-    warm_up = WarmUp()
+    warm_up = WarmUp(load_record if session.directory else None)
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with Teller(RestartSource(), session.redactor) as tell:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ci_doctor.commands.environment_record import record_environment
+from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.commands.telling.waiting import WaitSource
@@ -98,7 +98,7 @@ def wait(
         directory=Path.cwd(),
     )
     interruption = Interruption()
-    warm_up = WarmUp()
+    warm_up = WarmUp(load_record if session.directory else None)
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with Teller(WaitSource(), session.redactor) as tell:

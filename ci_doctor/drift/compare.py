@@ -14,7 +14,7 @@ from ci_doctor.drift.interpreter_pairs import InterpreterPair, interpreter_pairs
 from ci_doctor.drift.one_sided import one_sided_facts
 from ci_doctor.drift.package_changes import package_changes
 from ci_doctor.drift.snapshot import InterpreterSnapshot, Snapshot
-from ci_doctor.drift.suspicion import Standing
+from ci_doctor.drift.suspicion import SuspicionRow
 from ci_doctor.identity.identity import Identity, differences
 
 ALL_AREAS = frozenset(ChangeArea)
@@ -95,7 +95,7 @@ def _mapping_changes(
     before: Mapping[str, str],
     after: Mapping[str, str],
     area: ChangeArea,
-    standing_of: Callable[[str], Standing],
+    standing_of: Callable[[str], SuspicionRow],
     place: str | None = None,
 ) -> Iterator[EnvironmentChange]:
     for name in sorted({*before, *after}):
@@ -125,7 +125,7 @@ def _interpreter_changes(
 def _change(
     area: ChangeArea,
     subject: str,
-    standing: Standing,
+    standing: SuspicionRow,
     before: str | None,
     after: str | None,
     place: str | None = None,

@@ -80,7 +80,7 @@ def why_not_green(report: Report) -> str | None:
     return None
 
 
-class _Candidate(NamedTuple):
+class _GreenCandidate(NamedTuple):
     """A run that may count: when it was (RFC 3339 in UTC), and where it lies."""
 
     time: str
@@ -89,11 +89,11 @@ class _Candidate(NamedTuple):
 
 def _newest(directory: Path, step: str | None) -> GreenRun | NoGreenRun:
     """Of a directory of many: report directories at any of its first levels, and snapshot files."""
-    candidates: list[_Candidate] = []
+    candidates: list[_GreenCandidate] = []
     reasons: Counter[str] = Counter()
     for path in _paths(directory):
         candidate = _candidate(path, step)
-        if isinstance(candidate, _Candidate):
+        if isinstance(candidate, _GreenCandidate):
             candidates.append(candidate)
         else:
             reasons[candidate] += 1
@@ -111,7 +111,7 @@ def _newest(directory: Path, step: str | None) -> GreenRun | NoGreenRun:
     return NoGreenRun(reason=f"no run in {directory} is one to compare with: {counts}")
 
 
-def _candidate(path: Path, step: str | None) -> _Candidate | str:
+def _candidate(path: Path, step: str | None) -> _GreenCandidate | str:
     """A run; or why it does not count, without its name, because many have the same reason."""
     try:
         if path.is_dir():
@@ -129,7 +129,7 @@ def _candidate(path: Path, step: str | None) -> _Candidate | str:
         return _UNREADABLE
     if step is not None and about.step != step:
         return f"of the step {about.step}" if about.step else "of no known step"
-    return _Candidate(time=time, path=path)
+    return _GreenCandidate(time=time, path=path)
 
 
 def _paths(directory: Path) -> Iterator[Path]:

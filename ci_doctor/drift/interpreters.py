@@ -12,6 +12,7 @@ from ci_doctor.drift.packages import read_packages
 from ci_doctor.drift.record import content_hash
 from ci_doctor.drift.snapshot import InterpreterSnapshot
 from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.system.begun_call import BegunCall
 
 # A Python without its site packages starts in some ten milliseconds.
 _START_LIMIT_S: Final = 5.0
@@ -21,7 +22,7 @@ _PROGRAM: Final = (
 _CUSTOM: Final = ("sitecustomize.py", "usercustomize.py")
 
 
-class _Started(Struct, frozen=True, kw_only=True):
+class _StartedPython(Struct, frozen=True, kw_only=True):
     """What an interpreter says of itself: its version, and its own path if it could be started."""
 
     version: str | None = None
@@ -39,41 +40,45 @@ def read_interpreter(
 ) -> InterpreterSnapshot:
     """What `python` is and has; `shown` writes a path as it is to be kept. Raises nothing."""
     unknown: dict[str, str] = {}
-    started = _started(python, environ, cwd)
-    if started.unknown is not None:
-        unknown["version"] = started.unknown
+    # It starts while its packages are read.
+    starting = BegunCall(lambda: _started(python, environ, cwd))
     try:
-        directories = _directories(python, started.executable, environ, cwd)
+        directories = _directories(python, starting, environ, cwd)
+    # RuntimeError: a link that leads to itself.
     except (UnknownInterpreterError, OSError, RuntimeError) as error:
         unknown["packages"] = str(error)
         directories = ()
+    packages = read_packages(directories, contents=contents)
+    started = starting.result()
+    if started.unknown is not None:
+        unknown["version"] = started.unknown
     return InterpreterSnapshot(
         python=shown(str(python)),
         version=started.version,
-        packages=read_packages(directories, contents=contents),
+        packages=packages,
         start_files=_start_files(directories),
         unknown={name: shown(reason) for name, reason in sorted(unknown.items())},
     )
 
 
-def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _Started:
+def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _StartedPython:
     from ci_doctor.system.processes.limited_run import run_limited
 
     command = [str(python), "-I", "-S", "-c", _PROGRAM]
     try:
         ran = run_limited(command, timeout_s=_START_LIMIT_S, cwd=cwd, environ=environ)
     except OSError as error:
-        return _Started(unknown=f"{python} cannot be started: {error.strerror}")
+        return _StartedPython(unknown=f"{python} cannot be started: {error.strerror}")
     if ran.exit_code is None:
-        return _Started(unknown=f"{python} has not ended within {_START_LIMIT_S:g} s")
+        return _StartedPython(unknown=f"{python} has not ended within {_START_LIMIT_S:g} s")
     version, _, executable = ran.output.strip().partition("\n")
     if ran.exit_code or not executable:
-        return _Started(unknown=f"{python} cannot be started: {ran.last_line}")
-    return _Started(version=version, executable=Path(executable))
+        return _StartedPython(unknown=f"{python} cannot be started: {ran.last_line}")
+    return _StartedPython(version=version, executable=Path(executable))
 
 
 def _directories(
-    python: Path, executable: Path | None, environ: Mapping[str, str], cwd: Path
+    python: Path, starting: BegunCall[_StartedPython], environ: Mapping[str, str], cwd: Path
 ) -> Sequence[Path]:
     """Where `python` looks for packages.
 
@@ -86,6 +91,7 @@ def _directories(
         directories = sorted(python.parent.parent.glob("lib/python3*/site-packages"))
         if directories:
             return directories
+        executable = starting.result().executable
         if executable is None:
             raise
         # A script under the name of a Python, such as pyenv's.

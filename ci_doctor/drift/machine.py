@@ -13,7 +13,7 @@ from ci_doctor.drift.gpus import gpu_facts
 from ci_doctor.identity.hardware import hardware
 from ci_doctor.identity.identity import Identity
 from ci_doctor.render.formatting import size
-from ci_doctor.system.bounded import TimedOut, bounded
+from ci_doctor.system.begun_call import TimedOut, bounded
 
 _LIMITS = {
     "ulimit.core": resource.RLIMIT_CORE,

@@ -22,7 +22,7 @@ _RECORD_BYTES: Final = 64 << 20
 _MISSING: Final = "missing"
 
 
-class _Place(NamedTuple):
+class _DistributionPlace(NamedTuple):
     """A distribution: the directory that its files lie in, and the folder of its metadata."""
 
     site: Path
@@ -51,7 +51,7 @@ def read_packages(directories: Iterable[Path], *, contents: bool) -> dict[str, P
     return dict(sorted(packages.items()))
 
 
-def _places(directories: Iterable[Path]) -> Iterator[_Place]:
+def _places(directories: Iterable[Path]) -> Iterator[_DistributionPlace]:
     for directory in directories:
         try:
             names = sorted(os.listdir(directory))  # noqa: PTH208 - names only
@@ -60,11 +60,11 @@ def _places(directories: Iterable[Path]) -> Iterator[_Place]:
         for name in names:
             # What pip leaves of a broken installation begins with `~`, and is imported by nobody.
             if name.endswith((".dist-info", ".egg-info")) and not name.startswith("~"):
-                yield _Place(directory, directory / name)
+                yield _DistributionPlace(directory, directory / name)
 
 
 def _package(
-    place: _Place, metadata: PackageMetadata, version: str | None, *, contents: bool
+    place: _DistributionPlace, metadata: PackageMetadata, version: str | None, *, contents: bool
 ) -> PackageSnapshot:
     unknown: dict[str, str] = {}
     if version is None:
@@ -97,7 +97,7 @@ def _package(
 
 
 def _files(
-    place: _Place, unknown: dict[str, str], *, contents: bool
+    place: _DistributionPlace, unknown: dict[str, str], *, contents: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The files with their hashes, and those whose content is not the recorded one."""
     files = recorded_files(_text(place.folder / "RECORD", _RECORD_BYTES))

@@ -14,7 +14,7 @@ from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.addition import AddedFile, Addition
-from ci_doctor.system.bounded import TimedOut, bounded
+from ci_doctor.system.begun_call import TimedOut, bounded
 
 # A report must not wait longer for its section about changes.
 LIMIT_S: Final = 2.0

@@ -16,7 +16,7 @@ from ci_doctor.identity.library_names import matters
 from ci_doctor.identity.variables import is_fact
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class SuspicionRow(Struct, frozen=True, kw_only=True):
     """The suspicion of a change, and its row in there: the lower, the more suspicious."""
 
     suspicion: Suspicion
@@ -60,48 +60,48 @@ _SYSTEM: Final = re.compile(
 )
 
 
-def of_package(name: str) -> Standing:
+def of_package(name: str) -> SuspicionRow:
     """Of a Python package, by its normal name."""
     row = _first(_BITS, name)
     if row is not None:
-        return Standing(suspicion=Suspicion.COMPARABILITY, row=row)
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=row)
     if matters(name):
-        return Standing(suspicion=Suspicion.COMPARABILITY, row=_OTHER_LIBRARY)
-    return Standing(suspicion=Suspicion.FAILURE, row=_PACKAGE_ROW)
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_OTHER_LIBRARY)
+    return SuspicionRow(suspicion=Suspicion.FAILURE, row=_PACKAGE_ROW)
 
 
-def of_fact(name: str) -> Standing:
+def of_fact(name: str) -> SuspicionRow:
     """Of a fact of the machine or of an interpreter."""
     row = _first(_BITS, name)
     if row is not None:
-        return Standing(suspicion=Suspicion.COMPARABILITY, row=row)
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=row)
     row = _first(_FAILURES, name)
     if row is not None:
-        return Standing(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
-    return Standing(suspicion=Suspicion.INFORMATION, row=0)
+        return SuspicionRow(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
+    return SuspicionRow(suspicion=Suspicion.INFORMATION, row=0)
 
 
-def of_variable(name: str) -> Standing:
+def of_variable(name: str) -> SuspicionRow:
     """Of a variable whose value is kept."""
     if name in BY_NAME:
-        return Standing(suspicion=Suspicion.COMPARABILITY, row=_DETERMINISM)
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_DETERMINISM)
     if is_fact(name):
-        return Standing(suspicion=Suspicion.COMPARABILITY, row=_OTHER_SETTING)
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_OTHER_SETTING)
     row = _first(_FAILURES, name)
     if row is None:
         row = len(_FAILURES)
-    return Standing(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
+    return SuspicionRow(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
 
 
-def of_system_package(name: str) -> Standing:
+def of_system_package(name: str) -> SuspicionRow:
     """Of a package of the distribution."""
     if _SYSTEM.fullmatch(name.partition(":")[0]):
-        return Standing(suspicion=Suspicion.FAILURE, row=len(_FAILURES) + 2)
-    return Standing(suspicion=Suspicion.INFORMATION, row=2)
+        return SuspicionRow(suspicion=Suspicion.FAILURE, row=len(_FAILURES) + 2)
+    return SuspicionRow(suspicion=Suspicion.INFORMATION, row=2)
 
 
 # The name of a variable alone says little.
-NAME_ONLY: Final = Standing(suspicion=Suspicion.INFORMATION, row=1)
+NAME_ONLY: Final = SuspicionRow(suspicion=Suspicion.INFORMATION, row=1)
 
 
 def _behind_packages(row: int) -> int:

@@ -12,18 +12,25 @@ from ci_doctor.environment.tags import Described
 _REMOTE_TIMEOUT_S = 20
 
 
-def with_clone_limits(directory: Path, described: Described) -> Described:
+def with_clone_limits(
+    directory: Path, described: Described, *, asks_remote: bool = True
+) -> Described:
     """`described` with what the clone of `directory` hides.
 
     `shallow` holds then only if the cut of the history is between HEAD and the tag, or if there is
     no tag. `missing` is a clause about tags that the remote has, or may have, and the clone lacks.
-    The remote is asked only if the clone has no usable tag, or was made with --no-tags.
+    The remote is asked only if the clone has no usable tag, or was made with --no-tags, and never
+    without `asks_remote`.
     """
     if described.repository is None:
         return described
     shallow = described.shallow and not _reaches(directory, described.tag)
     described = replace(described, shallow=shallow)
-    if shallow or (described.tag is not None and not _leaves_tags_out(directory)):
+    if (
+        shallow
+        or not asks_remote
+        or (described.tag is not None and not _leaves_tags_out(directory))
+    ):
         return described
     return replace(described, missing=_missing(directory))
 

@@ -3,7 +3,7 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,14 @@ _ELSEWHERE: Final = frozenset(
 )
 
 
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` for a git that is to read the checkout of its working directory."""
+    kept = {name: value for name, value in environ.items() if name not in _ELSEWHERE}
+    # A remote that wants a password must not wait for a person.
+    kept["GIT_TERMINAL_PROMPT"] = "0"
+    return kept
+
+
 def ask_git(directory: Path, *arguments: str, timeout_s: float = 60) -> str | None:
     """The standard output of a git command; None if it fails or takes longer than `timeout_s`."""
     completed = run_git(directory, arguments, timeout_s=timeout_s)
@@ -36,9 +44,7 @@ def run_git(
     directory: Path, arguments: Sequence[str], *, text: str = "", timeout_s: float = 60
 ) -> "subprocess.CompletedProcess[str]":
     """Run git with `text` on its stdin. A missing git and a time that is over are return codes."""
-    environ = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    # A remote that wants a password must not wait for a person.
-    environ["GIT_TERMINAL_PROMPT"] = "0"
+    environ = git_environment(os.environ)
     command = ["git", *arguments]
     try:
         return subprocess.run(

@@ -41,6 +41,15 @@ def compute_version(project: Project, *, allow_fallback: bool) -> ComputedVersio
     )
 
 
+def describe_locally(project: Project, source: VersionSource) -> Described:
+    """The checkout of `project` as its tool describes it, as far as the clone itself shows.
+
+    No remote is asked. Raises NotComputable.
+    """
+    described = _describe(project, source)
+    return with_clone_limits(project.directory, described, asks_remote=False)
+
+
 def _describe(project: Project, source: VersionSource) -> Described:
     if project.unreadable:
         options = ", ".join(project.unreadable)

@@ -2,7 +2,6 @@
 """Acts on files and streams: one run of the command line, up to its report and exit code."""
 
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from ci_doctor.session.invocation import Invocation
-from ci_doctor.system import clock
+from ci_doctor.session.printing import PrintedForm, print_report, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,7 +163,7 @@ class Session:
 
         report = self.redactor.report(self._report(outcome))
         if sys.stderr is not None:
-            _say(text_for(report, sys.stderr))
+            say(text_for(report, sys.stderr))
 
     def fail(self, error: BaseException) -> int:
         """Report what ended the command, and return its exit code."""
@@ -207,38 +206,10 @@ class Session:
         return added(add, outcome, self._findings, directory.path)
 
     def _report(self, outcome: "Outcome") -> "Report":
-        from msgspec import to_builtins
-        from msgspec.structs import replace
+        from ci_doctor.session.making import make_report
 
-        from ci_doctor.model.outcome import concluded
-        from ci_doctor.model.report import Report
-        from ci_doctor.session.exit_policy import ExitPolicy, exit_code
-        from ci_doctor.version import tool_version
-
-        # Here, once for all rooms: no report passes with an error among its findings.
-        findings = (*outcome.findings, *self._findings)
-        verdict, summary = concluded(outcome.verdict, outcome.summary, findings)
-        outcome = replace(outcome, verdict=verdict, summary=summary, findings=findings)
-        duration_s = clock.now() - self.invocation.started
-        command_line = shlex.join(["ci-doctor", *self.invocation.argv])
-        return Report(
-            tool_version=tool_version(),
-            command=self.invocation.command,
-            argv=self.invocation.argv,
-            started_at=self.invocation.started_at,
-            duration_s=round(duration_s, 3),
-            about=self.about,
-            verdict=outcome.verdict,
-            error=outcome.error,
-            exit_code=exit_code(outcome, self.policy or ExitPolicy()),
-            summary=outcome.summary,
-            reproduce=outcome.reproduce or command_line,
-            findings=outcome.findings,
-            tables=outcome.tables,
-            facts=to_builtins(outcome.facts),
-            cases=outcome.cases,
-            attempts=outcome.attempts,
-            attachments=outcome.attachments,
+        return make_report(
+            outcome, self._findings, self.invocation, about=self.about, policy=self.policy
         )
 
     def _written(self, report: "Report") -> "Report":
@@ -282,7 +253,7 @@ class Session:
     def _unprinted(self, report: "Report", reason: str) -> "Report":
         problem = f"the report cannot be printed: {reason}"
         changed = self._undelivered(report, (problem,))
-        _say(f"error: {problem}\n")
+        say(f"error: {problem}\n")
         return changed
 
     def _undelivered(
@@ -301,31 +272,12 @@ class Session:
         return changed
 
     def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
-        from ci_doctor.render import json
-        from ci_doctor.session.delivery import text_for, write_data
-
+        form: PrintedForm = "text"
         if self.as_json:
-            write_data(stream, json.render(report))
+            form = "json"
         elif self.as_sarif:
-            from ci_doctor.render import sarif
-
-            write_data(stream, sarif.render(report))
-        elif text is not None:
+            form = "sarif"
+        if text is not None:
             # The report is redacted already, this text is not.
-            _write(stream, self.redactor.without_values(text))
-        else:
-            _write(stream, text_for(report, stream))
-
-
-def _write(stream: TextIO, text: str) -> None:
-    stream.write(text)
-    stream.flush()
-
-
-def _say(text: str) -> None:
-    """Talk is not evidence: nothing depends on whether anybody can read it."""
-    try:
-        if sys.stderr is not None:
-            _write(sys.stderr, text)
-    except OSError:
-        return
+            text = self.redactor.without_values(text)
+        print_report(report, stream, form, text)

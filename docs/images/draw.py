@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws flaky.svg, launch.svg and import-race.svg from real runs: python docs/images/draw.py (with .venv's Python, from anywhere)."""
+"""Draws flaky.svg, launch.svg, import-race.svg and doctor.svg from real runs: python docs/images/draw.py (with .venv's Python, from anywhere)."""
 
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +16,16 @@ from ci_doctor.render import json, text
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
-FOLDERS = {"flaky": "tiny-llm", "launch": "tiny-llm", "import-race": "import-race"}
+FOLDERS = {
+    "flaky": "tiny-llm",
+    "launch": "tiny-llm",
+    "import-race": "import-race",
+    "doctor": "doctor",
+}
+# The agent of the story has a proxy for the outside. None removes a variable.
+VARIABLES: dict[str, dict[str, str | None]] = {
+    "doctor": {"http_proxy": "http://proxy.internal:3128", "no_proxy": None, "NO_PROXY": None}
+}
 
 
 STORIES = {
@@ -27,32 +36,37 @@ STORIES = {
         *("--needs", "vllm=kv", "--", "pytest", "tests/serving"),
     ),
     "import-race": ("import-race", "--confirm", "--", "python", "-m", "serving.cli"),
+    "doctor": ("doctor", "own", "machine", "network/loopback-proxy"),
 }
 TYPED = {
     "flaky": "ci-doctor correctness --retries 3",
     "launch": "ci-doctor launch --service kv='…' --service vllm='…' -- pytest tests/serving",
     "import-race": "ci-doctor import-race --confirm -- python -m serving.cli",
+    "doctor": "ci-doctor doctor own machine network/loopback-proxy",
 }
 
 
 def main() -> None:
     """Run each story on the example, and draw its report as a terminal would show it."""
     for name, words in STORIES.items():
-        (HERE / f"{name}.svg").write_text(
-            draw(f"$ {TYPED[name]}\n{report(words, EXAMPLES / FOLDERS[name])}"), encoding="utf-8"
-        )
+        shown = report(words, EXAMPLES / FOLDERS[name], VARIABLES.get(name, {}))
+        (HERE / f"{name}.svg").write_text(draw(f"$ {TYPED[name]}\n{shown}"), encoding="utf-8")
 
 
-def report(words: Sequence[str], example: Path) -> str:
+def report(
+    words: Sequence[str], example: Path, variables: Mapping[str, str | None] | None = None
+) -> str:
     """What a run of ci-doctor in the folder `example` says, up to its verdict's evidence."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
         command = ["ci-doctor", words[0], "--report-dir", folder, *words[1:]]
-        subprocess.run(
-            command, cwd=example, env={**os.environ, "PATH": path}, check=False, capture_output=True
-        )
+        merged = {**os.environ, "PATH": path, **(variables or {})}
+        environ = {name: value for name, value in merged.items() if value is not None}
+        subprocess.run(command, cwd=example, env=environ, check=False, capture_output=True)
         found = json.parse((Path(folder) / "report.json").read_text())
-    shown = re.split(r"\n(?:\x1b\[[0-9;]*m)*Attempts", text.render(found, width=84, colour=True))[0]
+    shown = re.split(
+        r"\n(?:\x1b\[[0-9;]*m)*(?:Attempts|reproduce:)", text.render(found, width=84, colour=True)
+    )[0]
     shown = shown.replace(f"{sys.prefix}/", ".venv/").replace(f"{example}/", "")
     return re.sub(rf"(\.\./)*{folder.lstrip('/')}|{folder}", "ci-doctor-report", shown)
 

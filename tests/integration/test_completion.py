@@ -45,6 +45,7 @@ LINES = [
     ("setup-env --determinism st", "setup-env --determinism strict"),
     ("setup-env --determinism=st", "setup-env --determinism=strict"),
     ("launch --service v", "launch --service vllm"),
+    ("doctor starts/pri", "doctor starts/printing"),
     ("explain version/shallow", "explain version/shallow-clone"),
     ("setup-env --project some-d", "setup-env --project some-directory/"),
     ("correctness --requests prom", "correctness --requests prompts.jsonl"),

@@ -27,7 +27,9 @@ def v2_tree(root: Path, levels: Mapping[str, Mapping[str, str]], *, own: str) ->
         },
     )
     for level, files in levels.items():
-        write_tree(root / "sys/fs/cgroup" / level.lstrip("/"), files)
+        directory = root / "sys/fs/cgroup" / level.lstrip("/")
+        directory.mkdir(parents=True, exist_ok=True)
+        write_tree(directory, files)
     return root
 
 
@@ -49,5 +51,7 @@ def v1_tree(
         },
     )
     for level, files in levels.items():
-        write_tree(root / "sys/fs/cgroup" / controller / level.lstrip("/"), files)
+        directory = root / "sys/fs/cgroup" / controller / level.lstrip("/")
+        directory.mkdir(parents=True, exist_ok=True)
+        write_tree(directory, files)
     return root

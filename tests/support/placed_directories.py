@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ci_doctor.checks.machine.directories import JobDirectory, Role
+from ci_doctor.checks.machine.directories import DirectoryRole, JobDirectory
 from ci_doctor.checks.machine.disks import Disks, PlacedDirectory
 from ci_doctor.checks.machine.mounts import Mount
 
@@ -16,7 +16,7 @@ def placed(
     inodes: int = 10_000_000,
     inodes_free: int = 9_000_000,
     kind: str = "ext4",
-    role: Role = Role.TEMPORARY,
+    role: DirectoryRole = DirectoryRole.TEMPORARY,
     name: str = "TMPDIR",
     device: int = 1,
     is_read_only: bool = False,

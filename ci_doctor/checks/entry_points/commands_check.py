@@ -6,7 +6,7 @@ import shlex
 from ci_doctor.checks.check import Cost, DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.combined import probe_result
-from ci_doctor.checks.entry_points.entry_point import EntryPoint
+from ci_doctor.checks.entry_points.entry_point import EntryCommand
 from ci_doctor.checks.result import CheckResult, UndeterminedError
 from ci_doctor.checks.workload import ALL
 
@@ -18,7 +18,7 @@ def _run(context: CheckContext) -> CheckResult:
             words = tuple(shlex.split(command))
         except ValueError as error:
             raise UndeterminedError(f"entry_points: `{command}`: {error}") from error
-        entries.append(EntryPoint(name=f"`{command}`", words=words))
+        entries.append(EntryCommand(name=f"`{command}`", words=words))
     return probe_result(entries, context, none="`[doctor] entry_points` names no command")
 
 

@@ -20,7 +20,7 @@ if name:
 """
 
 
-class EntryPoint(Struct, frozen=True, kw_only=True):
+class EntryCommand(Struct, frozen=True, kw_only=True):
     """A command to start in a fresh process, where it must end with exit status 0.
 
     `name` is how a report calls it. `python` is the interpreter that runs it, None if that is not
@@ -44,13 +44,13 @@ def importing(
     attribute: str = "",
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> EntryPoint:
+) -> EntryCommand:
     """The import of `module` by `python`, as `python -m` would; it runs nothing else.
 
     With `attribute` it is the import of a console script.
     """
     is_script = "script" if attribute else ""
-    return EntryPoint(
+    return EntryCommand(
         name=name,
         words=(str(python), "-c", _IMPORT, module, attribute, is_script),
         python=python,

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.checks.entry_points.console_script import read_console_script
-from ci_doctor.checks.entry_points.entry_point import EntryPoint, importing
+from ci_doctor.checks.entry_points.entry_point import EntryCommand, importing
 from ci_doctor.services.spec import ServiceSpec
 
 
@@ -23,7 +23,7 @@ class NoProgram(Struct, frozen=True, kw_only=True):
 
 def entry_point_of_service(
     name: str, spec: ServiceSpec, environ: Mapping[str, str], directory: Path
-) -> EntryPoint | NoProgram | str:
+) -> EntryCommand | NoProgram | str:
     """What the service `name` imports; or why that is not known, as a clause.
 
     `environ` is the job's environment, `directory` the base of a relative `cwd`. Raises ValueError

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.checks.entry_points.entry_point import EntryPoint, importing
+from ci_doctor.checks.entry_points.entry_point import EntryCommand, importing
 from ci_doctor.checks.workload import Workload
 
 
@@ -39,14 +39,14 @@ PACKAGES: Final = {
 }
 
 
-def entry_point_of(package: PackageEntry, python: Path) -> EntryPoint:
+def entry_point_of(package: PackageEntry, python: Path) -> EntryCommand:
     """The entry point of `package` in the environment of `python`, asked for its `--help`."""
     name = f"{package.package} of {python}"
     script = python.parent / (package.script or "")
     if script.is_file():
         by_script = (str(script), "--help")
-        return EntryPoint(name=name, words=by_script, python=python, module=package.module)
+        return EntryCommand(name=name, words=by_script, python=python, module=package.module)
     if not package.runs_module:
         return importing(name, python, package.module)
     by_module = (str(python), "-m", package.module, "--help")
-    return EntryPoint(name=name, words=by_module, python=python, module=package.module)
+    return EntryCommand(name=name, words=by_module, python=python, module=package.module)

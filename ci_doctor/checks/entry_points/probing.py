@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.entry_points.entry_point import EntryPoint
+from ci_doctor.checks.entry_points.entry_point import EntryCommand
 from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
@@ -22,7 +22,7 @@ TOGETHER_S: Final = 55.0
 class ProbedEntry(Struct, frozen=True, kw_only=True):
     """An entry point and how it ended; `not_started` says why it could not be started."""
 
-    entry: EntryPoint
+    entry: EntryCommand
     run: SeparateRun | None = None
     not_started: str | None = None
 
@@ -34,7 +34,7 @@ class ProbeTurns:
         self._turns = threading.Semaphore(_AT_ONCE)
         self._ends_at = clock.now() + TOGETHER_S
 
-    def probe(self, entry: EntryPoint, context: CheckContext) -> ProbedEntry:
+    def probe(self, entry: EntryCommand, context: CheckContext) -> ProbedEntry:
         """Wait for a turn, and start `entry`."""
         with self._turns:
             left_s = self._ends_at - clock.now()
@@ -49,7 +49,7 @@ def probe_turns(_context: CheckContext) -> ProbeTurns:
     return ProbeTurns()
 
 
-def probe_all(entries: Sequence[EntryPoint], context: CheckContext) -> list[ProbedEntry]:
+def probe_all(entries: Sequence[EntryCommand], context: CheckContext) -> list[ProbedEntry]:
     """Start each of `entries`, and wait for all of them."""
     turns = context.shared(probe_turns)
     probed: list[ProbedEntry | None] = [None] * len(entries)
@@ -67,7 +67,7 @@ def probe_all(entries: Sequence[EntryPoint], context: CheckContext) -> list[Prob
     return [each for each in probed if each is not None]
 
 
-def _probe(entry: EntryPoint, context: CheckContext, left_s: float) -> ProbedEntry:
+def _probe(entry: EntryCommand, context: CheckContext, left_s: float) -> ProbedEntry:
     # With PYTHONFAULTHANDLER a Python writes the stack of each thread at SIGABRT: where it hangs.
     environ = {**context.environ, **entry.env, "PYTHONFAULTHANDLER": "1"}
     try:

@@ -6,7 +6,7 @@ import shlex
 from typing import Final
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.entry_points.entry_point import EntryPoint
+from ci_doctor.checks.entry_points.entry_point import EntryCommand
 from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.model.finding import NextStep, ShellCommand
 
@@ -39,7 +39,7 @@ _DISTRIBUTIONS: Final = {
 _LIBRARY: Final = re.compile(r"\blib[\w+-]+\.so(?:\.\d+)*")
 
 
-def remedy_of(entry: EntryPoint, cause: Cause, context: CheckContext) -> NextStep:
+def remedy_of(entry: EntryCommand, cause: Cause, context: CheckContext) -> NextStep:
     """What to do, as a command if one can be pasted."""
     if cause.rule == _NAME_MISSING and _is_race(entry, cause, context):
         return _preload(entry, cause)
@@ -52,7 +52,7 @@ def remedy_of(entry: EntryPoint, cause: Cause, context: CheckContext) -> NextSte
     return cause.remedy
 
 
-def _is_race(entry: EntryPoint, cause: Cause, context: CheckContext) -> bool:
+def _is_race(entry: EntryCommand, cause: Cause, context: CheckContext) -> bool:
     """Whether the import that failed works by itself in a fresh process."""
     module, name = cause.fields.get("module"), cause.fields.get("name")
     if entry.python is None or entry.module is None or not module or not name:
@@ -65,13 +65,13 @@ def _is_race(entry: EntryPoint, cause: Cause, context: CheckContext) -> bool:
     return ran.exit_code == 0
 
 
-def _preload(entry: EntryPoint, cause: Cause) -> ShellCommand:
+def _preload(entry: EntryCommand, cause: Cause) -> ShellCommand:
     rule = f"{entry.module}={cause.fields['module']}:{cause.fields['name']}"
     words = ["ci-doctor", "preload", "install", "--python", str(entry.python), "--rule", rule]
     return ShellCommand(shlex.join(words))
 
 
-def _install(entry: EntryPoint, cause: Cause) -> NextStep:
+def _install(entry: EntryCommand, cause: Cause) -> NextStep:
     module = cause.fields.get("module", "")
     known = _DISTRIBUTIONS.get(module) or _DISTRIBUTIONS.get(module.partition(".")[0])
     if known is None or entry.python is None:

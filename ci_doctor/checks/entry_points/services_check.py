@@ -4,7 +4,7 @@
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.combined import probe_result
-from ci_doctor.checks.entry_points.entry_point import EntryPoint
+from ci_doctor.checks.entry_points.entry_point import EntryCommand
 from ci_doctor.checks.entry_points.of_service import NoProgram, entry_point_of_service
 from ci_doctor.checks.entry_points.rules import ENTRY_POINT_MISSING
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
@@ -12,7 +12,7 @@ from ci_doctor.checks.workload import ALL
 
 
 def _run(context: CheckContext) -> CheckResult:
-    entries: list[EntryPoint] = []
+    entries: list[EntryCommand] = []
     passed_over: list[str] = []
     missing: list[Problem] = []
     for name, spec in context.services.items():
@@ -21,7 +21,7 @@ def _run(context: CheckContext) -> CheckResult:
         except ValueError as error:
             raise UndeterminedError(f"the command of {name}: {error}") from error
         match entry:
-            case EntryPoint():
+            case EntryCommand():
                 entries.append(entry)
             case NoProgram():
                 missing.append(_missing(entry))

@@ -6,6 +6,7 @@ from typing import Final
 from ci_doctor.checks.all_checks import has_gpu
 from ci_doctor.checks.check import Cost, DoctorCheck
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.gpu.nvidia_smi import ask_driver
 from ci_doctor.checks.gpu_proof.cards import TorchReading, read_torch
 from ci_doctor.checks.gpu_proof.rules import GPU_UNUSABLE
 from ci_doctor.checks.gpu_proof.turn import DEADLINE_S
@@ -20,7 +21,8 @@ _NOT_FOR_GPUS: Final = {"torch", "build", "process"}
 
 
 def _run(context: CheckContext) -> CheckResult:
-    if not has_gpu(context):
+    # An image may bring nvidia-smi to a machine without a GPU.
+    if not has_gpu(context) or context.shared(ask_driver).is_idle:
         raise UndeterminedError(
             "this machine has no NVIDIA GPU, so nothing that --gpu asks for could be measured"
         )
@@ -32,10 +34,8 @@ def judge_devices(reading: TorchReading, visible: str | None) -> CheckResult:
     version = f"torch {reading.torch} of {reading.python}"
     if reading.failed is not None and reading.stage in _NOT_FOR_GPUS:
         return unknown_result(f"{reading.python} cannot be measured with: {reading.failed}")
-    if not reading.devices and visible is not None:
-        return unknown_result(
-            f"CUDA_VISIBLE_DEVICES={visible!r} may leave no GPU to {version}: {reading.failed}"
-        )
+    if visible is not None and _sees_none(reading):
+        return unknown_result(f"CUDA_VISIBLE_DEVICES={visible!r} leaves no GPU to {version}")
     if not reading.devices:
         summary = f"{version} can use no GPU: {reading.failed or 'it counts none'}"
         return CheckResult(summary=summary, problems=(problem(GPU_UNUSABLE, summary),))
@@ -51,6 +51,13 @@ def judge_devices(reading: TorchReading, visible: str | None) -> CheckResult:
     return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
 
 
+def _sees_none(reading: TorchReading) -> bool:
+    """Whether there is a driver, and no GPU for torch. The words are torch's."""
+    if reading.devices:
+        return False
+    return reading.failed is None or "No CUDA GPUs are available" in reading.failed
+
+
 CHECK = DoctorCheck(
     id="gpu_proof/devices",
     title="GPUs that the job's torch can compute on",
@@ -58,4 +65,5 @@ CHECK = DoctorCheck(
     cost=Cost.GPU_DRIVER,
     needed_for=ALL,
     deadline_s=DEADLINE_S,
+    is_measurement=True,
 )

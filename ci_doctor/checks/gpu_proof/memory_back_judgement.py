@@ -11,11 +11,13 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.checks.gpu_proof.rules import GPU_MEMORY_KEPT, GPU_MEMORY_LATE
-from ci_doctor.checks.result import CheckResult, problem
+from ci_doctor.checks.result import CheckResult, problem, unknown_result
 from ci_doctor.render.formatting import duration, size
 
 # What a driver may keep after the first use of a GPU.
 _TOLERANCE: Final = 128 * 2**20
+# With less it would not show whether it is still held.
+_LEAST_HELD: Final = 4 * _TOLERANCE
 # A server that is started right after another was killed begins to allocate after some seconds.
 LATE_S: Final = 5.0
 
@@ -67,13 +69,17 @@ def is_back(readings: MemoryReadings, reading: UsedMemory) -> bool:
 
 def judge_memory_back(readings: MemoryReadings) -> CheckResult:
     """What the readings say."""
+    if readings.held < _LEAST_HELD:
+        return unknown_result(f"{readings.label}: only {size(readings.held)} were free to be taken")
     late = _first_back(readings)
     if late is None:
         return _not_back(readings)
     # Others that gave memory back could hide that ours is still held, if they had as much.
     could_hide = readings.used_before + _TOLERANCE >= readings.held
     if could_hide and readings.others_changed is not False:
-        return _not_ours(readings, "as much memory as was tested belonged to others before")
+        return _not_ours(
+            readings, f"{readings.label}: others held as much before as the killed process"
+        )
     return _back(readings, late)
 
 
@@ -103,8 +109,9 @@ def _back(readings: MemoryReadings, place: int) -> CheckResult:
 
 def _not_back(readings: MemoryReadings) -> CheckResult:
     if not readings.after:
-        reason = "nvidia-smi gave no answer after the process was killed"
-        return CheckResult(summary=f"{readings.label}: {reason}", unknown=reason)
+        return unknown_result(
+            f"{readings.label}: nvidia-smi gave no answer after the process was killed"
+        )
     last = readings.after[-1]
     more = last.used - readings.used_before
     summary = (
@@ -123,8 +130,7 @@ def _not_ours(readings: MemoryReadings, reason: str) -> CheckResult:
     why = "other processes took or gave memory of this GPU meanwhile"
     if readings.others_changed is None:
         why = "the driver does not list who holds memory here, as in most containers"
-    words = f"{readings.label}: {reason}, and {why}"
-    return CheckResult(summary=words, unknown=words)
+    return unknown_result(f"{reason}, and {why}")
 
 
 def holders_of(rows: Sequence[Mapping[str, str | None]], uuid: str | None) -> Holders:

@@ -26,7 +26,7 @@ class TorchAnswer(Struct, frozen=True, kw_only=True):
 
     torch: str | None = None
     cuda: str | None = None
-    values: msgspec.Raw | None = None
+    values: dict[str, Any] | None = None
     failed: str | None = None
     stage: str | None = None
 
@@ -75,6 +75,6 @@ def values_of(answer: TorchAnswer, kind: type[T], purpose: str) -> T:
         reason = answer.failed or "no values"
         raise UndeterminedError(f"{purpose}: {reason}")
     try:
-        return msgspec.json.decode(answer.values, type=kind)
-    except msgspec.DecodeError as error:
+        return msgspec.convert(answer.values, kind)
+    except msgspec.ValidationError as error:
         raise UndeterminedError(f"{purpose}: the answer cannot be read: {error}") from error

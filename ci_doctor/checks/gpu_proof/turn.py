@@ -31,6 +31,7 @@ def proof(id: str, title: str, measure: Callable[[CheckContext], CheckResult]) -
         cost=Cost.GPU_DRIVER,
         needed_for=ALL,
         deadline_s=DEADLINE_S,
+        is_measurement=True,
     )
 
 

@@ -11,8 +11,8 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.held_things import held_things
 from ci_doctor.checks.leftovers.rules import OTHER_JOB, STALE_PROCESSES
 from ci_doctor.checks.leftovers.server_names import is_server
-from ci_doctor.checks.leftovers.standing import AGENT, Standing, Surroundings, standing_of
-from ci_doctor.checks.processes import JOB_ID, ProcessFacts, job_of, read_processes
+from ci_doctor.checks.leftovers.standing import AGENT, ProcessStanding, Surroundings, standing_of
+from ci_doctor.checks.processes import JOB_ID, RunningProcess, job_of, read_processes
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import SERVING
 from ci_doctor.model.finding import Evidence, ShellCommand
@@ -30,7 +30,7 @@ def _run(context: CheckContext) -> CheckResult:
     table = context.shared(read_processes)
     jobs = {pid: job_of(context, pid) for pid in table}
     around = _surroundings(context, table, jobs)
-    by_standing: dict[Standing, list[ProcessFacts]] = {}
+    by_standing: dict[ProcessStanding, list[RunningProcess]] = {}
     for pid, process in sorted(table.items()):
         if not process.words:
             continue
@@ -39,8 +39,8 @@ def _run(context: CheckContext) -> CheckResult:
         if is_another or is_server(process.words):
             standing = standing_of(process, jobs[pid], around, table)
             by_standing.setdefault(standing, []).append(process)
-    stale = by_standing.get(Standing.STALE, [])
-    others = by_standing.get(Standing.OTHERS, [])
+    stale = by_standing.get(ProcessStanding.STALE, [])
+    others = by_standing.get(ProcessStanding.OTHERS, [])
     problems: list[Problem] = []
     if stale:
         problems.append(_stale(context, stale, jobs))
@@ -52,7 +52,7 @@ def _run(context: CheckContext) -> CheckResult:
 
 
 def _surroundings(
-    context: CheckContext, table: Mapping[int, ProcessFacts], jobs: Mapping[int, str | None]
+    context: CheckContext, table: Mapping[int, RunningProcess], jobs: Mapping[int, str | None]
 ) -> Surroundings:
     agents = [pid for pid, process in table.items() if process.kin.name == AGENT]
     own_group = _group(context, os.getpid())
@@ -79,7 +79,7 @@ def _group(context: CheckContext, pid: int) -> str:
 
 
 def _stale(
-    context: CheckContext, stale: Sequence[ProcessFacts], jobs: Mapping[int, str | None]
+    context: CheckContext, stale: Sequence[RunningProcess], jobs: Mapping[int, str | None]
 ) -> Problem:
     words = ["kill", *(str(process.pid) for process in stale)]
     if any(process.uid != os.geteuid() for process in stale):
@@ -97,7 +97,7 @@ def _stale(
 
 
 def _evidence(
-    context: CheckContext, processes: Sequence[ProcessFacts], jobs: Mapping[int, str | None]
+    context: CheckContext, processes: Sequence[RunningProcess], jobs: Mapping[int, str | None]
 ) -> tuple[Evidence, ...]:
     lines = []
     for process in processes[:_SHOWN]:

@@ -63,13 +63,6 @@ STALE_BUILD_LOCK: Final = Rule(
     remedy="Remove the file.",
 )
 
-STALE_GIT_LOCK: Final = Rule(
-    id="doctor/stale-git-lock",
-    severity=Severity.WARNING,
-    meaning="A killed git has left its lock, so git refuses each command that would take it again.",
-    remedy="Remove the file, if no git runs in this checkout.",
-)
-
 STALE_BYTECODE: Final = Rule(
     id="doctor/stale-bytecode",
     severity=Severity.NOTE,
@@ -95,7 +88,6 @@ RULES: Final[tuple[Rule, ...]] = (
     OWN_DIRECTORIES,
     UNFINISHED_DOWNLOADS,
     STALE_BUILD_LOCK,
-    STALE_GIT_LOCK,
     STALE_BYTECODE,
     DAMAGED_SHIM,
 )

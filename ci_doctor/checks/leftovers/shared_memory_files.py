@@ -28,7 +28,7 @@ _HOST_IPC = 0xEFFFFFFF
 _HOST_PID = 0xEFFFFFFC
 
 
-class SharedFile(Struct, frozen=True, kw_only=True):
+class SharedMemoryFile(Struct, frozen=True, kw_only=True):
     """A file in /dev/shm: `size` is bytes that it holds, `age_s` seconds since its last change."""
 
     path: str
@@ -54,7 +54,7 @@ def _run(context: CheckContext) -> CheckResult:
     return CheckResult(summary=found.finding.summary, problems=(found,), figures=figures)
 
 
-def _candidates(folder: Path) -> list[SharedFile]:
+def _candidates(folder: Path) -> list[SharedMemoryFile]:
     """Old files of this user; root sees every process, so it may judge those of all."""
     now = clock.epoch()
     own = os.geteuid()
@@ -66,7 +66,7 @@ def _candidates(folder: Path) -> list[SharedFile]:
             is_ours = own in {0, status.st_uid}
             if stat.S_ISREG(status.st_mode) and is_ours and age_s >= _LEAST_AGE_S:
                 size_bytes = status.st_blocks * 512  # stat(2)
-                files.append(SharedFile(path=str(path), size=size_bytes, age_s=age_s))
+                files.append(SharedMemoryFile(path=str(path), size=size_bytes, age_s=age_s))
     return files
 
 
@@ -80,7 +80,7 @@ def _hides_processes(context: CheckContext) -> bool:
         return False
 
 
-def _left(folder: Path, left: list[SharedFile]) -> Problem:
+def _left(folder: Path, left: list[SharedMemoryFile]) -> Problem:
     left = sorted(left, key=lambda file: -file.size)
     total = sum(file.size for file in left)
     usage = os.statvfs(folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:  # that module reads /proc
-    from ci_doctor.checks.processes import ProcessFacts
+    from ci_doctor.checks.processes import RunningProcess
 
 # What adopts orphans and starts no server itself.
 _INITS: Final = frozenset(
@@ -18,7 +18,7 @@ AGENT: Final = "buildkite-agent"
 _FIRST_PID: Final = 1
 
 
-class Standing(Enum):
+class ProcessStanding(Enum):
     """Whose a process is."""
 
     OURS = "ours"
@@ -43,54 +43,64 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 def standing_of(
-    process: "ProcessFacts",
+    process: "RunningProcess",
     job: str | None,
     around: Surroundings,
-    table: "Mapping[int, ProcessFacts]",
-) -> Standing:
+    table: "Mapping[int, RunningProcess]",
+) -> ProcessStanding:
     """Whose `process` is, if `job` is its Buildkite job (None: unknown, or of none)."""
     if job is not None and job == around.job:
-        return Standing.OURS
+        return ProcessStanding.OURS
     if job is None and _is_of_our_kin(process, around.pid, table):
-        return Standing.OURS
+        return ProcessStanding.OURS
     if job in around.running_jobs or _is_below_agent(process, table):
-        return Standing.OTHERS
+        return ProcessStanding.OTHERS
     if around.is_managed(process.pid):
-        return Standing.UNKNOWN
+        return ProcessStanding.UNKNOWN
     # No agent runs its job any more, whoever its parent is by now.
     has_ended = job is not None and around.job is not None and around.sees_agents
     if has_ended or _is_orphan(process, table):
-        return Standing.STALE
-    return Standing.UNKNOWN
+        return ProcessStanding.STALE
+    return ProcessStanding.UNKNOWN
 
 
 def _is_of_our_kin(
-    process: "ProcessFacts", own_pid: int, table: "Mapping[int, ProcessFacts]"
+    process: "RunningProcess", own_pid: int, table: "Mapping[int, RunningProcess]"
 ) -> bool:
-    """Whether it descends from a process above us which is neither an init nor an agent.
+    """Whether it shares our session, or descends from a process above us.
 
-    An agent may run several jobs at once.
+    The first process, inits and agents do not count: an agent may run several jobs at once.
     """
+    own = table.get(own_pid)
+    if own is not None and process.session == own.session:
+        return True
     above = set()
     for pid in (own_pid, *_ancestors(own_pid, table)):
-        if pid in table and table[pid].kin.name not in {*_INITS, AGENT}:
+        is_known = pid in table and pid != _FIRST_PID
+        if is_known and table[pid].kin.name not in {*_INITS, AGENT}:
             above.add(pid)
     return process.pid in above or not above.isdisjoint(_ancestors(process.pid, table))
 
 
-def _is_below_agent(process: "ProcessFacts", table: "Mapping[int, ProcessFacts]") -> bool:
+def _is_below_agent(process: "RunningProcess", table: "Mapping[int, RunningProcess]") -> bool:
     return any(table[pid].kin.name == AGENT for pid in _ancestors(process.pid, table))
 
 
-def _is_orphan(process: "ProcessFacts", table: "Mapping[int, ProcessFacts]") -> bool:
-    """Whether its parent is an init; also one of a user's, which adopts as the first does."""
+def _is_orphan(process: "RunningProcess", table: "Mapping[int, RunningProcess]") -> bool:
+    """Whether an init has adopted it; one of a user adopts as the first process does.
+
+    The first process of a container may be no init and start servers by itself. Below it, a process
+    is an orphan if the leader of its group is gone: the shell that started both.
+    """
     parent = table.get(process.kin.parent)
     if parent is None:
         return process.pid != _FIRST_PID
-    return parent.kin.name in _INITS
+    if parent.kin.name in _INITS:
+        return True
+    return parent.pid == _FIRST_PID and process.group not in table
 
 
-def _ancestors(pid: int, table: "Mapping[int, ProcessFacts]") -> Iterator[int]:
+def _ancestors(pid: int, table: "Mapping[int, RunningProcess]") -> Iterator[int]:
     """The parent, its parent, and so on, as far as the table shows them."""
     met = {pid}
     process = table.get(pid)

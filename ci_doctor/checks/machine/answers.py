@@ -17,14 +17,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Answers(Struct, Generic[K, V], frozen=True, kw_only=True):
+class TimelyAnswers(Struct, Generic[K, V], frozen=True, kw_only=True):
     """What was answered, and why the rest was not."""
 
     values: Mapping[K, V]
     missing: Mapping[K, str]
 
 
-def answers_within(limit_s: float, questions: Mapping[K, Callable[[], V]]) -> Answers[K, V]:
+def answers_within(limit_s: float, questions: Mapping[K, Callable[[], V]]) -> TimelyAnswers[K, V]:
     """Ask each question in a thread of its own, and wait for at most `limit_s` seconds in all.
 
     Time in which our threads waited for a CPU extends the limit. A thread in a system call that
@@ -56,7 +56,7 @@ def answers_within(limit_s: float, questions: Mapping[K, Callable[[], V]]) -> An
         else:
             values[key] = answer
             del missing[key]
-    return Answers(values=values, missing=missing)
+    return TimelyAnswers(values=values, missing=missing)
 
 
 def _start(

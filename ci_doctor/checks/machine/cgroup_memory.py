@@ -18,6 +18,7 @@ from ci_doctor.checks.machine.rules import (
 )
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
+from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import amount, size
 
 # At this share of `memory.high` the kernel has begun to slow allocations down, or is about to.
@@ -32,6 +33,7 @@ class MemoryLevel(Struct, frozen=True, kw_only=True):
     """
 
     directory: Path
+    limit_file: Path
     limit: int | None
     high: int | None
     used: int
@@ -57,10 +59,12 @@ def _run(context: CheckContext) -> CheckResult:
         return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
     summary = f"{size(nearest.left)} are left of the {size(nearest.limit)} of its cgroup"
     figures |= {"limit": nearest.limit, "left": nearest.left}
+    if nearest.swap is not None:
+        figures["swap_limit"] = nearest.swap
     severity = memory_severity(nearest.left, context.workload)
     if severity is not None:
-        sentence = f"{summary} ({nearest.directory})"
-        problems.append(problem(CGROUP_MEMORY_LOW, sentence, severity=severity))
+        evidence = (Evidence(file=str(nearest.limit_file), excerpt=str(nearest.limit)),)
+        problems.append(problem(CGROUP_MEMORY_LOW, summary, severity=severity, evidence=evidence))
     return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
 
 
@@ -80,6 +84,7 @@ def _read_v2(directory: Path) -> MemoryLevel | None:
     inactive = numbers_of(directory / "memory.stat").get("inactive_file", 0)
     return MemoryLevel(
         directory=directory,
+        limit_file=directory / "memory.max",
         limit=limit_of(directory / "memory.max"),
         high=limit_of(directory / "memory.high"),
         used=max(0, current - inactive),
@@ -93,10 +98,12 @@ def _read_v1(directory: Path) -> MemoryLevel | None:
     if current is None:
         return None
     inactive = numbers_of(directory / "memory.stat").get("total_inactive_file", 0)
-    limit = limit_of(directory / "memory.limit_in_bytes")
+    limit_file = directory / "memory.limit_in_bytes"
+    limit = limit_of(limit_file)
     both = limit_of(directory / "memory.memsw.limit_in_bytes")
     return MemoryLevel(
         directory=directory,
+        limit_file=limit_file,
         limit=limit,
         high=None,
         used=max(0, current - inactive),
@@ -109,8 +116,10 @@ def _throttled(levels: Iterable[MemoryLevel]) -> list[Problem]:
     problems = []
     for level in levels:
         if level.high is not None and level.used >= level.high * _AT_HIGH:
-            summary = f"{size(level.used)} are in use, memory.high is {size(level.high)} ({level.directory})"
-            problems.append(problem(CGROUP_MEMORY_THROTTLED, summary))
+            summary = f"{size(level.used)} are in use, and memory.high is {size(level.high)}"
+            file = level.directory / "memory.high"
+            evidence = (Evidence(file=str(file), excerpt=str(level.high)),)
+            problems.append(problem(CGROUP_MEMORY_THROTTLED, summary, evidence=evidence))
     return problems
 
 
@@ -121,7 +130,8 @@ def _earlier_kills(levels: list[MemoryLevel]) -> list[Problem]:
     own = levels[0]
     count = amount(own.kills, "process") if own.kills == 1 else f"{own.kills} processes"
     summary = f"the kernel has killed {count} of this cgroup for lack of memory"
-    return [problem(EARLIER_OOM_KILLS, f"{summary} ({own.directory})")]
+    evidence = (Evidence(file=str(own.directory), excerpt=f"oom_kill {own.kills}"),)
+    return [problem(EARLIER_OOM_KILLS, summary, evidence=evidence)]
 
 
 CHECK = DoctorCheck(

@@ -39,6 +39,11 @@ def read_cgroups(context: CheckContext, controller: str) -> CgroupLevels:
         )
     point, below = place
     top = context.root / point.relative_to("/")
+    # A later mount above it hides it, and mountinfo names it nevertheless.
+    if not (top / below).is_dir():
+        raise UndeterminedError(
+            f"the limits of this process's cgroup cannot be seen: {top / below} is not there"
+        )
     return CgroupLevels(version=version, directories=tuple(_upwards(top, below)))
 
 

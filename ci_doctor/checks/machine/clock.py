@@ -3,6 +3,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci_doctor.checks.check import Cost, DoctorCheck
@@ -28,11 +29,9 @@ _ESTIMATED_S = 1.0
 def _run(context: CheckContext) -> CheckResult:
     now = time.time()
     reasons = []
-    problems = []
     state = None
     try:
         state = read_clock_state()
-        problems.extend(_of_the_state(state))
     except UndeterminedError as error:
         reasons.append(str(error))
     dated = [*read_file_dates(context.cwd)]
@@ -44,13 +43,21 @@ def _run(context: CheckContext) -> CheckResult:
             continue
         if one is not None:
             dated.append(one)
-    problems.extend(_of_the_dates(dated, now))
     return CheckResult(
         summary=f"{_sentence(state)}, time zone {time_zone(context)}",
-        problems=tuple(problems),
+        problems=tuple(problems_of(state, dated, now)),
         unknown="; ".join(reasons) or None,
         figures={"time_zone": time_zone(context), "compared": len(dated)},
     )
+
+
+def problems_of(state: ClockState | None, dated: Sequence[Dated], now: float) -> list[Problem]:
+    """What is wrong with a clock that shows `now`, if `dated` lies in the past."""
+    problems = []
+    if state is not None:
+        problems.extend(_of_the_state(state))
+    problems.extend(_of_the_dates(state, dated, now))
+    return problems
 
 
 def _sentence(state: ClockState | None) -> str:
@@ -69,31 +76,28 @@ def _of_the_state(state: ClockState) -> list[Problem]:
     return [problem(CLOCK_INEXACT, f"the clock may be off by {error}")]
 
 
-def _of_the_dates(dated: list[Dated], now: float) -> list[Problem]:
+def _of_the_dates(state: ClockState | None, dated: Sequence[Dated], now: float) -> list[Problem]:
     """The worst of what lies in the future, if anything does."""
-    latest: Dated | None = None
-    for one in dated:
-        severity = behind_severity(one.at - now, is_sure=one.is_sure)
-        if severity is None:
-            continue
-        if latest is None or (one.is_sure, one.at) > (latest.is_sure, latest.at):
-            latest = one
-    if latest is None:
+    future = [one for one in dated if one.at - now > _TOLERATED_S]
+    if not future:
         return []
-    behind = latest.at - now
-    summary = f"the clock is {duration(behind)} behind {latest.name}"
-    return [
-        problem(CLOCK_BEHIND, summary, severity=behind_severity(behind, is_sure=latest.is_sure))
-    ]
+    latest = max(future, key=lambda one: (one.is_sure, one.at))
+    behind_s = latest.at - now
+    summary = f"the clock is {duration(behind_s)} behind {latest.name}"
+    is_sure = latest.is_sure
+    if state is not None and state.is_synchronised:
+        # Then the date is wrong rather than the clock: git takes any date for a commit.
+        summary += ", and a program keeps the clock right"
+        is_sure = False
+    severity = behind_severity(behind_s, is_sure=is_sure)
+    return [problem(CLOCK_BEHIND, summary, severity=severity)]
 
 
-def behind_severity(behind_s: float, *, is_sure: bool) -> Severity | None:
-    """How bad it is that the clock is so many seconds behind a date; None if it is not.
+def behind_severity(behind_s: float, *, is_sure: bool) -> Severity:
+    """How bad it is that the clock is so many seconds behind a date.
 
-    A date that somebody may have chosen (`is_sure` is false) warns only.
+    If that date may be the wrong one (`is_sure` is false), it warns only.
     """
-    if behind_s <= _TOLERATED_S:
-        return None
     if behind_s > _WRONG_S and is_sure:
         return Severity.ERROR
     return Severity.WARNING

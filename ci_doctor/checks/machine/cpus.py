@@ -2,6 +2,7 @@
 """Reads how many CPUs this job may use: its affinity, its cpuset, its cgroup's quota."""
 
 import os
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -12,7 +13,7 @@ from ci_doctor.checks.machine.kernel_files import number_of, numbers_of, text_of
 from ci_doctor.checks.machine.rules import CPU_QUOTA_BELOW_COUNT, FEW_CPUS
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import SERVING
-from ci_doctor.model.finding import ShellCommand
+from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import percent
 
 # So many threads for each CPU of the quota, and most of the time all of them stand still.
@@ -21,8 +22,12 @@ _FEW = 2
 
 
 class CpuQuota(Struct, frozen=True, kw_only=True):
-    """The smallest quota in view, in CPUs; and how often its cgroup was stopped, of how many periods."""
+    """The smallest quota in view, in CPUs, and its file.
 
+    The cgroup was stopped in `throttled` of so many `periods`.
+    """
+
+    file: Path
     cpus: float
     throttled: int
     periods: int
@@ -64,7 +69,8 @@ def _of_the_quota(quota: CpuQuota, visible: int, context: CheckContext) -> list[
         summary += f"; it has been stopped in {share} of its periods"
     threads = max(1, int(quota.cpus))
     remedy = ShellCommand(f"export OMP_NUM_THREADS={threads}")
-    return [problem(CPU_QUOTA_BELOW_COUNT, summary, remedy=remedy)]
+    evidence = (Evidence(file=str(quota.file), excerpt=f"{quota.cpus:g} CPUs"),)
+    return [problem(CPU_QUOTA_BELOW_COUNT, summary, remedy=remedy, evidence=evidence)]
 
 
 def smallest_quota(cgroups: CgroupLevels) -> CpuQuota | None:
@@ -72,9 +78,11 @@ def smallest_quota(cgroups: CgroupLevels) -> CpuQuota | None:
     smallest = None
     for directory in cgroups.directories:
         if cgroups.version == 2:
-            quota, period = _two_numbers(text_of(directory / "cpu.max") or "")
+            file = directory / "cpu.max"
+            quota, period = _two_numbers(text_of(file) or "")
         else:
-            quota = number_of(directory / "cpu.cfs_quota_us")
+            file = directory / "cpu.cfs_quota_us"
+            quota = number_of(file)
             period = number_of(directory / "cpu.cfs_period_us")
         # v1 writes -1 for none.
         if not quota or not period or quota < 0:
@@ -83,6 +91,7 @@ def smallest_quota(cgroups: CgroupLevels) -> CpuQuota | None:
         if smallest is None or cpus < smallest.cpus:
             counters = numbers_of(directory / "cpu.stat")
             smallest = CpuQuota(
+                file=file,
                 cpus=cpus,
                 throttled=counters.get("nr_throttled", 0),
                 periods=counters.get("nr_periods", 0),

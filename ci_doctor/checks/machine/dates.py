@@ -78,11 +78,13 @@ def read_file_dates(directory: Path) -> Iterator[Dated]:
         for name in _WRITTEN_BY_GIT:
             yield from _dated(git / name, is_sure=True)
     try:
-        names = sorted(islice(os.listdir(directory), _MOST_FILES))  # noqa: PTH208 - names are enough
+        # Lazily: a directory may have a million files.
+        with os.scandir(directory) as entries:
+            paths = [Path(entry.path) for entry in islice(entries, _MOST_FILES)]
     except OSError:
         return
-    for name in names:
-        yield from _dated(directory / name, is_sure=False)
+    for path in paths:
+        yield from _dated(path, is_sure=False)
 
 
 def _dated(path: Path, *, is_sure: bool) -> Iterator[Dated]:

@@ -9,14 +9,15 @@ from typing import Final
 from msgspec import Struct
 
 
-class Role(Enum):
+class DirectoryRole(Enum):
     """What a directory is for."""
 
     TEMPORARY = "temporary files"
+    OTHER_TEMPORARY = "temporary files of programs that ignore TMPDIR"
     WORKING = "the job's directory"
     REPORT = "reports"
     JIT_CACHE = "compiled kernels"
-    DOWNLOAD_CACHE = "downloads"
+    DOWNLOAD_CACHE = "downloads, and what can be made again"
     CONFIGURED = "named in [doctor] caches"
     SYSTEM = "a service of the machine"
 
@@ -26,29 +27,33 @@ class JobDirectory(Struct, frozen=True, kw_only=True):
 
     path: Path
     name: str
-    role: Role
+    role: DirectoryRole
 
 
 # variable, its place below $XDG_CACHE_HOME if unset (None: there is no such default), role
-_CACHES: Final[tuple[tuple[str, str | None, Role], ...]] = (
-    ("HF_HOME", "huggingface", Role.DOWNLOAD_CACHE),
-    ("HF_HUB_CACHE", None, Role.DOWNLOAD_CACHE),
-    ("HUGGINGFACE_HUB_CACHE", None, Role.DOWNLOAD_CACHE),
-    ("TORCH_HOME", None, Role.DOWNLOAD_CACHE),
-    ("PIP_CACHE_DIR", "pip", Role.DOWNLOAD_CACHE),
-    ("UV_CACHE_DIR", "uv", Role.DOWNLOAD_CACHE),
-    ("VLLM_CACHE_ROOT", "vllm", Role.JIT_CACHE),
-    ("TORCHINDUCTOR_CACHE_DIR", None, Role.JIT_CACHE),
-    ("FLASHINFER_WORKSPACE_BASE", "flashinfer", Role.JIT_CACHE),
-    ("DG_JIT_CACHE_DIR", None, Role.JIT_CACHE),
-    ("TVM_FFI_CACHE_DIR", None, Role.JIT_CACHE),
+_CACHES: Final[tuple[tuple[str, str | None, DirectoryRole], ...]] = (
+    ("HF_HOME", "huggingface", DirectoryRole.DOWNLOAD_CACHE),
+    ("HF_HUB_CACHE", None, DirectoryRole.DOWNLOAD_CACHE),
+    ("HUGGINGFACE_HUB_CACHE", None, DirectoryRole.DOWNLOAD_CACHE),
+    ("HF_DATASETS_CACHE", None, DirectoryRole.DOWNLOAD_CACHE),
+    ("HF_XET_CACHE", None, DirectoryRole.DOWNLOAD_CACHE),
+    ("TORCH_HOME", None, DirectoryRole.DOWNLOAD_CACHE),
+    ("PIP_CACHE_DIR", "pip", DirectoryRole.DOWNLOAD_CACHE),
+    ("UV_CACHE_DIR", "uv", DirectoryRole.DOWNLOAD_CACHE),
+    ("VLLM_CACHE_ROOT", "vllm", DirectoryRole.JIT_CACHE),
+    ("TORCHINDUCTOR_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("DG_JIT_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("SGLANG_DG_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("TILELANG_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("TVM_FFI_CACHE_DIR", None, DirectoryRole.JIT_CACHE),
+    ("CCACHE_DIR", None, DirectoryRole.DOWNLOAD_CACHE),
 )
 # The same for those whose usual place is in the home directory itself.
 _HOME_CACHES: Final = (
     ("TRITON_CACHE_DIR", ".triton/cache"),
     ("CUDA_CACHE_PATH", ".nv/ComputeCache"),
+    ("FLASHINFER_WORKSPACE_BASE", ".cache/flashinfer"),
 )
-_TEMPORARY: Final = ("/tmp", "/var/tmp")
 _DOCKER: Final = Path("/var/lib/docker")
 
 
@@ -62,22 +67,26 @@ def job_directories(
     home = environ.get("HOME")
     directories = [
         *_temporary(environ),
-        JobDirectory(path=cwd, name="the working directory", role=Role.WORKING),
+        JobDirectory(path=cwd, name="the working directory", role=DirectoryRole.WORKING),
     ]
     report = environ.get("CI_DOCTOR_REPORT_DIR")
     if report:
-        directories.append(_named(report, "CI_DOCTOR_REPORT_DIR", Role.REPORT))
+        directories.append(_named(report, "CI_DOCTOR_REPORT_DIR", DirectoryRole.REPORT))
     directories.extend(_caches(environ, home))
-    directories.extend(_named(cache, cache, Role.CONFIGURED) for cache in caches)
-    directories.append(JobDirectory(path=_DOCKER, name=str(_DOCKER), role=Role.SYSTEM))
+    directories.extend(_named(cache, cache, DirectoryRole.CONFIGURED) for cache in caches)
+    directories.append(JobDirectory(path=_DOCKER, name=str(_DOCKER), role=DirectoryRole.SYSTEM))
     return _each_once(directories, cwd, home)
 
 
 def _temporary(environ: Mapping[str, str]) -> list[JobDirectory]:
+    named = environ.get("TMPDIR")
+    role = DirectoryRole.TEMPORARY
     directories = []
-    if environ.get("TMPDIR"):
-        directories.append(_named(environ["TMPDIR"], "TMPDIR", Role.TEMPORARY))
-    directories.extend(_named(path, path, Role.TEMPORARY) for path in _TEMPORARY)
+    if named:
+        directories.append(_named(named, "TMPDIR", role))
+        role = DirectoryRole.OTHER_TEMPORARY
+    directories.append(_named("/tmp", "/tmp", role))
+    directories.append(_named("/var/tmp", "/var/tmp", DirectoryRole.OTHER_TEMPORARY))
     return directories
 
 
@@ -94,9 +103,9 @@ def _caches(environ: Mapping[str, str], home: str | None) -> list[JobDirectory]:
     for variable, usual in _HOME_CACHES:
         value = environ.get(variable)
         if value:
-            directories.append(_named(value, variable, Role.JIT_CACHE))
+            directories.append(_named(value, variable, DirectoryRole.JIT_CACHE))
         elif home:
-            directories.append(_named(f"{home}/{usual}", f"~/{usual}", Role.JIT_CACHE))
+            directories.append(_named(f"{home}/{usual}", f"~/{usual}", DirectoryRole.JIT_CACHE))
     return directories
 
 
@@ -106,7 +115,7 @@ def _shown(path: str, home: str | None) -> str:
     return path
 
 
-def _named(path: str, name: str, role: Role) -> JobDirectory:
+def _named(path: str, name: str, role: DirectoryRole) -> JobDirectory:
     return JobDirectory(path=Path(path), name=name, role=role)
 
 

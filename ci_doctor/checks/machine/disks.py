@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.answers import answers_within
-from ci_doctor.checks.machine.directories import JobDirectory, job_directories
+from ci_doctor.checks.machine.directories import DirectoryRole, JobDirectory, job_directories
 from ci_doctor.checks.machine.mounts import Mount, mount_holding, read_mounts
 
 # Well below the deadline of a check, so that one dead disk leaves the others known.
@@ -84,17 +84,37 @@ class Disks(Struct, frozen=True, kw_only=True):
 
 
 def read_disks(context: CheckContext) -> Disks:
-    """Look at each directory of the job; nothing is written."""
-    directories = job_directories(context.environ, context.cwd, context.settings.caches)
+    """Look at each directory of the job and of its services; nothing is written."""
+    directories = _directories(context)
     mounts = read_mounts(context)
     questions = {each: partial(_placed, each, mounts) for each in directories}
     answers = answers_within(_LIMIT_S, questions)
-    placed = tuple(answers.values[each] for each in directories if each in answers.values)
+    answered = [answers.values[each] for each in directories if each in answers.values]
     unanswered = []
     for each, reason in answers.missing.items():
         mount = mount_holding(mounts, each.path)
         unanswered.append(UnansweredDirectory(directory=each, reason=reason, mount=mount))
-    return Disks(directories=placed, unanswered=tuple(unanswered))
+    return Disks(directories=tuple(filter(_counts, answered)), unanswered=tuple(unanswered))
+
+
+def _counts(placed: PlacedDirectory) -> bool:
+    """Nobody is going to make these directories for the job: they are there, or they do not matter."""
+    made_by_others = {DirectoryRole.SYSTEM, DirectoryRole.OTHER_TEMPORARY}
+    return placed.exists or placed.directory.role not in made_by_others
+
+
+def _directories(context: CheckContext) -> tuple[JobDirectory, ...]:
+    """Each directory once. A service may name others in its own environment."""
+    by_path = {}
+    for each in job_directories(context.environ, context.cwd, context.settings.caches):
+        by_path[each.path] = each
+    for spec in context.services.values():
+        # A placeholder is filled at the start of the service.
+        own = {name: value for name, value in spec.env.items() if "{" not in value}
+        environ = {**context.environ, **own}
+        for each in job_directories(environ, context.cwd / (spec.cwd or ""), ()):
+            by_path.setdefault(each.path, each)
+    return tuple(by_path.values())
 
 
 def _placed(directory: JobDirectory, mounts: Sequence[Mount]) -> PlacedDirectory:

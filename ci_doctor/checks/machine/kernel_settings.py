@@ -8,7 +8,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import number_of, numbers_of, text_of
 from ci_doctor.checks.machine.rules import KERNEL_SETTING_LOW, PTRACE_FORBIDDEN, STRICT_OVERCOMMIT
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.model.finding import Severity, ShellCommand
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import size
 
 # name, its default (Linux sysctl/vm.rst, fs.rst), what needs it
@@ -68,7 +68,9 @@ def _too_low(context: CheckContext) -> list[Problem]:
         if value is not None and value < default:
             summary = f"{name} is {value}, below its default of {default}: {reason}"
             remedy = ShellCommand(f"sysctl {name}={default}")
-            problems.append(problem(KERNEL_SETTING_LOW, summary, remedy=remedy))
+            place = context.proc.joinpath("sys", *name.split("."))
+            evidence = (Evidence(file=str(place), excerpt=str(value)),)
+            problems.append(problem(KERNEL_SETTING_LOW, summary, remedy=remedy, evidence=evidence))
     return problems
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import text_of
+from ci_doctor.checks.machine.memory import LARGEST_PROCESSES
 from ci_doctor.checks.machine.rules import BUSY, PRESSURE
 from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 
@@ -38,7 +39,7 @@ def _run(context: CheckContext) -> CheckResult:
     memory = figures.get("memory_pressure", 0.0)
     if memory > _PRESSURE:
         sentence = f"processes waited for memory in {memory:g} % of the last ten seconds"
-        problems.append(problem(PRESSURE, sentence))
+        problems.append(problem(PRESSURE, sentence, remedy=LARGEST_PROCESSES))
     return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
 
 

@@ -19,7 +19,6 @@ _CATEGORIES = (
     "LC_MONETARY",
     "LC_MESSAGES",
 )
-_REMEDY = ShellCommand("export LC_ALL=C.UTF-8")
 # langinfo.h and locale.h of glibc
 _CODESET = 14
 _ALL_MASK = 0x1FBF
@@ -30,15 +29,22 @@ def _run(context: CheckContext) -> CheckResult:
     for variable, name in named_locales(context.environ).items():
         if name not in _PLAIN and codeset_of(name) is None:
             summary = f"{variable} names the locale {name}, which is not installed"
-            problems.append(problem(LOCALE_MISSING, summary, remedy=_REMEDY))
+            problems.append(problem(LOCALE_MISSING, summary, remedy=_remedy()))
     name = effective_locale(context.environ)
     codeset = None if name in _PLAIN else codeset_of(name)
     encoding = python_encoding(context.environ, codeset)
     summary = f"the locale is {name or 'C (none is set)'}, and Python takes {encoding}"
     if encoding != "UTF-8":
-        problems.append(problem(LOCALE_NOT_UTF8, summary, remedy=_REMEDY))
+        problems.append(problem(LOCALE_NOT_UTF8, summary, remedy=_remedy()))
     figures = {"locale": name, "encoding": encoding}
     return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
+
+
+def _remedy() -> ShellCommand:
+    """Old systems lack C.UTF-8. Python takes UTF-8 in the locale C, too."""
+    if codeset_of("C.UTF-8") is None:
+        return ShellCommand("export LC_ALL=C PYTHONUTF8=1")
+    return ShellCommand("export LC_ALL=C.UTF-8")
 
 
 def named_locales(environ: Mapping[str, str]) -> dict[str, str]:

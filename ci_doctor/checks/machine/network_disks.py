@@ -3,14 +3,16 @@
 
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.machine.directories import Role
+from ci_doctor.checks.machine.directories import DirectoryRole
 from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
 from ci_doctor.checks.machine.mounts import Mount
 from ci_doctor.checks.machine.rules import CACHE_ON_NETWORK
 from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 
 # Several processes write to these at once, and rely on locks and renames.
-_DELICATE = frozenset({Role.TEMPORARY, Role.JIT_CACHE})
+_DELICATE = frozenset(
+    {DirectoryRole.TEMPORARY, DirectoryRole.OTHER_TEMPORARY, DirectoryRole.JIT_CACHE}
+)
 
 
 def _run(context: CheckContext) -> CheckResult:

@@ -69,7 +69,7 @@ MEMORY_LOW: Final = Rule(
     id="doctor/memory-low",
     severity=Severity.WARNING,
     meaning="The machine has little memory left for new processes, so the kernel may soon kill one.",
-    remedy="See what holds it: `ps axo pid,user,rss,comm --sort=-rss | head`.",
+    remedy="See what holds it, and end what is left over from earlier jobs.",
 )
 CGROUP_MEMORY_LOW: Final = Rule(
     id="doctor/cgroup-memory-low",
@@ -106,8 +106,8 @@ FEW_CPUS: Final = Rule(
 PROCESSES_LOW: Final = Rule(
     id="doctor/processes-low",
     severity=Severity.WARNING,
-    meaning="Hardly any process or thread can be started here: a limit on their number is nearly "
-    "reached. Messages are `Resource temporarily unavailable` and `can't start new thread`.",
+    meaning="Few processes and threads can still be started here: a limit on their number is near. "
+    "A server with workers has some hundreds of threads, and compilers beside it. Messages are `Resource temporarily unavailable` and `can't start new thread`.",
     remedy="Raise the limit (`--pids-limit` of the container), or end what runs there already.",
 )
 ULIMIT_LOW: Final = Rule(
@@ -126,7 +126,7 @@ PRESSURE: Final = Rule(
     severity=Severity.NOTE,
     meaning="Processes of this machine wait for memory (the kernel's pressure stall information): it "
     "swaps, or reads evicted pages again.",
-    remedy="See what holds the memory: `ps axo pid,user,rss,comm --sort=-rss | head`.",
+    remedy="See what holds the memory, and end what is left over from earlier jobs.",
 )
 CLOCK_BEHIND: Final = Rule(
     id="doctor/clock-behind",

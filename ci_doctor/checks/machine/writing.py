@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.machine.directories import Role
+from ci_doctor.checks.machine.directories import DirectoryRole
 from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
 from ci_doctor.checks.machine.rules import NOT_WRITABLE, TMPDIR_MISSING
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
@@ -14,7 +14,7 @@ from ci_doctor.checks.workload import ALL, SERVING, Workload
 from ci_doctor.model.finding import Severity, ShellCommand
 
 # Nothing works around these: the job fails.
-_NEEDED = frozenset({Role.TEMPORARY, Role.REPORT, Role.CONFIGURED})
+_NEEDED = frozenset({DirectoryRole.TEMPORARY, DirectoryRole.REPORT, DirectoryRole.CONFIGURED})
 
 
 def _run(context: CheckContext) -> CheckResult:
@@ -23,7 +23,9 @@ def _run(context: CheckContext) -> CheckResult:
 
 def writing_result(disks: Disks, workload: Workload | None) -> CheckResult:
     """What to say of the permissions on `disks`. Raises UndeterminedError if none is known."""
-    looked_at = [each for each in disks.directories if each.directory.role is not Role.SYSTEM]
+    looked_at = [
+        each for each in disks.directories if each.directory.role is not DirectoryRole.SYSTEM
+    ]
     if not looked_at:
         raise UndeterminedError(disks.unknown() or "no directory can be looked at")
     problems = [_not_writable(group, workload) for group in _refused(looked_at).values()]
@@ -58,12 +60,14 @@ def _not_writable(group: Sequence[PlacedDirectory], workload: Workload | None) -
     )
 
 
-def severity_for(role: Role, workload: Workload | None) -> Severity:
+def severity_for(role: DirectoryRole, workload: Workload | None) -> Severity:
     """An error if the job needs to write there. Models may be mounted read-only, so for these not."""
     if role in _NEEDED:
         return Severity.ERROR
-    if role is Role.JIT_CACHE and workload in SERVING:
+    if role is DirectoryRole.JIT_CACHE and workload in SERVING:
         return Severity.ERROR
+    if role is DirectoryRole.OTHER_TEMPORARY:
+        return Severity.NOTE
     return Severity.WARNING
 
 

@@ -15,6 +15,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.presence import absence
 from ci_doctor.checks.python.rules import EDITABLE_BROKEN
 from ci_doctor.checks.python.site_directory import SiteDirectory
 from ci_doctor.checks.result import CheckResult, Problem, problem
@@ -39,9 +40,10 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
         if source is None:
             continue
         count += 1
-        if not source.is_dir():
+        reason = absence(source)
+        if reason is not None:
             missing.append(source)
-            problems.append(_without_source(environment, distribution, source))
+            problems.append(_without_source(environment, distribution, source, reason))
     for site in environment.sites:
         if site.is_installed_to:
             problems.extend(_of_site(site, missing))
@@ -50,9 +52,12 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
 
 
 def _without_source(
-    environment: InstalledEnvironment, distribution: FoundDistribution, source: Path
+    environment: InstalledEnvironment,
+    distribution: FoundDistribution,
+    source: Path,
+    reason: str,
 ) -> Problem:
-    summary = f"{distribution.words} is an editable installation of {source}, which does not exist"
+    summary = f"{distribution.words} is an editable installation of {source}, which {reason}"
     evidence = (Evidence(file=str(distribution.folder / "direct_url.json")),)
     python = shlex.quote(str(environment.python))
     remedy = ShellCommand(f"{python} -m pip uninstall -y {distribution.name}")
@@ -64,10 +69,12 @@ def _of_site(site: SiteDirectory, missing: list[Path]) -> Iterator[Problem]:
     for name in site.names:
         path = site.path / name
         for target, severity in _targets(path):
-            if target.exists() or target.with_suffix(".py").exists():
+            reason = absence(target)
+            # A finder maps a module of one file to its path without the ending.
+            if reason is None or absence(f"{target}.py") is None:
                 continue
             if not any(target.is_relative_to(source) for source in missing):
-                yield _dead(path, target, severity)
+                yield _dead(path, f"{target}, which {reason}", severity)
 
 
 def _targets(path: Path) -> Iterator[tuple[Path, Severity]]:
@@ -118,8 +125,8 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _dead(path: Path, target: Path, severity: Severity) -> Problem:
-    summary = f"{path} leads to {target}, which does not exist"
+def _dead(path: Path, target: str, severity: Severity) -> Problem:
+    summary = f"{path} leads to {target}"
     evidence = (Evidence(file=str(path)),)
     return problem(EDITABLE_BROKEN, summary, evidence=evidence, severity=severity)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what an interrupted installation or removal leaves in a site directory."""
 
+import os
 import shlex
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.presence import absence, is_file
 from ci_doctor.checks.python.rules import INSTALLATION_INTERRUPTED
 from ci_doctor.checks.python.site_directory import SiteDirectory
 from ci_doctor.checks.result import CheckResult, Problem, problem
@@ -32,12 +34,25 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
     for site in environment.sites:
         if site.is_installed_to:
             problems.extend(_left_aside(site))
+    private = []
     for distribution in environment.installed:
+        if _is_private(distribution):
+            private.append(distribution.name)
+            continue
         problem_or_none = _incomplete(environment, distribution)
         if problem_or_none is not None:
             problems.append(problem_or_none)
     count = amount(len(environment.installed), "distribution")
-    return Examination(observed=f"the metadata of {count} were read", problems=tuple(problems))
+    unknown = f"the metadata of {', '.join(private)} cannot be read" if private else None
+    return Examination(
+        observed=f"the metadata of {count} were read", problems=tuple(problems), unknown=unknown
+    )
+
+
+def _is_private(distribution: FoundDistribution) -> bool:
+    """Whether the user may not look into its folder: what it lacks is then unknown."""
+    folder = distribution.folder
+    return not os.access(folder, os.R_OK | os.X_OK) and absence(folder) is None
 
 
 def _left_aside(site: SiteDirectory) -> Iterator[Problem]:
@@ -80,10 +95,10 @@ def _missing(distribution: FoundDistribution) -> str | None:
     if not distribution.has_metadata:
         file = "METADATA" if distribution.is_wheel else "PKG-INFO"
         path = distribution.folder / file
-        if not distribution.is_wheel and distribution.folder.is_file():
+        if not distribution.is_wheel and is_file(distribution.folder):
             return "its egg-info names no version"
-        return f"{file} names no name and version" if path.is_file() else f"there is no {file}"
-    if not distribution.is_wheel or (distribution.folder / "RECORD").is_file():
+        return f"{file} names no name and version" if is_file(path) else f"there is no {file}"
+    if not distribution.is_wheel or is_file(distribution.folder / "RECORD"):
         return None
     if installer_of(distribution) in _RECORDING:
         return "there is no RECORD"

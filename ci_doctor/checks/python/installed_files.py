@@ -32,7 +32,7 @@ _DEPTH: Final = 1
 _SHOWN: Final = 4
 
 
-class FileState(Enum):
+class RecordedFileState(Enum):
     """How an installed file compares with its line in RECORD."""
 
     AS_RECORDED = "as recorded"
@@ -54,9 +54,12 @@ def _examine(environment: InstalledEnvironment, records: Records) -> Examination
         files = tuple(_looked_at(records.get(str(distribution.folder), ())))
         count += len(files)
         by_state = _by_state(distribution, files)
-        unreadable += len(by_state[FileState.UNKNOWN])
-        problems += _missing(environment, distribution, by_state[FileState.MISSING])
-        problems += _resized(environment, distribution, by_state[FileState.RESIZED])
+        unreadable += len(by_state[RecordedFileState.UNKNOWN])
+        problems += _missing(environment, distribution, by_state[RecordedFileState.MISSING])
+        resized = by_state[RecordedFileState.RESIZED]
+        if resized:
+            resized = _of_it_alone(environment, distribution, resized, records)
+        problems += _resized(environment, distribution, resized)
     unknown = f"{amount(unreadable, 'installed file')} cannot be read" if unreadable else None
     return Examination(
         observed=f"{amount(count, 'installed file')} compared with RECORD",
@@ -78,24 +81,38 @@ def _looked_at(files: Sequence[RecordedFile]) -> Iterator[RecordedFile]:
 
 def _by_state(
     distribution: FoundDistribution, files: Sequence[RecordedFile]
-) -> dict[FileState, list[RecordedFile]]:
-    states: dict[FileState, list[RecordedFile]] = {state: [] for state in FileState}
+) -> dict[RecordedFileState, list[RecordedFile]]:
+    states: dict[RecordedFileState, list[RecordedFile]] = {state: [] for state in RecordedFileState}
     top = str(distribution.site.path)
     for file in files:
         states[_state(f"{top}/{file.path}", file.size)].append(file)
     return states
 
 
-def _state(path: str, recorded: int | None) -> FileState:
+def _state(path: str, recorded: int | None) -> RecordedFileState:
     try:
         found = os.stat(path).st_size  # noqa: PTH116 - thousands of files are looked at
     except (FileNotFoundError, NotADirectoryError):
-        return FileState.MISSING
+        return RecordedFileState.MISSING
     except OSError:
-        return FileState.UNKNOWN
+        return RecordedFileState.UNKNOWN
     if recorded is not None and found != recorded:
-        return FileState.RESIZED
-    return FileState.AS_RECORDED
+        return RecordedFileState.RESIZED
+    return RecordedFileState.AS_RECORDED
+
+
+def _of_it_alone(
+    environment: InstalledEnvironment,
+    distribution: FoundDistribution,
+    files: Sequence[RecordedFile],
+    records: Records,
+) -> list[RecordedFile]:
+    """Without those that another distribution has overwritten: `python/shared-files` names both."""
+    paths: set[str] = set()
+    for other in environment.installed:
+        if other.folder != distribution.folder and other.site.path == distribution.site.path:
+            paths.update(file.path for file in records.get(str(other.folder), ()))
+    return [file for file in files if file.path not in paths]
 
 
 def _missing(

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.python.presence import absence
 from ci_doctor.checks.python.python_state import PythonState, read_state
 from ci_doctor.environment.targets import TargetInterpreter
 from ci_doctor.preload.interpreter import clean_environment
@@ -30,6 +31,11 @@ class InterpreterAttempt(Struct, frozen=True, kw_only=True):
     failure: str = ""
     output: str = ""
     needed_without: tuple[str, ...] = ()
+
+    @property
+    def is_too_old(self) -> bool:
+        """Whether it starts, and cannot read a program for Python 3."""
+        return self.state is None and PROBE.name in self.output and "SyntaxError" in self.output
 
 
 def read_starts(context: CheckContext) -> tuple[InterpreterAttempt, ...]:
@@ -83,8 +89,10 @@ def _attempt(
 
 def _no_program(python: Path) -> str:
     """Why `python` cannot be run."""
-    if python.is_symlink() and not python.exists():
-        return f"it links to {os.path.realpath(python)}, which does not exist"
-    if not python.exists():
-        return "it does not exist"
-    return "it is not executable"
+    reason = absence(python)
+    if reason is None:
+        return "it is not executable"
+    real = os.path.realpath(python)
+    if real != str(python):
+        return f"it links to {real}, which {reason}"
+    return f"it {reason}"

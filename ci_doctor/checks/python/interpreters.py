@@ -12,11 +12,12 @@ from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python import rules
 from ci_doctor.checks.python.interpreter_starts import InterpreterAttempt, read_starts
+from ci_doctor.checks.python.presence import absence, is_file
 from ci_doctor.checks.python.python_state import PythonState
 from ci_doctor.checks.python.venv_files import VenvFiles, read_venv_files
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
-from ci_doctor.model.finding import Evidence, ShellCommand
+from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
 
 # The last day of security fixes, by https://devguide.python.org/versions/ (a month, there).
 _END_OF_LIFE: Final[Mapping[str, str]] = {
@@ -36,22 +37,32 @@ def _run(context: CheckContext) -> CheckResult:
     starts = context.shared(read_starts)
     problems: list[Problem] = []
     texts = []
+    old = []
     for start in starts:
         files = read_venv_files(start.target.python)
-        if start.state is None:
+        if start.is_too_old:
+            old.append(f"{start.target.python} is older than Python 3.6, which is not looked at")
+        elif start.state is None:
             problems.append(_failure(start, files))
             texts.append(f"{start.target.python} does not start")
         else:
             problems.extend(_of_state(start.target.python, start.state, files))
             texts.append(f"{start.target.python} is Python {start.state.full_version}")
-    return CheckResult(summary=", ".join(texts), problems=tuple(problems))
+    return CheckResult(
+        summary=", ".join((*texts, *old)),
+        problems=tuple(problems),
+        unknown=", ".join(old) or None,
+    )
 
 
 def _failure(start: InterpreterAttempt, files: VenvFiles) -> Problem:
     python = start.target.python
     if not os.access(python, os.X_OK):
         summary = f"{python} ({start.target.why}) cannot be run: {start.failure}"
-        return problem(rules.INTERPRETER_MISSING, summary, remedy=_again(files))
+        remedy: NextStep | None = _again(files)
+        if (absence(python) or "").startswith("cannot"):
+            remedy = "let its owner make it readable, or take an interpreter that all users may run"
+        return problem(rules.INTERPRETER_MISSING, summary, remedy=remedy)
     evidence = (Evidence(excerpt=start.output),) if start.output else ()
     if start.needed_without:
         names = ", ".join(start.needed_without)
@@ -67,15 +78,17 @@ def _again(files: VenvFiles) -> ShellCommand | None:
     if not files.is_venv:
         return None
     version = files.libraries[-1] if files.libraries else files.version or "3"
+    folder = shlex.quote(str(files.prefix / "bin"))
+    links = " ".join(f"{folder}/{name}" for name in ("python", "python3", "python3.*"))
     prefix = shlex.quote(str(files.prefix))
-    return ShellCommand(f"rm -f {prefix}/bin/python* && python{version} -m venv --upgrade {prefix}")
+    return ShellCommand(f"rm -f {links} && python{version} -m venv --upgrade {prefix}")
 
 
 def _of_state(python: Path, state: PythonState, files: VenvFiles) -> list[Problem]:
     problems = []
     if files.is_venv:
         problems += _of_venv(python, state, files)
-    elif (Path(state.stdlib) / "EXTERNALLY-MANAGED").is_file():
+    elif is_file(Path(state.stdlib) / "EXTERNALLY-MANAGED"):
         summary = f"{python} is managed by the operating system"
         problems.append(problem(rules.EXTERNALLY_MANAGED, summary))
     last_day = _END_OF_LIFE.get(state.minor_version)
@@ -97,10 +110,9 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> list[Problem
         return [problem(rules.VENV_WITHOUT_CONFIG, summary, remedy=_again(files))]
     problems = []
     home = files.keys.get("home", "")
-    if not Path(home).is_dir() or not home:
-        summary = (
-            f"{prefix}/pyvenv.cfg names {home or 'no directory'} as its home, which does not exist"
-        )
+    reason = absence(home)
+    if reason is not None:
+        summary = f"{prefix}/pyvenv.cfg names {home or 'nothing'} as its home, which {reason}"
         evidence = (Evidence(file=str(prefix / "pyvenv.cfg"), excerpt=f"home = {home}"),)
         problems.append(
             problem(rules.VENV_BASE_MISSING, summary, evidence=evidence, remedy=_again(files))

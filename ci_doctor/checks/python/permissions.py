@@ -5,7 +5,6 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
@@ -14,6 +13,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.presence import is_file
 from ci_doctor.checks.python.rules import BYTECODE_UNWRITABLE, SITE_UNREADABLE
 from ci_doctor.checks.python.site_directory import SiteDirectory
 from ci_doctor.checks.result import CheckResult, Problem, problem
@@ -46,10 +46,10 @@ def _unreadable(site: SiteDirectory) -> Iterator[Problem]:
     """The directory itself, or what lies in it."""
     paths = [str(site.path)]
     if os.access(site.path, os.R_OK | os.X_OK):
-        paths = [path for path in _entries(site) if not _is_readable(path)]
+        paths = list(_private_entries(site))
     if not paths:
         return
-    shown = ", ".join(Path(path).name for path in paths[:_SHOWN])
+    shown = ", ".join(os.path.relpath(path, site.path) for path in paths[:_SHOWN])
     summary = f"{amount(len(paths), 'entry')} of {site.path} cannot be read: {shown}"
     if len(paths) > 1:
         summary = f"{len(paths)} entries of {site.path} cannot be read: {shown}"
@@ -60,15 +60,17 @@ def _unreadable(site: SiteDirectory) -> Iterator[Problem]:
     yield problem(SITE_UNREADABLE, summary, evidence=evidence, remedy=remedy)
 
 
-def _entries(site: SiteDirectory) -> Iterator[str]:
-    """The entries, and the first file of each package and of its metadata."""
+def _private_entries(site: SiteDirectory) -> Iterator[str]:
+    """The entries that cannot be read, or the first file of a package or of its metadata."""
     for name in site.names:
         path = f"{site.path}/{name}"
-        yield path
+        first = f"{path}/__init__.py"
         if name.endswith(".dist-info"):
-            yield f"{path}/METADATA"
-        elif "." not in name and name != "__pycache__":
-            yield f"{path}/__init__.py"
+            first = f"{path}/METADATA"
+        if not _is_readable(path):
+            yield path
+        elif not _is_readable(first):
+            yield first
 
 
 def _is_readable(path: str) -> bool:
@@ -89,8 +91,8 @@ def _uncompiled(environment: InstalledEnvironment, site: SiteDirectory) -> Itera
     names = []
     for name in site.names:
         folder = site.path / name
-        is_package = "." not in name and (folder / "__init__.py").is_file()
-        if is_package and not (folder / "__pycache__" / f"__init__.{tag}.pyc").is_file():
+        is_package = "." not in name and is_file(folder / "__init__.py")
+        if is_package and not is_file(folder / "__pycache__" / f"__init__.{tag}.pyc"):
             names.append(name)
     if not names:
         return

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ci_doctor.checks.check import DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.python.presence import is_file
 from ci_doctor.checks.python.rules import TOOLS_OF_TWO_INTERPRETERS
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
@@ -67,7 +68,7 @@ def _owner(name: str, context: CheckContext) -> ProgramOwner | None:
 def _prefix(python: Path) -> str:
     """That of a virtual environment by its path, else that of the file it links to (PEP 405)."""
     folder = python.parent.parent
-    if not (folder / "pyvenv.cfg").is_file():
+    if not is_file(folder / "pyvenv.cfg"):
         folder = Path(os.path.realpath(python)).parent.parent
     return os.path.realpath(folder)
 

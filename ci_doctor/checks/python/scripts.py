@@ -12,6 +12,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.presence import absence, is_folder
 from ci_doctor.checks.python.rules import VENV_MOVED
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
@@ -19,7 +20,7 @@ from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.render.formatting import amount
 
 # An absolute Python in a first line, or in the second one where a path is too long for the first.
-_PYTHON = re.compile(rb"^#!(?:/bin/sh\s+'''exec' )?\"?(/[^\"'\n]*?python[0-9.]*)[\"' \t\r\n]")
+_PYTHON = re.compile(rb"^#!(?:/bin/sh\s+'''exec' )?\"?(/[^\"'\s]*/python[0-9.]*)[\"'\s]")
 _HEAD_BYTES = 512
 _SHOWN = 5
 
@@ -47,7 +48,7 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
 def _is_ours(environment: InstalledEnvironment) -> bool:
     """Whether `bin` belongs to one environment: a venv, or a prefix of conda."""
     prefix = Path(environment.state.prefix)
-    return environment.state.is_venv or (prefix / "conda-meta").is_dir()
+    return environment.state.is_venv or is_folder(prefix / "conda-meta")
 
 
 def _interpreters(folder: Path) -> dict[str, str]:
@@ -78,12 +79,13 @@ def _stray(folder: Path, other: str, names: list[str]) -> Problem:
     evidence = (Evidence(file=str(folder / names[0]), line=1, excerpt=f"#!{other}/python"),)
     remedy = f"call `{folder}/python -m NAME`, or make the environment again in its present place"
     count = amount(len(names), "program")
-    if Path(other, "python").exists():
+    reason = absence(f"{other}/python")
+    if reason is None:
         summary = f"{count} in {folder} run in another environment, that of {other}: {shown}"
         return problem(
             VENV_MOVED, summary, evidence=evidence, remedy=remedy, severity=Severity.WARNING
         )
-    summary = f"{count} in {folder} name an interpreter in {other}, which does not exist: {shown}"
+    summary = f"{count} in {folder} name an interpreter in {other}, which {reason}: {shown}"
     return problem(VENV_MOVED, summary, evidence=evidence, remedy=remedy)
 
 

@@ -15,6 +15,7 @@ from ci_doctor.checks.python.installed_environment import (
     examine_each,
 )
 from ci_doctor.checks.python.module_names import LocalModule, compiled_modules, modules_in
+from ci_doctor.checks.python.presence import absence, is_file, is_folder
 from ci_doctor.checks.python.rules import MODULE_SHADOWED
 from ci_doctor.checks.python.site_directory import SiteDirectory, pythonpath_entries
 from ci_doctor.checks.result import CheckResult, Fault, Problem, problem
@@ -76,7 +77,7 @@ def _script_directories(context: CheckContext) -> Iterator[Path]:
     for service in context.services.values():
         for word in _words(service):
             script = context.cwd / str(service.cwd or ".") / word
-            if word.endswith(".py") and script.is_file():
+            if word.endswith(".py") and is_file(script):
                 yield script.parent
 
 
@@ -114,7 +115,7 @@ def _installed(
     names = [module.name + ending for ending in endings if module.name + ending in site.names]
     for name in names:
         path = site.path / name
-        is_module = path.is_file() or (path / "__init__.py").is_file()
+        is_module = is_file(path) or is_file(path / "__init__.py")
         if is_module and not path.samefile(module.path):
             return path
     return None
@@ -122,9 +123,9 @@ def _installed(
 
 def _hidden_package(module: LocalModule, installed: Path, context: CheckContext) -> Problem:
     """An error if the hidden package has compiled modules, and the file of the job has not."""
-    if installed.is_dir():
+    if is_folder(installed):
         for name in compiled_modules(installed):
-            if not (module.path / name).exists():
+            if absence(module.path / name) is not None:
                 summary = (
                     f"{module.path} hides the installed {installed}, and lacks its compiled {name}"
                 )
@@ -157,7 +158,7 @@ def _problem(
 def _is_in_checkout(path: Path, cwd: Path) -> bool:
     """Whether the file belongs to the checkout of the job."""
     for top in (cwd, *cwd.parents):
-        if (top / ".git").exists():
+        if absence(top / ".git") is None:
             return path.is_relative_to(top)
     return False
 

@@ -14,6 +14,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.presence import absence
 from ci_doctor.checks.python.site_directory import SiteKind
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
@@ -75,8 +76,9 @@ def _leak(entry: str, environment: InstalledEnvironment, cwd: Path) -> tuple[str
     if not entry:
         return "an empty entry in PYTHONPATH is the directory of the job", Severity.NOTE
     path = cwd / entry
-    if not path.exists():
-        return f"PYTHONPATH names {entry}, which does not exist", Severity.NOTE
+    reason = absence(path)
+    if reason is not None:
+        return f"PYTHONPATH names {entry}, which {reason}", Severity.NOTE
     version = _VERSION.search(f"{path}/")
     own = environment.state.minor_version
     if version is not None and version[1] != own:

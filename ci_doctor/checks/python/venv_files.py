@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.checks.python.presence import is_file
+
 _VERSION = re.compile(r"\d+\.\d+")
 
 
@@ -43,7 +45,7 @@ def read_venv_files(python: Path) -> VenvFiles:
     return VenvFiles(
         prefix=prefix,
         keys=_keys(prefix / "pyvenv.cfg"),
-        has_activate=(python.parent / "activate").is_file(),
+        has_activate=is_file(python.parent / "activate"),
         libraries=tuple(libraries),
     )
 

@@ -79,21 +79,15 @@ def _of_glibc(platform: str, state: PythonState) -> str | None:
 
 def misnamed(paths: Sequence[str], state: PythonState) -> list[str]:
     """Of extension modules those that this interpreter does not look for, and finds no other for."""
-    wanted = {path for path in paths if path.endswith(tuple(state.suffixes))}
-    stems = {_stem(path, state) for path in wanted}
+    served = set()
     strange = []
     for path in paths:
         match = _TAGGED.search(path)
         # `.abi3.so` and a bare `.so` have no such tag.
-        if match is None or path in wanted:
-            continue
-        if path[: match.start()] not in stems:
-            strange.append(path)
-    return strange
-
-
-def _stem(path: str, state: PythonState) -> str:
-    for suffix in state.suffixes:
-        if path.endswith(suffix):
-            return path.removesuffix(suffix)
-    return path
+        if match is None:
+            served.add(path.removesuffix(".so").removesuffix(".abi3"))
+        elif match[0] in state.suffixes:
+            served.add(path[: match.start()])
+        else:
+            strange.append((path[: match.start()], path))
+    return [path for stem, path in strange if stem not in served]

@@ -59,7 +59,7 @@ def _misfits(
     strange = misnamed(libraries, state)
     if strange:
         files = [Evidence(file=str(distribution.site.path / path)) for path in strange[:_SHOWN]]
-        reason = f"{amount(len(strange), 'module')} of it were built for another Python"
+        reason = f"it has {amount(len(strange), 'module')} for another Python"
         yield reason, tuple(files)
     for path in libraries[:_HEADS]:
         full = f"{distribution.site.path}/{path}"

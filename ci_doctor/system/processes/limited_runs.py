@@ -16,6 +16,8 @@ from typing import IO, Final
 from msgspec import Struct
 
 from ci_doctor.system import clock
+from ci_doctor.system.processes.cpu_wait import CpuWaits
+from ci_doctor.system.processes.extension import extended
 from ci_doctor.system.processes.limited_run import wait_unreaped
 
 # For a caller that is interrupted by `stop`.
@@ -69,9 +71,10 @@ class LimitedRuns:
     ) -> SeparateRun:
         """Run `words` in a session of its own, which is killed after `timeout_s` seconds.
 
-        It is killed too if the program ends by itself and leaves processes there. `last_signal` is
-        sent to the program at the time limit, a second before the session is killed. Raises OSError if it
-        cannot be started.
+        Seconds in which the program waited for a CPU extend that. The session is killed too if the
+        program ends by itself and leaves processes there. `last_signal` is sent to the program at
+        the time limit, a second before the session is killed. Raises OSError if it cannot be
+        started.
         """
         began = clock.now()
         # Output goes to files: a child that keeps a pipe open would delay us.
@@ -79,7 +82,7 @@ class LimitedRuns:
             process = self._start(words, stdout, stderr, cwd, environ)
             is_over = False
             try:
-                is_over = wait_unreaped(process.pid, timeout_s)
+                is_over = _wait(process.pid, timeout_s)
                 if not is_over and last_signal is not None:
                     self._warn(process.pid, last_signal)
             finally:
@@ -161,6 +164,19 @@ class LimitedRuns:
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         peak_rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
         return process.returncode, peak_rss
+
+
+def _wait(pid: int, timeout_s: float) -> bool:
+    """Wait for a child without reaping it; whether it ended in time."""
+    began = clock.now()
+    waits = CpuWaits(lambda: (pid,))
+    left_s = timeout_s
+    while left_s > 0:
+        if wait_unreaped(pid, left_s):
+            return True
+        limit_s = extended(timeout_s, waits.since({}))
+        left_s = limit_s - (clock.now() - began)
+    return False
 
 
 def _text(file: IO[bytes]) -> str:

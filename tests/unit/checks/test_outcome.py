@@ -50,6 +50,29 @@ def test_what_is_ok_is_not_listed() -> None:
     assert made.verdict is Verdict.PASS
 
 
+def test_a_measurement_is_listed_even_if_it_is_ok() -> None:
+    check = DoctorCheck(
+        id="gpu/speed", title="speed", run=lambda _: CheckResult(summary=""), is_measurement=True
+    )
+    fast = CheckResult(summary="4,300 GB/s")
+
+    made = outcome(FINE, FinishedCheck(check=check, result=fast, duration_s=2.0))
+
+    assert table(made, "Measured") == [("gpu/speed", 2.0, "4,300 GB/s")]
+
+
+def test_a_measurement_that_is_unknown_is_listed_once() -> None:
+    check = DoctorCheck(
+        id="gpu/speed", title="speed", run=lambda _: CheckResult(summary=""), is_measurement=True
+    )
+    unknown = CheckResult(summary="no torch", unknown="no torch")
+
+    made = outcome(FinishedCheck(check=check, result=unknown, duration_s=2.0))
+
+    assert table(made, "Unknown") == [("no torch", "gpu/speed")]
+    assert table(made, "Measured") == []
+
+
 def test_all_lists_each_check_with_its_status_value_and_time() -> None:
     made = outcome(FINE, BAD, show_all=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.processes import ProcessFacts, job_of, read_processes, user_name
+from ci_doctor.checks.processes import RunningProcess, job_of, read_processes, user_name
 from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.system.processes.process_table import Kin
 from tests.support.checks import check_context
@@ -29,13 +29,16 @@ def test_a_process_has_its_user_command_age_and_job(tmp_path: Path) -> None:
         job = job_of(context, sleeper.pid)
 
     assert process.words == (sys.executable, "-c", SLEEPER, "vllm")
+    assert (process.group, process.session) == (os.getpgid(0), os.getsid(0))
     assert (process.uid, process.kin.parent, job) == (os.geteuid(), os.getpid(), "0196-a")
     assert 0 <= process.age_s < 600
 
 
 def test_a_long_command_line_is_cut_off() -> None:
     kin = Kin(pid=7, parent=1, started=0, state="S", threads=1, name="vllm")
-    process = ProcessFacts(kin=kin, uid=0, words=("serve", "x" * 200), age_s=7200.0)
+    process = RunningProcess(
+        kin=kin, group=7, session=7, uid=0, words=("serve", "x" * 200), age_s=7200.0
+    )
 
     assert process.describe() == f"pid 7 of root, 2 h 00 min old: serve {'x' * 53}…"
 

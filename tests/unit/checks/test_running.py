@@ -3,7 +3,7 @@
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -126,6 +126,25 @@ def test_a_reading_that_fails_is_unknown_for_each_check(tmp_path: Path) -> None:
     ended = finished(check_context(tmp_path), check("one", asks), check("two", asks))
 
     assert [each.result.unknown for each in ended.values()] == ["nobody knows"] * 2
+
+
+def test_whoever_waits_hears_which_checks_still_run(tmp_path: Path) -> None:
+    heard = threading.Event()
+    waited_for: list[list[str]] = []
+
+    def hangs(_context: CheckContext) -> CheckResult:
+        heard.wait()
+        return CheckResult(summary="heard")
+
+    def on_wait(pending: Sequence[DoctorCheck]) -> None:
+        waited_for.append([each.id for each in pending])
+        heard.set()
+
+    checks = [check("hangs", hangs), check("fine", fine)]
+    ended = list(run_checks(checks, check_context(tmp_path), on_wait))
+
+    assert waited_for[0] == ["test/hangs"]
+    assert len(ended) == len(checks)
 
 
 def test_a_check_that_crashes_is_unknown_with_its_traceback(tmp_path: Path) -> None:

@@ -18,7 +18,11 @@ command = "x {port}"
 [services.vllm]
 command = "x {port}"
 needs = ["kv"]
+[doctor.checks.scratch]
+command = "true"
 """
+
+STARTS = ("failing", "shadowed", "printing", "cost", "preload-shim")
 
 
 @pytest.fixture
@@ -48,6 +52,9 @@ def offered(
         (["--ver"], ["--version"]),
         (["nonsense", "la"], ["launch"]),
         (["preload", "ver"], ["verify"]),
+        (["doctor", "star"], ["starts", *(f"starts/{each}" for each in STARTS)]),
+        (["doctor", "own/"], ["own/scratch"]),
+        (["doctor", "--skip", "imports/s"], ["imports/services"]),
         (["correctness", "re"], ["replay"]),
         (["config", "s"], ["show"]),
         (["launch", "--fol"], ["--follow"]),

@@ -1,7 +1,7 @@
 """Whose a process is."""
 
-from ci_doctor.checks.leftovers.standing import Standing, Surroundings, standing_of
-from ci_doctor.checks.processes import ProcessFacts
+from ci_doctor.checks.leftovers.standing import ProcessStanding, Surroundings, standing_of
+from ci_doctor.checks.processes import RunningProcess
 from ci_doctor.system.processes.process_table import Kin
 
 ROWS = [
@@ -21,9 +21,13 @@ ROWS = [
 ]
 
 
-def process(pid: int, parent: int, name: str) -> ProcessFacts:
+def process(
+    pid: int, parent: int, name: str, *, group: int = 0, session: int = 0
+) -> RunningProcess:
     kin = Kin(pid=pid, parent=parent, started=0, state="S", threads=1, name=name)
-    return ProcessFacts(kin=kin, uid=0, words=(name,), age_s=1.0)
+    return RunningProcess(
+        kin=kin, group=group or pid, session=session or pid, uid=0, words=(name,), age_s=1.0
+    )
 
 
 TABLE = {pid: process(pid, parent, name) for pid, parent, name in ROWS}
@@ -36,7 +40,7 @@ def standing(
     own_job: str | None = "ours",
     sees_agents: bool = True,
     managed: frozenset[int] = frozenset(),
-) -> Standing:
+) -> ProcessStanding:
     around = Surroundings(
         pid=13,
         job=own_job,
@@ -48,43 +52,43 @@ def standing(
 
 
 def test_a_process_of_our_job_is_ours() -> None:
-    assert standing(31, "ours") is Standing.OURS
-    assert standing(14, None) is Standing.OURS
+    assert standing(31, "ours") is ProcessStanding.OURS
+    assert standing(14, None) is ProcessStanding.OURS
 
 
 def test_what_descends_from_our_agent_alone_is_not_ours() -> None:
-    assert standing(23, None) is Standing.OTHERS
-    assert standing(23, "running") is Standing.OTHERS
+    assert standing(23, None) is ProcessStanding.OTHERS
+    assert standing(23, "running") is ProcessStanding.OTHERS
 
 
 def test_an_orphan_is_left() -> None:
-    assert standing(31, None) is Standing.STALE
-    assert standing(31, "earlier") is Standing.STALE
-    assert standing(31, None, own_job=None) is Standing.STALE
-    assert standing(51, None) is Standing.STALE
+    assert standing(31, None) is ProcessStanding.STALE
+    assert standing(31, "earlier") is ProcessStanding.STALE
+    assert standing(31, None, own_job=None) is ProcessStanding.STALE
+    assert standing(51, None) is ProcessStanding.STALE
 
 
 def test_an_orphan_of_a_job_that_an_agent_runs_is_its() -> None:
-    assert standing(31, "running") is Standing.OTHERS
+    assert standing(31, "running") is ProcessStanding.OTHERS
 
 
 def test_a_job_that_no_agent_runs_has_left_all_its_processes() -> None:
-    assert standing(41, "earlier") is Standing.STALE
+    assert standing(41, "earlier") is ProcessStanding.STALE
 
 
 def test_without_an_agent_to_be_seen_nobody_knows_whether_a_job_has_ended() -> None:
-    assert standing(41, "earlier", sees_agents=False) is Standing.UNKNOWN
+    assert standing(41, "earlier", sees_agents=False) is ProcessStanding.UNKNOWN
 
 
 def test_a_service_of_the_machine_or_a_container_is_not_left() -> None:
     managed = frozenset({31})
 
-    assert standing(31, None, managed=managed) is Standing.UNKNOWN
-    assert standing(31, "earlier", managed=managed) is Standing.UNKNOWN
+    assert standing(31, None, managed=managed) is ProcessStanding.UNKNOWN
+    assert standing(31, "earlier", managed=managed) is ProcessStanding.UNKNOWN
 
 
 def test_somebodys_server_is_nobodys_business() -> None:
-    assert standing(41, None) is Standing.UNKNOWN
+    assert standing(41, None) is ProcessStanding.UNKNOWN
 
 
 def test_a_circle_of_parents_ends() -> None:
@@ -93,4 +97,24 @@ def test_a_circle_of_parents_ends() -> None:
         pid=13, job=None, running_jobs=frozenset(), sees_agents=False, is_managed=lambda _: False
     )
 
-    assert standing_of(table[6], None, around, table) is Standing.UNKNOWN
+    assert standing_of(table[6], None, around, table) is ProcessStanding.UNKNOWN
+
+
+def in_container(group: int, session: int) -> ProcessStanding:
+    """The standing of a child of a first process that is no init."""
+    rows = [process(1, 0, "job.sh"), process(13, 1, "ci-doctor", session=13)]
+    server = process(31, 1, "vllm", group=group, session=session)
+    table = {each.pid: each for each in (*rows, server)}
+    around = Surroundings(
+        pid=13, job=None, running_jobs=frozenset(), sees_agents=False, is_managed=lambda _: False
+    )
+    return standing_of(server, None, around, table)
+
+
+def test_below_a_first_process_that_is_no_init_an_orphan_has_lost_the_leader_of_its_group() -> None:
+    assert in_container(group=29, session=29) is ProcessStanding.STALE
+    assert in_container(group=1, session=1) is ProcessStanding.UNKNOWN
+
+
+def test_an_orphan_of_our_own_session_is_ours() -> None:
+    assert in_container(group=29, session=13) is ProcessStanding.OURS

@@ -71,7 +71,8 @@ def test_the_limit_of_a_cgroup_above_counts(tmp_path: Path) -> None:
     result = CHECK.run(check_context(tmp_path, root=root))
 
     assert result.status is CheckStatus.ERROR
-    assert result.problems[0].finding.summary.endswith("/sys/fs/cgroup/pod)")
+    (evidence,) = result.problems[0].finding.evidence
+    assert (evidence.file or "").endswith("/sys/fs/cgroup/pod/memory.max")
 
 
 def test_files_that_the_kernel_can_drop_are_not_in_use(tmp_path: Path) -> None:

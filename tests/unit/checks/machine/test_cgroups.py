@@ -38,3 +38,10 @@ def test_without_a_mount_in_view_the_limits_are_unknown(tmp_path: Path) -> None:
 def test_without_proc_the_cgroup_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(UndeterminedError, match="No such file"):
         read_cgroups(check_context(tmp_path, root=tmp_path), "memory")
+
+
+def test_a_mount_that_another_one_hides_leaves_the_limits_unknown(tmp_path: Path) -> None:
+    root = v2_tree(tmp_path, {}, own="/job")
+
+    with pytest.raises(UndeterminedError, match="sys/fs/cgroup/job is not there"):
+        read_cgroups(check_context(tmp_path, root=root), "memory")

@@ -33,7 +33,8 @@ def test_the_smallest_quota_of_all_levels_counts(tmp_path: Path) -> None:
     levels = {"/a/b": {"cpu.max": "800000 100000\n"}, "/a": {"cpu.max": "150000 100000\n"}}
     root = v2_tree(tmp_path, levels, own="/a/b")
 
-    assert quota_of(root) == CpuQuota(cpus=1.5, throttled=0, periods=0)
+    file = root / "sys/fs/cgroup/a/cpu.max"
+    assert quota_of(root) == CpuQuota(file=file, cpus=1.5, throttled=0, periods=0)
 
 
 @pytest.mark.parametrize(("quota", "cpus"), [("250000", 2.5), ("-1", None)])

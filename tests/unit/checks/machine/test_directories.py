@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.checks.machine.directories import JobDirectory, Role, job_directories
+from ci_doctor.checks.machine.directories import DirectoryRole, JobDirectory, job_directories
 
 CWD = Path("/work/job")
 
@@ -13,10 +13,10 @@ def by_name(environ: dict[str, str], *caches: str) -> dict[str, JobDirectory]:
 def test_without_variables_the_usual_places_count() -> None:
     directories = by_name({"HOME": "/home/ci"})
 
-    assert directories["/tmp"].role is Role.TEMPORARY
+    assert directories["/tmp"].role is DirectoryRole.TEMPORARY
     assert directories["the working directory"].path == CWD
     assert directories["~/.cache/vllm"].path == Path("/home/ci/.cache/vllm")
-    assert directories["~/.triton/cache"].role is Role.JIT_CACHE
+    assert directories["~/.triton/cache"].role is DirectoryRole.JIT_CACHE
 
 
 def test_a_variable_takes_the_place_of_the_usual_directory() -> None:
@@ -34,7 +34,9 @@ def test_a_relative_path_counts_from_the_working_directory_and_a_tilde_from_home
 
     assert directories["TMPDIR"].path == CWD / "tmp"
     assert directories["HF_HOME"].path == Path("/home/ci/models")
-    assert directories["own"] == JobDirectory(path=CWD / "own", name="own", role=Role.CONFIGURED)
+    assert directories["own"] == JobDirectory(
+        path=CWD / "own", name="own", role=DirectoryRole.CONFIGURED
+    )
 
 
 def test_one_directory_of_two_names_is_looked_at_once() -> None:
@@ -51,4 +53,15 @@ def test_without_a_home_there_are_no_usual_caches() -> None:
 
 
 def test_the_report_directory_counts() -> None:
-    assert by_name({"CI_DOCTOR_REPORT_DIR": "out"})["CI_DOCTOR_REPORT_DIR"].role is Role.REPORT
+    assert (
+        by_name({"CI_DOCTOR_REPORT_DIR": "out"})["CI_DOCTOR_REPORT_DIR"].role
+        is DirectoryRole.REPORT
+    )
+
+
+def test_with_a_tmpdir_the_usual_ones_matter_less() -> None:
+    directories = by_name({"TMPDIR": "/scratch"})
+
+    assert directories["TMPDIR"].role is DirectoryRole.TEMPORARY
+    assert directories["/tmp"].role is DirectoryRole.OTHER_TEMPORARY
+    assert by_name({})["/tmp"].role is DirectoryRole.TEMPORARY

@@ -3,6 +3,7 @@ import os
 from pathlib import Path
 
 from ci_doctor.checks.machine.disks import read_disks
+from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 from tests.support.machine_trees import write_tree
 
@@ -68,3 +69,21 @@ def test_a_disk_is_named_by_its_mount_and_kind(tmp_path: Path) -> None:
 
     (own,) = [each for each in disks.directories if each.directory.path == tmp_path]
     assert own.disk_name == f"{os.path.realpath(tmp_path)} (nfs4)"
+
+
+def test_a_service_may_name_directories_of_its_own(tmp_path: Path) -> None:
+    env = {"VLLM_CACHE_ROOT": str(tmp_path / "fast"), "HF_HOME": "/tmp/{arm}"}
+    services = {"vllm": ServiceSpec(command="vllm serve", env=env)}
+
+    disks = read_disks(check_context(tmp_path, environ={}, services=services))
+
+    paths = {each.directory.path for each in disks.directories}
+    assert tmp_path / "fast" in paths
+    assert Path("/tmp/{arm}") not in paths
+
+
+def test_docker_s_directory_counts_only_if_it_is_there(tmp_path: Path) -> None:
+    disks = read_disks(check_context(tmp_path, environ={}))
+
+    names = {each.directory.name for each in disks.directories}
+    assert ("/var/lib/docker" in names) is Path("/var/lib/docker").is_dir()

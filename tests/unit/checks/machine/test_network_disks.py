@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.machine.directories import Role
+from ci_doctor.checks.machine.directories import DirectoryRole
 from ci_doctor.checks.machine.disks import Disks, UnansweredDirectory
 from ci_doctor.checks.machine.mounts import Mount
 from ci_doctor.checks.machine.network_disks import network_result
@@ -13,8 +13,8 @@ from tests.support.placed_directories import disks_of, placed
 
 
 def test_compiled_kernels_on_a_network_disk_are_a_note() -> None:
-    kernels = placed(name="TRITON_CACHE_DIR", role=Role.JIT_CACHE, kind="nfs4")
-    models = placed(name="HF_HOME", role=Role.DOWNLOAD_CACHE, kind="nfs4")
+    kernels = placed(name="TRITON_CACHE_DIR", role=DirectoryRole.JIT_CACHE, kind="nfs4")
+    models = placed(name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, kind="nfs4")
 
     result = network_result(disks_of(kernels, models))
 
@@ -28,7 +28,7 @@ def test_compiled_kernels_on_a_network_disk_are_a_note() -> None:
 
 def test_models_on_a_network_disk_are_usual_and_named_only() -> None:
     result = network_result(
-        disks_of(placed(name="HF_HOME", role=Role.DOWNLOAD_CACHE, kind="lustre"))
+        disks_of(placed(name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, kind="lustre"))
     )
 
     assert result.problems == ()

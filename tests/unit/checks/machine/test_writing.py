@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.machine.directories import Role
+from ci_doctor.checks.machine.directories import DirectoryRole
 from ci_doctor.checks.machine.disks import Disks
 from ci_doctor.checks.machine.writing import CHECK, severity_for, writing_result
 from ci_doctor.checks.result import CheckStatus, UndeterminedError
@@ -17,24 +17,25 @@ from tests.support.placed_directories import disks_of, placed
 @pytest.mark.parametrize(
     ("role", "workload", "severity"),
     [
-        (Role.TEMPORARY, None, Severity.ERROR),
-        (Role.REPORT, None, Severity.ERROR),
-        (Role.CONFIGURED, None, Severity.ERROR),
-        (Role.JIT_CACHE, None, Severity.WARNING),
-        (Role.JIT_CACHE, Workload.VLLM, Severity.ERROR),
-        (Role.DOWNLOAD_CACHE, Workload.VLLM, Severity.WARNING),
-        (Role.WORKING, None, Severity.WARNING),
+        (DirectoryRole.TEMPORARY, None, Severity.ERROR),
+        (DirectoryRole.REPORT, None, Severity.ERROR),
+        (DirectoryRole.CONFIGURED, None, Severity.ERROR),
+        (DirectoryRole.JIT_CACHE, None, Severity.WARNING),
+        (DirectoryRole.JIT_CACHE, Workload.VLLM, Severity.ERROR),
+        (DirectoryRole.DOWNLOAD_CACHE, Workload.VLLM, Severity.WARNING),
+        (DirectoryRole.WORKING, None, Severity.WARNING),
+        (DirectoryRole.OTHER_TEMPORARY, Workload.VLLM, Severity.NOTE),
     ],
 )
 def test_what_no_job_can_do_without_is_an_error(
-    role: Role, workload: Workload | None, severity: Severity
+    role: DirectoryRole, workload: Workload | None, severity: Severity
 ) -> None:
     assert severity_for(role, workload) is severity
 
 
 def test_directories_that_one_place_refuses_are_one_problem() -> None:
-    first = placed(name="~/.cache/uv", role=Role.DOWNLOAD_CACHE, is_writable=False)
-    second = placed(name="~/.cache/uv", role=Role.DOWNLOAD_CACHE, is_writable=False)
+    first = placed(name="~/.cache/uv", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False)
+    second = placed(name="~/.cache/uv", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False)
 
     result = writing_result(disks_of(first, second, placed()), None)
 
@@ -43,7 +44,9 @@ def test_directories_that_one_place_refuses_are_one_problem() -> None:
 
 
 def test_a_read_only_mount_is_named() -> None:
-    models = placed(name="HF_HOME", role=Role.DOWNLOAD_CACHE, is_writable=False, is_read_only=True)
+    models = placed(
+        name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False, is_read_only=True
+    )
 
     result = writing_result(disks_of(models), None)
 
@@ -53,7 +56,7 @@ def test_a_read_only_mount_is_named() -> None:
 
 
 def test_docker_s_own_directory_is_not_ours_to_write_to() -> None:
-    docker = placed(name="/var/lib/docker", role=Role.SYSTEM, is_writable=False)
+    docker = placed(name="/var/lib/docker", role=DirectoryRole.SYSTEM, is_writable=False)
 
     assert writing_result(disks_of(placed(), docker), None).status is CheckStatus.OK
 

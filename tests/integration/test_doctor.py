@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor doctor` as it is typed: what it prints, its exit codes, and what it leaves behind."""
+
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import sysconfig
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.cli import ROOT, Ran, begin, doctor, environment
+
+pytestmark = pytest.mark.integration
+
+CONFIGURATION = """
+[doctor.checks.fine]
+command = "echo all is well"
+[doctor.checks.full]
+command = ["sh", "-c", "echo /scratch has 1 GiB free; echo df says so >&2; exit 75"]
+remedy = "Empty /scratch."
+[doctor.checks.lint]
+command = ["sh", "-c", "echo the lock file is old; exit 1"]
+fault = "repository"
+[doctor.checks.unsure]
+command = ["sh", "-c", "echo no driver to ask; exit 86"]
+needed_for = ["vllm"]
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A repository with checks of its own: what they say does not depend on the machine."""
+    (tmp_path / "ci-doctor.toml").write_text(CONFIGURATION)
+    return tmp_path
+
+
+def facts(ran: Ran) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(ran.out)
+    return report["facts"]  # type: ignore[no-any-return]
+
+
+def test_the_report_is_the_verdict_then_what_is_wrong_with_its_remedy(job: Path) -> None:
+    ran = doctor("doctor", "own/full", "own/unsure", "own/fine", cwd=job)
+
+    lines = ran.out.splitlines()
+    assert ran.code == 75
+    assert ran.err == ""
+    assert lines[0].startswith("! INFRA  doctor")
+    assert lines[1] == "  this machine is not fit: 1 error, 1 unknown, 1 ok"
+    assert "✗ full: /scratch has 1 GiB free" in lines
+    assert "  │ df says so" in lines
+    assert "  try: Empty /scratch." in lines
+    assert "  no driver to ask  own/unsure" in lines
+    assert "own/fine" not in "\n".join(lines[1:-3])
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_machine_that_is_fit_takes_two_lines(job: Path) -> None:
+    ran = doctor("doctor", "own/fine", cwd=job)
+
+    assert ran.code == 0
+    assert ran.out.splitlines()[1:] == ["  this machine is fit: 1 ok"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("own/unsure", "--strict"), 86),
+        (("own/unsure", "--strict", "--for", "sglang"), 0),
+        (("own/full", "own/lint"), 1),
+        (("own", "--skip", "own/full", "--skip", "own/lint"), 0),
+        (("own/f*",), 75),
+    ],
+)
+def test_the_exit_code(arguments: tuple[str, ...], code: int, job: Path) -> None:
+    ran = doctor("doctor", *arguments, cwd=job)
+
+    assert ran.code == code, ran
+
+
+def test_programs_read_each_check_with_its_status_and_time(job: Path) -> None:
+    ran = doctor("doctor", "own", "--json", cwd=job)
+
+    checks = {check["id"]: check for check in facts(ran)["checks"]}
+    assert {name: check["status"] for name, check in checks.items()} == {
+        "own/fine": "ok",
+        "own/full": "error",
+        "own/lint": "error",
+        "own/unsure": "unknown",
+    }
+    assert checks["own/full"]["problems"] == ["doctor/own-check-failed"]
+    assert all(check["milliseconds"] > 0 for check in checks.values())
+
+
+def test_each_check_can_be_a_test_case(job: Path) -> None:
+    doctor("doctor", "own", "--report-dir", "report", "--junit", "requests", cwd=job)
+
+    cases = ET.parse(job / "report" / "junit.xml").getroot().iter("testcase")
+    kinds = {case.get("name"): [child.tag for child in case] for case in cases}
+    assert kinds["own/fine"] == []
+    assert kinds["own/full"] == ["error"]
+    assert kinds["own/unsure"] == ["skipped"]
+
+
+def test_the_checks_are_listed_and_none_is_run(job: Path) -> None:
+    ran = doctor("doctor", "--list", "--imports", cwd=job)
+
+    names = {line.split()[0] for line in ran.out.splitlines() if line.startswith("  ")}
+    assert ran.code == 0
+    assert "report" not in ran.out
+    assert names >= {"own/full", "machine/shared-memory", "starts/cost", "imports/services"}
+
+
+def test_a_mistyped_check_is_refused_with_the_nearest(job: Path) -> None:
+    ran = doctor("doctor", "machine/shared-memroy", cwd=job)
+
+    assert ran.code == 2
+    assert "did you mean `machine/shared-memory`?" in ran.err
+
+
+def test_a_mistake_in_an_own_check_names_its_line(job: Path) -> None:
+    with (job / "ci-doctor.toml").open("a") as file:
+        file.write('[doctor.checks.late]\ncommand = "true"\ntimeout = "soon"\n')
+
+    ran = doctor("doctor", "own/fine", cwd=job)
+
+    assert ran.code == 2
+    assert "ci-doctor.toml:15: late.timeout: not a duration: 'soon'" in " ".join(ran.err.split())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=str)
+def test_a_signal_amid_a_program_that_hangs_leaves_no_process(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "started")
+    program = f"echo $$ > {tmp_path}/started; exec sleep 600"
+    (tmp_path / "ci-doctor.toml").write_text(
+        f'[doctor.checks.hangs]\ncommand = ["sh", "-c", "{program}"]\ntimeout = "500s"\n'
+    )
+    process = begin("doctor", "own/hangs", cwd=tmp_path)
+    pid = int((tmp_path / "started").read_text())
+    hanging = psutil.Process(pid)
+
+    process.send_signal(number)
+    out, err = process.communicate(timeout=180)
+
+    _, alive = psutil.wait_procs([hanging], timeout=60)
+    assert process.returncode == code, (out, err)
+    assert not alive or alive[0].status() == psutil.STATUS_ZOMBIE
+
+
+def problems(ran: Ran) -> set[tuple[str, str]]:
+    """The rules of what is an error or a warning."""
+    findings = json.loads(ran.out)["findings"]
+    serious = [each for each in findings if each["severity"] != "note"]
+    return {(each["rule"], each["severity"]) for each in serious}
+
+
+@contextmanager
+def busy_machine(count: int) -> Iterator[None]:
+    """`count` processes that use all the time they get."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            loop = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+            stack.callback(loop.wait)
+            stack.callback(loop.kill)
+        yield
+
+
+def test_a_busy_machine_is_not_called_broken(tmp_path: Path) -> None:
+    quiet = doctor("doctor", "--json", cwd=tmp_path)
+    with busy_machine(8):
+        busy = doctor("doctor", "--json", cwd=tmp_path)
+
+    assert busy.code == quiet.code
+    assert problems(busy) <= problems(quiet)
+
+
+def test_another_user_than_root_gets_answers_too(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    nobody = pwd.getpwnam("nobody")
+    # The interpreter of the tests may lie in root's home.
+    paths = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
+    env = environment({"HOME": "/nonexistent", "PYTHONPATH": paths})
+
+    def as_nobody(*command: str) -> Ran:
+        ended = subprocess.run(
+            command,
+            user=nobody.pw_uid,
+            group=nobody.pw_gid,
+            extra_groups=[],
+            env=env,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        return Ran(code=ended.returncode, out=ended.stdout, err=ended.stderr, words=command)
+
+    python = "/usr/bin/python3"
+    if not Path(python).exists() or as_nobody(python, "-m", "ci_doctor", "--version").code != 0:
+        pytest.skip("nobody has no interpreter that can import ci-doctor")
+
+    ran = as_nobody(python, "-m", "ci_doctor", "doctor", "--json")
+
+    as_root = doctor("doctor", "--json", cwd=tmp_path)
+    rules = {rule for rule, _ in problems(ran)}
+    assert "doctor/check-crashed" not in rules, ran
+    assert errors(ran) <= errors(as_root), ran
+
+
+def errors(ran: Ran) -> set[str]:
+    return {rule for rule, severity in problems(ran) if severity == "error"}

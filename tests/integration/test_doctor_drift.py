@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed since the last green run: two real environments, and the reports of real failures."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Ran, doctor
+from tests.support.wheels import add_package, make_venv
+
+pytestmark = pytest.mark.integration
+
+PACKAGES = 100
+CHANGES = "Project-URL: Changelog, https://example.org/transformers/changes\n"
+SECRET = "hunter2-hunter2-hunter2"
+LAUNCH = ("launch", "--service", "a=sleep 600", "--ready", "a=exec:true")
+
+
+@pytest.fixture(scope="module")
+def venvs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`green` and `now`: a hundred packages each, four of them not the same."""
+    root = tmp_path_factory.mktemp("venvs")
+    for name, transformers in (("green", "5.4.0"), ("now", "5.5.0")):
+        site = make_venv(root / name)
+        for number in range(PACKAGES - 4):
+            add_package(site, f"package-{number}", "1.0")
+        add_package(site, "transformers", transformers, headers=CHANGES)
+        add_package(site, "rebuilt", "2.0", text=f"BUILT_FOR = {name!r}\n")
+        patched = add_package(site, "patched", "3.0")
+        if name == "now":
+            patched.write_text("VERSION = 'patched in place'\n")
+        add_package(site, "pinned", "1.10" if name == "green" else "1.9")
+    return root
+
+
+@pytest.fixture(scope="module")
+def snapshots(venvs: Path) -> Path:
+    """`green.json` and `now.json`, with contents."""
+    for name in ("green", "now"):
+        file = venvs / f"{name}.json"
+        ran = snapshot(venvs, "--venv", venvs / name, "--hash-files", "-o", file)
+        assert ran.code == 0, ran
+    return venvs
+
+
+def snapshot(cwd: Path, *args: str | Path, **env: str) -> Ran:
+    return doctor("env", "snapshot", *args, cwd=cwd, env=env)
+
+
+def diff(cwd: Path, *args: str | Path) -> Ran:
+    return doctor("env", "diff", *args, cwd=cwd)
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def test_every_change_of_two_real_environments_is_named(snapshots: Path) -> None:
+    ran = diff(snapshots, "green.json", "now.json", "--only", "packages")
+
+    assert ran.code == 0
+    lines = [" ".join(line.split()) for line in ran.out.splitlines()]
+    assert lines[0] == "4 differences: 1 breaks comparability, 3 can explain failures"
+    assert "transformers 5.4.0 -> 5.5.0 https://example.org/transformers/changes" in lines
+    assert "patched 3.0: the same version, other bytes: patched/__init__.py" in lines
+    assert "rebuilt 2.0: the same version, other bytes: rebuilt/__init__.py" in lines
+    assert "pinned 1.10 -> 1.9, an older version" in lines
+
+
+def test_programs_get_every_file(snapshots: Path) -> None:
+    ran = diff(snapshots, "green.json", "now.json", "--json")
+
+    changes = {each["subject"]: each for each in json.loads(ran.out)["facts"]["changes"]}
+    assert changes["patched"]["kind"] == "bytes"
+    (file,) = changes["patched"]["files"]
+    assert file["path"] == "patched/__init__.py"
+    assert file["before"] != file["after"]
+
+
+@pytest.mark.parametrize(("before", "after", "code"), [("green", "now", 1), ("green", "green", 0)])
+def test_a_gate_ends_with_1_if_something_differs(
+    snapshots: Path, before: str, after: str, code: int
+) -> None:
+    assert diff(snapshots, f"{before}.json", f"{after}.json", "--exit-code").code == code
+
+
+def test_what_is_no_snapshot_is_a_usage_error(snapshots: Path, tmp_path: Path) -> None:
+    (tmp_path / "newer.json").write_text('{"schema": "ci-doctor/snapshot/99"}')
+
+    ran = diff(tmp_path, snapshots / "green.json", "newer.json", "--exit-code")
+
+    assert ran.code == 2
+    assert "written by a newer ci-doctor" in ran.err
+
+
+def test_no_secret_is_written(tmp_path: Path) -> None:
+    make_venv(tmp_path / ".venv")
+    environ = {
+        "HF_TOKEN": SECRET,
+        "VLLM_API_KEY": SECRET,
+        "LMCACHE_REMOTE_URL": f"redis://:{SECRET}@cache:6379",
+        "HTTPS_PROXY": f"http://user:{SECRET}@proxy:3128",
+        "MY_SETTING": SECRET,
+        "VLLM_USE_V1": "1",
+    }
+
+    ran = snapshot(tmp_path, **environ)
+
+    assert ran.code == 0, ran
+    assert SECRET not in ran.out + ran.err
+    variables = json.loads(ran.out)["variables"]
+    assert variables["VLLM_USE_V1"] == "1"
+    assert variables["HTTPS_PROXY"] == "http://proxy:3128"
+    assert {name: variables[name] for name in environ if SECRET in environ[name]} == {
+        "HF_TOKEN": None,
+        "VLLM_API_KEY": None,
+        "LMCACHE_REMOTE_URL": None,
+        "HTTPS_PROXY": "http://proxy:3128",
+        "MY_SETTING": None,
+    }
+
+
+def test_of_a_broken_environment_the_rest_is_recorded(tmp_path: Path) -> None:
+    add_package(make_venv(tmp_path / "venv"), "x", "1.0")
+    (tmp_path / "venv/bin/python").unlink()
+
+    ran = snapshot(tmp_path, "--venv", "venv", "-o", "a.json", "--step", "serving")
+
+    assert ran.code == 0, ran
+    taken = read(tmp_path / "a.json")
+    (interpreter,) = taken["interpreters"]
+    assert interpreter["packages"]["x"]["version"] == "1.0"
+    assert "cannot be started" in interpreter["unknown"]["version"]
+    assert taken["about"]["step"] == "serving"
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout whose last run passed, with a newer package since then. Reports go below it."""
+    root = tmp_path_factory.mktemp("job")
+    site = make_venv(root / ".venv")
+    add_package(site, "transformers", "5.4.0", headers=CHANGES)
+    green = doctor(*LAUNCH, "--report-dir", "green", "--", "true", cwd=root)
+    assert green.code == 0, green
+    (site / "transformers-5.4.0.dist-info").rename(site / "gone")
+    add_package(site, "transformers", "5.5.0", headers=CHANGES)
+    (root / "ci-doctor.toml").write_text('[doctor]\nsince_green = "green"\n')
+    return root
+
+
+def test_the_report_of_a_failure_names_what_changed(job: Path) -> None:
+    ran = doctor(*LAUNCH, "--report-dir", "now", "--", "false", cwd=job)
+
+    assert ran.code == 1
+    assert "since the last green run: transformers 5.4 to 5.5" in ran.err
+    report = read(job / "now" / "report.json")
+    (table,) = [each for each in report["tables"] if each["title"].startswith("Since the last")]
+    assert table["rows"][1]["label"] == (
+        "transformers 5.4.0 -> 5.5.0  https://example.org/transformers/changes"
+    )
+    assert "environment.json" in {each["path"] for each in report["attachments"]}
+    again = diff(job, "green", "now", "--only", "packages")
+    assert "transformers 5.4.0 -> 5.5.0" in again.out
+
+
+def test_the_talk_about_a_failed_command_names_what_changed(job: Path) -> None:
+    program = ("--", sys.executable, "-c", "raise SystemExit(3)")
+    options = ("--determinism", "off", "--diagnose", "--report-dir", "talk")
+
+    ran = doctor("run", *options, *program, cwd=job)
+
+    assert ran.code == 3
+    assert ran.err.rstrip().endswith("since the last green run: transformers 5.4 to 5.5")
+
+
+def test_a_green_run_that_is_missing_is_unknown_and_changes_nothing(job: Path) -> None:
+    ran = doctor(
+        *LAUNCH,
+        *("--report-dir", "unknown", "--", "false"),
+        cwd=job,
+        env={"CI_DOCTOR_DOCTOR_SINCE_GREEN": str(job / "none")},
+    )
+
+    assert ran.code == 1
+    assert f"unknown: {job / 'none'} does not exist" in " ".join(ran.err.split())
+
+
+def test_the_doctor_says_what_changed(job: Path) -> None:
+    ran = doctor("doctor", "machine", "--since-green", "green", "--json", cwd=job)
+
+    facts = json.loads(ran.out)["facts"]["since_green"]
+    assert [each["subject"] for each in facts["drift"]["changes"]] == ["transformers"]
+    assert facts["unknown"] is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_than_root_records_the_same_facts(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    program = (
+        "import os, sys\n"
+        "from ci_doctor.drift.machine import read_machine\n"
+        "from ci_doctor.drift.system_packages import read_system_packages\n"
+        "if sys.argv[1] == 'nobody': os.setuid(65534)\n"
+        "print(sorted(read_machine({}, gpu_limit_s=15).unknown), read_system_packages().unknown)\n"
+    )
+    import subprocess
+
+    outputs = []
+    for user in ("root", "nobody"):
+        ran = subprocess.run(
+            [sys.executable, "-c", program, user],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        outputs.append(ran.stdout)
+    assert outputs[0] == outputs[1]

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of the machine through the command line, on disks and limits that are really bad."""
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import BARE, ROOT, Ran, environment, words
+
+DEAD_DISK = ROOT / "tests" / "support" / "programs" / "dead_disk.py"
+# In one namespace: starting ci-doctor once is dearer than all the checks.
+SCRIPT = """
+mount -t tmpfs -o size=64m tmpfs full
+head -c 65m /dev/zero >full/file 2>/dev/null || :
+mount -t tmpfs -o nr_inodes=200 tmpfs inodes
+(cd inodes && touch $(seq 200) 2>/dev/null)
+mount -t tmpfs -o ro tmpfs models
+mount -t tmpfs -o size=64m tmpfs /dev/shm
+mount -t tmpfs tmpfs /sys
+ulimit -s 1024
+ulimit -n 512
+export TMPDIR=$PWD/full UV_CACHE_DIR=$PWD/inodes HF_HOME=$PWD/models TRITON_CACHE_DIR=$PWD/dead/triton
+export LC_ALL=tlh_QO.UTF-8
+exec $DOCTOR
+"""
+
+
+def can(*command: str) -> bool:
+    """Whether the kernel lets us make a namespace and mount there."""
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def report_of(command: str, cwd: Path, env: Mapping[str, str | None] | None = None) -> Ran:
+    ended = subprocess.run(
+        ["sh", "-c", command],
+        cwd=cwd,
+        env=environment(env),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Ran(code=ended.returncode, out=ended.stdout, err=ended.stderr, words=(command,), cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def bad_machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The report of a machine with a full disk, no inodes, a dead server, a small /dev/shm, no /sys."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("no FUSE file system can be mounted here")
+    if not can("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"):
+        pytest.skip("no file system can be mounted here")
+    place = tmp_path_factory.mktemp("machine")
+    for name in ("full", "inodes", "models", "dead"):
+        (place / name).mkdir()
+    doctor = [*BARE, str(DEAD_DISK), "dead", *words("doctor", "machine", "--json")]
+    script = SCRIPT.replace("$DOCTOR", shlex.join(doctor))
+    ran = report_of(f"unshare -rm sh -c {shlex.quote(script)}", place)
+    assert ran.code == 75, ran
+    report: dict[str, Any] = json.loads(ran.out)
+    return report
+
+
+def check_of(report: dict[str, Any], name: str) -> dict[str, Any]:
+    (check,) = [each for each in report["facts"]["checks"] if each["id"] == name]
+    return dict(check)
+
+
+def summaries(report: dict[str, Any], rule: str) -> list[str]:
+    return [each["summary"] for each in report["findings"] if each["rule"] == f"doctor/{rule}"]
+
+
+def test_a_full_disk_is_an_error_of_the_environment(bad_machine: dict[str, Any]) -> None:
+    assert bad_machine["verdict"] == "infra"
+    assert any("/full (tmpfs) has 0 B free" in text for text in summaries(bad_machine, "disk-full"))
+
+
+def test_a_disk_without_inodes_is_an_error(bad_machine: dict[str, Any]) -> None:
+    (summary,) = summaries(bad_machine, "inodes-low")
+
+    assert "/inodes (tmpfs) has 0 inodes free of 200: UV_CACHE_DIR" in summary
+
+
+def test_a_read_only_mount_of_models_warns(bad_machine: dict[str, Any]) -> None:
+    (summary,) = summaries(bad_machine, "directory-not-writable")
+
+    assert summary.startswith("HF_HOME cannot be written to")
+    assert summary.endswith("/models (tmpfs) is mounted read-only")
+
+
+def test_a_file_system_that_never_answers_is_unknown_and_the_others_are_known(
+    bad_machine: dict[str, Any],
+) -> None:
+    check = check_of(bad_machine, "machine/disks")
+
+    assert check["unknown"].endswith(
+        "/dead/triton: no answer within 1 s (fuse.dead of server:/export)"
+    )
+    assert len(check["figures"]) >= 3
+    assert "on a network" in check_of(bad_machine, "machine/network-disks")["summary"]
+
+
+def test_64_mib_of_shared_memory_are_an_error(bad_machine: dict[str, Any]) -> None:
+    assert check_of(bad_machine, "machine/shared-memory")["status"] == "error"
+
+
+def test_without_sys_the_limits_of_the_cgroup_are_unknown(bad_machine: dict[str, Any]) -> None:
+    check = check_of(bad_machine, "machine/cgroup-memory")
+
+    assert check["status"] == "unknown"
+
+
+def test_limits_of_the_shell_and_a_missing_locale_warn(bad_machine: dict[str, Any]) -> None:
+    texts = summaries(bad_machine, "ulimit-low")
+
+    assert [text.split(" (")[0] for text in texts] == [
+        "512 files may be open",
+        "the stack of each thread is 1.0 MB",
+    ]
+    assert len(summaries(bad_machine, "locale-missing")) == 1
+
+
+@pytest.mark.skipif(not can("unshare", "-U", "true"), reason="no user namespace can be made")
+def test_a_user_without_rights_and_home_gets_an_answer_of_every_check(tmp_path: Path) -> None:
+    ran = report_of(
+        f"exec unshare -U {shlex.join(words('doctor', 'machine', '--skip', 'machine/disks', '--json'))}",
+        tmp_path,
+        {"HOME": "/nonexistent"},
+    )
+
+    assert ran.code == 0, ran
+    checks = json.loads(ran.out)["facts"]["checks"]
+    assert all(each["milliseconds"] is not None for each in checks)
+    assert "doctor/check-crashed" not in ran.out

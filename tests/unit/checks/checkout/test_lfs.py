@@ -1,0 +1,29 @@
+"""Files of Git LFS."""
+
+from pathlib import Path
+
+from ci_doctor.checks.checkout.lfs import CHECK
+from tests.support.checks import check_context
+from tests.support.git_repository import make_repository
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00ff\nsize 5\n"
+
+
+def test_pointers_are_a_warning(tmp_path: Path) -> None:
+    files = {
+        ".gitattributes": "*.bin filter=lfs\n",
+        "weights/a.bin": POINTER,
+        "b.bin": "content\n",
+        "about-lfs.txt": POINTER,
+    }
+    make_repository(tmp_path, files)
+
+    (found,) = CHECK.run(check_context(tmp_path / "weights")).problems
+
+    assert found.finding.summary == "1 of 2 files of Git LFS are pointers, such as weights/a.bin"
+
+
+def test_a_checkout_without_any_is_ok(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    assert CHECK.run(check_context(tmp_path)).summary == "no file of Git LFS"

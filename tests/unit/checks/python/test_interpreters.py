@@ -1,0 +1,148 @@
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.checks.python import rules
+from ci_doctor.checks.python.interpreters import CHECK
+from ci_doctor.checks.result import CheckStatus
+from ci_doctor.model.rule import Rule
+from tests.support.packages import VERSION
+from tests.unit.checks.python.conftest import Examine
+
+
+def test_a_sound_environment_is_ok_with_its_version(python: Path, examine: Examine) -> None:
+    result = examine(CHECK, python)
+
+    assert result.status is CheckStatus.OK
+    assert f"{python} is Python {VERSION}." in result.summary
+
+
+def _dangle(python: Path) -> None:
+    python.unlink()
+    python.symlink_to("/opt/gone/bin/python3.11")
+
+
+def _remove(python: Path) -> None:
+    python.unlink()
+
+
+def _forbid(python: Path) -> None:
+    python.unlink()
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o644)
+
+
+def _replace_by_a_failing_one(python: Path) -> None:
+    python.unlink()
+    python.write_text("#!/bin/sh\necho 'error while loading shared libraries' >&2\nexit 127\n")
+    python.chmod(0o755)
+
+
+def _lose_the_config(python: Path) -> None:
+    (python.parent / "activate").write_text("# as venv has it\n")
+    (python.parent.parent / "pyvenv.cfg").unlink()
+
+
+def _lose_the_base(python: Path) -> None:
+    config = python.parent.parent / "pyvenv.cfg"
+    lines = config.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("home")]
+    config.write_text("\n".join(["home = /opt/gone/bin", *kept]))
+
+
+def _keep_packages_of_another_version(python: Path) -> None:
+    library = python.parent.parent / "lib"
+    (library / f"python{VERSION}").rename(library / "python3.8")
+
+
+def _be_made_for_another_version(python: Path) -> None:
+    config = python.parent.parent / "pyvenv.cfg"
+    lines = config.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("version")]
+    # As uv and virtualenv write it.
+    config.write_text("\n".join([*kept, "version_info = 3.8.1"]))
+
+
+@pytest.mark.parametrize(
+    ("breaking", "rule"),
+    [
+        (_dangle, rules.INTERPRETER_MISSING),
+        (_remove, rules.INTERPRETER_MISSING),
+        (_forbid, rules.INTERPRETER_MISSING),
+        (_replace_by_a_failing_one, rules.INTERPRETER_BROKEN),
+        (_lose_the_config, rules.VENV_WITHOUT_CONFIG),
+        (_lose_the_base, rules.VENV_BASE_MISSING),
+        (_keep_packages_of_another_version, rules.VENV_OF_ANOTHER_VERSION),
+        (_be_made_for_another_version, rules.VENV_OF_ANOTHER_VERSION),
+    ],
+)
+def test_a_broken_environment_is_an_error_of_its_own_rule(
+    breaking: "object", rule: Rule, python: Path, examine: Examine
+) -> None:
+    assert callable(breaking)
+    breaking(python)
+
+    result = examine(CHECK, python)
+
+    assert [each.finding.rule for each in result.problems] == [rule.id]
+    assert result.status is CheckStatus.ERROR
+    assert str(python) in str(result.problems[0].finding.remedy) or rule.remedy
+
+
+def test_the_base_that_a_link_led_to_is_named(python: Path, examine: Examine) -> None:
+    _dangle(python)
+
+    result = examine(CHECK, python)
+
+    assert "links to /opt/gone/bin/python3.11" in result.problems[0].finding.summary
+
+
+def test_the_variable_that_keeps_python_from_starting_is_named(
+    python: Path, examine: Examine
+) -> None:
+    result = examine(CHECK, python, PYTHONHOME="/opt/gone", PYTHONUNBUFFERED="1")
+
+    (found,) = result.problems
+    assert found.finding.rule == rules.VARIABLES_STOP_PYTHON.id
+    assert "starts only without PYTHONHOME:" in found.finding.summary
+    assert found.finding.remedy == "unset PYTHONHOME"
+
+
+def test_an_interpreter_without_fixes_is_a_note(tmp_path: Path, examine: Examine) -> None:
+    from ci_doctor.checks.python.stub.interpreter_probe import describe
+
+    state = {**describe(), "version": "3.8.18", "full_version": "3.8.18", "path": []}
+    python = tmp_path / "old" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\ncat <<'END'\n{state!a}\nEND\n")
+    python.chmod(0o755)
+
+    result = examine(CHECK, python)
+
+    assert [each.finding.rule for each in result.problems] == [rules.PYTHON_END_OF_LIFE.id]
+    assert result.status is CheckStatus.OK
+
+
+def test_an_interpreter_that_cannot_read_python_3_is_unknown_and_not_broken(
+    tmp_path: Path, examine: Examine
+) -> None:
+    python = tmp_path / "old" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "File $1\nSyntaxError: invalid syntax" >&2\nexit 1\n')
+    python.chmod(0o755)
+
+    result = examine(CHECK, python)
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert "older than Python 3.6" in str(result.unknown)
+
+
+def test_each_of_several_interpreters_is_named(
+    python: Path, tmp_path: Path, examine: Examine
+) -> None:
+    missing = tmp_path / "other" / "bin" / "python"
+
+    result = examine(CHECK, python, missing)
+
+    assert f"{python} is Python" in result.summary
+    assert f"{missing} does not start" in result.summary

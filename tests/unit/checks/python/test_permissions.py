@@ -1,0 +1,51 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.checks.python.permissions import CHECK
+from ci_doctor.checks.result import CheckStatus
+from tests.unit.checks.python.conftest import Examine
+
+
+def test_readable_packages_are_ok(python: Path, examine: Examine) -> None:
+    assert examine(CHECK, python).status is CheckStatus.OK
+
+
+_AS_ANOTHER_USER = """
+import os, sys
+from pathlib import Path
+from ci_doctor.checks.python.permissions import _uncompiled, _unreadable
+from ci_doctor.checks.python.site_directory import SiteDirectory, SiteKind
+site = Path(sys.argv[1])
+names = tuple(sorted(os.listdir(site)))
+directory = SiteDirectory(path=site, kind=SiteKind.OWN, names=names)
+os.setuid(65534)
+for problem in _unreadable(directory):
+    print(problem.finding.rule, problem.finding.summary)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_another_user_may_not_read_is_an_error(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    site = tmp_path / "site-packages"
+    package = site / "engine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (site / "open.py").write_text("")
+    package.chmod(0o700)
+
+    run = subprocess.run(
+        [sys.executable, "-c", _AS_ANOTHER_USER, str(site)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert run.stdout.startswith("doctor/site-unreadable ")
+    assert f"of {site} cannot be read: engine" in run.stdout
+    assert "open.py" not in run.stdout

@@ -1,0 +1,149 @@
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.checks.python.rules import MODULE_SHADOWED
+from ci_doctor.checks.python.shadowing import CHECK
+from ci_doctor.checks.result import CheckResult, CheckStatus, Fault
+from ci_doctor.services.spec import ServiceSpec
+from tests.support.checks import check_context
+from tests.support.packages import install, site_of
+from tests.unit.checks.python.conftest import ENVIRON, Examine
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout in which the job runs."""
+    checkout = tmp_path / "checkout"
+    (checkout / ".git").mkdir(parents=True)
+    return checkout
+
+
+def _examine(checkout: Path, python: Path, **environ: str) -> CheckResult:
+    return CHECK.run(check_context(checkout, environ={**ENVIRON, **environ}, pythons=[python]))
+
+
+def test_modules_of_other_names_are_ok(checkout: Path, python: Path) -> None:
+    (checkout / "conftest.py").write_text("")
+    (checkout / "mine").mkdir()
+    (checkout / "mine" / "__init__.py").write_text("")
+
+    result = _examine(checkout, python)
+
+    assert result.status is CheckStatus.OK
+    assert result.summary == "2 modules in 1 directory before the installed packages"
+
+
+def test_a_file_that_hides_the_standard_library_is_the_fault_of_the_checkout(
+    checkout: Path, python: Path
+) -> None:
+    (checkout / "random.py").write_text("")
+
+    (found,) = _examine(checkout, python).problems
+
+    assert found.finding.rule == MODULE_SHADOWED.id
+    assert found.finding.severity == "error"
+    assert found.fault is Fault.REPOSITORY
+    assert f"{checkout}/random.py hides the module `random`" in found.finding.summary
+
+
+def test_a_package_hides_a_module_and_a_mere_folder_does_not(checkout: Path, python: Path) -> None:
+    (checkout / "queue").mkdir()
+    (checkout / "queue" / "__init__.py").write_text("")
+    (checkout / "operator").mkdir()
+    (checkout / "operator" / "main.go").write_text("")
+
+    (found,) = _examine(checkout, python).problems
+
+    assert "queue" in found.finding.summary
+
+
+def test_modules_that_are_loaded_or_frozen_cannot_be_hidden(checkout: Path, python: Path) -> None:
+    for name in ("os", "sys", "posixpath", "io", "test"):
+        (checkout / f"{name}.py").write_text("")
+
+    assert _examine(checkout, python).problems == ()
+
+
+def test_a_source_tree_without_the_compiled_parts_of_the_installed_package_is_an_error(
+    checkout: Path, python: Path
+) -> None:
+    files = {"fast/__init__.py": b"", "fast/_C.abi3.so": b"\x7fELF"}
+    install(site_of(python), "fast", "1", files=files)
+    (checkout / "fast").mkdir()
+    (checkout / "fast" / "__init__.py").write_text("")
+
+    (found,) = _examine(checkout, python).problems
+
+    assert found.finding.severity == "error"
+    assert "lacks its compiled _C.abi3.so" in found.finding.summary
+
+
+def test_a_source_tree_that_was_built_in_place_is_a_warning(checkout: Path, python: Path) -> None:
+    files = {"fast/__init__.py": b"", "fast/_C.abi3.so": b"\x7fELF"}
+    install(site_of(python), "fast", "1", files=files)
+    (checkout / "fast").mkdir()
+    (checkout / "fast" / "__init__.py").write_text("")
+    (checkout / "fast" / "_C.abi3.so").write_bytes(b"\x7fELF")
+
+    assert _examine(checkout, python).status is CheckStatus.WARNING
+
+
+def test_a_pure_package_that_is_hidden_is_a_warning(checkout: Path, python: Path) -> None:
+    (checkout / "engine.py").write_text("")
+
+    assert _examine(checkout, python).status is CheckStatus.WARNING
+
+
+def test_folders_that_every_repository_has_are_no_copies(checkout: Path, python: Path) -> None:
+    install(site_of(python), "careless", "1", files={"tests/__init__.py": b""})
+    (checkout / "tests").mkdir()
+    (checkout / "tests" / "__init__.py").write_text("")
+
+    assert _examine(checkout, python).problems == ()
+
+
+def test_a_link_to_the_installed_package_hides_nothing(checkout: Path, python: Path) -> None:
+    (checkout / "engine").symlink_to(site_of(python) / "engine")
+
+    assert _examine(checkout, python).problems == ()
+
+
+def test_the_directory_of_the_job_is_not_searched_under_safe_path(
+    checkout: Path, python: Path
+) -> None:
+    (checkout / "random.py").write_text("")
+
+    assert _examine(checkout, python, PYTHONSAFEPATH="1").problems == ()
+
+
+def test_what_pythonpath_hides_is_the_fault_of_the_environment(
+    checkout: Path, python: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "overlay").mkdir()
+    (tmp_path / "overlay" / "random.py").write_text("")
+
+    (found,) = _examine(checkout, python, PYTHONPATH=str(tmp_path / "overlay")).problems
+
+    assert found.fault is Fault.ENVIRONMENT
+    assert str(found.finding.remedy).startswith("unset PYTHONPATH")
+
+
+def test_the_directory_of_a_services_script_is_looked_at(checkout: Path, python: Path) -> None:
+    (checkout / "serving").mkdir()
+    (checkout / "serving" / "main.py").write_text("")
+    (checkout / "serving" / "random.py").write_text("")
+    services = {
+        "one": ServiceSpec(command="python serving/main.py"),
+        "two": ServiceSpec(command="python 'unclosed"),
+    }
+
+    result = CHECK.run(
+        check_context(checkout, environ=ENVIRON, services=services, pythons=[python])
+    )
+
+    assert [each.finding.severity for each in result.problems] == ["error"]
+
+
+def test_an_unreadable_directory_of_the_job_has_no_modules(python: Path, examine: Examine) -> None:
+    assert examine(CHECK, python, PYTHONPATH="/gone").problems == ()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.drift.packages import read_packages
+from tests.support.wheels import add_package
+
+
+def test_each_distribution_has_its_version_installer_and_files(tmp_path: Path) -> None:
+    add_package(tmp_path, "some-thing", "1.2.3")
+
+    packages = read_packages([tmp_path], contents=False)
+
+    package = packages["some-thing"]
+    assert (package.version, package.installer) == ("1.2.3", "pip")
+    assert {"some_thing/__init__.py"} < set(package.files)
+    assert package.record is not None
+
+
+def test_what_an_installer_writes_is_no_file_of_the_package(tmp_path: Path) -> None:
+    add_package(tmp_path, "x", "1")
+
+    (package,) = read_packages([tmp_path], contents=False).values()
+
+    assert sorted(package.files) == [
+        "x-1.dist-info/METADATA",
+        "x-1.dist-info/WHEEL",
+        "x/__init__.py",
+    ]
+
+
+def test_the_same_wheel_has_the_same_record_wherever_it_is_installed(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        add_package(tmp_path / name, "x", "1")
+    record = tmp_path / "b" / "x-1.dist-info" / "RECORD"
+    record.write_text("".join(reversed(record.read_text().splitlines(keepends=True))))
+
+    one = read_packages([tmp_path / "a"], contents=False)
+    two = read_packages([tmp_path / "b"], contents=False)
+
+    assert one == two
+
+
+def test_a_file_that_was_patched_in_place_is_seen_by_its_content_alone(tmp_path: Path) -> None:
+    module = add_package(tmp_path, "x", "1")
+    before = read_packages([tmp_path], contents=True)["x"]
+    module.write_text("VERSION = 'patched'\n")
+
+    by_record = read_packages([tmp_path], contents=False)["x"]
+    by_content = read_packages([tmp_path], contents=True)["x"]
+
+    assert before.modified == ()
+    assert before.files == by_record.files
+    assert by_content.modified == ("x/__init__.py",)
+    assert by_content.files != before.files
+
+
+def test_a_file_that_is_gone_is_missing(tmp_path: Path) -> None:
+    add_package(tmp_path, "x", "1").unlink()
+
+    package = read_packages([tmp_path], contents=True)["x"]
+
+    assert package.files["x/__init__.py"] == "missing"
+
+
+def test_of_two_of_one_name_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
+    for name, version in (("first", "2"), ("second", "1")):
+        (tmp_path / name).mkdir()
+        add_package(tmp_path / name, "x", version)
+
+    package = read_packages([tmp_path / "first", tmp_path / "second"], contents=False)["x"]
+
+    assert (package.version, package.further_versions) == ("2", ("1",))
+
+
+def test_an_origin_in_a_repository_has_its_commit(tmp_path: Path) -> None:
+    add_package(tmp_path, "x", "1")
+    origin = {
+        "url": "https://example.org/x.git",
+        "vcs_info": {"vcs": "git", "commit_id": "c" * 40},
+    }
+    (tmp_path / "x-1.dist-info" / "direct_url.json").write_text(json.dumps(origin))
+
+    package = read_packages([tmp_path], contents=False)["x"]
+
+    assert (package.url, package.commit) == ("https://example.org/x.git", "c" * 40)
+
+
+def test_an_editable_installation_stands_for_the_commit_of_its_checkout(tmp_path: Path) -> None:
+    checkout = tmp_path / "my project"
+    (checkout / ".git").mkdir(parents=True)
+    (checkout / ".git" / "HEAD").write_text("d" * 40 + "\n")
+    site = tmp_path / "site"
+    site.mkdir()
+    add_package(site, "x", "1")
+    origin = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
+    (site / "x-1.dist-info" / "direct_url.json").write_text(json.dumps(origin))
+
+    package = read_packages([site], contents=True)["x"]
+
+    assert (package.is_editable, package.commit, package.files) == (True, "d" * 40, {})
+    assert "files" in package.unknown
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"vcs_info": 1, "dir_info": []}', '{"url": 3}'])
+def test_a_damaged_origin_is_none(tmp_path: Path, text: str) -> None:
+    add_package(tmp_path, "x", "1")
+    (tmp_path / "x-1.dist-info" / "direct_url.json").write_text(text)
+
+    assert read_packages([tmp_path], contents=False)["x"].commit is None
+
+
+def test_without_metadata_the_folder_names_the_version(tmp_path: Path) -> None:
+    (tmp_path / "x-1.0.dist-info").mkdir()
+    (tmp_path / "old-2.0-py3.11.egg-info").write_text("Name: old\nVersion: 2.0\n")
+    (tmp_path / "broken.dist-info").mkdir()
+    (tmp_path / "~leftover-1.dist-info").mkdir()
+
+    packages = read_packages([tmp_path], contents=True)
+
+    assert {name: package.version for name, package in packages.items()} == {
+        "broken": None,
+        "old": "2.0",
+        "x": "1.0",
+    }
+    assert "version" in packages["broken"].unknown
+    assert "files" in packages["x"].unknown
+
+
+def test_a_directory_that_does_not_exist_has_no_packages(tmp_path: Path) -> None:
+    assert read_packages([tmp_path / "none"], contents=False) == {}

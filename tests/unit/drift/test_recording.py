@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+import threading
+
+import pytest
+
+from ci_doctor.drift.green_runs import GreenRun, NoGreenRun
+from ci_doctor.drift.recording import RunRecord, addition, has_failed
+from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot
+from ci_doctor.drift.snapshot_file import encoded
+from ci_doctor.errors import UsageError
+from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
+from ci_doctor.model.verdict import Verdict
+from tests.support.snapshots import a_snapshot
+
+PASSED = Outcome(verdict=Verdict.PASS, summary="all went well")
+FAILED = Outcome(verdict=Verdict.FAILED, summary="vllm died")
+
+
+class Green:
+    """A source of one green run."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def latest(self, step: str | None) -> GreenRun | NoGreenRun:
+        return GreenRun(snapshot=self.snapshot, source=f"the run of {step}")
+
+
+def record(green: Snapshot | None = None) -> RunRecord:
+    return RunRecord(
+        take=lambda: a_snapshot(facts={"driver": "580.2"}),
+        green_runs=None if green is None else Green(green),
+    )
+
+
+def test_a_run_that_passed_leaves_its_environment() -> None:
+    added = addition(PASSED, lambda: record(a_snapshot(facts={"driver": "580.1"})))
+
+    (file,) = added.files
+    assert (file.name, file.content) == (SNAPSHOT_FILE, encoded(record().take()))
+    assert (added.tables, added.text) == ((), "")
+
+
+def test_a_failure_says_what_changed() -> None:
+    added = addition(FAILED, lambda: record(a_snapshot(facts={"driver": "580.1"})))
+
+    (table,) = added.tables
+    assert table.rows[0].label == "since the last green run: driver 580.1 to 580.2"
+    assert added.text == "  since the last green run: driver 580.1 to 580.2\n"
+    assert len(added.files) == 1
+
+
+def test_a_failure_without_a_configured_green_run_has_no_section() -> None:
+    added = addition(FAILED, record)
+
+    assert (added.tables, len(added.files)) == ((), 1)
+
+
+def test_a_command_line_that_was_wrong_has_run_nothing() -> None:
+    def prepare() -> RunRecord:
+        raise AssertionError("nothing is read")
+
+    error = Failure(message="no such service", kind=ErrorKind.USAGE)
+    outcome = Outcome(verdict=None, summary="no such service", error=error)
+
+    added = addition(outcome, prepare)
+
+    assert (added.tables, added.files, added.text) == ((), (), "")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (UsageError("ci-doctor.toml:3: unknown key"), "ci-doctor.toml:3: unknown key"),
+        (OSError(5, "Input/output error"), "OSError: [Errno 5] Input/output error"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+    ],
+)
+def test_an_error_is_one_line_after_a_failure_and_none_after_a_pass(
+    error: Exception, reason: str
+) -> None:
+    def prepare() -> RunRecord:
+        raise error
+
+    (table,) = addition(FAILED, prepare).tables
+
+    assert [row.label for row in table.rows] == [f"unknown: {reason}"]
+    assert addition(PASSED, prepare).tables == ()
+
+
+def test_a_reading_that_hangs_does_not_hold_up_the_report() -> None:
+    never = threading.Event()
+
+    def prepare() -> RunRecord:
+        never.wait()
+        return record()
+
+    (table,) = addition(FAILED, prepare, limit_s=0.01).tables
+
+    never.set()
+    assert "could not be read within 0.01 s" in table.rows[0].label
+
+
+def test_what_has_failed_is_known_by_verdict_error_and_status() -> None:
+    error = Failure(message="terminated", kind=ErrorKind.SIGTERM)
+
+    assert has_failed(FAILED)
+    assert has_failed(Outcome(verdict=None, summary="terminated", error=error))
+    assert has_failed(Outcome(verdict=None, summary="exit code 3", command_status=3))
+    assert not has_failed(PASSED)
+    assert not has_failed(Outcome(verdict=Verdict.FLAKY, summary="one differed"))
+    assert not has_failed(Outcome(verdict=None, summary="exit code 0", command_status=0))
