@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.smi_log import SmiProcess
-from ci_doctor.checks.processes import ProcessFacts, job_of, read_processes
+from ci_doctor.checks.processes import RunningProcess, job_of, read_processes
 
 _MOST_FILES: Final = 4096
 
@@ -21,7 +21,7 @@ class GpuHolder(Struct, frozen=True, kw_only=True):
     """
 
     process: SmiProcess
-    facts: ProcessFacts | None
+    facts: RunningProcess | None
     job: str | None = None
 
 
