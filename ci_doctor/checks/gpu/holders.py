@@ -42,16 +42,26 @@ def _run(context: CheckContext) -> CheckResult:
 
 def _of_gpu(gpu: SmiGpu, context: CheckContext) -> list[Problem]:
     problems = []
-    listed = 0
     for process in (gpu.processes or ())[:_MOST]:
-        listed += process.used or 0
         if "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu)):
             problems.append(_held(gpu, describe_holder(process, context)))
-    rest = (gpu.memory.used or 0) - listed
-    if not problems and gpu.processes is not None and _is_relevant(rest, gpu):
+    rest = _unnamed(gpu)
+    if not problems and rest is not None and _is_relevant(rest, gpu):
         words = f"{size(rest)} of {gpu.label} are held by no process that the driver names here"
         problems.append(problem(GPU_MEMORY_HELD, words, remedy=_OUTSIDE))
     return problems
+
+
+def _unnamed(gpu: SmiGpu) -> int | None:
+    """The bytes in use that no listed process has; None if the driver does not say enough."""
+    if gpu.processes is None or gpu.memory.used is None:
+        return None
+    listed = 0
+    for process in gpu.processes:
+        if process.used is None:
+            return None
+        listed += process.used
+    return gpu.memory.used - listed
 
 
 _OUTSIDE: Final = (

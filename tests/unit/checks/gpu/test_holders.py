@@ -86,3 +86,12 @@ def test_a_holder_on_a_hidden_gpu_does_not_matter(tmp_path: Path) -> None:
     result = checked(tmp_path, busy, smi_gpu(1), CUDA_VISIBLE_DEVICES="1")
 
     assert result.status is CheckStatus.OK
+
+
+def test_memory_that_a_display_may_have_is_not_told_to_be_anothers(tmp_path: Path) -> None:
+    """Some drivers list a process without its memory."""
+    result = checked(
+        tmp_path, smi_gpu(free=30000, processes=[(900, "Xorg", "N/A")]).replace(">C<", ">G<")
+    )
+
+    assert result.status is CheckStatus.OK
