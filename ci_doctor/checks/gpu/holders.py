@@ -9,7 +9,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.gpu_processes import GpuHolder, describe_holder
 from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import GPU_MEMORY_HELD
-from ci_doctor.checks.gpu.smi_log import SmiGpu
+from ci_doctor.checks.gpu.smi_log import SmiGpu, SmiProcess
 from ci_doctor.checks.gpu.visible_devices import VARIABLE, visible_gpus
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
@@ -41,15 +41,21 @@ def _run(context: CheckContext) -> CheckResult:
 
 
 def _of_gpu(gpu: SmiGpu, context: CheckContext) -> list[Problem]:
-    problems = []
-    for process in (gpu.processes or ())[:_MOST]:
-        if "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu)):
-            problems.append(_held(gpu, describe_holder(process, context)))
+    computing = [process for process in gpu.processes or () if _is_holder(process, gpu)]
+    if computing:
+        return [_held(gpu, describe_holder(process, context)) for process in computing[:_MOST]]
     rest = _unnamed(gpu)
-    if not problems and rest is not None and _is_relevant(rest, gpu):
-        words = f"{size(rest)} of {gpu.label} are held by no process that the driver names here"
-        problems.append(problem(GPU_MEMORY_HELD, words, remedy=_OUTSIDE))
-    return problems
+    if rest is None or not _is_relevant(rest, gpu):
+        return []
+    words = f"{size(rest)} of {gpu.label} are held by no process that the driver names here"
+    return [problem(GPU_MEMORY_HELD, words, remedy=_OUTSIDE)]
+
+
+def _is_holder(process: SmiProcess, gpu: SmiGpu) -> bool:
+    """Whether it computes, and holds more than little, or an unknown amount."""
+    if "C" not in process.kind:
+        return False
+    return process.used is None or _is_relevant(process.used, gpu)
 
 
 def _unnamed(gpu: SmiGpu) -> int | None:
@@ -86,7 +92,8 @@ def _held(gpu: SmiGpu, holder: GpuHolder) -> Problem:
 def _who(holder: GpuHolder) -> str:
     process = holder.process
     if holder.facts is None:
-        return f"pid {process.pid} outside of this container ({process.name or 'unnamed'})"
+        name = process.name or "unnamed"
+        return f"pid {process.pid} ({name}), outside of this container or hidden from this user,"
     words = holder.facts.describe()
     if holder.job is not None:
         words += f" (Buildkite job {holder.job})"

@@ -48,7 +48,7 @@ def test_a_pid_of_the_machine_is_not_taken_for_a_process_of_this_container(tmp_p
     result = checked(tmp_path, smi_gpu(free=30000, processes=[(4242, "VLLM", 50000)]), root=root)
 
     (problem,) = result.problems
-    assert problem.finding.summary.startswith("pid 4242 outside of this container (VLLM) holds ")
+    assert problem.finding.summary.startswith("pid 4242 (VLLM), outside of this container ")
     assert not str(problem.finding.remedy).startswith("kill")
 
 
@@ -58,7 +58,7 @@ def test_a_real_process_without_a_gpu_is_not_a_holder(tmp_path: Path) -> None:
         result = checked(tmp_path, text, root=Path("/"))
         other.communicate(b"\n")
 
-    assert "outside of this container (python3)" in result.problems[0].finding.summary
+    assert "(python3), outside of this container" in result.problems[0].finding.summary
 
 
 def test_a_display_server_is_no_problem(tmp_path: Path) -> None:
