@@ -101,10 +101,10 @@ def _who(holder: GpuHolder) -> str:
 
 
 def _remedy(holder: GpuHolder) -> NextStep:
-    """A process of the same user may be ended; another's is to be looked at."""
+    """A process of the same user may be ended; another's, or another job's, is to be looked at."""
     if holder.facts is None:
         return _OUTSIDE
-    if holder.facts.uid == os.geteuid():
+    if holder.facts.uid == os.geteuid() and holder.job is None:
         return ShellCommand(f"kill {holder.facts.pid}")
     return ShellCommand(f"ps -o pid,user,etime,args -p {holder.facts.pid}")
 

@@ -38,7 +38,16 @@ def test_a_holder_is_named_with_user_command_and_age(tmp_path: Path) -> None:
         f"pid 4242 of {user}, 1 min 40 s old: /opt/venv/bin/python3 -m vllm.entrypoints "
         "(Buildkite job 0199-other) holds 52.4 GB of GPU 0 (NVIDIA H100 80GB HBM3)"
     )
-    assert problem.finding.remedy == "kill 4242"
+    assert problem.finding.remedy == "ps -o pid,user,etime,args -p 4242"
+
+
+def test_a_holder_of_ones_own_may_be_killed(tmp_path: Path) -> None:
+    root = on_gpu(machine(tmp_path / "root"), 4242)
+    gpu = smi_gpu(free=30000, processes=[(4242, "python3", 50000)])
+
+    result = checked(tmp_path, gpu, root=root, BUILDKITE_JOB_ID="0199-other")
+
+    assert result.problems[0].finding.remedy == "kill 4242"
 
 
 def test_a_pid_of_the_machine_is_not_taken_for_a_process_of_this_container(tmp_path: Path) -> None:
