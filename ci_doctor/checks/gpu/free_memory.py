@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.holders import holder_evidence
-from ci_doctor.checks.gpu.memory_plan import Shortage, running_together, shortages
+from ci_doctor.checks.gpu.memory_plan import GpuShortage, running_together, shortages
 from ci_doctor.checks.gpu.mig_devices import gpu_view
 from ci_doctor.checks.gpu.rules import GPU_MEMORY_SHORT
 from ci_doctor.checks.gpu.service_demand import VLLM_SHARE, demands_of
@@ -47,7 +47,7 @@ def _problems(context: CheckContext, view: GpuView) -> list[Problem]:
     return []
 
 
-def _short(shortage: Shortage) -> Problem:
+def _short(shortage: GpuShortage) -> Problem:
     names = " and ".join(f"`{name}`" for name in shortage.services)
     verb = "take" if len(shortage.services) > 1 else "takes"
     words = (

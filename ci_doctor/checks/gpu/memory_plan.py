@@ -16,7 +16,7 @@ from ci_doctor.checks.gpu.visible_devices import GpuView
 from ci_doctor.services.spec import ServiceSpec
 
 
-class Shortage(Struct, frozen=True, kw_only=True):
+class GpuShortage(Struct, frozen=True, kw_only=True):
     """Services that do not fit on a GPU: bytes `needed` and `free`.
 
     `is_certain`: they cannot start. Otherwise they may start with less than they are to have.
@@ -31,7 +31,7 @@ class Shortage(Struct, frozen=True, kw_only=True):
 
 def shortages(
     demands: Sequence[GpuDemand], view: GpuView, together: Sequence[frozenset[str]]
-) -> list[Shortage]:
+) -> list[GpuShortage]:
     """What does not fit into what each service sees of `view`.
 
     `together` are the names of services that run at the same time: their shares add up.
@@ -81,13 +81,13 @@ def _needed(demand: GpuDemand, gpu: SmiGpu) -> int | None:
     return int(demand.share * usable)
 
 
-def _shortage(gpu: SmiGpu, rows: Sequence[tuple[GpuDemand, int]]) -> Shortage | None:
+def _shortage(gpu: SmiGpu, rows: Sequence[tuple[GpuDemand, int]]) -> GpuShortage | None:
     free = gpu.memory.free
     needed = sum(size for _, size in rows)
     if free is None or needed <= free:
         return None
     is_certain = any(demand.engine is GpuEngine.VLLM for demand, _ in rows)
-    return Shortage(
+    return GpuShortage(
         gpu=gpu,
         services=tuple(demand.service for demand, _ in rows),
         needed=needed,
