@@ -74,8 +74,9 @@ def test_a_machine_that_is_fit_takes_two_lines(job: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("own/unsure", "--strict"), 86),
-        (("own/unsure", "--strict", "--for", "sglang"), 0),
+        (("own/unsure", "own/fine", "--strict"), 86),
+        (("own/unsure", "own/fine", "--strict", "--for", "sglang"), 0),
+        (("own/unsure",), 86),
         (("own/full", "own/lint"), 1),
         (("own", "--skip", "own/full", "--skip", "own/lint"), 0),
         (("own/f*",), 75),
