@@ -58,7 +58,7 @@ def bad_machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = tmp_path_factory.mktemp("machine")
     for name in ("full", "inodes", "models", "dead"):
         (place / name).mkdir()
-    doctor = [*BARE, str(DEAD_DISK), "dead", *words("doctor", "machine", "--json")]
+    doctor = [*BARE, str(DEAD_DISK), "dead", "0", *words("doctor", "machine", "--json")]
     script = SCRIPT.replace("$DOCTOR", shlex.join(doctor))
     ran = report_of(f"unshare -rm sh -c {shlex.quote(script)}", place)
     assert ran.code == 75, ran
@@ -123,6 +123,25 @@ def test_limits_of_the_shell_and_a_missing_locale_warn(bad_machine: dict[str, An
         "the stack of each thread is 1.0 MB",
     ]
     assert len(summaries(bad_machine, "locale-missing")) == 1
+
+
+@pytest.mark.skipif(
+    not can("unshare", "-m", "test", "-w", "/dev/fuse"), reason="needs FUSE and root"
+)
+def test_a_disk_that_refuses_even_root_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    doctor = words("doctor", "machine/writing", "--json")
+    another_user = [*BARE, str(DEAD_DISK), "models", "1", *doctor]
+
+    ran = report_of(
+        f"exec unshare -m {shlex.join(another_user)}",
+        tmp_path,
+        {"HF_HOME": str(tmp_path / "models" / "hub"), "TMPDIR": None},
+    )
+
+    (summary,) = summaries(json.loads(ran.out), "directory-not-writable")
+    assert summary.startswith("HF_HOME cannot be written to")
+    assert summary.endswith(f"this user may not reach {tmp_path / 'models' / 'hub'}")
 
 
 @pytest.mark.skipif(not can("unshare", "-U", "true"), reason="no user namespace can be made")

@@ -20,6 +20,7 @@ def placed(
     name: str = "TMPDIR",
     device: int = 1,
     is_read_only: bool = False,
+    is_refused: bool = False,
     is_writable: bool = True,
     reserved: int = 0,
 ) -> PlacedDirectory:
@@ -36,6 +37,7 @@ def placed(
         inodes=inodes,
         inodes_free=inodes_free,
         is_read_only=is_read_only,
+        is_refused=is_refused,
         is_writable=is_writable,
     )
 

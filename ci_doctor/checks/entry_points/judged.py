@@ -7,7 +7,12 @@ from msgspec import Struct
 
 from ci_doctor.checks.all_checks import has_gpu
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.entry_points.ending import hanging_stack, last_frame, read_ending
+from ci_doctor.checks.entry_points.ending import (
+    hanging_stack,
+    lacks_package,
+    last_frame,
+    read_ending,
+)
 from ci_doctor.checks.entry_points.probing import ProbedEntry
 from ci_doctor.checks.entry_points.remedy import remedy_of
 from ci_doctor.checks.entry_points.rules import ENTRY_POINT_FAILS, ENTRY_POINT_MISSING
@@ -56,7 +61,7 @@ def _failed(probed: ProbedEntry, run: SeparateRun, context: CheckContext) -> Jud
         return _unknown(f"{entry.name} asks for a GPU, and this machine has none: {line}")
     summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
     package = (entry.module or "").partition(".")[0]
-    if cause is not None and package and cause.fields.get("module") == package:
+    if package and lacks_package(run, package):
         missing = problem(
             ENTRY_POINT_MISSING,
             f"{entry.python} has no package `{package}`",

@@ -22,7 +22,8 @@ class PlacedDirectory(Struct, frozen=True, kw_only=True):
 
     `existing` is the nearest directory above (or itself) that exists. Sizes are bytes; `free` is
     what a user other than root may take, `reserved` what root may take beyond. `inodes` is 0 if the
-    file system has no fixed number of them.
+    file system has no fixed number of them. `is_refused`: this user may not even ask whether the
+    directory exists.
     """
 
     directory: JobDirectory
@@ -35,6 +36,7 @@ class PlacedDirectory(Struct, frozen=True, kw_only=True):
     inodes: int
     inodes_free: int
     is_read_only: bool
+    is_refused: bool
     is_writable: bool
 
     @property
@@ -76,10 +78,14 @@ class Disks(Struct, frozen=True, kw_only=True):
         return "; ".join(each.describe() for each in self.unanswered) or None
 
     def by_device(self) -> list[list[PlacedDirectory]]:
-        """The directories of each file system, those with the least room first."""
+        """The directories of each file system, those with the least room first.
+
+        The disk of a directory that refuses us is unknown.
+        """
         groups: dict[int, list[PlacedDirectory]] = {}
         for each in self.directories:
-            groups.setdefault(each.device, []).append(each)
+            if not each.is_refused:
+                groups.setdefault(each.device, []).append(each)
         return sorted(groups.values(), key=lambda group: group[0].free)
 
 
@@ -118,7 +124,7 @@ def _directories(context: CheckContext) -> tuple[JobDirectory, ...]:
 
 
 def _placed(directory: JobDirectory, mounts: Sequence[Mount]) -> PlacedDirectory:
-    existing = _nearest_existing(directory.path)
+    existing, is_refused = _nearest(directory.path)
     usage = os.statvfs(existing)
     return PlacedDirectory(
         directory=directory,
@@ -131,19 +137,27 @@ def _placed(directory: JobDirectory, mounts: Sequence[Mount]) -> PlacedDirectory
         inodes=usage.f_files,
         inodes_free=usage.f_favail,
         is_read_only=bool(usage.f_flag & os.ST_RDONLY),
-        is_writable=os.access(existing, os.W_OK | os.X_OK, effective_ids=True),
+        is_refused=is_refused,
+        is_writable=not is_refused and os.access(existing, os.W_OK | os.X_OK, effective_ids=True),
     )
 
 
-def _nearest_existing(path: Path) -> Path:
-    """`path`, or the nearest directory above it that can be reached."""
+def _nearest(path: Path) -> tuple[Path, bool]:
+    """`path` or the nearest directory above it that we can reach, and whether we are refused below.
+
+    FUSE refuses all users but the one who mounted it, root too.
+    """
+    is_refused = False
     for place in (path, *path.parents):
         try:
             place.stat()
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except PermissionError:
+            is_refused = True
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        return place
-    return Path("/")
+        else:
+            return place, is_refused
+    return Path("/"), is_refused
 
 
 def names_of(directories: Iterable[PlacedDirectory]) -> str:

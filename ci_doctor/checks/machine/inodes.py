@@ -26,12 +26,13 @@ def _run(context: CheckContext) -> CheckResult:
 
 def inodes_result(disks: Disks) -> CheckResult:
     """What to say of the inodes of `disks`. Raises UndeterminedError if there is none to look at."""
-    if not disks.directories:
+    groups = disks.by_device()
+    if not groups:
         raise UndeterminedError(disks.unknown() or "no directory can be looked at")
     problems = []
     figures: dict[str, int] = {}
     least: PlacedDirectory | None = None
-    for group in disks.by_device():
+    for group in groups:
         disk = group[0]
         if disk.is_read_only or not disk.inodes:
             continue

@@ -44,14 +44,17 @@ def _refused(directories: Sequence[PlacedDirectory]) -> Mapping[object, list[Pla
     groups: dict[object, list[PlacedDirectory]] = {}
     for each in directories:
         if not each.is_writable:
-            groups.setdefault((each.existing, each.directory.role), []).append(each)
+            key = (each.existing, each.is_refused, each.directory.role)
+            groups.setdefault(key, []).append(each)
     return groups
 
 
 def _not_writable(group: Sequence[PlacedDirectory], workload: Workload | None) -> Problem:
     first = group[0]
     reason = f"this user may not write to {first.existing}"
-    if first.is_read_only:
+    if first.is_refused:
+        reason = f"this user may not reach {first.directory.path}"
+    elif first.is_read_only:
         reason = f"{first.disk_name} is mounted read-only"
     return problem(
         NOT_WRITABLE,

@@ -15,7 +15,7 @@ from ci_doctor.checks.python.interpreter_starts import InterpreterAttempt, read_
 from ci_doctor.checks.python.presence import absence, is_file
 from ci_doctor.checks.python.python_state import PythonState
 from ci_doctor.checks.python.venv_files import VenvFiles, read_venv_files
-from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import ALL
 from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
 
@@ -34,6 +34,9 @@ _END_OF_LIFE: Final[Mapping[str, str]] = {
 
 
 def _run(context: CheckContext) -> CheckResult:
+    # Here alone a missing interpreter counts: under --strict a job without one must not pass.
+    if not context.targets:
+        raise UndeterminedError(Need.INTERPRETER.value)
     starts = context.shared(read_starts)
     problems: list[Problem] = []
     texts = []
@@ -142,7 +145,6 @@ def _of_packages(python: Path, state: PythonState, files: VenvFiles) -> list[Pro
 CHECK = DoctorCheck(
     id="python/interpreters",
     title="the job's interpreters start, and their environments belong to them",
-    need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     needed_for=ALL,
     run=_run,

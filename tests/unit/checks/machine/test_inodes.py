@@ -49,5 +49,12 @@ def test_without_any_answer_it_is_unknown() -> None:
         inodes_result(Disks(directories=(), unanswered=()))
 
 
+def test_the_disk_of_a_directory_that_refuses_us_is_not_judged_by_the_one_above_it() -> None:
+    refused = placed(inodes=1000, inodes_free=0, is_refused=True)
+
+    with pytest.raises(UndeterminedError):
+        inodes_result(disks_of(refused))
+
+
 def test_this_machine_has_inodes(tmp_path: Path) -> None:
     assert CHECK.run(check_context(tmp_path, environ={})).unknown is None

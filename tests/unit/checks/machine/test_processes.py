@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import resource
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -64,19 +66,32 @@ def test_this_machine_can_start_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
-def test_the_limit_of_a_user_counts_the_threads_of_that_user(tmp_path: Path) -> None:
-    import resource
+def test_the_limit_of_a_user_counts_the_threads_of_that_user() -> None:
+    # The directory of a test is closed to other users.
+    with tempfile.TemporaryDirectory() as name:
+        root = tree(Path(name), "max", 5)
+        root.chmod(0o755)
+        # The machine has far more threads than this user.
+        write_tree(root, {"proc/loadavg": "9 9 9 1/4950 4000\n"})
+        for thread in ("77", "78", "79"):
+            (root / "proc" / "77" / "task" / thread).mkdir(parents=True)
+        os.chown(root / "proc" / "77", 65534, 65534)
+        (root / "proc" / "80" / "task" / "80").mkdir(parents=True)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        resource.setrlimit(resource.RLIMIT_NPROC, (5000, hard))
+        try:
+            os.seteuid(65534)
+            result = CHECK.run(check_context(root, root=root))
+        finally:
+            os.seteuid(0)
+            resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    # The whole machine has far more threads than this user, who has hardly any.
-    root = tree(tmp_path, "max", 5)
-    write_tree(root, {"proc/loadavg": "9 9 9 1/5000 4000\n"})
-    resource.setrlimit(resource.RLIMIT_NPROC, (5001, hard))
-    try:
-        os.seteuid(65534)
-        result = CHECK.run(check_context(tmp_path, root=root))
-    finally:
-        os.seteuid(0)
-        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+    assert result.figures["ulimit -u"] == 4997
 
-    assert result.figures["ulimit -u"] == 5001
+
+def test_root_is_not_held_to_a_limit_of_processes(tmp_path: Path) -> None:
+    result = CHECK.run(check_context(tmp_path, root=tree(tmp_path, "max", 5)))
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    is_held = os.geteuid() != 0 and soft != resource.RLIM_INFINITY
+    assert ("ulimit -u" in result.figures) is is_held

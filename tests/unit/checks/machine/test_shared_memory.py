@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+import tempfile
 from pathlib import Path
+
+import pytest
 
 from ci_doctor.checks.machine.shared_memory import CHECK
 from ci_doctor.checks.result import CheckStatus
@@ -38,6 +42,22 @@ def test_a_tmpfs_is_what_it_should_be(tmp_path: Path) -> None:
     write_tree(tmp_path, {"proc/self/mountinfo": mounts, "dev/shm/file": ""})
 
     assert rules(tmp_path) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_one_that_this_user_may_not_write_to_is_an_error() -> None:
+    # The directory of a test is closed to other users.
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        (root / "dev" / "shm").mkdir(parents=True)
+        try:
+            os.seteuid(65534)
+            refused = rules(root)
+        finally:
+            os.seteuid(0)
+
+    assert refused == ["doctor/shared-memory-unusable"]
 
 
 def test_this_machine_answers(tmp_path: Path) -> None:

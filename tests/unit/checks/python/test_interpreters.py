@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.conclude import verdict_of
 from ci_doctor.checks.python import rules
 from ci_doctor.checks.python.interpreters import CHECK
 from ci_doctor.checks.result import CheckStatus
+from ci_doctor.checks.run import DoctorRequest, run
+from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.checks.workload import Workload
 from ci_doctor.model.rule import Rule
+from ci_doctor.model.verdict import Verdict
+from tests.support.checks import check_context
 from tests.support.packages import VERSION, site_of
 from tests.unit.checks.python.conftest import Examine
 
@@ -152,3 +158,11 @@ def test_each_of_several_interpreters_is_named(
 
     assert f"{python} is Python" in result.summary
     assert f"{missing} does not start" in result.summary
+
+
+def test_without_any_interpreter_a_strict_job_is_not_let_through(tmp_path: Path) -> None:
+    context = check_context(tmp_path, settings=DoctorSettings(workload="correctness", strict=True))
+
+    ran = run(DoctorRequest(checks=(CHECK,), strict=True), context)
+
+    assert verdict_of(ran.finished, Workload.CORRECTNESS, strict=True) is Verdict.VOID
