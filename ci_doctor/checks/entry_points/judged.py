@@ -55,26 +55,23 @@ def _failed(probed: ProbedEntry, run: SeparateRun, context: CheckContext) -> Jud
     entry = probed.entry
     end = read_ending(run)
     cause = end.cause
-    line = cause.place.text if cause else run.last_words
+    line = run.last_words
+    remedy = None
+    if cause is not None:
+        line = cause.place.text
+        remedy = remedy_of(entry, cause, context)
     line = line.strip()[:_LONGEST_LINE]
     if cause is not None and cause.rule in _WITHOUT_GPU and not has_gpu(context):
         return _unknown(f"{entry.name} asks for a GPU, and this machine has none: {line}")
-    summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
     package = (entry.module or "").partition(".")[0]
     if package and lacks_package(run, package):
-        missing = problem(
-            ENTRY_POINT_MISSING,
-            f"{entry.python} has no package `{package}`",
-            evidence=_excerpt(end),
-        )
-        return JudgedEntry(summary=missing.finding.summary, problem=missing)
-    remedy = remedy_of(entry, cause, context) if cause else None
+        summary = f"{entry.python} has no package `{package}`"
+        missing = problem(ENTRY_POINT_MISSING, summary, evidence=_excerpt(end))
+        return JudgedEntry(summary=summary, problem=missing)
+    summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
+    fault = _fault(run, context)
     failure = problem(
-        ENTRY_POINT_FAILS,
-        summary,
-        evidence=_excerpt(end),
-        remedy=remedy,
-        fault=_fault(run, context),
+        ENTRY_POINT_FAILS, summary, evidence=_excerpt(end), remedy=remedy, fault=fault
     )
     return JudgedEntry(summary=summary, problem=failure)
 
