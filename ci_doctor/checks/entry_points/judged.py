@@ -22,6 +22,7 @@ from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import duration, size
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.processes.process import describe_exit
+from ci_doctor.system.secrets.redaction import Redactor
 
 # Without a GPU these say nothing of the packages: vLLM looks for its device while it is imported.
 _WITHOUT_GPU: Final = frozenset({"gpu/device-not-inferred", "gpu/none-available"})
@@ -60,7 +61,9 @@ def _failed(probed: ProbedEntry, run: SeparateRun, context: CheckContext) -> Jud
     if cause is not None:
         line = cause.place.text
         remedy = remedy_of(entry, cause, context)
-    line = line.strip()[:_LONGEST_LINE]
+    # Before it is cut: a half of a secret would not be known as one.
+    redactor = Redactor.from_environment(context.environ, entry.env)
+    line = redactor.text(line.strip())[:_LONGEST_LINE]
     if cause is not None and cause.rule in _WITHOUT_GPU and not has_gpu(context):
         return _unknown(f"{entry.name} asks for a GPU, and this machine has none: {line}")
     package = (entry.module or "").partition(".")[0]
