@@ -16,16 +16,24 @@ def verdict_of(
     """The verdict that stands first of those that apply.
 
     `failed` for an error of the repository, which no other agent cures; `infra` for one of the
-    environment; `void` if `strict` and a needed check is unknown, or if nothing was checked.
+    environment; `void` if `strict` and a needed check is unknown, if nothing at all is known, or if
+    measurements were asked for and none could be made.
     """
     faults = _faults(finished)
     if Fault.REPOSITORY in faults:
         return Verdict.FAILED
     if Fault.ENVIRONMENT in faults:
         return Verdict.INFRA
-    if not finished or (strict and needed_unknowns(finished, workload)):
+    measurements = [each for each in finished if each.check.is_measurement]
+    if _is_nothing_known(finished) or (measurements and _is_nothing_known(measurements)):
+        return Verdict.VOID
+    if strict and needed_unknowns(finished, workload):
         return Verdict.VOID
     return Verdict.PASS
+
+
+def _is_nothing_known(finished: Sequence[FinishedCheck]) -> bool:
+    return all(each.result.unknown is not None for each in finished)
 
 
 def is_needed(check: DoctorCheck, workload: Workload | None) -> bool:

@@ -92,25 +92,26 @@ def _every_check(finished: Sequence[FinishedCheck]) -> Table:
     for each in finished:
         status = str(each.result.status)
         rows.append(row(each.check.id, status, seconds(each.duration_s), each.result.summary))
-    return Table(title="Checks", columns=("status", "time", "observed"), rows=tuple(rows))
+    columns = ("status", "time", "observed")
+    return Table(title="Checks", columns=columns, rows=tuple(rows), is_aside=True)
 
 
 def _measured(finished: Sequence[FinishedCheck]) -> Table:
-    rows = [row(each.check.id, seconds(each.duration_s), each.result.summary) for each in finished]
-    return Table(title="Measured", columns=("time", "observed"), rows=tuple(rows))
+    rows = [row(each.check.id, each.result.summary) for each in finished]
+    return Table(title="Measured", rows=tuple(rows))
 
 
 def _unknown(unknown: Sequence[FinishedCheck]) -> Table:
     reasons = {each.check: each.result.unknown or "" for each in unknown}
     rows = [row(reason, _ids(checks)) for reason, checks in _by_reason(reasons).items()]
-    return Table(title="Unknown", rows=tuple(rows))
+    return Table(title="Unknown", rows=tuple(rows), is_aside=True)
 
 
 def _not_run(not_run: Mapping[DoctorCheck, str], *, show_all: bool) -> Table:
     """With `show_all` the ids; otherwise how many checks of which areas."""
     names = _ids if show_all else _by_area
     rows = [row(reason, names(checks)) for reason, checks in _by_reason(not_run).items()]
-    return Table(title="Not run", rows=tuple(rows))
+    return Table(title="Not run", rows=tuple(rows), is_aside=True)
 
 
 def _by_reason(reasons: Mapping[DoctorCheck, str]) -> dict[str, list[DoctorCheck]]:

@@ -12,7 +12,7 @@ from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.render.formatting import duration
 from ci_doctor.system.processes.process_table import Kin, parse_stat
 
-# Of a command line; the rest is of no use to a reader, and may hold anything.
+# Characters of a command line; the rest is of no use to a reader, and may hold anything.
 _SHOWN = 60
 _READ_BYTES = 1 << 16
 JOB_ID = "BUILDKITE_JOB_ID"
@@ -39,11 +39,16 @@ class RunningProcess(Struct, frozen=True, kw_only=True):
 
     @property
     def command(self) -> str:
-        """Its command line, cut off after some words; its name if it has none."""
-        text = " ".join(self.words).strip() or self.kin.name
-        if len(text) > _SHOWN:
-            return f"{text[: _SHOWN - 1]}…"
-        return text
+        """Its first words; its name if it has none.
+
+        No word is cut in two: half of a secret is not recognised as one.
+        """
+        shown: list[str] = []
+        for word in self.words:
+            if shown and sum(map(len, shown)) + len(word) > _SHOWN:
+                return " ".join([*shown, "…"])
+            shown.append(word)
+        return " ".join(shown).strip() or self.kin.name
 
     def describe(self) -> str:
         """`pid 42 of root, 3 h 10 min old: vllm serve`."""

@@ -98,7 +98,7 @@ def sentence(change: EnvironmentChange) -> str:
     if change.place is not None:
         text += f" ({change.place})"
     if change.address is not None and change.kind is not ChangeKind.REMOVED:
-        text += f"  {change.address}"
+        text += f" {change.address}"
     return text
 
 

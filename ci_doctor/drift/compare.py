@@ -117,6 +117,15 @@ def _interpreter_changes(
             suspicion.of_fact,
             place,
         )
+    if before.python != after.python:
+        # It may explain why all packages changed; of two environments compared, it is no surprise.
+        yield _change(
+            ChangeArea.PACKAGES,
+            "interpreter",
+            suspicion.OTHER_PATH,
+            before.python,
+            after.python,
+        )
     if before.version and after.version and before.version != after.version:
         standing = suspicion.of_fact("python")
         yield _change(ChangeArea.PACKAGES, "python", standing, before.version, after.version, place)

@@ -20,9 +20,10 @@ def control_group(root: Path = Path("/")) -> Identity:
     """
     try:
         directories, version = _directories(root)
-    except (OSError, ValueError) as error:
-        reason = f"its cgroup cannot be read: {error}"
-        return Identity.of({}, {"limit.memory": reason, "limit.cpu": reason})
+    except OSError as error:
+        return _unknown(error.strerror or str(error))
+    except ValueError as error:
+        return _unknown(str(error))
     if version == 1:
         reason = "cgroup v1 counts CPU time elsewhere"
         memory = _lowest(directories, "memory.limit_in_bytes", _bytes)
@@ -30,6 +31,11 @@ def control_group(root: Path = Path("/")) -> Identity:
     return _facts(
         _lowest(directories, "memory.max", _bytes), _lowest(directories, "cpu.max", _cpus)
     )
+
+
+def _unknown(why: str) -> Identity:
+    reason = f"the cgroup cannot be read: {why}"
+    return Identity.of({}, {"limit.memory": reason, "limit.cpu": reason})
 
 
 def _facts(memory: float | None, cpus: float | None, cpu_unknown: str | None = None) -> Identity:

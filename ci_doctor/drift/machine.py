@@ -68,7 +68,9 @@ def _system(environ: Mapping[str, str], root: Path) -> Identity:
     for name, read in readings.items():
         try:
             facts[name] = read()
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            unknown[name] = f"{error.filename}: {error.strerror}"
+        except ValueError as error:
             unknown[name] = str(error)
     return Identity.of(facts, unknown, {"host": os.uname().nodename})
 

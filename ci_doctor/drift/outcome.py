@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The outcomes of `ci-doctor env snapshot` and `ci-doctor env diff`: tables and facts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ci_doctor.drift.change import Drift, EnvironmentChange, OneSided, Suspicion, sentence
@@ -27,8 +27,7 @@ def snapshot_outcome(snapshot: Snapshot, file: str | None) -> Outcome:
     rows = [row(python, f"{count} packages") for python, count in facts.packages.items()]
     rows.append(row("system", f"{facts.system_packages} packages"))
     tables = [Table(title="Recorded", rows=tuple(rows))]
-    # An editable installation has no files to compare, on every machine.
-    unknown = [row(name, reason) for name, reason in facts.unknown.items()]
+    unknown = _unknown_rows(facts.unknown)
     if unknown:
         tables.append(Table(title="Unknown", rows=tuple(_folded(unknown))))
     return Outcome(
@@ -37,6 +36,20 @@ def snapshot_outcome(snapshot: Snapshot, file: str | None) -> Outcome:
         tables=tuple(tables),
         facts=facts,
     )
+
+
+def _unknown_rows(unknown: Mapping[str, str]) -> list[Row]:
+    """A row a reason: a distribution's own Python has dozens of packages without a RECORD."""
+    names: dict[str, list[str]] = {}
+    for name, reason in unknown.items():
+        names.setdefault(reason, []).append(name)
+    rows = []
+    for reason, of_one in names.items():
+        label = of_one[0]
+        if len(of_one) > 1:
+            label += f" and {len(of_one) - 1} more"
+        rows.append(row(label, reason))
+    return rows
 
 
 def diff_outcome(drift: Drift, before: str, after: str, *, show_all: bool = False) -> Outcome:

@@ -100,6 +100,8 @@ def of_system_package(name: str) -> SuspicionRow:
     return SuspicionRow(suspicion=Suspicion.INFORMATION, row=2)
 
 
+# Of an interpreter at another path.
+OTHER_PATH: Final = SuspicionRow(suspicion=Suspicion.INFORMATION, row=0)
 # The name of a variable alone says little.
 NAME_ONLY: Final = SuspicionRow(suspicion=Suspicion.INFORMATION, row=1)
 

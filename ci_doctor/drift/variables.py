@@ -59,12 +59,12 @@ _PROXIES: Final = frozenset({"ALL_PROXY", "FTP_PROXY", "HTTPS_PROXY", "HTTP_PROX
 # Words of a name that may stand for a secret, more of them than a log's redaction knows: here a
 # value that is lost costs little.
 _SECRET: Final = re.compile(
-    r"(?:^|_)(?:\w*KEYS?|\w*TOKENS?|\w*SECRETS?|\w*PASS|PASS\w*|PWD|PAT|PIN|\w*CRED\w*|\w*AUTH\w*"
+    r"(?:^|_)(?:\w*KEYS?|\w*TOKENS?|\w*SECRETS?|\w*PASS|PASS\w*|PWD|PAT|\w*CRED\w*|\w*AUTH\w*"
     r"|\w*COOKIES?|PRIVATE|CERT\w*|DSN|SIGNATURE|SESSION|USER|LICENSE)(?:_|$)",
     re.IGNORECASE,
 )
-# Says how many threads tokenize, and is no token.
-_NO_SECRETS: Final = frozenset({"TOKENIZERS_PARALLELISM"})
+# A number of tokens, as in VLLM_MAX_NUM_BATCHED_TOKENS, is none.
+_COUNT: Final = re.compile(r"(?:^|_)TOKENS(?:_|$)")
 # A longer value is no setting, and may be anything.
 _LONGEST: Final = 4000
 
@@ -103,11 +103,15 @@ def _kept(name: str, value: str, redactor: Redactor) -> str | None:
         return redactor.text(value)
     if not _may_decide(name) or len(value) > _LONGEST:
         return None
-    if _SECRET.search(name) and name not in _NO_SECRETS and name not in BY_NAME:
+    if _SECRET.search(name) and not _is_count(name, value):
         return None
     # By its name, by what stands in it, and as the value of another variable.
     changed = redactor.value({name: value})[name]
     return None if PLACEHOLDER in changed else str(changed)
+
+
+def _is_count(name: str, value: str) -> bool:
+    return value.isdigit() and _COUNT.search(name) is not None
 
 
 def _may_decide(name: str) -> bool:

@@ -34,12 +34,14 @@ class Table(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A titled block of rows, in the order to be read.
 
     `columns` name the cells; the label's own column has no name. Empty `columns` make a list of
-    labelled values, which needs no header.
+    labelled values, which needs no header. `is_aside`: it is less urgent than the findings, and
+    stands below them.
     """
 
     title: str
     columns: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
+    is_aside: bool = False
 
 
 def seconds(value: float | None) -> Cell:

@@ -97,14 +97,10 @@ def choose_site_dir(
     return None
 
 
-class UnfitInterpreterError(UsageError):
-    """The interpreter starts, and is none for which there are preload shims."""
-
-
 def _judge(executable: Path, probe: TargetProbe) -> Target:
     version = ".".join(map(str, probe.version))
     if probe.implementation != "cpython" or probe.version < OLDEST:
-        raise UnfitInterpreterError(
+        raise UsageError(
             f"{executable} is {probe.implementation} {version}; "
             "a preload shim needs CPython 3.8 or later",
             hint="name another interpreter",

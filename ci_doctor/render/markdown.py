@@ -42,9 +42,10 @@ class _Part(IntEnum):
     DETAIL = 1
     TABLE = 2
     FINDING = 3
-    ATTEMPT = 4
-    ATTACHMENT = 5
-    REPRODUCE = 6
+    ASIDE = 4
+    ATTEMPT = 5
+    ATTACHMENT = 6
+    REPRODUCE = 7
 
 
 class _Rank(IntEnum):
@@ -148,8 +149,9 @@ def _detail(detail: str) -> PagePiece:
 
 def _tables(report: Report) -> Iterator[PagePiece]:
     for number, table in enumerate(report.tables):
+        part = _Part.ASIDE if table.is_aside else _Part.TABLE
         for index, (text, noun) in enumerate(table_texts(table)):
-            where = (_Part.TABLE, number, index)
+            where = (part, number, index)
             yield PagePiece(where, _Rank.TABLE, text, noun=noun)
 
 

@@ -53,15 +53,23 @@ def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
         findings = list(report.findings[1:])
     else:
         yield _head(report, terminal)
-        for table in report.tables:
-            yield _table(table, terminal)
+        yield from _tables(report, terminal, asides=False)
     for finding in findings:
         yield _finding(finding, terminal)
+    if not diagnosed:
+        yield from _tables(report, terminal, asides=True)
     is_calm = tone(report) in {Tone.SUCCESS, Tone.INFO}
     if not diagnosed and (report.findings or not is_calm):
         yield from _circumstances(report, terminal)
     if report.exit_code:
         yield [terminal.dim(f"exit code {report.exit_code}")]
+
+
+def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterator[list[str]]:
+    """Those that stand above the findings, or the `asides` below them."""
+    for table in report.tables:
+        if table.is_aside is asides:
+            yield _table(table, terminal)
 
 
 def _circumstances(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:

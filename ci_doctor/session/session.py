@@ -46,6 +46,7 @@ class Session:
         self._findings: tuple[Finding, ...] = ()
         self._about: About | None = None
         self._add: Callable[[Outcome], Addition] | None = None
+        self._added_files: tuple[str, ...] = ()
 
     # --- before anything is started ---
 
@@ -203,7 +204,9 @@ class Session:
             return NOTHING
         # Once: what is added belongs to one report.
         self._add = None
-        return added(add, outcome, self._findings, directory.path)
+        addition = added(add, outcome, self._findings, directory.path)
+        self._added_files = tuple(file.name for file in addition.files)
+        return addition
 
     def _report(self, outcome: "Outcome") -> "Report":
         from ci_doctor.session.making import make_report
@@ -214,6 +217,7 @@ class Session:
 
     def _written(self, report: "Report") -> "Report":
         """`report` as it is in its directory now, if it has one."""
+        from ci_doctor.session.addition import remove_files
         from ci_doctor.session.delivery import write
 
         directory = self._report_directory
@@ -221,6 +225,10 @@ class Session:
             return report
         problem = directory.lost()
         problems = (problem,) if problem else write(report, directory.path, self.junit)
+        if problems and not problem and self._added_files:
+            # What was added may have taken the last room of the disk, and the report comes first.
+            remove_files(directory.path, self._added_files)
+            problems = write(report, directory.path, self.junit)
         if not problems:
             return report
         return self._undelivered(report, problems)

@@ -64,7 +64,9 @@ def test_every_change_of_two_real_environments_is_named(snapshots: Path) -> None
 
     assert ran.code == 0
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
-    assert lines[0] == "4 differences: 1 breaks comparability, 3 can explain failures"
+    assert lines[0] == (
+        "5 differences: 1 breaks comparability, 3 can explain failures, 1 informational"
+    )
     assert "transformers 5.4.0 -> 5.5.0 https://example.org/transformers/changes" in lines
     assert "patched 3.0: the same version, other bytes: patched/__init__.py" in lines
     assert "rebuilt 2.0: the same version, other bytes: rebuilt/__init__.py" in lines
@@ -160,7 +162,7 @@ def test_the_report_of_a_failure_names_what_changed(job: Path) -> None:
     report = read(job / "now" / "report.json")
     (table,) = [each for each in report["tables"] if each["title"].startswith("Since the last")]
     assert table["rows"][1]["label"] == (
-        "transformers 5.4.0 -> 5.5.0  https://example.org/transformers/changes"
+        "transformers 5.4.0 -> 5.5.0 https://example.org/transformers/changes"
     )
     assert "environment.json" in {each["path"] for each in report["attachments"]}
     again = diff(job, "green", "now", "--only", "packages")

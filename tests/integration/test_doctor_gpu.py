@@ -36,7 +36,7 @@ def test_a_healthy_machine_with_eight_gpus_is_fit_without_a_word(tmp_path: Path)
 
     assert ran.code == 0, ran
     assert set(statuses(ran).values()) == {"ok"}
-    assert len(statuses(ran)) == 10
+    assert len(statuses(ran)) == 11
 
 
 def test_a_busy_gpu_names_service_and_memory_and_ends_with_75(tmp_path: Path) -> None:
@@ -50,17 +50,13 @@ def test_a_busy_gpu_names_service_and_memory_and_ends_with_75(tmp_path: Path) ->
     assert "pid 999999999 VLLM::EngineCore: 52.4 GB" in ran.out
 
 
-def test_a_driver_that_fails_is_one_error_and_the_rest_is_unknown(tmp_path: Path) -> None:
+def test_a_driver_that_fails_makes_the_machine_unfit_for_vllm(tmp_path: Path) -> None:
     text = "Failed to initialize NVML: Driver/library version mismatch\n"
 
-    ran = run(tmp_path, text, "--json", code=18)
+    ran = run(tmp_path, text, "--for", "vllm", code=18)
 
-    # Without a GPU on the PCI bus the tool alone is no fault.
-    if statuses(ran)["gpu/driver"] == "ok":
-        assert ran.code == 0, ran
-    else:
-        assert ran.code == 75, ran
-        assert statuses(ran)["gpu/free-memory"] == "unknown"
+    assert ran.code == 75, ran
+    assert "doctor/gpu-" in ran.out
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")

@@ -342,7 +342,10 @@ def test_the_timeline_is_written_and_attached(site: Site) -> None:
     assert any(
         event.get("name") == "lazypkg" and event["ph"] == "X" for event in timeline["traceEvents"]
     )
-    assert [each["path"] for each in site.report["attachments"]] == ["imports.json"]
+    assert [each["path"] for each in site.report["attachments"]] == [
+        "imports.json",
+        "environment.json",
+    ]
 
 
 def test_a_timeline_of_ours_is_replaced_and_a_file_of_others_is_not(site: Site) -> None:

@@ -154,6 +154,20 @@ def program(directory: Path, name: str, text: str, *, code: int = 0, before: str
     return directory
 
 
+PARTS = """GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-00000000-1111-2222-3333-444455556666)
+  MIG 1g.10gb     Device  0: (UUID: MIG-aaaa1111)
+  MIG 2g.20gb     Device  1: (UUID: MIG-bbbb2222)
+"""
+
+
+def divided_machine(directory: Path, *gpus: str) -> dict[str, str]:
+    """An nvidia-smi that lists PARTS for `-L`, and `gpus` otherwise; the variables to find it."""
+    divided = smi_gpu(current_mig="Enabled", pending_mig="Enabled", parts=(9856, 20096))
+    path = program(directory / "bin", "log", smi_log(*(gpus or (divided,))))
+    program(path, "nvidia-smi", PARTS, before=f'[ "$1" = -q ] && exec "{path}/log"')
+    return {"PATH": str(path)}
+
+
 def machine(
     root: Path, files: Mapping[str, str | bytes] | None = None, *, loaded: str | None = "580.65.06"
 ) -> Path:

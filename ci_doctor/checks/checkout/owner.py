@@ -34,11 +34,21 @@ def _run(context: CheckContext) -> CheckResult:
 
 
 def _trusting(context: CheckContext, words: str) -> str:
-    """The command that git itself proposes."""
+    """The command that git itself proposes; variables with the same effect if HOME takes no file."""
+    path = shlex.quote(str(context.cwd))
     for line in words.splitlines():
         if line.strip().startswith(_CONFIG):
-            return line.strip()
-    return _CONFIG + shlex.quote(str(context.cwd))
+            path = line.strip().removeprefix(_CONFIG)
+    home = context.environ.get("HOME")
+    if home and os.access(home, os.W_OK):
+        return _CONFIG + path
+    # git-config(1), since git 2.31.
+    place = context.environ.get("GIT_CONFIG_COUNT") or "0"
+    count = int(place) + 1 if place.isdigit() else 1
+    return (
+        f"export GIT_CONFIG_COUNT={count} GIT_CONFIG_KEY_{count - 1}=safe.directory "
+        f"GIT_CONFIG_VALUE_{count - 1}={path}"
+    )
 
 
 CHECK = DoctorCheck(

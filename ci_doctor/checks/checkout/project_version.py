@@ -9,12 +9,9 @@ from msgspec import Struct
 from ci_doctor.checks.checkout.git_reading import read_place
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import UndeterminedError
-from ci_doctor.environment.detection import has_project, read_project
 from ci_doctor.environment.not_computable import NotComputable
-from ci_doctor.environment.project import Project
+from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described
-from ci_doctor.environment.version_findings import judge
-from ci_doctor.environment.versions import describe_locally
 from ci_doctor.model.finding import Finding
 
 
@@ -37,6 +34,8 @@ def read_project_version(context: CheckContext) -> ProjectVersion | None:
     For CheckContext.shared. Raises UndeterminedError if it cannot be computed, UsageError for
     packaging files that cannot be parsed.
     """
+    from ci_doctor.environment.detection import read_project
+
     directory = _directory(context)
     if directory is None:
         return None
@@ -48,10 +47,18 @@ def read_project_version(context: CheckContext) -> ProjectVersion | None:
     if variable is not None:
         reason = f"{variable} pins the version of {project.label}"
         return ProjectVersion(project=project, reason=reason)
+    return _from_git(context, project, project.source)
+
+
+def _from_git(context: CheckContext, project: Project, source: VersionSource) -> ProjectVersion:
+    # Late: they load the tools of version control, which most checkouts do not need.
+    from ci_doctor.environment.version_findings import judge
+    from ci_doctor.environment.versions import describe_locally
+
     if shutil.which("git", path=context.environ.get("PATH")) is None:
         raise UndeterminedError("there is no git on PATH")
     try:
-        described = describe_locally(project, project.source)
+        described = describe_locally(project, source)
     except NotComputable as error:
         raise UndeterminedError(error.finding.summary) from error
     return ProjectVersion(
@@ -63,6 +70,8 @@ def read_project_version(context: CheckContext) -> ProjectVersion | None:
 
 
 def _directory(context: CheckContext) -> Path | None:
+    from ci_doctor.environment.detection import has_project
+
     if has_project(context.cwd):
         return context.cwd
     top = context.shared(read_place).top

@@ -42,3 +42,10 @@ def last_frame(run: SeparateRun) -> Path | None:
     """The file of the innermost frame of the last traceback; None without one."""
     frames = list(_FRAME.finditer(run.stderr))
     return Path(frames[-1]["file"]) if frames else None
+
+
+def lacks_package(run: SeparateRun, package: str) -> bool:
+    """Whether it says last that the top-level `package` is not there, by an import or by `-m`."""
+    # `python -m` (runpy of CPython 3.8 to 3.14) puts the exception in parentheses.
+    missing = re.compile(rf"ModuleNotFoundError: No module named '{re.escape(package)}'\)?")
+    return missing.search(run.last_words) is not None

@@ -7,7 +7,12 @@ from msgspec import Struct
 
 from ci_doctor.checks.all_checks import has_gpu
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.entry_points.ending import hanging_stack, last_frame, read_ending
+from ci_doctor.checks.entry_points.ending import (
+    hanging_stack,
+    lacks_package,
+    last_frame,
+    read_ending,
+)
 from ci_doctor.checks.entry_points.probing import ProbedEntry
 from ci_doctor.checks.entry_points.remedy import remedy_of
 from ci_doctor.checks.entry_points.rules import ENTRY_POINT_FAILS, ENTRY_POINT_MISSING
@@ -17,6 +22,7 @@ from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import duration, size
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.processes.process import describe_exit
+from ci_doctor.system.secrets.redaction import Redactor
 
 # Without a GPU these say nothing of the packages: vLLM looks for its device while it is imported.
 _WITHOUT_GPU: Final = frozenset({"gpu/device-not-inferred", "gpu/none-available"})
@@ -50,26 +56,25 @@ def _failed(probed: ProbedEntry, run: SeparateRun, context: CheckContext) -> Jud
     entry = probed.entry
     end = read_ending(run)
     cause = end.cause
-    line = cause.place.text if cause else run.last_words
-    line = line.strip()[:_LONGEST_LINE]
+    line = run.last_words
+    remedy = None
+    if cause is not None:
+        line = cause.place.text
+        remedy = remedy_of(entry, cause, context)
+    # Before it is cut: a half of a secret would not be known as one.
+    redactor = Redactor.from_environment(context.environ, entry.env)
+    line = redactor.text(line.strip())[:_LONGEST_LINE]
     if cause is not None and cause.rule in _WITHOUT_GPU and not has_gpu(context):
         return _unknown(f"{entry.name} asks for a GPU, and this machine has none: {line}")
-    summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
     package = (entry.module or "").partition(".")[0]
-    if cause is not None and package and cause.fields.get("module") == package:
-        missing = problem(
-            ENTRY_POINT_MISSING,
-            f"{entry.python} has no package `{package}`",
-            evidence=_excerpt(end),
-        )
-        return JudgedEntry(summary=missing.finding.summary, problem=missing)
-    remedy = remedy_of(entry, cause, context) if cause else None
+    if package and lacks_package(run, package):
+        summary = f"{entry.python} has no package `{package}`"
+        missing = problem(ENTRY_POINT_MISSING, summary, evidence=_excerpt(end))
+        return JudgedEntry(summary=summary, problem=missing)
+    summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
+    fault = _fault(run, context)
     failure = problem(
-        ENTRY_POINT_FAILS,
-        summary,
-        evidence=_excerpt(end),
-        remedy=remedy,
-        fault=_fault(run, context),
+        ENTRY_POINT_FAILS, summary, evidence=_excerpt(end), remedy=remedy, fault=fault
     )
     return JudgedEntry(summary=summary, problem=failure)
 

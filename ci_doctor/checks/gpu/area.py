@@ -10,6 +10,7 @@ from ci_doctor.checks.gpu import (
     free_memory,
     holders,
     libraries,
+    loaded_libraries,
     memory_errors,
     mig,
     modes,
@@ -32,4 +33,5 @@ def checks(_settings: DoctorSettings) -> tuple[DoctorCheck, ...]:
         mig.CHECK,
         cuda.CHECK,
         libraries.CHECK,
+        loaded_libraries.CHECK,
     )

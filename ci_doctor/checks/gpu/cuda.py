@@ -33,16 +33,16 @@ def _run(context: CheckContext) -> CheckResult:
 
 
 def _driver(context: CheckContext) -> tuple[str | None, str | None]:
-    """The driver's version, or None and why it is unknown."""
+    """The driver's version, or None and why it is unknown. Its file answers even if it hangs."""
+    version = loaded_driver(context.proc)
+    if version is not None:
+        return version, None
     try:
         version = driver_log(context).driver
     except UndeterminedError as error:
-        version, reason = None, str(error)
-    else:
-        reason = "nvidia-smi names no version of the driver"
-    version = version or loaded_driver(context.proc)
+        return None, str(error)
     if version is None:
-        return None, reason
+        return None, "nvidia-smi names no version of the driver"
     return version, None
 
 

@@ -12,7 +12,7 @@ from ci_doctor.checks.gpu.rules import GPU_HIDDEN, GPU_MISSING, GPUS_TOO_FEW
 from ci_doctor.checks.gpu.service_demand import GpuDemand, demands_of
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.torch_build import torch_builds
-from ci_doctor.checks.gpu.visible_devices import VARIABLE, VisibleGpus, visible_gpus
+from ci_doctor.checks.gpu.visible_devices import VARIABLE, GpuView, VisibleGpus
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import SERVING, Workload
 from ci_doctor.model.finding import ShellCommand
@@ -64,41 +64,39 @@ def _is_cpu_build(context: CheckContext) -> bool:
 
 
 def _seen(gpus: Sequence[SmiGpu], context: CheckContext) -> CheckResult:
-    chosen = context.environ.get(VARIABLE)
-    visible = visible_gpus(gpus, chosen)
+    view = GpuView(gpus=tuple(gpus), chosen=context.environ.get(VARIABLE))
+    visible = view.visible()
     problems: list[Problem] = []
     if visible.missing is not None:
-        problems.extend(_hidden(visible, gpus, context, str(chosen)))
+        problems.extend(_hidden(visible, view, context.workload))
     if not visible.count and not problems and _needs_gpu(context.workload):
         problems.append(
             problem(GPU_MISSING, f"{context.workload} needs a GPU: the driver has none")
         )
     for demand in demands_of(context.services):
-        problems.extend(_too_few(demand, gpus, chosen))
+        problems.extend(_too_few(demand, view))
     figures = {"gpus": len(gpus), "visible": visible.count}
     return CheckResult(summary=_summary(gpus, visible), problems=tuple(problems), figures=figures)
 
 
-def _hidden(
-    visible: VisibleGpus, gpus: Sequence[SmiGpu], context: CheckContext, chosen: str
-) -> list[Problem]:
+def _hidden(visible: VisibleGpus, view: GpuView, workload: Workload | None) -> list[Problem]:
     """An empty list, and -1, hide all GPUs on purpose."""
     unset = ShellCommand(f"unset {VARIABLE}")
-    if not visible.count and _needs_gpu(context.workload):
-        words = f"{VARIABLE}={chosen!r} hides all of {amount(len(gpus), 'GPU')}"
+    all_gpus = amount(len(view.gpus), "GPU")
+    if not visible.count and _needs_gpu(workload):
+        words = f"{VARIABLE}={view.chosen!r} hides all of {all_gpus}"
         return [problem(GPU_MISSING, words, remedy=unset)]
     if visible.missing in {"", "-1"}:
         return []
     words = (
-        f"{VARIABLE}={chosen!r} names {visible.missing!r}, which does not exist: "
-        f"a program sees {visible.count} of {amount(len(gpus), 'GPU')}"
+        f"{VARIABLE}={view.chosen!r} names {visible.missing!r}, which does not exist: "
+        f"a program sees {visible.count} of {all_gpus}"
     )
     return [problem(GPU_HIDDEN, words, remedy=unset)]
 
 
-def _too_few(demand: GpuDemand, gpus: Sequence[SmiGpu], chosen: str | None) -> list[Problem]:
-    value = chosen if demand.visible is None else demand.visible
-    visible = visible_gpus(gpus, value)
+def _too_few(demand: GpuDemand, view: GpuView) -> list[Problem]:
+    visible = view.visible(demand.visible)
     if demand.gpus <= visible.count:
         return []
     words = (

@@ -7,11 +7,11 @@ from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.holders import holder_evidence
 from ci_doctor.checks.gpu.memory_plan import GpuShortage, running_together, shortages
-from ci_doctor.checks.gpu.nvidia_smi import gpus_of
+from ci_doctor.checks.gpu.mig_devices import gpu_view
 from ci_doctor.checks.gpu.rules import GPU_MEMORY_SHORT
-from ci_doctor.checks.gpu.service_demand import VLLM_SHARE, GpuDemand, demands_of
+from ci_doctor.checks.gpu.service_demand import VLLM_SHARE, demands_of
 from ci_doctor.checks.gpu.smi_log import SmiGpu
-from ci_doctor.checks.gpu.visible_devices import VARIABLE, visible_gpus
+from ci_doctor.checks.gpu.visible_devices import GpuView
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import SERVING, Workload
 from ci_doctor.model.finding import Severity
@@ -19,43 +19,32 @@ from ci_doctor.render.formatting import percent, size
 
 
 def _run(context: CheckContext) -> CheckResult:
-    gpus = gpus_of(context)
-    chosen = context.environ.get(VARIABLE)
-    visible = [gpu for gpu in visible_gpus(gpus, chosen).gpus if not gpu.is_partitioned]
-    if not visible:
-        return CheckResult(summary="a program sees no whole GPU")
-    hidden = [gpu.label for gpu in visible if gpu.memory.free is None]
+    view = gpu_view(context)
+    devices = view.visible().usable
+    hidden = [gpu.label for gpu in devices if gpu.memory.free is None]
     unknown = None
     if hidden:
         unknown = f"the driver does not report the free memory of {', '.join(hidden)}"
     return CheckResult(
-        summary=_summary(visible),
-        problems=tuple(_problems(context, gpus, visible)),
+        summary=_summary(devices),
+        problems=tuple(_problems(context, view)),
         unknown=unknown,
-        figures=_figures(visible),
+        figures=_figures(devices),
     )
 
 
-def _problems(
-    context: CheckContext, gpus: Sequence[SmiGpu], visible: Sequence[SmiGpu]
-) -> list[Problem]:
+def _problems(context: CheckContext, view: GpuView) -> list[Problem]:
     demands = demands_of(context.services)
     if any(demand.share is not None for demand in demands):
-        return _of_services(context, gpus, demands)
+        together = running_together(context.services)
+        return [_short(each) for each in shortages(demands, view, together)]
+    devices = view.visible().usable
     share = context.settings.gpu_memory_free
     if share is not None:
-        return _below(visible, share, "[doctor] gpu_memory_free", Severity.ERROR)
+        return _below(devices, share, "[doctor] gpu_memory_free", Severity.ERROR)
     if context.workload is Workload.VLLM:
-        return _below(visible, VLLM_SHARE, "vLLM by default", Severity.WARNING)
+        return _below(devices, VLLM_SHARE, "vLLM by default", Severity.WARNING)
     return []
-
-
-def _of_services(
-    context: CheckContext, gpus: Sequence[SmiGpu], demands: Sequence[GpuDemand]
-) -> list[Problem]:
-    together = running_together(context.services)
-    short = shortages(demands, gpus, context.environ.get(VARIABLE), together)
-    return [_short(each) for each in short]
 
 
 def _short(shortage: GpuShortage) -> Problem:
@@ -87,6 +76,8 @@ def _below(gpus: Sequence[SmiGpu], share: float, source: str, severity: Severity
 
 def _summary(gpus: Sequence[SmiGpu]) -> str:
     """Of the GPU with the least free memory: the one that decides."""
+    if not gpus:
+        return "a program sees no GPU, and no part that is named"
     known = [gpu for gpu in gpus if gpu.memory.free is not None]
     if not known:
         return "free memory is unknown"

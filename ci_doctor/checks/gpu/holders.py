@@ -9,7 +9,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.gpu_processes import GpuHolder, describe_holder
 from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import GPU_MEMORY_HELD
-from ci_doctor.checks.gpu.smi_log import SmiGpu
+from ci_doctor.checks.gpu.smi_log import SmiGpu, SmiProcess
 from ci_doctor.checks.gpu.visible_devices import VARIABLE, visible_gpus
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
@@ -41,17 +41,33 @@ def _run(context: CheckContext) -> CheckResult:
 
 
 def _of_gpu(gpu: SmiGpu, context: CheckContext) -> list[Problem]:
-    problems = []
+    computing = [process for process in gpu.processes or () if _is_holder(process, gpu)]
+    if computing:
+        return [_held(gpu, describe_holder(process, context)) for process in computing[:_MOST]]
+    rest = _unnamed(gpu)
+    if rest is None or not _is_relevant(rest, gpu):
+        return []
+    words = f"{size(rest)} of {gpu.label} are held by no process that the driver names here"
+    return [problem(GPU_MEMORY_HELD, words, remedy=_OUTSIDE)]
+
+
+def _is_holder(process: SmiProcess, gpu: SmiGpu) -> bool:
+    """Whether it computes, and holds more than little, or an unknown amount."""
+    if "C" not in process.kind:
+        return False
+    return process.used is None or _is_relevant(process.used, gpu)
+
+
+def _unnamed(gpu: SmiGpu) -> int | None:
+    """The bytes in use that no listed process has; None if the driver does not say enough."""
+    if gpu.processes is None or gpu.memory.used is None:
+        return None
     listed = 0
-    for process in (gpu.processes or ())[:_MOST]:
-        listed += process.used or 0
-        if "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu)):
-            problems.append(_held(gpu, describe_holder(process, context)))
-    rest = (gpu.memory.used or 0) - listed
-    if not problems and gpu.processes is not None and _is_relevant(rest, gpu):
-        words = f"{size(rest)} of {gpu.label} are held by no process that the driver names here"
-        problems.append(problem(GPU_MEMORY_HELD, words, remedy=_OUTSIDE))
-    return problems
+    for process in gpu.processes:
+        if process.used is None:
+            return None
+        listed += process.used
+    return gpu.memory.used - listed
 
 
 _OUTSIDE: Final = (
@@ -76,7 +92,8 @@ def _held(gpu: SmiGpu, holder: GpuHolder) -> Problem:
 def _who(holder: GpuHolder) -> str:
     process = holder.process
     if holder.facts is None:
-        return f"pid {process.pid} outside of this container ({process.name or 'unnamed'})"
+        name = process.name or "unnamed"
+        return f"pid {process.pid} ({name}), outside of this container or hidden from this user,"
     words = holder.facts.describe()
     if holder.job is not None:
         words += f" (Buildkite job {holder.job})"
@@ -84,10 +101,10 @@ def _who(holder: GpuHolder) -> str:
 
 
 def _remedy(holder: GpuHolder) -> NextStep:
-    """A process of the same user may be ended; another's is to be looked at."""
+    """A process of the same user may be ended; another's, or another job's, is to be looked at."""
     if holder.facts is None:
         return _OUTSIDE
-    if holder.facts.uid == os.geteuid():
+    if holder.facts.uid == os.geteuid() and holder.job is None:
         return ShellCommand(f"kill {holder.facts.pid}")
     return ShellCommand(f"ps -o pid,user,etime,args -p {holder.facts.pid}")
 

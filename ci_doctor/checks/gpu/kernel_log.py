@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: reads the kernel's log by /dev/kmsg, or by `dmesg` if that is hidden."""
+"""Acts on processes: reads the kernel's log by /dev/kmsg, else `dmesg`, else syslog's file."""
 
 import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.gpu.dated_lines import dated_lines
 from ci_doctor.checks.gpu.xid_lines import DriverLine, driver_lines
 from ci_doctor.checks.result import UndeterminedError
 
 # The kernel's buffer has rarely more than a few MiB; a record has at most 8 KiB.
 _LIMIT = 32 << 20
 _RECORD = 16 << 10
+_FILE = "var/log/kern.log"
+_FILE_END = 4 << 20
 
 
 def read_kernel_log(context: CheckContext) -> tuple[DriverLine, ...]:
@@ -21,10 +25,18 @@ def read_kernel_log(context: CheckContext) -> tuple[DriverLine, ...]:
     """
     uptime_s = _uptime_s(context.proc)
     try:
-        text = _records(context.dev / "kmsg")
+        return tuple(driver_lines(_records(context.dev / "kmsg"), uptime_s))
     except OSError as error:
-        text = _dmesg(context, f"{context.dev}/kmsg: {error.strerror}")
-    return tuple(driver_lines(text, uptime_s))
+        reason = f"{context.dev}/kmsg: {error.strerror}"
+    try:
+        return tuple(driver_lines(_dmesg(context), uptime_s))
+    except UndeterminedError as error:
+        reason += f"; {error}"
+    try:
+        return tuple(dated_lines(_end_of(context.root / _FILE), datetime.now(UTC).astimezone()))
+    except OSError as error:
+        reason += f"; /{_FILE}: {error.strerror}"
+        raise UndeterminedError(f"the kernel's log cannot be read ({reason})") from error
 
 
 def _records(path: Path) -> str:
@@ -49,14 +61,22 @@ def _records(path: Path) -> str:
     return b"".join(chunks).decode(errors="replace")
 
 
-def _dmesg(context: CheckContext, reason: str) -> str:
+def _dmesg(context: CheckContext) -> str:
+    """Raises UndeterminedError if it is missing or fails."""
     if shutil.which("dmesg", path=context.environ.get("PATH", "")) is None:
-        raise UndeterminedError(f"the kernel's log cannot be read ({reason}; no `dmesg` on PATH)")
+        raise UndeterminedError("no `dmesg` on PATH")
     ran = context.run(("dmesg",))
     if ran.exit_code != 0:
-        words = ran.last_words
-        raise UndeterminedError(f"the kernel's log cannot be read ({reason}; {words})")
+        raise UndeterminedError(ran.last_words)
     return ran.stdout
+
+
+def _end_of(path: Path) -> str:
+    """The last part of a file that may be long. Members of the group adm may read this one."""
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - _FILE_END))
+        return file.read().decode(errors="replace")
 
 
 def _uptime_s(proc: Path) -> float | None:

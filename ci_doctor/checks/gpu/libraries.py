@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads whether CUDA's libraries come from one place: wheels, LD_LIBRARY_PATH, running processes."""
+"""Reads whether CUDA's libraries come from one place: wheels of one major, LD_LIBRARY_PATH."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,17 +9,14 @@ from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.cuda_compatibility import major, version_key
 from ci_doctor.checks.gpu.cuda_wheels import SHARED_PLACES, CudaWheel, cuda_wheels, mixed
-from ci_doctor.checks.gpu.gpu_processes import describe_holder
 from ci_doctor.checks.gpu.library_files import (
     LibraryFile,
     library_files,
-    mapped_twice,
     owner_of,
 )
-from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import CUDA_LIBRARY_TWICE, CUDA_MAJORS_MIXED
 from ci_doctor.checks.gpu.torch_build import InterpreterLibraries, read_libraries
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
+from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 
@@ -30,7 +27,6 @@ _WHEEL_OF: Final = {
     "libcublas.so": "nvidia-cublas",
     "libcudart.so": "nvidia-cuda-runtime",
 }
-_MOST_PROCESSES: Final = 16
 
 
 def _run(context: CheckContext) -> CheckResult:
@@ -42,7 +38,6 @@ def _run(context: CheckContext) -> CheckResult:
         count += len(wheels)
         problems.extend(_mixed(libraries, wheels))
         problems.extend(_beside(libraries, wheels, files))
-    problems.extend(_running(context))
     return CheckResult(
         summary=f"{amount(count, 'wheel')} with CUDA libraries", problems=tuple(problems)
     )
@@ -142,30 +137,10 @@ def _differs(one: str, other: str) -> bool:
     return first[:shared] != second[:shared]
 
 
-def _running(context: CheckContext) -> Iterator[Problem]:
-    """Of the processes on the GPUs that this user may look into."""
-    try:
-        gpus = gpus_of(context)
-    except UndeterminedError:  # the check of the driver says so
-        return
-    processes = {each.pid: each for gpu in gpus for each in gpu.processes or ()}
-    for process in list(processes.values())[:_MOST_PROCESSES]:
-        try:
-            if describe_holder(process, context).facts is None:
-                continue
-            several = mapped_twice(context.proc / str(process.pid) / "maps")
-        except (OSError, UndeterminedError):  # another user's
-            continue
-        for library, paths in several:
-            words = f"pid {process.pid} has loaded {library} from {' and '.join(paths)}"
-            remedy = "Restart it in an environment with one version of the library."
-            yield problem(CUDA_LIBRARY_TWICE, words, remedy=remedy)
-
-
 CHECK = DoctorCheck(
     id="gpu/libraries",
     title="CUDA libraries of two majors, or from two places",
     need=Need.GPU,
-    cost=Cost.GPU_DRIVER,
+    cost=Cost.PROGRAM,
     run=_run,
 )

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ci_doctor.checks.gpu.service_demand import GpuDemand, GpuEngine
 from ci_doctor.checks.gpu.smi_log import SmiGpu
-from ci_doctor.checks.gpu.visible_devices import visible_gpus
+from ci_doctor.checks.gpu.visible_devices import GpuView
 from ci_doctor.services.spec import ServiceSpec
 
 
@@ -30,30 +30,27 @@ class GpuShortage(Struct, frozen=True, kw_only=True):
 
 
 def shortages(
-    demands: Sequence[GpuDemand],
-    gpus: Sequence[SmiGpu],
-    chosen: str | None,
-    together: Sequence[frozenset[str]],
+    demands: Sequence[GpuDemand], view: GpuView, together: Sequence[frozenset[str]]
 ) -> list[GpuShortage]:
-    """What does not fit. `chosen` is the job's CUDA_VISIBLE_DEVICES.
+    """What does not fit into what each service sees of `view`.
 
     `together` are the names of services that run at the same time: their shares add up.
     """
     short = []
-    placed: dict[int, list[tuple[GpuDemand, int]]] = {}
+    placed: dict[SmiGpu, list[tuple[GpuDemand, int]]] = {}
     for demand in demands:
-        for gpu in _gpus_of(demand, gpus, chosen):
+        for gpu in view.visible(demand.visible).usable[: demand.gpus]:
             needed = _needed(demand, gpu)
             if needed is None:
                 continue
-            placed.setdefault(gpu.index, []).append((demand, needed))
+            placed.setdefault(gpu, []).append((demand, needed))
             one = _shortage(gpu, [(demand, needed)])
             if one is not None:
                 short.append(one)
-    for index, rows in placed.items():
+    for gpu, rows in placed.items():
         for names in together:
             group = [row for row in rows if row[0].service in names]
-            both = _shortage(gpus[index], group)
+            both = _shortage(gpu, group)
             if len(group) > 1 and both is not None:
                 short.append(both)
     return short
@@ -75,13 +72,6 @@ def running_together(services: Mapping[str, ServiceSpec]) -> list[frozenset[str]
                 apart.append(group)
         groups = [*apart, joined]
     return [frozenset(group) for group in groups if len(group) > 1]
-
-
-def _gpus_of(demand: GpuDemand, gpus: Sequence[SmiGpu], chosen: str | None) -> tuple[SmiGpu, ...]:
-    value = chosen if demand.visible is None else demand.visible
-    visible = visible_gpus(gpus, value)
-    whole = [gpu for gpu in visible.gpus if not gpu.is_partitioned]
-    return tuple(whole[: demand.gpus])
 
 
 def _needed(demand: GpuDemand, gpu: SmiGpu) -> int | None:

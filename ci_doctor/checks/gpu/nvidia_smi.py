@@ -54,9 +54,11 @@ def ask_driver(context: CheckContext) -> SmiAnswer:
     except OSError as error:
         line = f"`nvidia-smi` cannot be started: {error.strerror}"
         return SmiAnswer(log=None, exit_code=None, lines=(line,))
+    log = parse_smi_xml(ran.stdout)
     # It reports most errors on stdout.
     lines = lines_beside(ran.stdout) + lines_beside(ran.stderr)
-    log = parse_smi_xml(ran.stdout)
+    if log is None and "<nvidia_smi_log" in ran.stdout:
+        lines = ["its XML is cut off or damaged", *lines_beside(ran.stderr)]
     is_idle = log is None and _has_no_gpu(context)
     if is_idle:
         log = SmiLog(driver=None, cuda=None, gpus=())

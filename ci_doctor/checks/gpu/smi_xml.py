@@ -7,7 +7,7 @@ knows all its names, and what has none of them is None.
 """
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ci_doctor.checks.gpu.smi_log import (
     SmiGpu,
@@ -17,27 +17,20 @@ from ci_doctor.checks.gpu.smi_log import (
     SmiPart,
     SmiProcess,
 )
+from ci_doctor.checks.gpu.smi_values import (
+    LOST,
+    answer,
+    any_known,
+    count,
+    first,
+    number,
+    size,
+    value_of,
+)
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-_UNITS: Final = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SIZE = re.compile(r"(\d+)\s*(\w*)")
-# What stands in elements of a GPU that the driver cannot reach, or that must be reset first.
-_LOST = re.compile(r"GPU is lost|GPU requires reset|GPU is inaccessible|fallen off the bus")
-# What the driver writes if it has no value, with or without brackets.
-_NO_VALUE: Final = frozenset(
-    {
-        "",
-        "n/a",
-        "insufficient permissions",
-        "unknown error",
-        "err!",
-        "not supported",
-        "not found",
-        "requested functionality has been deprecated",
-    }
-)
 _DOCUMENT = re.compile(r"<nvidia_smi_log\b.*</nvidia_smi_log>", re.DOTALL)
 
 
@@ -57,8 +50,8 @@ def parse_smi_xml(text: str) -> SmiLog | None:
         return None
     gpus = [_gpu(index, element) for index, element in enumerate(root.findall("gpu"))]
     return SmiLog(
-        driver=_first(root, "driver_version", "kmd_version"),
-        cuda=_first(root, "cuda_version", "cuda_umd_version"),
+        driver=first(root, "driver_version", "kmd_version"),
+        cuda=first(root, "cuda_version", "cuda_umd_version"),
         gpus=tuple(gpus),
     )
 
@@ -73,14 +66,14 @@ def lines_beside(text: str) -> list[str]:
 def _gpu(index: int, element: "Element") -> SmiGpu:
     return SmiGpu(
         index=index,
-        bus_id=element.get("id") or _first(element, "pci/pci_bus_id") or "",
-        name=_first(element, "product_name") or "unnamed",
-        uuid=_first(element, "uuid"),
+        bus_id=element.get("id") or first(element, "pci/pci_bus_id") or "",
+        name=first(element, "product_name") or "unnamed",
+        uuid=first(element, "uuid"),
         lost=_lost(element),
-        persistence=_first(element, "persistence_mode"),
-        compute_mode=_first(element, "compute_mode"),
-        mig=_first(element, "mig_mode/current_mig"),
-        mig_pending=_first(element, "mig_mode/pending_mig"),
+        persistence=first(element, "persistence_mode"),
+        compute_mode=first(element, "compute_mode"),
+        mig=first(element, "mig_mode/current_mig"),
+        mig_pending=first(element, "mig_mode/pending_mig"),
         parts=tuple(_part(part) for part in element.findall("mig_devices/mig_device")),
         memory=_memory(element),
         errors=_errors(element),
@@ -92,7 +85,7 @@ def _gpu(index: int, element: "Element") -> SmiGpu:
 
 def _lost(element: "Element") -> str | None:
     for text in element.itertext():
-        match = _LOST.search(text)
+        match = LOST.search(text)
         if match is not None:
             return match[0]
     return None
@@ -100,29 +93,29 @@ def _lost(element: "Element") -> str | None:
 
 def _recovery(element: "Element") -> str | None:
     """By drivers from 565 on; before that there was only whether a reset is required."""
-    action = _first(element, "gpu_recovery_action")
-    if action is None and _answer(element, "gpu_reset_status/reset_required"):
+    action = first(element, "gpu_recovery_action")
+    if action is None and answer(element, "gpu_reset_status/reset_required"):
         return "Reset"
     return action
 
 
 def _part(element: "Element") -> SmiPart:
     return SmiPart(
-        index=_count(element, "index"),
-        gpu_instance=_count(element, "gpu_instance_id"),
-        compute_instance=_count(element, "compute_instance_id"),
+        index=count(element, "index"),
+        gpu_instance=count(element, "gpu_instance_id"),
+        compute_instance=count(element, "compute_instance_id"),
         memory=_memory(element),
-        uuid=_first(element, "uuid"),
+        uuid=first(element, "uuid"),
     )
 
 
 def _memory(element: "Element") -> SmiMemory:
     place = "fb_memory_usage"
     return SmiMemory(
-        total=_size(_first(element, f"{place}/total")),
-        reserved=_size(_first(element, f"{place}/reserved")),
-        used=_size(_first(element, f"{place}/used")),
-        free=_size(_first(element, f"{place}/free")),
+        total=size(first(element, f"{place}/total")),
+        reserved=size(first(element, f"{place}/reserved")),
+        used=size(first(element, f"{place}/used")),
+        free=size(first(element, f"{place}/free")),
     )
 
 
@@ -130,21 +123,21 @@ def _errors(element: "Element") -> SmiMemoryErrors:
     rows = "remapped_rows"
     pages = "retired_pages"
     pending = (
-        _answer(element, f"{rows}/remapped_row_pending"),
-        _answer(element, f"{pages}/pending_retirement", f"{pages}/pending_blacklist"),
-        _answer(element, "ecc_errors/channel_repair_pending"),
-        _answer(element, "ecc_errors/tpc_repair_pending"),
+        answer(element, f"{rows}/remapped_row_pending"),
+        answer(element, f"{pages}/pending_retirement", f"{pages}/pending_blacklist"),
+        answer(element, "ecc_errors/channel_repair_pending"),
+        answer(element, "ecc_errors/tpc_repair_pending"),
     )
     failed = (
-        _answer(element, f"{rows}/remapped_row_failure"),
-        _answer(element, "ecc_errors/unrepairable_memory"),
+        answer(element, f"{rows}/remapped_row_failure"),
+        answer(element, "ecc_errors/unrepairable_memory"),
     )
     return SmiMemoryErrors(
-        mode=_first(element, "ecc_mode/current_ecc"),
+        mode=first(element, "ecc_mode/current_ecc"),
         uncorrected=_uncorrected(element),
-        pending=_any(pending),
-        failed=_any(failed),
-        over_threshold=_answer(element, "ecc_errors/aggregate/sram_threshold_exceeded"),
+        pending=any_known(pending),
+        failed=any_known(failed),
+        over_threshold=answer(element, "ecc_errors/aggregate/sram_threshold_exceeded"),
     )
 
 
@@ -153,9 +146,9 @@ def _uncorrected(element: "Element") -> int | None:
     volatile = element.find("ecc_errors/volatile")
     if volatile is None:
         return None
-    counts = [_number(child.text) for child in volatile if "uncorrectable" in child.tag]
-    counts.append(_count(volatile, "double_bit/total"))
-    known = [count for count in counts if count is not None]
+    counts = [number(child.text) for child in volatile if "uncorrectable" in child.tag]
+    counts.append(count(volatile, "double_bit/total"))
+    known = [each for each in counts if each is not None]
     if not known:
         return None
     return sum(known)
@@ -176,66 +169,18 @@ def _processes(element: "Element") -> tuple[SmiProcess, ...] | None:
     if place is None:
         return None
     text = (place.text or "").strip()
-    if text and _value(text) is None:  # "N/A" instead of a list, as under WSL
+    if text and value_of(text) is None:  # "N/A" instead of a list, as under WSL
         return None
     processes = []
     for info in place.findall("process_info"):
-        pid = _count(info, "pid")
+        pid = count(info, "pid")
         if pid is None:
             continue
         process = SmiProcess(
             pid=pid,
-            kind=_first(info, "type") or "C",
-            name=_first(info, "process_name") or "",
-            used=_size(_first(info, "used_memory")),
+            kind=first(info, "type") or "C",
+            name=first(info, "process_name") or "",
+            used=size(first(info, "used_memory")),
         )
         processes.append(process)
     return tuple(processes)
-
-
-def _first(element: "Element", *paths: str) -> str | None:
-    """The value of the first of `paths` that has one."""
-    for path in paths:
-        value = _value(element.findtext(path))
-        if value is not None:
-            return value
-    return None
-
-
-def _value(text: str | None) -> str | None:
-    word = (text or "").strip()
-    if word.strip("[]").lower() in _NO_VALUE or _LOST.search(word):
-        return None
-    return word
-
-
-def _answer(element: "Element", *paths: str) -> bool | None:
-    value = _first(element, *paths)
-    if value not in {"Yes", "No"}:
-        return None
-    return value == "Yes"
-
-
-def _any(answers: tuple[bool | None, ...]) -> bool | None:
-    known = [answer for answer in answers if answer is not None]
-    if not known:
-        return None
-    return any(known)
-
-
-def _count(element: "Element", path: str) -> int | None:
-    return _number(element.findtext(path))
-
-
-def _number(text: str | None) -> int | None:
-    word = (text or "").strip()
-    if not (word.isascii() and word.isdigit()):
-        return None
-    return int(word)
-
-
-def _size(text: str | None) -> int | None:
-    match = _SIZE.fullmatch(text or "")
-    if match is None or match[2] not in _UNITS:
-        return None
-    return int(match[1]) * _UNITS[match[2]]

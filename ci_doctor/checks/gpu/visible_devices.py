@@ -16,9 +16,10 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 class VisibleGpus(Struct, frozen=True, kw_only=True):
-    """The GPUs that a program sees, in its order, and the first entry that names nothing.
+    """The GPUs and parts of GPUs that a program sees, in its order.
 
-    `parts` are the entries that name parts of GPUs.
+    `missing` is the first entry that names nothing. `parts` are entries that name parts of which
+    nothing is known.
     """
 
     gpus: tuple[SmiGpu, ...]
@@ -30,22 +31,45 @@ class VisibleGpus(Struct, frozen=True, kw_only=True):
         """How many devices CUDA counts."""
         return len(self.gpus) + len(self.parts)
 
+    @property
+    def usable(self) -> tuple[SmiGpu, ...]:
+        """Those whose memory a program can have: a GPU that is divided gives only its parts."""
+        return tuple(gpu for gpu in self.gpus if not gpu.is_partitioned)
 
-def visible_gpus(gpus: Sequence[SmiGpu], value: str | None) -> VisibleGpus:
-    """What a program with `value` in CUDA_VISIBLE_DEVICES sees of `gpus`; None for unset."""
+
+class GpuView(Struct, frozen=True, kw_only=True):
+    """All GPUs, their known parts (as GPUs of their own), and CUDA_VISIBLE_DEVICES of the job."""
+
+    gpus: tuple[SmiGpu, ...]
+    chosen: str | None
+    parts: tuple[SmiGpu, ...] = ()
+
+    def visible(self, own: str | None = None) -> VisibleGpus:
+        """What a program sees that has `own` in CUDA_VISIBLE_DEVICES; None for the job's value."""
+        value = self.chosen if own is None else own
+        return visible_gpus(self.gpus, value, self.parts)
+
+
+def visible_gpus(
+    gpus: Sequence[SmiGpu], value: str | None, known: Sequence[SmiGpu] = ()
+) -> VisibleGpus:
+    """What a program with `value` in CUDA_VISIBLE_DEVICES sees of `gpus`; None for unset.
+
+    `known` are parts of GPUs.
+    """
     if value is None:
         return VisibleGpus(gpus=tuple(gpus))
     seen: list[SmiGpu] = []
     parts: list[str] = []
     for entry in value.split(","):
         word = entry.strip()
-        if word.startswith("MIG-"):
+        gpu = _named(known if word.startswith("MIG-") else gpus, word)
+        if gpu is not None:
+            seen.append(gpu)
+        elif word.startswith("MIG-"):
             parts.append(word)
-            continue
-        gpu = _named(gpus, word)
-        if gpu is None:
+        else:
             return VisibleGpus(gpus=tuple(seen), parts=tuple(parts), missing=word)
-        seen.append(gpu)
     return VisibleGpus(gpus=tuple(seen), parts=tuple(parts))
 
 

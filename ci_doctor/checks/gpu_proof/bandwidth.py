@@ -29,7 +29,7 @@ _LINK: Final = (
 
 
 def _measure(context: CheckContext) -> CheckResult:
-    return combined([_card(context, card) for card in working_cards(context)])
+    return combined([_card(context, card) for card in context.shared(working_cards)])
 
 
 def _card(context: CheckContext, card: ProofCard) -> CheckResult:

@@ -47,7 +47,7 @@ class _Held(Struct, frozen=True, kw_only=True):
 
 
 def _measure(context: CheckContext) -> CheckResult:
-    return combined([_card(context, card) for card in working_cards(context)])
+    return combined([_card(context, card) for card in context.shared(working_cards)])
 
 
 def _card(context: CheckContext, card: ProofCard) -> CheckResult:

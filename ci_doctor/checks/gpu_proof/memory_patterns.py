@@ -36,7 +36,7 @@ class PatternTest(Struct, frozen=True, kw_only=True):
 
 
 def _measure(context: CheckContext) -> CheckResult:
-    results = [_card(context, card) for card in working_cards(context)]
+    results = [_card(context, card) for card in context.shared(working_cards)]
     return combined([*results, _counting(context)])
 
 

@@ -24,7 +24,7 @@ class _Pairs(Struct, frozen=True, kw_only=True):
 
 
 def _measure(context: CheckContext) -> CheckResult:
-    cards = working_cards(context)
+    cards = context.shared(working_cards)
     if len(cards) < 2:
         return CheckResult(summary=f"{cards[0].label} is the only one, so it has no peer")
     python = working_torch(context).python

@@ -30,7 +30,7 @@ def _measure(context: CheckContext) -> CheckResult:
 def _one_of_each(context: CheckContext) -> list[ProofCard]:
     """One GPU of each model: cuBLAS chooses its kernels by the model."""
     chosen: dict[str, ProofCard] = {}
-    for card in working_cards(context):
+    for card in context.shared(working_cards):
         chosen.setdefault(card.device.name, card)
     return list(chosen.values())
 

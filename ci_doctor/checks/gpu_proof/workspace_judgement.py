@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.checks.gpu_proof.fisher import fisher_p
 
@@ -32,6 +33,7 @@ class ProductStart(Struct, frozen=True, kw_only=True):
 
     cases: dict[str, ProductCase]
     inputs: str
+    skipped: dict[str, str] = {}
 
     @property
     def digest(self) -> str:
@@ -84,7 +86,7 @@ def compare(arms: Arms) -> WorkspaceComparison:
     usual = min(together, key=lambda digest: (-together[digest], digest))
     p = fisher_p(kinds_without[usual], len(arms.without), kinds_with[usual], len(arms.with_it))
     return WorkspaceComparison(
-        effect=_effect(set(kinds_without), set(kinds_with)),
+        effect=_effect(arms),
         p=p,
         digests_without=len(kinds_without),
         digests_with=len(kinds_with),
@@ -92,8 +94,8 @@ def compare(arms: Arms) -> WorkspaceComparison:
     )
 
 
-def _effect(without: set[str], with_it: set[str]) -> Effect:
-    match len(without) > 1, len(with_it) > 1:
+def _effect(arms: Arms) -> Effect:
+    match _varies(arms.without), _varies(arms.with_it):
         case True, True:
             return Effect.BOTH_VARY
         case True, False:
@@ -101,27 +103,24 @@ def _effect(without: set[str], with_it: set[str]) -> Effect:
         case False, True:
             return Effect.UNSTEADIES
         case _:
-            return Effect.NONE_SEEN if without == with_it else Effect.CHANGES_RESULT
+            is_same = arms.without[0].digest == arms.with_it[0].digest
+            return Effect.NONE_SEEN if is_same else Effect.CHANGES_RESULT
+
+
+def _varies(starts: Sequence[ProductStart]) -> bool:
+    """Whether a product of equal operands had two results, in two starts or within one."""
+    is_within = any(case.differing > 1 for start in starts for case in start.cases.values())
+    return is_within or len({start.digest for start in starts}) > 1
 
 
 def _varying(arms: Arms) -> tuple[str, ...]:
     names: list[str] = []
     for starts in (arms.without, arms.with_it):
-        for name in _varying_in(starts):
-            if name not in names:
+        for name in starts[0].cases:
+            alone = [replace(start, cases={name: start.cases[name]}) for start in starts]
+            if _varies(alone) and name not in names:
                 names.append(name)
     return tuple(names)
-
-
-def _varying_in(starts: Sequence[ProductStart]) -> list[str]:
-    digests: dict[str, set[str]] = {}
-    within: set[str] = set()
-    for start in starts:
-        for name, case in start.cases.items():
-            digests.setdefault(name, set()).add(case.digest)
-            if case.differing > 1:
-                within.add(name)
-    return [name for name in digests if len(digests[name]) > 1 or name in within]
 
 
 def is_decided(arms: Arms, looks: int) -> bool:

@@ -59,7 +59,7 @@ def report(label: str, arms: Arms, *, looks: int, failures: tuple[str, ...] = ()
     if failures:
         unknown = f"{label}: {amount(len(failures), 'start')} gave no answer: {failures[0]}"
     return CheckResult(
-        summary=words,
+        summary=f"{label}: {_counts(arms, comparison)}",
         problems=(found,),
         unknown=unknown,
         figures=_figures(arms, comparison),
@@ -71,6 +71,9 @@ def _unusable(arms: Arms, failures: tuple[str, ...]) -> str | None:
     if min(len(arms.without), len(arms.with_it)) < LEAST_STARTS:
         reason = failures[0] if failures else "the time was used up"
         return f"fewer than {LEAST_STARTS} starts of each kind gave an answer: {reason}"
+    if len({frozenset(start.cases) for start in arms.both}) > 1:
+        reasons = [reason for start in arms.both for reason in start.skipped.values()]
+        return f"not every start could compute the same products: {reasons[0]}"
     if len({start.inputs for start in arms.both}) > 1:
         return "the starts did not compute with the same operands, so their results say nothing"
     return None
@@ -100,18 +103,25 @@ def _words(label: str, arms: Arms, comparison: WorkspaceComparison) -> str:
             f"{label}: matrix products had the same bytes in all {total} starts, with {VARIABLE} "
             "and without: it changes nothing here for these products"
         )
+    return (
+        f"{label}: {comparison.effect.value}: {_counts(arms, comparison)} "
+        f"(p = {probability(comparison.p)})"
+    )
+
+
+def _counts(arms: Arms, comparison: WorkspaceComparison) -> str:
     without = f"{amount(comparison.digests_without, 'result')} over {len(arms.without)} starts"
     with_it = f"{amount(comparison.digests_with, 'result')} over {len(arms.with_it)}"
-    return (
-        f"{label}: without {VARIABLE} {without}, with it {with_it} "
-        f"(p = {probability(comparison.p)}): {comparison.effect.value}"
-    )
+    return f"without {VARIABLE} {without}, with it {with_it}"
 
 
 def _evidence(arms: Arms, comparison: WorkspaceComparison, looks: int) -> tuple[Evidence, ...]:
     lines = [_risk(arms, comparison, looks)]
     if comparison.varying:
         lines.append(f"the bytes vary of: {', '.join(comparison.varying)}")
+    skipped = arms.without[0].skipped
+    if skipped:
+        lines.append(f"not computed here: {', '.join(skipped)} ({next(iter(skipped.values()))})")
     lines.append(
         "looked at: products of torch with one dtype and on two streams; not at attention, Triton, "
         "collectives, or batches that change their size"

@@ -8,7 +8,6 @@ from ci_doctor.checks.leftovers import (
     downloads,
     processes,
     shared_memory_files,
-    shims,
     temporary_directories,
     zombies,
 )
@@ -25,5 +24,4 @@ def checks(_settings: DoctorSettings) -> tuple[DoctorCheck, ...]:
         downloads.CHECK,
         build_locks.CHECK,
         bytecode.CHECK,
-        shims.CHECK,
     )

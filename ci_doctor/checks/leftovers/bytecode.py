@@ -18,6 +18,11 @@ _SHOWN = 10
 # What is not the checkout's own code.
 _SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "site-packages", ".tox", ".nox"})
 _CACHE = "__pycache__"
+# An empty folder is a package, too.
+_REMOVAL = (
+    "git clean -xdf -- '*.pyc' '*__pycache__*' "
+    "&& find . -type d -empty -not -path './.git/*' -delete"
+)
 
 
 def _run(context: CheckContext) -> CheckResult:
@@ -36,7 +41,7 @@ def _run(context: CheckContext) -> CheckResult:
     if len(lines) > 1:
         summary += f" and {len(lines) - 1} more"
     shown = "\n".join(lines[:_SHOWN])
-    remedy = ShellCommand("git clean -Xdn -- '*.pyc' '*__pycache__*'  # shows them; -Xdf removes")
+    remedy = ShellCommand(_REMOVAL)
     found = problem(STALE_BYTECODE, summary, evidence=(Evidence(excerpt=shown),), remedy=remedy)
     return CheckResult(summary=f"{len(lines)} in {extent}", problems=(found,))
 

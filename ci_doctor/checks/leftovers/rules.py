@@ -68,16 +68,7 @@ STALE_BYTECODE: Final = Rule(
     severity=Severity.NOTE,
     meaning="The checkout has bytecode of modules whose source is gone. A `.pyc` beside the sources "
     "can still be imported, and a folder that holds only `__pycache__` is an empty package.",
-    remedy="git clean -Xdn shows what git ignores; git clean -Xdf removes it.",
-)
-
-DAMAGED_SHIM: Final = Rule(
-    id="doctor/damaged-shim",
-    severity=Severity.WARNING,
-    meaning="A file of the preload shim was cut off while it was written, or edited. The interpreter "
-    "then starts without its preloads, or with an error at each start.",
-    remedy="ci-doctor doctor --fix repairs what was cut off. What somebody has edited stays: "
-    "ci-doctor preload status names it.",
+    remedy="Remove bytecode and empty folders: git clean -xdf -- '*.pyc' '*__pycache__*'",
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -89,5 +80,4 @@ RULES: Final[tuple[Rule, ...]] = (
     UNFINISHED_DOWNLOADS,
     STALE_BUILD_LOCK,
     STALE_BYTECODE,
-    DAMAGED_SHIM,
 )

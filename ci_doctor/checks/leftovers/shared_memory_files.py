@@ -38,6 +38,8 @@ class SharedMemoryFile(Struct, frozen=True, kw_only=True):
 
 def _run(context: CheckContext) -> CheckResult:
     folder = context.dev / "shm"
+    if not folder.is_dir():
+        return CheckResult(summary=f"there is no {folder}")
     files = _candidates(folder)
     if not files:
         return CheckResult(summary=f"no old file of this user in {folder}")

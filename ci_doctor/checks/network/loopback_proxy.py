@@ -40,16 +40,24 @@ def _summary(used: list[str], clients: dict[HttpClient, tuple[str, ...]]) -> str
 
 def _proxied(clients: dict[HttpClient, tuple[str, ...]], used: list[str]) -> Problem:
     """One sentence for each set of names, with the clients that ask a proxy for them."""
-    by_names: dict[tuple[str, ...], list[str]] = {}
+    by_names: dict[tuple[str, ...], list[HttpClient]] = {}
     for client, names in clients.items():
-        by_names.setdefault(names, []).append(str(client))
+        by_names.setdefault(names, []).append(client)
     clauses = []
-    for names, words in by_names.items():
-        clauses.append(f"{', '.join(words)} for {' and '.join(names)}")
+    for names, alike in by_names.items():
+        clauses.append(f"{_listed(alike)} for {' and '.join(names)}")
     summary = f"the proxy of {' and '.join(used)} is asked by {'; by '.join(clauses)}"
     added = ",".join((*LOOPBACK_NAMES, "::1"))
     export = f'export no_proxy="${{no_proxy:+$no_proxy,}}{added}" && export NO_PROXY="$no_proxy"'
     return problem(LOOPBACK_PROXIED, summary, remedy=ShellCommand(export))
+
+
+def _listed(clients: list[HttpClient]) -> str:
+    """`curl, httpx, urllib and aiohttp`. An old curl is named only if a new one does better."""
+    shown = list(clients)
+    if HttpClient.CURL in clients and HttpClient.OLD_CURL in clients:
+        shown.remove(HttpClient.OLD_CURL)
+    return ", ".join(shown)
 
 
 CHECK = DoctorCheck(

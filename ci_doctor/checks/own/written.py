@@ -10,6 +10,8 @@ from ci_doctor.checks.settings import OwnCheck
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.parse_duration import parse_duration
 
+# No program of a check runs longer (LimitedRuns).
+_LONGEST_S: Final = 600.0
 _NAME: Final = re.compile(r"[\w][\w.-]*")
 
 
@@ -28,10 +30,12 @@ def _split(command: str | list[str]) -> list[str]:
 
 
 def timeout_s(own: OwnCheck) -> float:
-    """Its deadline in seconds. Raises ValueError if that is no duration, or leaves no time."""
+    """Its deadline in seconds. Raises ValueError if that is no duration, none at all, or too long."""
     seconds = parse_duration(own.timeout)
     if seconds <= 0:
         raise ValueError("the timeout must be more than 0")
+    if seconds > _LONGEST_S:
+        raise ValueError("the timeout must be at most 10 min")
     return seconds
 
 

@@ -12,6 +12,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.pip_command import reinstallation
 from ci_doctor.checks.python.rules import DISTRIBUTION_TWICE
 from ci_doctor.checks.python.site_directory import SiteKind
 from ci_doctor.checks.result import CheckResult, Problem, problem
@@ -66,9 +67,9 @@ def _in_one_place(
 ) -> Problem:
     versions = " and ".join(copy.version or "unknown" for copy in copies)
     name = copies[0].name
-    python = shlex.quote(str(environment.python))
     folders = " ".join(shlex.quote(str(copy.folder)) for copy in copies)
-    remedy = ShellCommand(f"rm -r {folders} && {python} -m pip install --force-reinstall {name}")
+    install = reinstallation(environment, name, "").words
+    remedy = ShellCommand(f"rm -r {folders} && {install}")
     evidence = tuple(Evidence(file=str(copy.folder)) for copy in copies)
     summary = f"{name} is installed twice in {path}, as {versions}"
     return problem(DISTRIBUTION_TWICE, summary, evidence=evidence, remedy=remedy)

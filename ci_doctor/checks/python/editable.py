@@ -3,7 +3,6 @@
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.pip_command import pip_line
 from ci_doctor.checks.python.presence import absence
 from ci_doctor.checks.python.rules import EDITABLE_BROKEN
 from ci_doctor.checks.python.site_directory import SiteDirectory
@@ -59,8 +59,7 @@ def _without_source(
 ) -> Problem:
     summary = f"{distribution.words} is an editable installation of {source}, which {reason}"
     evidence = (Evidence(file=str(distribution.folder / "direct_url.json")),)
-    python = shlex.quote(str(environment.python))
-    remedy = ShellCommand(f"{python} -m pip uninstall -y {distribution.name}")
+    remedy = ShellCommand(pip_line(environment, "uninstall", [distribution.name]))
     return problem(EDITABLE_BROKEN, summary, evidence=evidence, remedy=remedy)
 
 

@@ -13,6 +13,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.pip_command import reinstallation
 from ci_doctor.checks.python.presence import absence, is_file
 from ci_doctor.checks.python.rules import INSTALLATION_INTERRUPTED
 from ci_doctor.checks.python.site_directory import SiteDirectory
@@ -79,10 +80,9 @@ def _incomplete(
     missing = _missing(distribution)
     if missing is None:
         return None
-    python = shlex.quote(str(environment.python))
     folder = shlex.quote(str(distribution.folder))
-    name = distribution.name
-    remedy = ShellCommand(f"rm -r {folder} && {python} -m pip install --force-reinstall {name}")
+    install = reinstallation(environment, distribution.name, "").words
+    remedy = ShellCommand(f"rm -r {folder} && {install}")
     summary = (
         f"{distribution.words} is not completely installed: {missing} in {distribution.folder}"
     )
@@ -98,10 +98,13 @@ def _missing(distribution: FoundDistribution) -> str | None:
         if not distribution.is_wheel and is_file(distribution.folder):
             return "its egg-info names no version"
         return f"{file} names no name and version" if is_file(path) else f"there is no {file}"
-    if not distribution.is_wheel or is_file(distribution.folder / "RECORD"):
+    if not distribution.is_wheel or installer_of(distribution) not in _RECORDING:
         return None
-    if installer_of(distribution) in _RECORDING:
+    record = distribution.folder / "RECORD"
+    if not is_file(record):
         return "there is no RECORD"
+    if record.stat().st_size == 0:
+        return "RECORD is empty"
     return None
 
 

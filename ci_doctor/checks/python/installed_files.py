@@ -2,7 +2,6 @@
 """Reads the sizes of installed files, and compares them with RECORD: what is missing, what is changed."""
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final
@@ -15,20 +14,17 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.pip_command import reinstallation
 from ci_doctor.checks.python.record import RecordedFile, Records, read_records
 from ci_doctor.checks.python.rules import FILES_MISSING, PACKAGE_MODIFIED
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
+from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.render.formatting import amount, size
 
 _CODE: Final = (".py", ".so")
 # Images are made smaller by removing these.
 _DISPENSABLE: Final = ("/tests/", "/test/", "/testing/", "/docs/", "/examples/")
-# Of a larger distribution (torch, transformers) the compiled modules and the upper folders are
-# looked at: all files of a hundred packages would take a second.
-_MANY: Final = 400
-_DEPTH: Final = 1
 _SHOWN: Final = 4
 
 
@@ -75,8 +71,7 @@ def _looked_at(files: Sequence[RecordedFile]) -> Iterator[RecordedFile]:
             continue
         if path.startswith("__editable__"):  # its target is the sources, wherever they are
             continue
-        if len(files) <= _MANY or path.endswith(".so") or path.count("/") <= _DEPTH:
-            yield file
+        yield file
 
 
 def _by_state(
@@ -133,7 +128,7 @@ def _missing(
             FILES_MISSING,
             summary,
             evidence=_evidence(distribution, files),
-            remedy=_again(environment, distribution),
+            remedy=reinstallation(environment, distribution.name, distribution.version),
         )
     ]
 
@@ -156,7 +151,7 @@ def _resized(
             PACKAGE_MODIFIED,
             summary,
             evidence=_evidence(distribution, is_cut or files),
-            remedy=_again(environment, distribution),
+            remedy=reinstallation(environment, distribution.name, distribution.version),
             severity=severity,
         )
     ]
@@ -181,12 +176,6 @@ def _evidence(
         excerpt = None if file.size is None else f"RECORD: {size(file.size)}"
         found.append(Evidence(file=str(distribution.site.path / file.path), excerpt=excerpt))
     return tuple(found)
-
-
-def _again(environment: InstalledEnvironment, distribution: FoundDistribution) -> ShellCommand:
-    python = shlex.quote(str(environment.python))
-    wanted = shlex.quote(f"{distribution.name}=={distribution.version}")
-    return ShellCommand(f"{python} -m pip install --force-reinstall --no-deps {wanted}")
 
 
 CHECK = DoctorCheck(

@@ -18,6 +18,9 @@ from ci_doctor.preload.interpreter import clean_environment
 
 PROBE = Path(__file__).parent / "stub" / "interpreter_probe.py"
 
+# So many characters of what an interpreter writes are kept.
+_LONGEST = 2000
+
 
 class InterpreterAttempt(Struct, frozen=True, kw_only=True):
     """One start of `target`.
@@ -83,7 +86,10 @@ def _attempt(
     if run.exit_code == 0:
         state = read_state(run.stdout)
     return InterpreterAttempt(
-        target=target, state=state, failure=run.last_words, output=run.stderr.strip()
+        target=target,
+        state=state,
+        failure=run.last_words[:_LONGEST],
+        output=run.stderr.strip()[-_LONGEST:],
     )
 
 

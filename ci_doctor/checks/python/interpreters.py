@@ -120,16 +120,26 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> list[Problem
         problems.append(
             problem(rules.VENV_BASE_MISSING, summary, evidence=evidence, remedy=_again(files))
         )
-    if files.libraries and state.minor_version not in files.libraries:
-        versions = " and ".join(files.libraries)
-        summary = f"{python} is Python {state.version}, but {prefix} has the packages of Python {versions}"
-        problems.append(problem(rules.VENV_OF_ANOTHER_VERSION, summary, remedy=_again(files)))
-    elif files.version is not None and files.version != state.minor_version:
-        summary = (
-            f"{python} is Python {state.version}, but {prefix} was made for Python {files.version}"
-        )
-        problems.append(problem(rules.VENV_OF_ANOTHER_VERSION, summary, remedy=_again(files)))
+    problems += _of_packages(python, state, files)
     return problems
+
+
+def _of_packages(python: Path, state: PythonState, files: VenvFiles) -> list[Problem]:
+    """Whether the packages of a virtual environment are where its interpreter looks."""
+    version = state.version
+    if not files.libraries:
+        summary = f"{files.prefix} has no directory of packages"
+        return [problem(rules.VENV_WITHOUT_PACKAGES, summary, remedy=_again(files))]
+    if state.minor_version not in files.libraries:
+        others = " and ".join(files.libraries)
+        summary = (
+            f"{python} is Python {version}, and {files.prefix} has packages of Python {others}"
+        )
+    elif files.version not in {None, state.minor_version}:
+        summary = f"{python} is Python {version}, and {files.prefix} was made for {files.version}"
+    else:
+        return []
+    return [problem(rules.VENV_OF_ANOTHER_VERSION, summary, remedy=_again(files))]
 
 
 CHECK = DoctorCheck(

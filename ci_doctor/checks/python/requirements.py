@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads whether the requirements of installed distributions are met, as `pip check` does."""
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
@@ -13,6 +12,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.pip_command import pip_line
 from ci_doctor.checks.python.python_state import PythonState
 from ci_doctor.checks.python.rules import REQUIREMENT_UNMET
 from ci_doctor.checks.result import CheckResult, Problem, problem
@@ -38,15 +38,15 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
     problems = []
     count = 0
     for distribution in environment.installed:
-        unmet = []
+        unmet = {}
         for requirement in _requirements(distribution, markers):
             count += 1
             reason = _unmet(requirement, installed)
             if reason is not None:
-                unmet.append(reason)
+                unmet[f"{requirement.name}{requirement.specifier}"] = reason
         python = _unmet_python(distribution, environment.state)
         if python is not None:
-            unmet.append(python)
+            unmet[distribution.name] = python
         if unmet:
             problems.append(_problem(environment, distribution, unmet))
     return Examination(
@@ -124,11 +124,13 @@ def _unmet_python(distribution: FoundDistribution, state: PythonState) -> str | 
 
 
 def _problem(
-    environment: InstalledEnvironment, distribution: FoundDistribution, unmet: Sequence[str]
+    environment: InstalledEnvironment, distribution: FoundDistribution, unmet: Mapping[str, str]
 ) -> Problem:
-    summary = f"{distribution.words} requires {'; '.join(unmet)}"
+    """`unmet` maps a requirement to the reason."""
+    reasons = "; ".join(unmet.values())
+    summary = f"{distribution.words} requires {reasons}"
     evidence = (Evidence(file=str(distribution.folder / "METADATA")),)
-    remedy = ShellCommand(f"{shlex.quote(str(environment.python))} -m pip check")
+    remedy = ShellCommand(pip_line(environment, "install", list(unmet)))
     return problem(REQUIREMENT_UNMET, summary, evidence=evidence, remedy=remedy)
 
 

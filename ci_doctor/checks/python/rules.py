@@ -47,6 +47,13 @@ VENV_OF_ANOTHER_VERSION: Final = Rule(
     "the one that runs, so it sees none of them. This happens when the base interpreter is upgraded.",
     remedy="Make the environment again with the interpreter that runs now.",
 )
+VENV_WITHOUT_PACKAGES: Final = Rule(
+    id="doctor/venv-without-packages",
+    severity=Severity.ERROR,
+    meaning="A virtual environment has lost its directory of packages, `lib/pythonX.Y/site-packages`, "
+    "which it has from the beginning.",
+    remedy="Make the environment again.",
+)
 VENV_MOVED: Final = Rule(
     id="doctor/venv-moved",
     severity=Severity.ERROR,
@@ -194,6 +201,7 @@ RULES: Final[tuple[Rule, ...]] = (
     VENV_WITHOUT_CONFIG,
     VENV_BASE_MISSING,
     VENV_OF_ANOTHER_VERSION,
+    VENV_WITHOUT_PACKAGES,
     VENV_MOVED,
     PYTHON_END_OF_LIFE,
     EXTERNALLY_MANAGED,

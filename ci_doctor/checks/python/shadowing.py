@@ -28,6 +28,8 @@ from ci_doctor.services.spec import ServiceSpec
 _SELDOM: Final = frozenset(
     {"antigravity", "idlelib", "test", "this", "turtle", "turtledemo", "lib2to3", "ensurepip"}
 )
+# Debuggers and profilers import these, and hardly a job runs one.
+_OF_DEBUGGERS: Final = frozenset({"cmd", "code", "codeop", "profile", "trace"})
 # Top folders of many repositories, which some wheels install by mistake.
 _EVERYWHERE: Final = frozenset(
     {"benchmarks", "conftest", "docs", "examples", "scripts", "setup", "test", "tests", "tools"}
@@ -95,7 +97,8 @@ def _hides(
         if module.name in _SELDOM:
             return None
         summary = f"{module.path} hides the module `{module.name}` of the standard library"
-        return _problem(module, summary, context, Severity.ERROR)
+        severity = Severity.WARNING if module.name in _OF_DEBUGGERS else Severity.ERROR
+        return _problem(module, summary, context, severity)
     if module.name in _EVERYWHERE:
         return None
     for site in environment.sites:
@@ -103,6 +106,17 @@ def _hides(
         if installed is not None:
             return _hidden_package(module, installed, context)
     return None
+
+
+def _is_same_code(module: LocalModule, installed: Path) -> bool:
+    """Whether the sources at the top are the same, by their sizes: `pip install .` has copied them."""
+    if is_file(installed):
+        return installed.stat().st_size == module.path.stat().st_size
+    for source in installed.glob("*.py"):
+        original = module.path / source.name
+        if not is_file(original) or original.stat().st_size != source.stat().st_size:
+            return False
+    return True
 
 
 def _installed(
@@ -121,17 +135,36 @@ def _installed(
     return None
 
 
-def _hidden_package(module: LocalModule, installed: Path, context: CheckContext) -> Problem:
-    """An error if the hidden package has compiled modules, and the file of the job has not."""
+def _hidden_package(module: LocalModule, installed: Path, context: CheckContext) -> Problem | None:
+    """The problem that an installed package is hidden; None if both are the same code.
+
+    It is an error if the installed one has compiled modules, the other one has not, and the job is
+    known to import that.
+    """
     if is_folder(installed):
         for name in compiled_modules(installed):
             if absence(module.path / name) is not None:
                 summary = (
                     f"{module.path} hides the installed {installed}, and lacks its compiled {name}"
                 )
-                return _problem(module, summary, context, Severity.ERROR)
-    summary = f"{module.path} hides the installed {installed}"
+                severity = Severity.WARNING
+                if _is_imported(module, context):
+                    severity = Severity.ERROR
+                return _problem(module, summary, context, severity)
+    if _is_same_code(module, installed):
+        return None
+    summary = f"{module.path} hides the installed {installed}, which is another one"
     return _problem(module, summary, context, Severity.WARNING)
+
+
+def _is_imported(module: LocalModule, context: CheckContext) -> bool:
+    """Whether the job is known to look where `module` lies.
+
+    The job's directory is searched by `python -m` and `-c` alone: not by `vllm serve` or `pytest`.
+    """
+    if os.path.realpath(module.path.parent) != os.path.realpath(context.cwd):
+        return True
+    return any("-m" in _words(service) for service in context.services.values())
 
 
 def _problem(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads RECORD files: which files two distributions have both installed."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
@@ -12,6 +11,7 @@ from ci_doctor.checks.python.installed_environment import (
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.pip_command import pip_line
 from ci_doctor.checks.python.record import Records, read_records
 from ci_doctor.checks.python.rules import FILES_OF_TWO_DISTRIBUTIONS
 from ci_doctor.checks.result import CheckResult, Problem, problem
@@ -74,11 +74,9 @@ def _of_pair(
     count = amount(len(paths), "file")
     summary = f"{first.words} and {second.words} have both installed {count}, with other contents"
     evidence = tuple(Evidence(file=path) for path in paths[:_SHOWN])
-    pip = f"{shlex.quote(str(environment.python))} -m pip"
-    remedy = ShellCommand(
-        f"{pip} uninstall -y {first.name} {second.name}\n"
-        f"{pip} install {second.name}  # or {first.name}: one of them"
-    )
+    uninstall = pip_line(environment, "uninstall", [first.name, second.name])
+    install = pip_line(environment, "install", [second.name])
+    remedy = ShellCommand(f"{uninstall}\n{install}  # or {first.name}: one of them")
     return problem(FILES_OF_TWO_DISTRIBUTIONS, summary, evidence=evidence, remedy=remedy)
 
 

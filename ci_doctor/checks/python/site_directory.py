@@ -58,7 +58,9 @@ def site_directories(state: PythonState, context: CheckContext) -> Iterator[Site
 def pythonpath_entries(context: CheckContext) -> list[Path]:
     """The directories that PYTHONPATH names; a relative one is below the job's directory."""
     value = context.environ.get("PYTHONPATH", "")
-    return [context.cwd / entry for entry in value.split(os.pathsep) if entry]
+    entries = [entry for entry in value.split(os.pathsep) if entry]
+    # Not resolve(): a link stays on sys.path as it is.
+    return [Path(os.path.abspath(context.cwd / entry)) for entry in entries]  # noqa: PTH100
 
 
 def _is_stdlib(entry: str, state: PythonState) -> bool:
@@ -66,18 +68,17 @@ def _is_stdlib(entry: str, state: PythonState) -> bool:
 
 
 def _kind(entry: str, state: PythonState, pythonpath: set[str]) -> SiteKind:
-    if entry in pythonpath:
-        return SiteKind.PYTHONPATH
     # Debian's packages have an egg-info beside a dist-info, and their modules are stripped.
     if entry == _DEBIAN:
         return SiteKind.DEBIAN
     if entry == state.user_dir:
         return SiteKind.USER
-    if os.path.basename(entry) not in _NAMES:  # noqa: PTH119
-        return SiteKind.ADDED
-    if entry.startswith(f"{state.prefix}/"):
+    is_site = os.path.basename(entry) in _NAMES  # noqa: PTH119
+    if is_site and entry.startswith(f"{state.prefix}/"):
         return SiteKind.OWN
-    return SiteKind.SYSTEM
+    if entry in pythonpath:
+        return SiteKind.PYTHONPATH
+    return SiteKind.SYSTEM if is_site else SiteKind.ADDED
 
 
 def _names(entry: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the variables of the job that change what Python imports, and where installers install."""
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,14 @@ from ci_doctor.render.formatting import amount
 
 _VERSION = re.compile(r"/python(3\.\d+)/(?:site|dist)-packages")
 # Variables that take installations away from an interpreter, by pip's and uv's documentation.
-_REDIRECTING: Final = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "UV_PYTHON")
+_REDIRECTING: Final = (
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_PYTHON",
+    "UV_PYTHON",
+    "UV_PROJECT_ENVIRONMENT",
+)
 _SWITCHES: Final = ("PIP_USER", "UV_SYSTEM_PYTHON")
 _SHOWN: Final = 10
 _OFF: Final = frozenset({"", "0", "false", "no", "off"})
@@ -40,7 +48,7 @@ def _examine(environment: InstalledEnvironment, context: CheckContext) -> Examin
         *_of_home(environ),
         *_of_pythonpath(environment, context),
         *_of_user_site(environment),
-        *_of_installers(environment, environ),
+        *_of_installers(environment, context),
         *_of_asserts(environment, environ),
     ]
     names = sorted(name for name in environ if name.startswith("PYTHON"))
@@ -137,18 +145,24 @@ def _of_user_site(environment: InstalledEnvironment) -> Iterator[Problem]:
     yield problem(rules.USER_SITE_LEAK, summary, remedy=remedy)
 
 
-def _of_installers(
-    environment: InstalledEnvironment, environ: Mapping[str, str]
-) -> Iterator[Problem]:
+def _of_installers(environment: InstalledEnvironment, context: CheckContext) -> Iterator[Problem]:
     prefix = environment.state.prefix
     for name in _REDIRECTING:
-        value = environ.get(name)
-        if value and not Path(value).is_relative_to(prefix) and value != environment.state.version:
+        value = context.environ.get(name, "")
+        # `UV_PYTHON=3.12` names a version, and no place.
+        is_place = "/" in value or name == "UV_PROJECT_ENVIRONMENT"
+        if value and is_place and not _is_within(context.cwd / value, prefix):
             yield _redirected(name, f"{name}={value} makes installations go past {prefix}")
     for name in _SWITCHES:
-        is_on = environ.get(name, "").lower() not in _OFF
+        is_on = context.environ.get(name, "").lower() not in _OFF
         if is_on and environment.state.is_venv:
             yield _redirected(name, f"{name} makes installations go past {prefix}")
+
+
+def _is_within(place: Path, prefix: str) -> bool:
+    """Whether `place` belongs to an environment; a link in its `bin` leads out of it."""
+    real = os.path.realpath(place.parent) + "/"
+    return place.is_relative_to(prefix) or f"{real}{place.name}/".startswith(f"{prefix}/")
 
 
 def _redirected(name: str, summary: str) -> Problem:

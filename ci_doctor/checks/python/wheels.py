@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads whether installed wheels and their compiled modules were built for the interpreter."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution
+from ci_doctor.checks.python.distribution import FoundDistribution, editable_source
 from ci_doctor.checks.python.elf_header import defect
 from ci_doctor.checks.python.installed_environment import (
     Examination,
     InstalledEnvironment,
     examine_each,
 )
+from ci_doctor.checks.python.module_names import compiled_modules, modules_in
+from ci_doctor.checks.python.pip_command import pip_line, reinstallation
 from ci_doctor.checks.python.record import Records, read_records
 from ci_doctor.checks.python.rules import TORCH_WITHOUT_CUDA, WHEEL_OF_ANOTHER_PLATFORM
 from ci_doctor.checks.python.wheel_tags import misfit, misnamed
@@ -39,6 +40,9 @@ def _examine(environment: InstalledEnvironment, records: Records) -> Examination
     for distribution in environment.installed:
         paths = [file.path for file in records.get(str(distribution.folder), ())]
         libraries = [path for path in paths if path.endswith(".so")]
+        stale = _built_for_another(environment, distribution)
+        if stale is not None:
+            problems.append(stale)
         count += bool(libraries)
         for reason, evidence in _misfits(environment, distribution, libraries):
             problems.append(_problem(environment, distribution, reason, evidence))
@@ -71,6 +75,31 @@ def _misfits(
             yield f"{path}: {damage}", (Evidence(file=full),)
 
 
+def _built_for_another(
+    environment: InstalledEnvironment, distribution: FoundDistribution
+) -> Problem | None:
+    """The compiled modules of an editable installation: they were built where the sources are."""
+    source = editable_source(distribution)
+    if source is None:
+        return None
+    suffixes = environment.state.suffixes
+    built = []
+    for top in (source, source / "src", source / "python"):
+        for module in modules_in(top, suffixes):
+            built += [str(module.path / name) for name in compiled_modules(module.path)]
+    strange = misnamed(built, environment.state)
+    if not strange:
+        return None
+    python = environment.python
+    summary = (
+        f"{distribution.words}, an editable installation of {source}, has compiled modules for "
+        f"another Python than {environment.state.version} of {python}"
+    )
+    remedy = ShellCommand(pip_line(environment, "install", ["--no-deps", "-e", str(source)]))
+    evidence = tuple(Evidence(file=path) for path in strange[:_SHOWN])
+    return problem(WHEEL_OF_ANOTHER_PLATFORM, summary, evidence=evidence, remedy=remedy)
+
+
 def _tags(distribution: FoundDistribution) -> list[str]:
     """The tags in WHEEL; none for what no wheel was installed from."""
     try:
@@ -91,10 +120,7 @@ def _problem(
     summary = (
         f"{distribution.words} does not fit {python} (Python {environment.state.version}): {reason}"
     )
-    wanted = shlex.quote(f"{distribution.name}=={distribution.version}")
-    remedy = ShellCommand(
-        f"{shlex.quote(str(python))} -m pip install --force-reinstall --no-deps --no-cache-dir {wanted}"
-    )
+    remedy = reinstallation(environment, distribution.name, distribution.version)
     return problem(WHEEL_OF_ANOTHER_PLATFORM, summary, evidence=evidence, remedy=remedy)
 
 

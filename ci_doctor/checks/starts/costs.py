@@ -7,16 +7,14 @@ from typing import Final
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.starts.observed import ObservedStarts, read_starts, unknown_starts
+from ci_doctor.checks.starts.limits import is_heavy
+from ci_doctor.checks.starts.observed import ObservedStarts, known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import PATH_FILE_HEAVY
 from ci_doctor.model.finding import Evidence
-from ci_doctor.preload.inventory import HEAVY_US, StartFile, in_words
+from ci_doctor.preload.inventory import StartFile, in_words
 from ci_doctor.preload.rules import SITECUSTOMIZE_HEAVY
 from ci_doctor.render.formatting import amount, duration
 
-# The finder of an editable package takes 5 to 10 ms, twice in a virtual environment, and is what
-# its owner wants. From here on a start takes several times as long as without the file.
-_HEAVY_PATH_FILE_US: Final = 50_000
 # Packages that hook into each start on purpose, and what to do if this job does not need them.
 _ON_PURPOSE: Final = {
     "coverage": "it measures every process: unset COVERAGE_PROCESS_START if nothing is measured",
@@ -26,7 +24,7 @@ _ON_PURPOSE: Final = {
 
 
 def _run(context: CheckContext) -> CheckResult:
-    starts = context.shared(read_starts)
+    starts = known_starts(context)
     files = [file for each in starts for file in each.files]
     total_us = sum(file.cost_us for file in files)
     return CheckResult(
@@ -39,11 +37,9 @@ def _run(context: CheckContext) -> CheckResult:
 
 def _heavy(start: ObservedStarts) -> Iterator[Problem]:
     for file in start.files:
-        rule, limit_us = PATH_FILE_HEAVY, _HEAVY_PATH_FILE_US
-        if file.is_customize:
-            rule, limit_us = SITECUSTOMIZE_HEAVY, HEAVY_US
-        if file.cost_us <= limit_us:
+        if not is_heavy(file.cost_us, is_customize=file.is_customize):
             continue
+        rule = SITECUSTOMIZE_HEAVY if file.is_customize else PATH_FILE_HEAVY
         because = f" because it imports {in_words(file.imports)}" if file.imports else ""
         yield problem(
             rule,
@@ -68,7 +64,7 @@ def _time(microseconds: int) -> str:
 
 CHECK = DoctorCheck(
     id="starts/cost",
-    title="what runs at each start of Python, and what it costs",
+    title="what runs at each start of Python is cheap",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,

@@ -70,7 +70,7 @@ def _ending(start: ObservedStarts, file: str) -> Problem:
 
 CHECK = DoctorCheck(
     id="starts/failing",
-    title="a file that fails at each start of Python",
+    title="no file fails at a start of Python",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,

@@ -7,8 +7,11 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.result import UndeterminedError
+from ci_doctor.checks.starts.limits import is_heavy
 from ci_doctor.preload.inventory import Inventory, StartFile, inventory_of
 from ci_doctor.preload.start_files import (
+    CUSTOMIZE,
     InterpreterStart,
     read_start,
     running_file,
@@ -51,6 +54,15 @@ def read_starts(context: CheckContext) -> tuple[ObservedStarts, ...]:
     return tuple(_observed(target.python, context) for target in context.targets)
 
 
+def known_starts(context: CheckContext) -> tuple[ObservedStarts, ...]:
+    """The same once for all checks. Raises UndeterminedError if no interpreter reported its start."""
+    starts = context.shared(read_starts)
+    unknown = unknown_starts(starts)
+    if unknown is not None and all(each.inventory is None for each in starts):
+        raise UndeterminedError(unknown)
+    return starts
+
+
 def unknown_starts(starts: tuple[ObservedStarts, ...]) -> str | None:
     """Why the starts of an interpreter are not known; None if all are."""
     reasons = [each.unknown for each in starts if each.unknown is not None]
@@ -58,27 +70,35 @@ def unknown_starts(starts: tuple[ObservedStarts, ...]) -> str | None:
 
 
 def _observed(python: Path, context: CheckContext) -> ObservedStarts:
-    starts: list[InterpreterStart] = []
-    # The first start reads the files from disk. The quicker one of two counts.
-    for _ in range(2):
-        ran = _start(python, context, None)
-        start = read_start(ran.stdout, ran.stderr)
-        if start is None:
-            return _not_observed(python, ran)
-        starts.append(start)
+    start = _watched(python, context, None)
+    if isinstance(start, ObservedStarts):
+        return start
     job: InterpreterStart | None = None
     pythonpath = context.environ.get("PYTHONPATH")
     if pythonpath:
+        with_path = _watched(python, context, pythonpath)
+        if isinstance(with_path, ObservedStarts):
+            return with_path
+        job = with_path
+    inventory = inventory_of(python, start, job)
+    return ObservedStarts(python=python, inventory=inventory, sys_path=start.path)
+
+
+def _watched(
+    python: Path, context: CheckContext, pythonpath: str | None
+) -> InterpreterStart | ObservedStarts:
+    """A start with this PYTHONPATH; or why there is no report of one."""
+    ran = _start(python, context, pythonpath)
+    start = read_start(ran.stdout, ran.stderr)
+    # The first start may have to read the files from disk. Then the second one counts.
+    if start is not None and _is_heavy(start):
         ran = _start(python, context, pythonpath)
-        job = read_start(ran.stdout, ran.stderr)
-        if job is None:
-            return _not_observed(python, ran)
-    quickest = min(starts, key=lambda start: start.cost_us)
-    return ObservedStarts(
-        python=python,
-        inventory=inventory_of(python, quickest, job),
-        sys_path=quickest.path,
-    )
+        start = read_start(ran.stdout, ran.stderr)
+    return start or _not_observed(python, ran)
+
+
+def _is_heavy(start: InterpreterStart) -> bool:
+    return any(is_heavy(each.cost_us, is_customize=each.name in CUSTOMIZE) for each in start.blocks)
 
 
 def _start(python: Path, context: CheckContext, pythonpath: str | None) -> SeparateRun:
@@ -101,6 +121,6 @@ def _not_observed(python: Path, ran: SeparateRun) -> ObservedStarts:
     return ObservedStarts(
         python=python,
         unknown=f"{python} did not say what it starts: {describe_exit(ran.exit_code)}",
-        stderr=tuple(written_by_files(ran.stderr)),
+        stderr=tuple(dict.fromkeys(written_by_files(ran.stderr))),
         ended_by=file,
     )

@@ -4,14 +4,14 @@
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, problem
-from ci_doctor.checks.starts.observed import read_starts, unknown_starts
+from ci_doctor.checks.starts.observed import known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import START_FILE_PRINTS
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import amount
 
 
 def _run(context: CheckContext) -> CheckResult:
-    starts = context.shared(read_starts)
+    starts = known_starts(context)
     problems = []
     for start in starts:
         for file in start.files:
@@ -27,7 +27,7 @@ def _run(context: CheckContext) -> CheckResult:
 
 CHECK = DoctorCheck(
     id="starts/printing",
-    title="a file that writes to stdout at each start of Python",
+    title="nothing is written to stdout at a start of Python",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,

@@ -4,7 +4,7 @@
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, Problem
-from ci_doctor.checks.starts.observed import read_starts, unknown_starts
+from ci_doctor.checks.starts.observed import known_starts, unknown_starts
 from ci_doctor.preload.rules import SHADOWED, SITECUSTOMIZE_OF_THE_JOB
 from ci_doctor.render.formatting import amount
 
@@ -12,7 +12,7 @@ _RULES = frozenset({SHADOWED.id, SITECUSTOMIZE_OF_THE_JOB.id})
 
 
 def _run(context: CheckContext) -> CheckResult:
-    starts = context.shared(read_starts)
+    starts = known_starts(context)
     problems: list[Problem] = []
     never = 0
     for start in starts:
@@ -29,7 +29,7 @@ def _run(context: CheckContext) -> CheckResult:
 
 CHECK = DoctorCheck(
     id="starts/shadowed",
-    title="a sitecustomize or usercustomize that never runs",
+    title="each sitecustomize and usercustomize runs",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,

@@ -8,8 +8,9 @@ from pathlib import Path
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.starts.observed import ObservedStarts, read_starts, unknown_starts
+from ci_doctor.checks.starts.observed import ObservedStarts, known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import SHIM_BROKEN
+from ci_doctor.checks.starts.shim_repair import shim_repair
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.shim_files import FILES
@@ -18,7 +19,7 @@ from ci_doctor.render.formatting import amount
 
 
 def _run(context: CheckContext) -> CheckResult:
-    starts = context.shared(read_starts)
+    starts = known_starts(context)
     problems: list[Problem] = []
     installed = 0
     for start in starts:
@@ -48,17 +49,21 @@ def _broken(python: Path, directory: Path, state: SiteState) -> Problem:
     words = ["ci-doctor", "preload", "install", "--python", str(python)]
     for rule in format_rules(state.rules):
         words += ["--rule", rule]
-    return problem(
+    broken = problem(
         SHIM_BROKEN,
         f"the preload shim of {python} is broken: {', '.join(conditions)}",
         evidence=(Evidence(file=str(directory)),),
         remedy=ShellCommand(shlex.join(words)) if state.rules else None,
     )
+    fix = shim_repair(python, directory, state)
+    if fix is None:
+        return broken
+    return broken.with_fix(fix)
 
 
 CHECK = DoctorCheck(
     id="starts/preload-shim",
-    title="a preload shim whose files were changed or cut off",
+    title="preload shims are as ci-doctor wrote them",
     need=Need.INTERPRETER,
     cost=Cost.PROGRAM,
     run=_run,

@@ -23,6 +23,7 @@ from ci_doctor.system.processes.limited_run import wait_unreaped
 # For a caller that is interrupted by `stop`.
 LONGEST_S: Final = 600.0
 _STOP_S: Final = 0.5
+_MOST_BYTES: Final = 16 * 1024 * 1024
 # What a program may write after its last signal, such as the stacks of its threads.
 _LAST_S: Final = 1.0
 
@@ -30,8 +31,9 @@ _LAST_S: Final = 1.0
 class SeparateRun(Struct, frozen=True, kw_only=True):
     """How a run ended.
 
-    `exit_code` is negative for a signal, and None if the time limit ended it. `peak_rss` is in
-    bytes, of the process that needed most; None if that was less than ci-doctor's own.
+    `exit_code` is negative for a signal, and None if the time limit ended it. Of each output the
+    last 16 MiB are kept. `peak_rss` is in bytes, of the process that needed most; None if that was
+    less than ci-doctor's own.
     """
 
     exit_code: int | None
@@ -180,5 +182,7 @@ def _wait(pid: int, timeout_s: float) -> bool:
 
 
 def _text(file: IO[bytes]) -> str:
-    file.seek(0)
+    """What was written; the end of it if that is more than a report could need."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _MOST_BYTES))
     return file.read().decode("utf-8", "replace")

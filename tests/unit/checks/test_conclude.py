@@ -2,6 +2,7 @@
 """From the results of checks to a verdict."""
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.checks.check import DoctorCheck, FinishedCheck
 from ci_doctor.checks.conclude import summary_of, verdict_of
@@ -31,6 +32,8 @@ def ended(
 OK = ended()
 UNKNOWN = ended(unknown="why")
 NEEDED_UNKNOWN = ended(unknown="why", needed_for=VLLM)
+MEASURED = replace(OK, check=replace(OK.check, is_measurement=True))
+UNMEASURED = replace(UNKNOWN, check=replace(UNKNOWN.check, is_measurement=True))
 WARNING = ended((Severity.WARNING, Fault.REPOSITORY))
 OF_MACHINE = ended((Severity.ERROR, Fault.ENVIRONMENT))
 OF_REPOSITORY = ended((Severity.ERROR, Fault.REPOSITORY))
@@ -42,11 +45,16 @@ OF_REPOSITORY = ended((Severity.ERROR, Fault.REPOSITORY))
         pytest.param([], None, False, Verdict.VOID, id="nothing was checked"),
         pytest.param([OK], None, True, Verdict.PASS, id="all is well"),
         pytest.param([OK, WARNING], None, True, Verdict.PASS, id="warnings change nothing"),
-        pytest.param([UNKNOWN], None, False, Verdict.PASS, id="unknown, nobody is strict"),
+        pytest.param([OK, UNKNOWN], None, False, Verdict.PASS, id="unknown, nobody is strict"),
+        pytest.param([UNKNOWN], None, False, Verdict.VOID, id="nothing is known"),
+        pytest.param([OK, UNMEASURED], None, False, Verdict.VOID, id="nothing was measured"),
+        pytest.param([MEASURED, UNMEASURED], None, False, Verdict.PASS, id="a part was measured"),
         pytest.param([OK, UNKNOWN], None, True, Verdict.VOID, id="unknown, strict"),
-        pytest.param([UNKNOWN], Workload.VLLM, True, Verdict.PASS, id="vLLM does not need it"),
+        pytest.param([OK, UNKNOWN], Workload.VLLM, True, Verdict.PASS, id="vLLM does not need it"),
         pytest.param([NEEDED_UNKNOWN], Workload.VLLM, True, Verdict.VOID, id="vLLM needs it"),
-        pytest.param([NEEDED_UNKNOWN], Workload.SGLANG, True, Verdict.PASS, id="SGLang does not"),
+        pytest.param(
+            [OK, NEEDED_UNKNOWN], Workload.SGLANG, True, Verdict.PASS, id="SGLang does not"
+        ),
         pytest.param([UNKNOWN, OF_MACHINE], None, True, Verdict.INFRA, id="an error stands first"),
         pytest.param(
             [OF_MACHINE, OF_REPOSITORY], None, False, Verdict.FAILED, id="no agent cures the change"

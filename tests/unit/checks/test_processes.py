@@ -34,13 +34,20 @@ def test_a_process_has_its_user_command_age_and_job(tmp_path: Path) -> None:
     assert 0 <= process.age_s < 600
 
 
-def test_a_long_command_line_is_cut_off() -> None:
+def described(*words: str) -> str:
     kin = Kin(pid=7, parent=1, started=0, state="S", threads=1, name="vllm")
-    process = RunningProcess(
-        kin=kin, group=7, session=7, uid=0, words=("serve", "x" * 200), age_s=7200.0
-    )
+    process = RunningProcess(kin=kin, group=7, session=7, uid=0, words=words, age_s=7200.0)
+    return process.describe()
 
-    assert process.describe() == f"pid 7 of root, 2 h 00 min old: serve {'x' * 53}…"
+
+def test_of_a_long_command_line_the_first_words_are_shown_whole() -> None:
+    line = described("vllm", "serve", "--token", "hf_" + "x" * 50, "more")
+
+    assert line == "pid 7 of root, 2 h 00 min old: vllm serve --token …"
+
+
+def test_a_process_without_a_command_line_has_its_name() -> None:
+    assert described() == "pid 7 of root, 2 h 00 min old: vllm"
 
 
 def test_a_user_without_a_name_is_a_number() -> None:

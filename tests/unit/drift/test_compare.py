@@ -63,7 +63,7 @@ def test_a_package_that_changed_says_from_what_to_what_and_where_to_read() -> No
 
     assert change.kind is ChangeKind.CHANGED
     assert change.suspicion is Suspicion.COMPARABILITY
-    assert sentence(change) == f"transformers 5.4.0 -> 5.5.0  {address}"
+    assert sentence(change) == f"transformers 5.4.0 -> 5.5.0 {address}"
     assert short_phrase(change) == "transformers 5.4 to 5.5"
 
 
@@ -184,7 +184,10 @@ def test_interpreters_in_other_directories_stand_for_each_other() -> None:
     (interpreter,) = before.interpreters
     after = replace(before, interpreters=(replace(interpreter, python="/elsewhere/bin/python"),))
 
-    assert compare(before, after).changes == ()
+    (change,) = compare(before, after).changes
+
+    assert sentence(change) == "interpreter ./.venv/bin/python -> /elsewhere/bin/python"
+    assert change.suspicion is Suspicion.INFORMATION
 
 
 def test_an_interpreter_more_is_a_change() -> None:

@@ -84,3 +84,12 @@ def test_a_snapshot_says_what_it_holds_and_what_it_could_not_read() -> None:
         "Recorded": ["./.venv/bin/python", "system"],
         "Unknown": ["driver", "files of x"],
     }
+
+
+def test_what_is_unknown_for_one_reason_is_one_line() -> None:
+    package = PackageSnapshot(version="1", unknown={"files": "there is no RECORD with hashes"})
+    snapshot = a_snapshot({"a": package, "b": package, "c": package})
+
+    table = snapshot_outcome(snapshot, None).tables[1]
+
+    assert [row.label for row in table.rows] == ["files of a and 2 more"]

@@ -63,6 +63,11 @@ def test_a_value_that_holds_a_secret_is_not_kept_in_any_part(value: str) -> None
     assert kept({"LMCACHE_CONFIG": value}) == {"LMCACHE_CONFIG": None}
 
 
+def test_a_number_of_tokens_is_no_secret() -> None:
+    assert kept({"VLLM_MAX_TOKENS": "8192"}) == {"VLLM_MAX_TOKENS": "8192"}
+    assert kept({"VLLM_MAX_TOKENS": SECRET}) == {"VLLM_MAX_TOKENS": None}
+
+
 def test_a_secret_under_another_name_is_not_kept() -> None:
     environ = {"MY_TOKEN": SECRET, "VLLM_EXTRA": f"a {SECRET} b"}
 

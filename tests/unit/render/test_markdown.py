@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.model.outcome import Attachment, Attempt, Failure
 from ci_doctor.model.report import Report
-from ci_doctor.model.table import text_table
+from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import markdown, markup
 from ci_doctor.render.safe_text import one_line, printable
@@ -303,3 +303,13 @@ def test_error_shows_its_hint_and_folds_its_detail() -> None:
 )
 def test_style_says_how_loud_it_is(report: Report, style: str) -> None:
     assert markdown.annotation_style(report) == style
+
+
+def test_a_table_that_is_an_aside_stands_below_the_findings() -> None:
+    aside = Table(title="Not run", rows=(row("gpu", "no GPU"),), is_aside=True)
+    first = Table(title="Arms", rows=(row("baseline", 1),))
+
+    page = markdown.render(a_report(Verdict.FAILED, findings=(a_finding(),), tables=(aside, first)))
+
+    places = [page.index(word) for word in ("Arms", a_finding().rule, "Not run")]
+    assert places == sorted(places)

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.model.outcome import Attempt, Failure
 from ci_doctor.model.report import Report
-from ci_doctor.model.table import text_table
+from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import text
 from ci_doctor.render.headline import headline
@@ -165,3 +165,13 @@ def test_nothing_in_any_report_acts_on_the_terminal(report: Report) -> None:
     }
     assert not bad | (set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"))
     assert COLOURS.sub("", text.render(report, colour=True)) == shown
+
+
+def test_a_table_that_is_an_aside_stands_below_the_findings() -> None:
+    aside = Table(title="Not run", rows=(row("gpu", "no GPU"),), is_aside=True)
+    first = Table(title="Arms", rows=(row("baseline", 1),))
+
+    shown = text.render(a_report(Verdict.FAILED, findings=(a_finding(),), tables=(aside, first)))
+
+    places = [shown.index(word) for word in ("Arms", a_finding().rule, "Not run")]
+    assert places == sorted(places)

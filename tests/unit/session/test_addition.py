@@ -6,6 +6,7 @@ import pytest
 
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.report import Report
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.addition import AddedFile, Addition
@@ -135,3 +136,24 @@ def test_a_run_that_is_not_accepted_leaves_the_directory_as_it_was(tmp_path: Pat
     session.finish(PASSED)
 
     assert (tmp_path / "environment.json").read_text() == "of the other run"
+
+
+def test_what_is_added_gives_way_to_a_report_that_finds_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ci_doctor.session import delivery
+
+    written = delivery.write
+
+    def without_room(report: Report, directory: Path, junit: str = "verdict") -> tuple[str, ...]:
+        if (directory / "environment.json").exists():
+            return ("No space left on device",)
+        return written(report, directory, junit)
+
+    monkeypatch.setattr(delivery, "write", without_room)
+    session = a_session(tmp_path)
+    session.complete_with(lambda _: Addition(files=(FILE,)))
+
+    assert session.finish(PASSED) == 0
+    assert report_in(tmp_path)["verdict"] == "pass"
+    assert not (tmp_path / "environment.json").exists()

@@ -31,22 +31,38 @@ def measure(torch: "Any", request: "Any") -> "dict[str, Any]":
     """A digest of the output of each case, and whether repetitions within this start differ.
 
     `request`: the index of the `device`. `inputs` is a digest of the operands, which must be the same
-    in every start.
+    in every start. `skipped` maps a case that this GPU or torch cannot compute to the reason.
     """
     device = f"cuda:{request['device']}"
+    cases = {}
+    skipped = {}
+    sums = []
     with torch.cuda.device(device):
-        cases = {}
-        sums = []
-        for name, dtype, rows, inner, columns in SHAPES:
-            left, right, _ = _operands(torch, device, dtype, rows, inner, columns)
-            sums.extend([_sum(torch, left), _sum(torch, right)])
-            cases[name] = _case(torch, device, [left @ right for _ in range(REPETITIONS)])
-        name, dtype, rows, inner, columns = STREAMS
-        left, right, bias = _operands(torch, device, dtype, rows, inner, columns)
-        sums.extend([_sum(torch, left), _sum(torch, right), _sum(torch, bias)])
-        cases[name] = _case(torch, device, _on_two_streams(torch, device, left, right, bias))
+        for name, dtype, rows, inner, columns in (*SHAPES, STREAMS):
+            operands = _operands(torch, device, dtype, rows, inner, columns)
+            sums.extend([_sum(torch, each) for each in operands])
+            try:
+                outputs = _outputs(torch, device, name, operands)
+            except torch.cuda.OutOfMemoryError:
+                raise
+            # Old GPUs have no product for every dtype.
+            except RuntimeError as error:
+                skipped[name] = (str(error).strip().splitlines() or [""])[0][:200]
+                continue
+            cases[name] = _case(torch, device, outputs)
+    if not cases:
+        raise RuntimeError(f"no product could be computed: {min(skipped.values())}")
     inputs = hashlib.sha256(repr(sums).encode()).hexdigest()[:16]
-    return {"cases": cases, "inputs": inputs}
+    return {"cases": cases, "skipped": skipped, "inputs": inputs}
+
+
+def _outputs(torch: "Any", device: str, name: str, operands: "tuple[Any, Any, Any]") -> "list[Any]":
+    left, right, bias = operands
+    if name == STREAMS[0]:
+        return _on_two_streams(torch, device, left, right, bias)
+    outputs = [left @ right for _ in range(REPETITIONS)]
+    torch.cuda.synchronize(device)
+    return outputs
 
 
 def _operands(

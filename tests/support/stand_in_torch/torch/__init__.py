@@ -10,7 +10,8 @@ The variable STAND_IN_TORCH says as JSON how it behaves:
 which nothing can be computed; `free`: bytes; `varying`: `without`, `with` or `always`: products then differ in each
 start; `dies_once`: a file to be made by the first product, whose process then dies; `hangs`: products never end;
 `wrong_copies`: copies arrive with other content; `no_peers`: no access between GPUs; `flips`: memory does not keep what is
-written; `no_room`: every allocation of some size fails.
+written; `no_products`: none; `unsupported_size`: bytes of an element of which there are no
+products; `no_room`: every allocation of some size fails.
 """
 
 import ctypes
@@ -83,7 +84,7 @@ class Tensor:
     __hash__ = None  # type: ignore[assignment]
 
     def __matmul__(self, other: "Tensor") -> "Tensor":
-        return Tensor(_MOST, self.size, _product(self.value, other.value))
+        return Tensor(_MOST, self.size, _product(self.value, other.value, self.size))
 
 
 class Generator:
@@ -99,7 +100,9 @@ class Generator:
         self.state = time.time_ns()
 
 
-def _product(left: int, right: int) -> int:
+def _product(left: int, right: int, size: int) -> int:
+    if BEHAVIOUR.get("no_products") or size == BEHAVIOUR.get("unsupported_size"):
+        raise RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx`")
     _die_once()
     if BEHAVIOUR.get("hangs"):
         time.sleep(600)

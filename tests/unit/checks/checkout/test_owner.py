@@ -43,6 +43,24 @@ def test_another_owner_is_an_error_and_its_remedy_cures_it(tmp_path: Path) -> No
     assert changes.CHECK.run(after).status is CheckStatus.OK
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_without_a_home_the_remedy_is_a_variable(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "a b")
+    subprocess.run(["chown", "-R", "65534", top], check=True)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.abbrev",
+        "GIT_CONFIG_VALUE_0": "12",
+    }
+
+    (found,) = owner.CHECK.run(check_context(top, environ=environ)).problems
+
+    remedy = f"{found.finding.remedy}; git rev-parse HEAD"
+    subprocess.run(["sh", "-c", remedy], env=environ, cwd=top, check=True)
+
+
 def test_a_work_tree_without_its_repository_is_an_error(tmp_path: Path) -> None:
     """As in a container that mounts a work tree alone."""
     (tmp_path / ".git").write_text("gitdir: /nowhere/repository/.git/worktrees/a\n")

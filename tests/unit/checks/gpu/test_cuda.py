@@ -90,17 +90,19 @@ def test_nvcc_of_another_major_is_a_warning(tmp_path: Path) -> None:
     assert problem.finding.remedy == "export CUDA_HOME=/usr/local/cuda-12.8"
 
 
-def test_a_driver_that_does_not_answer_is_unknown_unless_its_file_tells(tmp_path: Path) -> None:
-    result = checked(tmp_path, driver=None)
+def test_a_driver_that_does_not_answer_is_unknown(tmp_path: Path) -> None:
+    assert checked(tmp_path, driver=None).status is CheckStatus.UNKNOWN
 
-    assert result.status is CheckStatus.UNKNOWN
-    line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
-    (tmp_path / "root/proc/driver/nvidia/version").write_text(line)
-    context = check_context(
-        tmp_path,
-        environ={"PATH": str(tmp_path / "bin")},
-        root=tmp_path / "root",
-        pythons=[tmp_path / "venv" / "bin" / "python"],
+
+def test_the_kernels_file_tells_the_version_without_asking_the_driver(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    path = program(tmp_path / "bin", "nvidia-smi", "", before=f"echo > '{asked}'")
+    root = machine(tmp_path / "root", loaded="570.86.15")
+    python = torch_venv(tmp_path / "venv", "2.9.0", "12.8")
+
+    result = CHECK.run(
+        check_context(tmp_path, environ={"PATH": str(path)}, root=root, pythons=[python])
     )
 
-    assert CHECK.run(context).summary.startswith("driver 570.86.15, ")
+    assert result.summary.startswith("driver 570.86.15, ")
+    assert not asked.exists()

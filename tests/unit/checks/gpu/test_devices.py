@@ -134,3 +134,15 @@ def test_a_driver_that_does_not_answer_makes_it_unknown(tmp_path: Path) -> None:
 
     assert result.status is CheckStatus.UNKNOWN
     assert result.summary == "the driver's files list 1 GPU"
+
+
+def test_nvidia_smi_without_a_gpu_does_not_make_one(tmp_path: Path) -> None:
+    path = program(tmp_path / "bin", "nvidia-smi", "couldn't communicate\n", code=9)
+    bus = {"sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n"}
+    root = machine(tmp_path / "root", bus, loaded=None)
+
+    result = CHECK.run(
+        check_context(tmp_path, environ={"PATH": str(path)}, settings=VLLM, root=root)
+    )
+
+    assert result.status is CheckStatus.ERROR

@@ -38,7 +38,16 @@ def test_a_holder_is_named_with_user_command_and_age(tmp_path: Path) -> None:
         f"pid 4242 of {user}, 1 min 40 s old: /opt/venv/bin/python3 -m vllm.entrypoints "
         "(Buildkite job 0199-other) holds 52.4 GB of GPU 0 (NVIDIA H100 80GB HBM3)"
     )
-    assert problem.finding.remedy == "kill 4242"
+    assert problem.finding.remedy == "ps -o pid,user,etime,args -p 4242"
+
+
+def test_a_holder_of_ones_own_may_be_killed(tmp_path: Path) -> None:
+    root = on_gpu(machine(tmp_path / "root"), 4242)
+    gpu = smi_gpu(free=30000, processes=[(4242, "python3", 50000)])
+
+    result = checked(tmp_path, gpu, root=root, BUILDKITE_JOB_ID="0199-other")
+
+    assert result.problems[0].finding.remedy == "kill 4242"
 
 
 def test_a_pid_of_the_machine_is_not_taken_for_a_process_of_this_container(tmp_path: Path) -> None:
@@ -48,7 +57,7 @@ def test_a_pid_of_the_machine_is_not_taken_for_a_process_of_this_container(tmp_p
     result = checked(tmp_path, smi_gpu(free=30000, processes=[(4242, "VLLM", 50000)]), root=root)
 
     (problem,) = result.problems
-    assert problem.finding.summary.startswith("pid 4242 outside of this container (VLLM) holds ")
+    assert problem.finding.summary.startswith("pid 4242 (VLLM), outside of this container ")
     assert not str(problem.finding.remedy).startswith("kill")
 
 
@@ -58,7 +67,7 @@ def test_a_real_process_without_a_gpu_is_not_a_holder(tmp_path: Path) -> None:
         result = checked(tmp_path, text, root=Path("/"))
         other.communicate(b"\n")
 
-    assert "outside of this container (python3)" in result.problems[0].finding.summary
+    assert "(python3), outside of this container" in result.problems[0].finding.summary
 
 
 def test_a_display_server_is_no_problem(tmp_path: Path) -> None:
@@ -84,5 +93,14 @@ def test_a_holder_on_a_hidden_gpu_does_not_matter(tmp_path: Path) -> None:
     busy = smi_gpu(0, free=30000, processes=[(4242, "python3", 50000)])
 
     result = checked(tmp_path, busy, smi_gpu(1), CUDA_VISIBLE_DEVICES="1")
+
+    assert result.status is CheckStatus.OK
+
+
+def test_memory_that_a_display_may_have_is_not_told_to_be_anothers(tmp_path: Path) -> None:
+    """Some drivers list a process without its memory."""
+    result = checked(
+        tmp_path, smi_gpu(free=30000, processes=[(900, "Xorg", "N/A")]).replace(">C<", ">G<")
+    )
 
     assert result.status is CheckStatus.OK

@@ -31,7 +31,17 @@ def test_a_container_without_kmsg_asks_dmesg(tmp_path: Path) -> None:
     assert line.age_s == pytest.approx(10.0)
 
 
-def test_what_nobody_may_read_is_unknown_with_both_reasons(tmp_path: Path) -> None:
+def test_a_user_who_may_read_syslogs_file_reads_that(tmp_path: Path) -> None:
+    at = "2020-02-29T12:00:00.5+00:00"
+    root = machine(tmp_path / "root", {"var/log/kern.log": f"{at} host kernel: [  5.0] {LINE}\n"})
+
+    (line,) = read_kernel_log(check_context(tmp_path, environ={"PATH": ""}, root=root))
+
+    assert line.age_s is not None
+    assert line.age_s > 6 * 365 * 86400
+
+
+def test_what_nobody_may_read_is_unknown_with_all_reasons(tmp_path: Path) -> None:
     before = "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2"
     path = program(tmp_path / "bin", "dmesg", "", code=1, before=before)
     root = machine(tmp_path / "root")
@@ -41,7 +51,8 @@ def test_what_nobody_may_read_is_unknown_with_both_reasons(tmp_path: Path) -> No
 
     assert str(caught.value) == (
         f"the kernel's log cannot be read ({root}/dev/kmsg: No such file or directory; "
-        "dmesg: read kernel buffer failed: Operation not permitted)"
+        "dmesg: read kernel buffer failed: Operation not permitted; "
+        "/var/log/kern.log: No such file or directory)"
     )
 
 

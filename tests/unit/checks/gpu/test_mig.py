@@ -6,12 +6,8 @@ from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log
+from tests.support.gpus import divided_machine, machine, smi_gpu
 
-LIST = """GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-00000000-1111-2222-3333-444455556666)
-  MIG 1g.10gb     Device  0: (UUID: MIG-aaaa1111)
-  MIG 2g.20gb     Device  1: (UUID: MIG-bbbb2222)
-"""
 DIVIDED = smi_gpu(current_mig="Enabled", pending_mig="Enabled", parts=(9856, 20096))
 EMPTY = smi_gpu(current_mig="Enabled", pending_mig="Enabled")
 
@@ -19,12 +15,9 @@ EMPTY = smi_gpu(current_mig="Enabled", pending_mig="Enabled")
 def checked(
     tmp_path: Path, *gpus: str, settings: DoctorSettings | None = None, **environ: str
 ) -> CheckResult:
-    log = program(tmp_path / "bin", "log", smi_log(*gpus))
-    program(tmp_path / "bin", "nvidia-smi", LIST, before=f'[ "$1" = -q ] && exec {log}/log')
+    found = divided_machine(tmp_path, *gpus)
     root = machine(tmp_path / "root")
-    context = check_context(
-        tmp_path, environ={"PATH": str(log), **environ}, settings=settings, root=root
-    )
+    context = check_context(tmp_path, environ={**found, **environ}, settings=settings, root=root)
     return CHECK.run(context)
 
 

@@ -49,6 +49,13 @@ def test_an_error_is_its_first_line(tmp_path: Path) -> None:
     )
 
 
+def test_a_document_that_is_cut_off_is_told_as_such(tmp_path: Path) -> None:
+    text = smi_log(smi_gpu())[:600] + "\n"
+    context = context_of(tmp_path, program(tmp_path / "bin", "nvidia-smi", text, code=255))
+
+    assert ask_driver(context).lines == ("its XML is cut off or damaged",)
+
+
 def test_nvidia_smi_runs_once_for_all_checks(tmp_path: Path) -> None:
     path = program(
         tmp_path / "bin", "nvidia-smi", smi_log(smi_gpu()), before=f"echo run >> '{tmp_path}/runs'"

@@ -38,13 +38,15 @@ def test_a_program_that_dies_says_how(tmp_path: Path) -> None:
 
 
 def test_no_bytecode_is_left_in_the_interpreter(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("__version__ = '1'\n")
-    context = proof_context(tmp_path)
-    environ = {**context.environ, "PYTHONPATH": str(tmp_path)}
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "torch.py").write_text("__version__ = '1'\n")
+    context = proof_context(tmp_path / "bin")
+    environ = {**context.environ, "PYTHONPATH": str(site)}
 
     ask_torch(context, PYTHON, "devices", {}, limit_s=30, environ=environ)
 
-    assert [path.name for path in tmp_path.iterdir()] == ["torch.py"]
+    assert [path.name for path in site.iterdir()] == ["torch.py"]
 
 
 def test_values_of_another_shape_are_undetermined() -> None:

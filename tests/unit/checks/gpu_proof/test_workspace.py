@@ -21,9 +21,12 @@ def test_products_that_vary_only_without_the_variable_end_the_starts_early(tmp_p
     assert (result.figures["starts_without"], result.figures["starts_with"]) == (6, 6)
 
 
-def test_products_that_always_vary_end_the_starts_at_once(tmp_path: Path) -> None:
-    result = prove(tmp_path, varying="always")
+def test_products_that_always_vary_end_the_starts_at_once_on_one_gpu_of_each_model(
+    tmp_path: Path,
+) -> None:
+    result = prove(tmp_path, varying="always", devices=4)
 
+    assert "GPU 1" not in result.summary
     assert [each.finding.rule for each in result.problems] == ["doctor/products-vary"]
     assert result.figures["starts_without"] == 3
 
@@ -42,9 +45,3 @@ def test_one_start_that_dies_leaves_the_whole_unknown_and_the_others_counted(
     assert result.status is CheckStatus.UNKNOWN
     assert "illegal memory access" in (result.unknown or "")
     assert (result.figures["starts_without"], result.figures["starts_with"]) == (3, 4)
-
-
-def test_one_gpu_of_each_model_is_enough(tmp_path: Path) -> None:
-    result = prove(tmp_path, varying="always", devices=4)
-
-    assert "GPU 1" not in result.summary

@@ -56,6 +56,7 @@ def test_a_product_that_varies_within_a_start_is_named() -> None:
     comparison = compare(Arms(without=starts("aaa", differing=2), with_it=starts("aaa")))
 
     assert comparison.varying == ("bf16",)
+    assert comparison.effect is Effect.STEADIES
 
 
 def test_names_of_digests_do_not_decide() -> None:

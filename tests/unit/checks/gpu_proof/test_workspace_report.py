@@ -4,7 +4,7 @@
 import pytest
 
 from ci_doctor.checks.gpu_proof.fisher import equal_starts_probability
-from ci_doctor.checks.gpu_proof.workspace_judgement import Arms, ProductStart
+from ci_doctor.checks.gpu_proof.workspace_judgement import Arms, ProductCase, ProductStart
 from ci_doctor.checks.gpu_proof.workspace_report import report
 from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.model.finding import RemedyKind
@@ -71,6 +71,34 @@ def test_a_start_without_an_answer_leaves_the_rest_unknown() -> None:
 
     assert result.status is CheckStatus.UNKNOWN
     assert "1 start gave no answer: a start: it died" in (result.unknown or "")
+
+
+def _skipping(starts: tuple[ProductStart, ...]) -> tuple[ProductStart, ...]:
+    return tuple(
+        ProductStart(cases=each.cases, inputs=each.inputs, skipped={"bf16": "NOT_SUPPORTED"})
+        for each in starts
+    )
+
+
+def test_products_that_a_gpu_cannot_compute_are_named() -> None:
+    same = Arms(without=_skipping(starts("aaa")), with_it=_skipping(starts("aaa")))
+
+    excerpt = report("GPU 0", same, looks=10).problems[0].finding.evidence[0].excerpt or ""
+
+    assert "not computed here: bf16 (NOT_SUPPORTED)" in excerpt
+
+
+def test_a_start_that_could_compute_less_than_the_others_is_no_variation() -> None:
+    more = ProductCase(digest="a", differing=1)
+    less = _skipping(starts("aaa"))
+    with_more = tuple(
+        ProductStart(cases={**each.cases, "bf16 more": more}, inputs=each.inputs) for each in less
+    )
+
+    result = report("GPU 0", Arms(without=less, with_it=with_more), looks=10)
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert "NOT_SUPPORTED" in (result.unknown or "")
 
 
 def test_other_operands_are_unknown_and_no_difference() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ci_doctor.checks.leftovers.bytecode import CHECK
 from tests.support.checks import check_context
+from tests.support.git_repository import git
 
 
 def test_what_can_still_be_imported_is_a_note(tmp_path: Path) -> None:
@@ -23,6 +24,10 @@ def test_what_can_still_be_imported_is_a_note(tmp_path: Path) -> None:
     # As we say, Python takes the folder for a package.
     ran = subprocess.run([sys.executable, "-c", "import gone"], cwd=tmp_path, check=False)
     assert ran.returncode == 0
+    git(tmp_path, "init", "--quiet")
+    subprocess.run(["sh", "-c", found.finding.remedy or "false"], cwd=tmp_path, check=True)
+    assert CHECK.run(check_context(tmp_path)).problems == ()
+    assert not (tmp_path / "gone").exists()
 
 
 def test_the_bytecode_of_a_checkout_in_use_is_ok(tmp_path: Path) -> None:

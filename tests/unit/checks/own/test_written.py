@@ -32,6 +32,11 @@ def place(*keys: str) -> str:
             OwnCheck(command="true", timeout="soon"),
             "ci-doctor.toml:a.timeout: a.timeout: not a duration: 'soon'",
         ),
+        (
+            "a",
+            OwnCheck(command="true", timeout="11m"),
+            "ci-doctor.toml:a.timeout: a.timeout: the timeout must be at most 10 min",
+        ),
         ("a b", OwnCheck(command="true"), "ci-doctor.toml:a b: `a b` is no name of a check"),
     ],
 )

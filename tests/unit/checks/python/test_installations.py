@@ -40,10 +40,12 @@ def test_a_missing_record_is_an_error_if_the_installer_writes_one(
 ) -> None:
     site = site_of(python)
     (site / "engine-1.0.dist-info" / "RECORD").unlink()
+    (site / "frame-2.0.dist-info" / "RECORD").write_text("")
     folder = install(site, "other", "1")
     (folder / "RECORD").unlink()
     (folder / "INSTALLER").write_text("conda\n")
 
-    (found,) = examine(CHECK, python).problems
+    engine, frame = examine(CHECK, python).problems
 
-    assert "engine 1.0 is not completely installed: there is no RECORD" in found.finding.summary
+    assert "engine 1.0 is not completely installed: there is no RECORD" in engine.finding.summary
+    assert "RECORD is empty" in frame.finding.summary

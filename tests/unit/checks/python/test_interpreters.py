@@ -1,3 +1,5 @@
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from ci_doctor.checks.workload import Workload
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.verdict import Verdict
 from tests.support.checks import check_context
-from tests.support.packages import VERSION
+from tests.support.packages import VERSION, site_of
 from tests.unit.checks.python.conftest import Examine
 
 
@@ -61,6 +63,10 @@ def _keep_packages_of_another_version(python: Path) -> None:
     (library / f"python{VERSION}").rename(library / "python3.8")
 
 
+def _lose_the_packages(python: Path) -> None:
+    shutil.rmtree(site_of(python))
+
+
 def _be_made_for_another_version(python: Path) -> None:
     config = python.parent.parent / "pyvenv.cfg"
     lines = config.read_text().splitlines()
@@ -79,20 +85,20 @@ def _be_made_for_another_version(python: Path) -> None:
         (_lose_the_config, rules.VENV_WITHOUT_CONFIG),
         (_lose_the_base, rules.VENV_BASE_MISSING),
         (_keep_packages_of_another_version, rules.VENV_OF_ANOTHER_VERSION),
+        (_lose_the_packages, rules.VENV_WITHOUT_PACKAGES),
         (_be_made_for_another_version, rules.VENV_OF_ANOTHER_VERSION),
     ],
 )
 def test_a_broken_environment_is_an_error_of_its_own_rule(
-    breaking: "object", rule: Rule, python: Path, examine: Examine
+    breaking: Callable[[Path], None], rule: Rule, python: Path, examine: Examine
 ) -> None:
-    assert callable(breaking)
     breaking(python)
 
     result = examine(CHECK, python)
 
     assert [each.finding.rule for each in result.problems] == [rule.id]
     assert result.status is CheckStatus.ERROR
-    assert str(python) in str(result.problems[0].finding.remedy) or rule.remedy
+    assert f"venv --upgrade {python.parent.parent}" in str(result.problems[0].finding.remedy)
 
 
 def test_the_base_that_a_link_led_to_is_named(python: Path, examine: Examine) -> None:

@@ -14,14 +14,15 @@ def test_readable_packages_are_ok(python: Path, examine: Examine) -> None:
     assert examine(CHECK, python).status is CheckStatus.OK
 
 
+# From within the directory: other directories above it may be private, too.
 _AS_ANOTHER_USER = """
 import os, sys
 from pathlib import Path
-from ci_doctor.checks.python.permissions import _uncompiled, _unreadable
+from ci_doctor.checks.python.permissions import _unreadable
 from ci_doctor.checks.python.site_directory import SiteDirectory, SiteKind
-site = Path(sys.argv[1])
-names = tuple(sorted(os.listdir(site)))
-directory = SiteDirectory(path=site, kind=SiteKind.OWN, names=names)
+os.chdir(sys.argv[1])
+names = tuple(sorted(os.listdir()))
+directory = SiteDirectory(path=Path("."), kind=SiteKind.OWN, names=names)
 os.setuid(65534)
 for problem in _unreadable(directory):
     print(problem.finding.rule, problem.finding.summary)
@@ -30,16 +31,13 @@ for problem in _unreadable(directory):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_what_another_user_may_not_read_is_an_error(tmp_path: Path) -> None:
-    # pytest's own directories, of which xdist has one more.
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o777 == 0o700:
-            folder.chmod(0o755)
     site = tmp_path / "site-packages"
     package = site / "engine"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (site / "open.py").write_text("")
     package.chmod(0o700)
+    site.chmod(0o755)
 
     run = subprocess.run(
         [sys.executable, "-c", _AS_ANOTHER_USER, str(site)],
@@ -48,6 +46,4 @@ def test_what_another_user_may_not_read_is_an_error(tmp_path: Path) -> None:
         check=True,
     )
 
-    assert run.stdout.startswith("doctor/site-unreadable ")
-    assert f"of {site} cannot be read: engine" in run.stdout
-    assert "open.py" not in run.stdout
+    assert run.stdout == "doctor/site-unreadable 1 entry of . cannot be read: engine\n"

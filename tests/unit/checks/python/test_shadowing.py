@@ -65,25 +65,41 @@ def test_modules_that_are_loaded_or_frozen_cannot_be_hidden(checkout: Path, pyth
     assert _examine(checkout, python).problems == ()
 
 
-def test_a_source_tree_without_the_compiled_parts_of_the_installed_package_is_an_error(
-    checkout: Path, python: Path
+@pytest.mark.parametrize(
+    ("command", "severity"),
+    [
+        pytest.param("fast serve --port {port}", "warning", id="a console script"),
+        pytest.param("python -m fast.server", "error", id="python -m looks there first"),
+    ],
+)
+def test_a_source_tree_without_the_compiled_parts_of_the_installed_package(
+    command: str, severity: str, checkout: Path, python: Path
 ) -> None:
     files = {"fast/__init__.py": b"", "fast/_C.abi3.so": b"\x7fELF"}
     install(site_of(python), "fast", "1", files=files)
     (checkout / "fast").mkdir()
     (checkout / "fast" / "__init__.py").write_text("")
+    services = {"fast": ServiceSpec(command=command)}
+    context = check_context(checkout, environ=ENVIRON, services=services, pythons=[python])
 
-    (found,) = _examine(checkout, python).problems
+    (problem,) = CHECK.run(context).problems
 
-    assert found.finding.severity == "error"
-    assert "lacks its compiled _C.abi3.so" in found.finding.summary
+    assert problem.finding.severity == severity
+    assert "lacks its compiled _C.abi3.so" in problem.finding.summary
+
+
+def test_what_debuggers_import_is_a_warning(checkout: Path, python: Path) -> None:
+    (checkout / "code").mkdir()
+    (checkout / "code" / "__init__.py").write_text("")
+
+    assert _examine(checkout, python).status is CheckStatus.WARNING
 
 
 def test_a_source_tree_that_was_built_in_place_is_a_warning(checkout: Path, python: Path) -> None:
     files = {"fast/__init__.py": b"", "fast/_C.abi3.so": b"\x7fELF"}
     install(site_of(python), "fast", "1", files=files)
     (checkout / "fast").mkdir()
-    (checkout / "fast" / "__init__.py").write_text("")
+    (checkout / "fast" / "__init__.py").write_text("NEWER = True")
     (checkout / "fast" / "_C.abi3.so").write_bytes(b"\x7fELF")
 
     assert _examine(checkout, python).status is CheckStatus.WARNING
@@ -93,6 +109,17 @@ def test_a_pure_package_that_is_hidden_is_a_warning(checkout: Path, python: Path
     (checkout / "engine.py").write_text("")
 
     assert _examine(checkout, python).status is CheckStatus.WARNING
+
+
+def test_a_pure_package_that_was_installed_from_this_very_checkout_is_ok(
+    checkout: Path, python: Path
+) -> None:
+    install(site_of(python), "pure", "1", files={"pure/__init__.py": b"1", "pure/more.py": b"22"})
+    (checkout / "pure").mkdir()
+    (checkout / "pure" / "__init__.py").write_text("1")
+    (checkout / "pure" / "more.py").write_text("22")
+
+    assert _examine(checkout, python).problems == ()
 
 
 def test_folders_that_every_repository_has_are_no_copies(checkout: Path, python: Path) -> None:

@@ -79,6 +79,9 @@ def test_packages_of_the_users_own_directory_are_a_note(tmp_path: Path, examine:
         ("PIP_USER", "0", False),
         ("UV_SYSTEM_PYTHON", "true", True),
         ("PIP_NO_CACHE_DIR", "1", False),
+        ("UV_PYTHON", "3.12", False),
+        ("UV_PYTHON", "/opt/elsewhere/bin/python", True),
+        ("UV_PROJECT_ENVIRONMENT", ".another", True),
     ],
 )
 def test_variables_that_make_installers_install_elsewhere(
@@ -88,6 +91,14 @@ def test_variables_that_make_installers_install_elsewhere(
 
     names = [each.finding.rule for each in result.problems]
     assert names == [rules.INSTALLER_REDIRECTED.id] * is_said
+
+
+def test_installers_may_be_led_to_the_environment_of_the_job(
+    python: Path, examine: Examine
+) -> None:
+    environ = {"UV_PYTHON": str(python), "UV_PROJECT_ENVIRONMENT": str(python.parent.parent)}
+
+    assert examine(CHECK, python, **environ).problems == ()
 
 
 def test_asserts_that_are_removed_are_a_warning(python: Path, examine: Examine) -> None:

@@ -1,3 +1,4 @@
+import json
 import platform
 from pathlib import Path
 
@@ -43,6 +44,23 @@ def test_a_module_of_another_processor_is_an_error(python: Path, examine: Examin
     (found,) = examine(CHECK, python).problems
 
     assert "fast/lib.so: it was built for ppc64le" in found.finding.summary
+
+
+def test_an_editable_installation_that_was_built_for_another_python_is_an_error(
+    python: Path, tmp_path: Path, examine: Examine
+) -> None:
+    package = tmp_path / "source" / "fast"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "_C.cpython-38-x86_64-linux-gnu.so").write_bytes(_ELF)
+    folder = install(site_of(python), "fast", "1", files={"fast.pth": b"\n"})
+    url = {"url": (tmp_path / "source").as_uri(), "dir_info": {"editable": True}}
+    (folder / "direct_url.json").write_text(json.dumps(url))
+
+    (found,) = examine(CHECK, python).problems
+
+    assert "has compiled modules for another Python" in found.finding.summary
+    assert str(found.finding.remedy).endswith(f"--no-deps -e {tmp_path}/source")
 
 
 def test_a_torch_for_the_cpu_beside_packages_of_cuda_is_a_warning(

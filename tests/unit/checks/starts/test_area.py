@@ -10,6 +10,7 @@ import pytest
 
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, CheckStatus
+from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.checks.starts.area import checks
 from ci_doctor.model.finding import RemedyKind
@@ -31,9 +32,9 @@ def context(interpreter: Venv, tmp_path: Path, **environ: str) -> CheckContext:
 
 
 def results(context: CheckContext) -> dict[str, CheckResult]:
-    return {
-        check.id.removeprefix("starts/"): check.run(context) for check in checks(DoctorSettings())
-    }
+    """The result of each check of the area, by the second part of its id."""
+    ended = run_checks(checks(DoctorSettings()), context)
+    return {each.check.id.removeprefix("starts/"): each.result for each in ended}
 
 
 def rules(result: CheckResult) -> list[str]:

@@ -108,3 +108,15 @@ def test_it_is_gone_at_the_end() -> None:
     with own_directory() as name:
         assert Path(name).is_dir()
     assert not Path(name).exists()
+
+
+def test_no_module_makes_a_temporary_directory_of_another_kind() -> None:
+    """Another directory could not be told from one that is in use."""
+    room = Path(__file__).parents[4] / "ci_doctor"
+    makers = [
+        path.name
+        for path in room.rglob("*.py")
+        if "TemporaryDirectory(" in path.read_text() or "mkdtemp(" in path.read_text()
+    ]
+
+    assert makers == ["own_directory.py"]

@@ -61,6 +61,13 @@ def test_a_signal_is_a_negative_exit_code() -> None:
     assert run("import os; os.kill(os.getpid(), 9)").exit_code == -signal.SIGKILL
 
 
+def test_of_a_flood_the_end_is_kept() -> None:
+    ran = run("import os\nfor _ in range(18): os.write(1, bytes(1 << 20))\nos.write(1, b'end')")
+
+    assert len(ran.stdout) == 16 << 20
+    assert ran.stdout.endswith("end")
+
+
 def test_a_program_gets_its_environment_and_nothing_on_stdin() -> None:
     ran = run("import os, sys; print(os.environ['A'], repr(sys.stdin.read()))", environ={"A": "b"})
 

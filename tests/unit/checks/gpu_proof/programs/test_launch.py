@@ -91,6 +91,19 @@ def test_products_of_two_starts_are_equal() -> None:
     assert len(first["values"]["cases"]) == 6
 
 
+def test_products_that_do_not_exist_on_a_gpu_are_skipped_with_the_reason() -> None:
+    values = launch("products", {"device": 0}, unsupported_size=2)["values"]
+
+    assert list(values["cases"]) == ["fp32 8x16384x4096"]
+    assert "NOT_SUPPORTED" in values["skipped"]["bf16 8x16384x4096"]
+
+
+def test_a_gpu_that_computes_no_product_at_all_has_failed() -> None:
+    answer = launch("products", {"device": 0}, no_products=True)
+
+    assert answer["failed"].startswith("RuntimeError: no product could be computed: CUDA error")
+
+
 def test_modules_beside_the_launcher_shadow_nothing(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("import products\n")
 
