@@ -54,11 +54,10 @@ def _proxied(clients: dict[HttpClient, tuple[str, ...]], used: list[str]) -> Pro
 
 def _listed(clients: list[HttpClient]) -> str:
     """`curl, httpx, urllib and aiohttp`. An old curl is named only if a new one does better."""
-    names = []
-    for client in clients:
-        if client is not HttpClient.OLD_CURL or HttpClient.CURL not in clients:
-            names.append(str(client))
-    return ", ".join(names)
+    shown = list(clients)
+    if HttpClient.CURL in clients and HttpClient.OLD_CURL in clients:
+        shown.remove(HttpClient.OLD_CURL)
+    return ", ".join(shown)
 
 
 CHECK = DoctorCheck(
