@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,6 +21,7 @@ from ci_doctor.identity.library_names import normal
 _METADATA_BYTES: Final = 1 << 18
 _RECORD_BYTES: Final = 64 << 20
 _MISSING: Final = "missing"
+_PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
 
 
 class _DistributionPlace(NamedTuple):
@@ -84,7 +86,7 @@ def _package(
     url = origin.get("url")
     return PackageSnapshot(
         version=version,
-        installer=_text(place.folder / "INSTALLER", 200).strip() or None,
+        installer=_installer(place.folder),
         url=str(url) if url else None,
         commit=str(commit) if commit else None,
         is_editable=is_editable,
@@ -151,6 +153,12 @@ def _origin(folder: Path) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _installer(folder: Path) -> str | None:
+    """The program that has installed it: one word."""
+    text = _text(folder / "INSTALLER", 200).strip()
+    return text if _PROGRAM.fullmatch(text) else None
 
 
 def _table(origin: Mapping[str, Any], name: str) -> dict[str, Any]:

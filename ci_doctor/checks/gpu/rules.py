@@ -30,8 +30,8 @@ DRIVER_FAILS: Final = Rule(
     id="doctor/gpu-driver-fails",
     severity=Severity.ERROR,
     meaning="nvidia-smi reports that it cannot use the NVIDIA driver. No program can use the GPU.",
-    remedy="A driver and its library have one version each, and they must agree: after an update "
-    "of the driver restart the machine. See `dmesg | grep NVRM`.",
+    remedy="Restart the machine if the driver was updated: the kernel's module and the library "
+    "must have one version. `dmesg | grep NVRM` has the driver's own words.",
 )
 DRIVER_WARNS: Final = Rule(
     id="doctor/gpu-driver-warns",
@@ -144,9 +144,9 @@ TOOLKIT_DIFFERS: Final = Rule(
 CUDA_MAJORS_MIXED: Final = Rule(
     id="doctor/cuda-majors-mixed",
     severity=Severity.WARNING,
-    meaning="One interpreter has NVIDIA's libraries for two CUDA majors. Some wheels of both "
-    "install the same file, and then the one that came last is there. It is an error if that is "
-    "the wrong one for PyTorch.",
+    meaning="One interpreter has NVIDIA's libraries for two CUDA majors. If wheels of both install "
+    "the same file, the one installed last wins. It is an error if that is the wrong one for "
+    "PyTorch.",
     remedy="Make the environment anew with one CUDA: every `nvidia-*-cuNN` of the same NN.",
 )
 CUDA_LIBRARY_TWICE: Final = Rule(

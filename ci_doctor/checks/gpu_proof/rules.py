@@ -73,7 +73,7 @@ PEER_ACCESS_MISSING: Final = Rule(
 GPU_MEMORY_CORRUPT: Final = Rule(
     id="doctor/gpu-memory-corrupt",
     severity=Severity.ERROR,
-    meaning="A pattern that was written to a GPU's memory was read back otherwise. Results of this "
+    meaning="A pattern was written to a GPU's memory, and other bytes were read back. Results of this "
     "GPU mean nothing.",
     remedy="Take the agent out of the queue, and give the report to the machine's owner.",
 )
@@ -125,8 +125,9 @@ WORKSPACE_HARMFUL: Final = Rule(
 PRODUCTS_VARY: Final = Rule(
     id="doctor/products-vary",
     severity=Severity.WARNING,
-    meaning="Matrix products of the same operands gave other bytes from start to start, and "
-    "that `CUBLAS_WORKSPACE_CONFIG` prevents it is not shown. A comparison of answers byte by byte disputes what did not change.",
+    meaning="Matrix products of the same operands gave different bytes from start to start. The "
+    "measurement does not show that `CUBLAS_WORKSPACE_CONFIG` prevents it. A comparison of "
+    "answers byte by byte then reports differences that no change has made.",
     remedy="Compare with a control: `ci-doctor correctness` starts the baseline more than once.",
 )
 

@@ -10,7 +10,7 @@ SHARED_MEMORY_SMALL: Final = Rule(
     id="doctor/shared-memory-small",
     severity=Severity.ERROR,
     meaning="/dev/shm has less room than NCCL and the worker processes of a server need. A "
-    "container has 64 MiB of it, if nobody says more, and workers then die by a bus error.",
+    "container has 64 MiB of it by default. Workers then die with a bus error.",
     remedy="Start the container with `--ipc=host` or `--shm-size=16g`. In Kubernetes, mount an "
     "`emptyDir` with `medium: Memory` at /dev/shm.",
 )
@@ -32,8 +32,8 @@ DISK_FULL: Final = Rule(
     id="doctor/disk-full",
     severity=Severity.ERROR,
     meaning="A disk with a temporary directory, a cache or the checkout has less free than "
-    "`min_free` of `[doctor]`. An installation, a download or a compiled kernel then ends in the "
-    "middle by ENOSPC.",
+    "`min_free` of `[doctor]`. An installation, a download or a compilation then fails halfway "
+    "with ENOSPC.",
     remedy="Remove what is no longer needed, or put the cache on another disk by its variable.",
 )
 INODES_LOW: Final = Rule(
@@ -89,6 +89,8 @@ EARLIER_OOM_KILLS: Final = Rule(
     id="doctor/earlier-oom-kills",
     severity=Severity.NOTE,
     meaning="The kernel has killed processes of this cgroup for lack of memory before.",
+    remedy="Raise the memory limit of the step or container if a process ended by SIGKILL without "
+    "a message.",
 )
 CPU_QUOTA_BELOW_COUNT: Final = Rule(
     id="doctor/cpu-quota-below-count",
@@ -107,7 +109,8 @@ PROCESSES_LOW: Final = Rule(
     id="doctor/processes-low",
     severity=Severity.WARNING,
     meaning="Few processes and threads can still be started here: a limit on their number is near. "
-    "A server with workers has some hundreds of threads, and compilers beside it. Messages are `Resource temporarily unavailable` and `can't start new thread`.",
+    "A server with workers has some hundreds of threads, and compilers beside it. Messages are "
+    "`Resource temporarily unavailable` and `can't start new thread`.",
     remedy="Raise the limit (`--pids-limit` of the container), or end what runs there already.",
 )
 ULIMIT_LOW: Final = Rule(
@@ -120,6 +123,7 @@ BUSY: Final = Rule(
     id="doctor/machine-busy",
     severity=Severity.NOTE,
     meaning="Other work takes the CPUs of this machine: what is timed here is slower than usual.",
+    remedy="Compare no timings made here with those of an idle machine.",
 )
 PRESSURE: Final = Rule(
     id="doctor/memory-pressure",
@@ -132,8 +136,8 @@ CLOCK_BEHIND: Final = Rule(
     id="doctor/clock-behind",
     severity=Severity.ERROR,
     meaning="The clock is earlier than the commit that is checked out, or than the times of files: "
-    "it is wrong here, or was wrong where they were made. Certificates are not valid yet, and what "
-    "is built by the times of files is not built again.",
+    "it is wrong here, or was wrong where they were made. Certificates may not be valid yet, and "
+    "tools such as make skip files that look older than their products.",
     remedy="Set the clock: `timedatectl set-ntp true`, on the host if this is a container.",
 )
 CLOCK_INEXACT: Final = Rule(
@@ -184,6 +188,7 @@ KERNEL_SETTING_LOW: Final = Rule(
     severity=Severity.WARNING,
     meaning="A limit of the kernel is below its default, and a server with large models or many "
     "files reaches it.",
+    remedy="Set it to its default on the host, as root: `sysctl NAME=VALUE`.",
 )
 PTRACE_FORBIDDEN: Final = Rule(
     id="doctor/ptrace-forbidden",

@@ -66,6 +66,7 @@ PYTHON_END_OF_LIFE: Final = Rule(
     severity=Severity.NOTE,
     meaning="The Python version gets no security fixes any more, and new releases of packages leave "
     "it out (devguide.python.org/versions).",
+    remedy="Make the environment with a newer Python.",
 )
 EXTERNALLY_MANAGED: Final = Rule(
     id="doctor/externally-managed",
@@ -99,8 +100,8 @@ FILES_OF_TWO_DISTRIBUTIONS: Final = Rule(
 INSTALLATION_INTERRUPTED: Final = Rule(
     id="doctor/installation-interrupted",
     severity=Severity.ERROR,
-    meaning="An installation or removal was stopped in the middle: metadata are missing, or pip has left "
-    "a folder whose name begins with a tilde.",
+    meaning="An installation or removal was stopped in the middle: metadata are missing, or pip "
+    "has left a folder whose name begins with a tilde.",
     remedy="Install the distribution again with `--force-reinstall`.",
 )
 FILES_MISSING: Final = Rule(
@@ -126,8 +127,8 @@ EDITABLE_BROKEN: Final = Rule(
 MODULE_SHADOWED: Final = Rule(
     id="doctor/module-shadowed",
     severity=Severity.ERROR,
-    meaning="A file or package in the job's directory, or in one of PYTHONPATH, has the name of a module "
-    "of the standard library or of an installed package, and is imported in its place by "
+    meaning="A file or package in the job's directory, or in one of PYTHONPATH, has the name of a "
+    "module of the standard library or of an installed package, and is imported in its place by "
     "`python -m` and `python -c`. A source tree lacks the compiled parts of the installed package.",
     remedy="Rename the file, run the job in another directory, or set PYTHONSAFEPATH=1.",
 )

@@ -24,8 +24,8 @@ START_FILE_FAILS: Final = Rule(
 START_FILE_ENDS_PYTHON: Final = Rule(
     id="doctor/start-file-ends-python",
     severity=Severity.ERROR,
-    meaning="A file that runs at every start of the interpreter ends it: `site` catches an "
-    "Exception alone, and no SystemExit, KeyboardInterrupt or signal.",
+    meaning="A file that runs at every start of the interpreter ends it: `site` catches Exception "
+    "only, not SystemExit, KeyboardInterrupt or a signal.",
     remedy="Move the file away.",
 )
 START_FILE_PRINTS: Final = Rule(
