@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from ci_doctor.checks.gpu.xid_lines import DriverLine
+from ci_doctor.checks.gpu.xid_lines import DriverLine, past
 
 _DATED = re.compile(r"(\d{4}-\d\d-\d\dT\S+) ")
 _YEARLESS = re.compile(r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) ")
@@ -24,7 +24,7 @@ def dated_lines(text: str, now: datetime) -> Iterator[DriverLine]:
         at = _date(line, now)
         age_s = None
         if at is not None:
-            age_s = max(0.0, (now - at).total_seconds())
+            age_s = past((now - at).total_seconds())
         yield DriverLine(text=line, age_s=age_s)
 
 

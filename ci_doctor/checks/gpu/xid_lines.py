@@ -8,10 +8,17 @@ import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.checks.gpu.xid_catalogue import Xid, look_up
+from ci_doctor.checks.gpu.xid_catalogue import NVLINK5, RECOVERY_CHANGED, Xid, XidMatter, look_up
 
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+)(?:, (.*))?$")
+# Seconds by which two clocks of one machine may differ.
+_SKEW_S = 60.0
+# An NVLink 5 says by a word whether an error (144 to 150) was fatal.
+_NONFATAL = re.compile(r"\bNon-?fatal\b", re.IGNORECASE)
+# `GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)`.
+_RECOVERY = re.compile(r"recovery action changed from .* to \S+ \((?!None)")
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d{1,6})(?:, (.*))?$")
 # `level,sequence,microseconds since boot,flags;text` (Linux, Documentation/ABI/testing/dev-kmsg).
 _RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)")
 # `[12345.678901] text`, as dmesg prints it; with `-x` and the like something stands before it.
@@ -63,13 +70,22 @@ def xid_messages(lines: Iterable[DriverLine]) -> list[XidMessage]:
         before = messages.get(key)
         count = 1 if before is None else before.count + 1
         messages[key] = XidMessage(
-            xid=look_up(key[0]),
+            xid=judged(look_up(key[0]), line.text),
             address=address,
             text=line.text[match.start() :],
             age_s=line.age_s,
             count=count,
         )
     return list(messages.values())
+
+
+def judged(xid: Xid, text: str) -> Xid:
+    """`xid` with the matter that the words of its message give it, where they decide."""
+    if xid.number in NVLINK5 and _NONFATAL.search(text):
+        return replace(xid, matter=XidMatter.NOTHING)
+    if xid.number == RECOVERY_CHANGED and _RECOVERY.search(text):
+        return replace(xid, matter=XidMatter.HARDWARE)
+    return xid
 
 
 def pci_address(text: str) -> str:
@@ -83,6 +99,14 @@ def pci_address(text: str) -> str:
 
 
 def _age(at_s: float, uptime_s: float | None) -> float | None:
+    """None for what lies ahead: a container may have an uptime of its own, and the host's log."""
     if uptime_s is None:
         return None
-    return max(0.0, uptime_s - at_s)
+    return past(uptime_s - at_s)
+
+
+def past(age_s: float) -> float | None:
+    """`age_s`, or None if the message lies in the future: the clocks say nothing of its age then."""
+    if age_s < -_SKEW_S:
+        return None
+    return max(0.0, age_s)

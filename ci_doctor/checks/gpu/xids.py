@@ -21,6 +21,7 @@ RECENT_S: Final = 24 * 3600.0
 _MOST: Final = 8
 _DAY_S: Final = 86400.0
 _FELL_OFF: Final = 79
+_CONTAINED: Final = 94
 
 
 def _run(context: CheckContext) -> CheckResult:
@@ -97,6 +98,10 @@ def _ago(age_s: float | None) -> str:
 def _remedy(message: XidMessage, gpu: SmiGpu | None, severity: Severity) -> NextStep | None:
     if severity is Severity.NOTE:
         return None
+    if message.xid.matter is XidMatter.UNKNOWN:
+        return None
+    if message.xid.number == _CONTAINED:
+        return "The program that lost data was ended. `gpu/memory-errors` says what is pending."
     if message.xid.matter is XidMatter.APPLICATION:
         return (
             "A program's fault, mostly: see what ran then. Again and again, it is the hardware's."

@@ -93,3 +93,9 @@ def test_a_log_that_cannot_be_read_is_unknown_even_if_the_driver_answers(tmp_pat
     (finished,) = run_checks([CHECK], context)
 
     assert finished.result.status is CheckStatus.UNKNOWN
+
+
+def test_nothing_is_advised_for_a_number_that_is_not_known(tmp_path: Path) -> None:
+    (problem,) = checked(tmp_path, 999, age_s=60, gpu=smi_gpu()).problems
+
+    assert "docs.nvidia.com/deploy/xid-errors" in str(problem.finding.remedy)
