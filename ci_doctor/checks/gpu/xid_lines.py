@@ -25,6 +25,10 @@ _RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)")
 _STAMPED = re.compile(r"[^\[]*\[\s*(\d+\.\d+)\]\s?(.*)")
 
 
+# `nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 30 sourcetrack timeout error`.
+_FATAL_SWITCH = re.compile(r"SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d{1,6}), Fatal\b.*")
+
+
 class DriverLine(Struct, frozen=True, kw_only=True):
     """A message of the kernel; `age_s` is seconds before now, None if unknown."""
 
@@ -42,10 +46,15 @@ class XidMessage(Struct, frozen=True, kw_only=True):
     count: int = 1
 
 
+def is_of_driver(line: str) -> bool:
+    """Whether the NVIDIA driver wrote this line, for a GPU or for an NVSwitch."""
+    return "NVRM" in line or "SXid" in line
+
+
 def driver_lines(text: str, uptime_s: float | None) -> Iterator[DriverLine]:
     """The NVIDIA driver's records of /dev/kmsg, or its lines of `dmesg`, with their age."""
     for line in text.splitlines():
-        if "NVRM" not in line:  # most of a log, which may have megabytes
+        if not is_of_driver(line):  # most of a log, which may have megabytes
             continue
         record = _RECORD.match(line)
         if record is not None:
@@ -77,6 +86,28 @@ def xid_messages(lines: Iterable[DriverLine]) -> list[XidMessage]:
             count=count,
         )
     return list(messages.values())
+
+
+class SwitchFault(Struct, frozen=True, kw_only=True):
+    """A fatal error of an NVSwitch: its SXid. The others are corrected, or end one program."""
+
+    number: int
+    address: str
+    text: str
+    age_s: float | None
+
+
+def switch_faults(lines: Iterable[DriverLine]) -> list[SwitchFault]:
+    """The fatal SXids, the latest of each number and switch."""
+    faults: dict[tuple[int, str], SwitchFault] = {}
+    for line in lines:
+        match = _FATAL_SWITCH.search(line.text)
+        if match is None:
+            continue
+        address = pci_address(match[1])
+        key = (int(match[2]), address)
+        faults[key] = SwitchFault(number=key[0], address=address, text=match[0], age_s=line.age_s)
+    return list(faults.values())
 
 
 def judged(xid: Xid, text: str) -> Xid:
