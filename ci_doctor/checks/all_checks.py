@@ -9,7 +9,7 @@ from ci_doctor.checks.check import DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.suggestion import nearest
 
 # Each area's package has a module `area` with a function `checks`; in the order of a report.
 AREAS = (
@@ -22,8 +22,10 @@ AREAS = (
     "starts",
     "own",
 )
-# Options of `ci-doctor doctor` that take time of their own, and the area of each.
+# Options of `ci-doctor doctor` that take time of their own, and the package of each.
 ON_REQUEST = {"imports": "entry_points", "gpu": "gpu_proof"}
+# The area of their checks, and the option.
+_OPTION_OF = {"imports": "imports", "gpu_proof": "gpu"}
 
 
 def all_checks(settings: DoctorSettings, requested: Sequence[str] = ()) -> tuple[DoctorCheck, ...]:
@@ -38,7 +40,7 @@ def all_checks(settings: DoctorSettings, requested: Sequence[str] = ()) -> tuple
 def requested_by(wanted: Sequence[str]) -> tuple[str, ...]:
     """The options of ON_REQUEST whose checks `wanted` names: `imports/services` needs no option."""
     areas = {name.partition("/")[0] for name in wanted}
-    return tuple(option for option in ON_REQUEST if option in areas and option not in AREAS)
+    return tuple(option for area, option in _OPTION_OF.items() if area in areas)
 
 
 def chosen(
@@ -47,19 +49,34 @@ def chosen(
     """The checks that a name of `wanted` matches (all, if it is empty), and none of `skipped`.
 
     A name is an id, an area, or a pattern (fnmatch). Raises UsageError for one that matches nothing.
+    What was not requested can be left out all the same: one configuration serves all jobs.
     """
-    for name in (*wanted, *skipped):
-        if not any(_matches(check, name) for check in checks):
-            hint = did_you_mean(name, [check.id for check in checks])
-            raise UsageError(
-                f"no check is named `{name}`", hint=hint or "`ci-doctor doctor --list` names all"
-            )
+    areas = {check.area for check in checks}
+    for name in wanted:
+        _require_match(name, checks)
+    for name in skipped:
+        area = name.partition("/")[0]
+        if area in areas or area not in _OPTION_OF:
+            _require_match(name, checks)
     kept = []
     for check in checks:
         is_wanted = not wanted or any(_matches(check, name) for name in wanted)
         if is_wanted and not any(_matches(check, name) for name in skipped):
             kept.append(check)
     return tuple(kept)
+
+
+def _require_match(name: str, checks: Sequence[DoctorCheck]) -> None:
+    if any(_matches(check, name) for check in checks):
+        return
+    known = {*_OPTION_OF}
+    for check in checks:
+        known |= {check.id, check.area}
+    near = nearest(name, known)
+    hint = "`ci-doctor doctor --list` names all"
+    if near is not None:
+        hint = f"did you mean `{near}`?"
+    raise UsageError(f"no check is named `{name}`", hint=hint)
 
 
 def _matches(check: DoctorCheck, name: str) -> bool:

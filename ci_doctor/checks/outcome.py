@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from ci_doctor.checks.check import DoctorCheck, FinishedCheck
 from ci_doctor.checks.conclude import is_needed, summary_of, verdict_of
-from ci_doctor.checks.result import CheckStatus
+from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.workload import Workload
 from ci_doctor.model.facts.doctor import DoctorCheckFact, DoctorFacts
-from ci_doctor.model.finding import Finding
+from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Table, row, seconds, text_table
 from ci_doctor.render.formatting import amount
@@ -162,13 +162,26 @@ def _fact(finished: FinishedCheck, workload: Workload | None) -> DoctorCheckFact
     )
 
 
+def _message(result: CheckResult) -> str | None:
+    """What is wrong, the worst first; else why it is unknown. None if it is ok."""
+    if result.status is CheckStatus.OK:
+        return None
+    severities = list(Severity)
+    findings = [each.finding for each in result.problems]
+    findings = [each for each in findings if each.severity is not Severity.NOTE]
+    findings.sort(key=lambda finding: severities.index(finding.severity))
+    sentences = [each.summary for each in findings]
+    if result.status is CheckStatus.UNKNOWN or not sentences:
+        sentences.insert(0, result.unknown or result.summary)
+    return "; ".join(sentences)
+
+
 def _case(finished: FinishedCheck) -> Case:
     result = finished.result
-    message = None if result.status is CheckStatus.OK else result.summary
     return Case(
         group=f"doctor.{finished.check.area}",
         name=finished.check.id,
         outcome=_CASES[result.status],
-        message=message,
+        message=_message(result),
         duration_s=finished.duration_s,
     )

@@ -123,6 +123,9 @@ def _result(check: DoctorCheck, context: CheckContext) -> CheckResult:
         return unknown_result(error.message)
     except OSError as error:
         return unknown_result(_of_the_system(error))
+    # `ulimit -v`, or a full machine: no bug of the check.
+    except MemoryError:
+        return unknown_result("no memory is left for this check")
     # One broken check must not take the others away.
     except Exception as error:  # noqa: BLE001
         return _crashed(check, error)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.job_interpreters import job_interpreters
 from ci_doctor.checks.own.written import require_runnable
+from ci_doctor.checks.readable import require_readable
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
@@ -43,6 +44,7 @@ def read_doctor_settings(
         return loaded.where("doctor", "checks", *keys)
 
     require_runnable(settings.checks, place)
+    require_readable(settings, origins.__getitem__)
 
     def placed(name: str, words: list[str]) -> list[str]:
         return [str(path_in(loaded, origins[name], word)) for word in words]

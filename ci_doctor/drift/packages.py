@@ -3,6 +3,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -19,6 +20,7 @@ from ci_doctor.identity.origin import is_editable, read_origin, source_directory
 _METADATA_BYTES: Final = 1 << 18
 _RECORD_BYTES: Final = 64 << 20
 _MISSING: Final = "missing"
+_PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
 
 
 class _DistributionPlace(NamedTuple):
@@ -83,7 +85,7 @@ def _package(
     url = origin.get("url")
     return PackageSnapshot(
         version=version,
-        installer=_text(place.folder / "INSTALLER", 200).strip() or None,
+        installer=_installer(place.folder),
         url=str(url) if url else None,
         commit=str(commit) if commit else None,
         is_editable=editable,
@@ -138,6 +140,14 @@ def _metadata(folder: Path) -> PackageMetadata:
         if text:
             return parse_metadata(text)
     return PackageMetadata()
+
+
+def _installer(folder: Path) -> str | None:
+    """The program that has installed it: one word."""
+    text = _text(folder / "INSTALLER", 200).strip()
+    if _PROGRAM.fullmatch(text) is None:
+        return None
+    return text
 
 
 def _checked_out(origin: Mapping[str, Any]) -> str | None:

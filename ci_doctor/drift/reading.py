@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ci_doctor.drift.interpreters import read_interpreter
 from ci_doctor.drift.machine import read_machine
+from ci_doctor.drift.possible_secrets import plain_address
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot
 from ci_doctor.drift.system_packages import read_system_packages
 from ci_doctor.drift.variables import kept_variables, placed
@@ -96,9 +97,15 @@ def _redacted_package(package: PackageSnapshot, redactor: Redactor) -> PackageSn
         return package
     return replace(
         package,
-        url=None if package.url is None else redactor.text(package.url),
-        address=None if package.address is None else redactor.text(package.address),
+        url=_redacted_address(package.url, redactor),
+        address=_redacted_address(package.address, redactor),
     )
+
+
+def _redacted_address(address: str | None, redactor: Redactor) -> str | None:
+    if address is None:
+        return None
+    return redactor.text(plain_address(address)) or None
 
 
 def _without_secrets(machine: Identity, redactor: Redactor) -> Identity:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from ci_doctor.drift.possible_secrets import may_be_secret
 from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.variables import PREFIXES
 from ci_doctor.system.secrets.patterns import PLACEHOLDER
@@ -60,7 +61,7 @@ _PROXIES: Final = frozenset({"ALL_PROXY", "FTP_PROXY", "HTTPS_PROXY", "HTTP_PROX
 # value that is lost costs little.
 _SECRET: Final = re.compile(
     r"(?:^|_)(?:\w*KEYS?|\w*TOKENS?|\w*SECRETS?|\w*PASS|PASS\w*|PWD|PAT|\w*CRED\w*|\w*AUTH\w*"
-    r"|\w*COOKIES?|PRIVATE|CERT\w*|DSN|SIGNATURE|SESSION|USER|LICENSE)(?:_|$)",
+    r"|\w*COOKIES?|PRIVATE|CERT\w*|DSN|SIGNATURE|SESSION|USER|LICENSE|\w*SALT)(?:_|$)",
     re.IGNORECASE,
 )
 # A number of tokens, as in VLLM_MAX_NUM_BATCHED_TOKENS, is none.
@@ -100,10 +101,12 @@ def _kept(name: str, value: str, redactor: Redactor) -> str | None:
     if upper in _PROXIES:
         return _proxy(value)
     if upper == _NO_PROXY:
-        return redactor.text(value)
+        return None if "@" in value else redactor.text(value)
     if not _may_decide(name) or len(value) > _LONGEST:
         return None
     if _SECRET.search(name) and not _is_count(name, value):
+        return None
+    if may_be_secret(name, value):
         return None
     # By its name, by what stands in it, and as the value of another variable.
     changed = redactor.value({name: value})[name]

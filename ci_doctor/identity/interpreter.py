@@ -4,6 +4,7 @@
 Nothing is started.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +44,9 @@ def interpreter_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) 
     candidates = list(_pythonpath(environ, cwd))
     candidates += _user_site(python, version, environ)
     candidates += sites
-    directories = tuple(path for path in dict.fromkeys(candidates) if path.is_dir())
+    # A folder that this user may not reach is none for Python; pathlib would raise.
+    folders = filter(os.path.isdir, dict.fromkeys(candidates))
+    directories = tuple(folders)
     return Interpreter(python=python, version=version, directories=directories)
 
 

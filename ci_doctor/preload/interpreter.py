@@ -4,7 +4,6 @@
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -12,6 +11,7 @@ from typing import IO
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
+from ci_doctor.system.files.unnamed_file import unnamed_file
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ def ask(python: Path, *arguments: str, timeout_s: float, environment: Mapping[st
     Raises UsageError if it cannot be started.
     """
     # Output goes to files: a child that keeps a pipe open would delay us.
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+    with unnamed_file() as stdout, unnamed_file() as stderr:
         try:
             process = subprocess.Popen(
                 [str(python), *arguments],

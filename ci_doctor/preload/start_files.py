@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: which files run at every start of an interpreter, and the cost of each."""
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -151,10 +152,13 @@ def candidates(name: str, path: Sequence[str]) -> tuple[str, ...]:
 
 def _module_file(name: str, directory: Path) -> Path | None:
     """The file of the module `name` in `directory`, in the import system's order."""
-    extensions = sorted(directory.glob(f"{name}.*.so"))
+    extensions: list[Path] = []
+    with contextlib.suppress(OSError):
+        extensions = sorted(directory.glob(f"{name}.*.so"))
     package = directory / name / "__init__.py"
     for file in (package, *extensions, directory / f"{name}.py", directory / f"{name}.pyc"):
-        if file.is_file():
+        # As the import system: what cannot be reached is not there. pathlib would raise.
+        if os.path.isfile(file):  # noqa: PTH113
             return file
     return None
 
@@ -193,9 +197,12 @@ def start_environment(environ: Mapping[str, str], pythonpath: str | None) -> dic
 
 def read_start(stdout: str, stderr: str) -> InterpreterStart | None:
     """What the probe reported; None if it reported nothing."""
+    import json
+
     lines = stdout.strip().splitlines()
     try:
-        start = msgspec.json.decode(lines[-1], type=InterpreterStart)
-    except (msgspec.DecodeError, IndexError):
+        # Not msgspec's reader: it refuses the surrogates of a path that is no UTF-8 (PEP 383).
+        start = msgspec.convert(json.loads(lines[-1]), InterpreterStart)
+    except (ValueError, msgspec.ValidationError, IndexError):
         return None
     return msgspec.structs.replace(start, blocks=read_blocks(stderr))

@@ -36,13 +36,13 @@ STORIES = {
         *("--needs", "vllm=kv", "--", "pytest", "tests/serving"),
     ),
     "import-race": ("import-race", "--confirm", "--", "python", "-m", "serving.cli"),
-    "doctor": ("doctor", "own", "machine", "network/loopback-proxy"),
+    "doctor": ("doctor", "own", "network"),
 }
 TYPED = {
     "flaky": "ci-doctor correctness --retries 3",
     "launch": "ci-doctor launch --service kv='…' --service vllm='…' -- pytest tests/serving",
     "import-race": "ci-doctor import-race --confirm -- python -m serving.cli",
-    "doctor": "ci-doctor doctor own machine network/loopback-proxy",
+    "doctor": "ci-doctor doctor own network",
 }
 
 

@@ -10,7 +10,8 @@ trap 'rm -r "$(dirname "$WEIGHTS")"' EXIT
 export http_proxy=http://proxy.internal:3128
 unset no_proxy NO_PROXY
 
-ci-doctor doctor own network/loopback-proxy || echo "exit code $?"
+# It ends with 75, and prints that itself.
+ci-doctor doctor own network/loopback-proxy || :
 
 sh checks/weights.sh --fetch
 export no_proxy=127.0.0.1,localhost,::1

@@ -9,7 +9,7 @@ from ci_doctor.checks.checkout.git_reading import read_place, run_git
 from ci_doctor.checks.checkout.rules import LFS_POINTERS
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
-from ci_doctor.model.finding import Evidence, ShellCommand
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 
 # How a pointer begins, and the bytes that it has at most (git-lfs, docs/spec.md).
 _BEGINS = b"version https://git-lfs.github.com/spec/"
@@ -30,11 +30,14 @@ def _run(context: CheckContext) -> CheckResult:
     summary = f"{len(pointers)} of {len(names)} files of Git LFS are pointers"
     if not pointers:
         return CheckResult(summary=summary)
+    # Whoever sets it asks git for pointers (git-lfs-smudge(1)).
+    is_wanted = context.environ.get("GIT_LFS_SKIP_SMUDGE", "") in {"", "0", "false"}
     found = problem(
         LFS_POINTERS,
         f"{summary}, such as {pointers[0]}",
         evidence=(Evidence(excerpt="\n".join(pointers[:_SHOWN])),),
         remedy=ShellCommand("git lfs install --local && git lfs pull"),
+        severity=Severity.WARNING if is_wanted else Severity.NOTE,
     )
     return CheckResult(summary=summary, problems=(found,))
 

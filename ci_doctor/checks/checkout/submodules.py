@@ -6,10 +6,11 @@ from ci_doctor.checks.checkout.git_reading import read_place, run_git
 from ci_doctor.checks.checkout.rules import SUBMODULES
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
-from ci_doctor.model.finding import Evidence, ShellCommand
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 
 # The first character of a line (git-submodule(1), status).
-_STATES = {"-": "not checked out", "+": "at another commit", "U": "in a merge conflict"}
+_ABSENT = "not checked out"
+_STATES = {"-": _ABSENT, "+": "at another commit", "U": "in a merge conflict"}
 
 
 def _run(context: CheckContext) -> CheckResult:
@@ -32,11 +33,16 @@ def _run(context: CheckContext) -> CheckResult:
     summary = bad[0]
     if len(bad) > 1:
         summary += f", and {len(bad) - 1} more submodules"
+    # The checkout of Buildkite's agent obeys it.
+    is_wanted = context.environ.get("BUILDKITE_GIT_SUBMODULES", "") != "false"
+    is_absent_alone = all(words.endswith(_ABSENT) for words in bad)
+    severity = Severity.WARNING if is_wanted or not is_absent_alone else Severity.NOTE
     found = problem(
         SUBMODULES,
         f"the submodule {summary}",
         evidence=(Evidence(excerpt="\n".join(bad[:10])),),
         remedy=ShellCommand("git submodule update --init --recursive"),
+        severity=severity,
     )
     return CheckResult(summary=f"{len(bad)} of {len(lines)} not as committed", problems=(found,))
 

@@ -66,9 +66,21 @@ def read_commit_date(context: CheckContext) -> Dated | None:
     except OSError as error:
         raise UndeterminedError(f"git cannot be started: {error.strerror}") from error
     match = _COMMITTER.search(ended.stdout)
+    if match is None and _has_no_commit(context):
+        return None
     if match is None:
         raise UndeterminedError("git does not say the date of the commit")
     return Dated(name="the commit that is checked out", at=float(match[1]))
+
+
+def _has_no_commit(context: CheckContext) -> bool:
+    """Whether the branch is one that nobody has committed to, as after `git init`."""
+    git = ["git", "-c", "safe.directory=*"]
+    branch = context.run([*git, "symbolic-ref", "--quiet", "HEAD"])
+    if branch.exit_code != 0:
+        return False
+    name = branch.stdout.strip()
+    return context.run([*git, "show-ref", "--verify", "--quiet", name]).exit_code == 1
 
 
 def read_file_dates(directory: Path) -> Iterator[Dated]:

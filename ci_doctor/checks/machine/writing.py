@@ -2,7 +2,7 @@
 """Reads whether this user may write to the directories of a job; nothing is written."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
@@ -28,7 +28,9 @@ def writing_result(disks: Disks, workload: Workload | None) -> CheckResult:
     ]
     if not looked_at:
         raise UndeterminedError(disks.unknown() or "no directory can be looked at")
-    problems = [_not_writable(group, workload) for group in _refused(looked_at).values()]
+    problems = [
+        _not_writable(group, severity) for (_, severity), group in _refused(looked_at, workload)
+    ]
     problems.extend(_missing_tmpdir(disks))
     refused = sum(not each.is_writable for each in looked_at)
     return CheckResult(
@@ -39,27 +41,39 @@ def writing_result(disks: Disks, workload: Workload | None) -> CheckResult:
     )
 
 
-def _refused(directories: Sequence[PlacedDirectory]) -> Mapping[object, list[PlacedDirectory]]:
-    """Those that cannot be written to, by the directory that refuses and by what it means."""
-    groups: dict[object, list[PlacedDirectory]] = {}
+def _refused(
+    directories: Sequence[PlacedDirectory], workload: Workload | None
+) -> Iterable[tuple[tuple[str, Severity], list[PlacedDirectory]]]:
+    """Those that cannot be written to, by the reason and by what it means for the job."""
+    groups: dict[tuple[str, Severity], list[PlacedDirectory]] = {}
     for each in directories:
         if not each.is_writable:
-            key = (each.existing, each.is_refused, each.directory.role)
+            key = (_place(each), severity_for(each.directory.role, workload))
             groups.setdefault(key, []).append(each)
-    return groups
+    return groups.items()
 
 
-def _not_writable(group: Sequence[PlacedDirectory], workload: Workload | None) -> Problem:
+def _place(directory: PlacedDirectory) -> str:
+    """What refuses: one directory, or a whole disk."""
+    if directory.is_refused or not directory.is_read_only:
+        return f"{directory.existing} {directory.is_refused}"
+    return directory.disk_name
+
+
+def _not_writable(group: Sequence[PlacedDirectory], severity: Severity) -> Problem:
     first = group[0]
     reason = f"this user may not write to {first.existing}"
     if first.is_refused:
         reason = f"this user may not reach {first.directory.path}"
     elif first.is_read_only:
         reason = f"{first.disk_name} is mounted read-only"
+    elif not first.exists:
+        missing = first.existing / first.directory.path.relative_to(first.existing).parts[0]
+        reason = f"{missing} does not exist, and this user may not make it in {first.existing}"
     return problem(
         NOT_WRITABLE,
         f"{names_of(group)} cannot be written to: {reason}",
-        severity=severity_for(first.directory.role, workload),
+        severity=severity,
     )
 
 

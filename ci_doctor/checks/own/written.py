@@ -16,10 +16,13 @@ _NAME: Final = re.compile(r"[\w][\w.-]*")
 
 
 def words_of(own: OwnCheck) -> list[str]:
-    """The words of its command. Raises ValueError if there is none, or for an unclosed quotation."""
+    """The words of its command. Raises ValueError if there is none, or if none can be made of it."""
     words = _split(own.command)
     if not words or not words[0]:
         raise ValueError("the command is empty")
+    # execve(2) takes words that end at the first such byte.
+    if any("\0" in word for word in words):
+        raise ValueError("a word of the command has a null byte")
     return words
 
 

@@ -84,11 +84,13 @@ def examine_each(
 
 
 def _not_started(context: CheckContext) -> list[str]:
-    return [
-        f"{start.target.python} does not start"
-        for start in context.shared(read_starts)
-        if start.state is None
-    ]
+    reasons = []
+    for start in context.shared(read_starts):
+        if start.is_too_old:
+            reasons.append(f"{start.target.python} is older than Python 3.6")
+        elif start.state is None:
+            reasons.append(f"{start.target.python} does not start")
+    return reasons
 
 
 def _summary(

@@ -16,7 +16,7 @@ from ci_doctor.checks.python.rules import TOOLS_OF_TWO_INTERPRETERS
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
 from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
-from ci_doctor.model.finding import Evidence, ShellCommand
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 
 # What jobs call by name.
 _PROGRAMS: Final = (
@@ -39,6 +39,11 @@ class ProgramOwner(Struct, frozen=True, kw_only=True):
     name: str
     path: str
     prefix: str
+
+    @property
+    def directory(self) -> str:
+        """The entry of PATH that it lies in."""
+        return os.path.normpath(os.path.dirname(self.path))  # noqa: PTH120 - Path joins no ``
 
 
 def _run(context: CheckContext) -> CheckResult:
@@ -82,7 +87,16 @@ def _problems(owners: Sequence[ProgramOwner], context: CheckContext) -> tuple[Pr
     others = [owner for owner in owners[1:] if owner.prefix != first.prefix]
     if not others or not is_python:
         return ()
-    return (_of_two(first, others),)
+    places = [os.path.normpath(entry) for entry in context.environ.get("PATH", "").split(":")]
+    place = places.index(first.directory)
+    later = [owner for owner in others if places.index(owner.directory) > place]
+    earlier = [owner for owner in others if owner not in later]
+    problems = []
+    if earlier:
+        problems.append(_of_two(first, earlier))
+    if later:
+        problems.append(_of_others(first, later))
+    return tuple(problems)
 
 
 def _inactive(active: str, python: ProgramOwner) -> Problem:
@@ -99,6 +113,25 @@ def _of_two(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
     evidence = tuple(Evidence(file=owner.path) for owner in (python, *others))
     remedy = ShellCommand(f'export PATH="{python.prefix}/bin:$PATH"')
     return problem(TOOLS_OF_TWO_INTERPRETERS, summary, evidence=evidence, remedy=remedy)
+
+
+def _of_others(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
+    """Programs that the environment of `python` lacks, as one of uv lacks pip: a note.
+
+    The first step of a job may come before they are installed.
+    """
+    names = " and ".join(other.name for other in others)
+    prefixes = " and ".join(dict.fromkeys(other.prefix for other in others))
+    summary = f"{python.prefix} has no {names} of its own; on PATH comes that of {prefixes}"
+    evidence = tuple(Evidence(file=owner.path) for owner in others)
+    remedy = f"call `{python.name} -m NAME` (`uv pip`), so that no other interpreter answers"
+    return problem(
+        TOOLS_OF_TWO_INTERPRETERS,
+        summary,
+        evidence=evidence,
+        remedy=remedy,
+        severity=Severity.NOTE,
+    )
 
 
 CHECK = DoctorCheck(

@@ -21,6 +21,9 @@ from ci_doctor.render.formatting import amount
 
 # An absolute Python in a first line, or in the second one where a path is too long for the first.
 _PYTHON = re.compile(rb"^#!(?:/bin/sh\s+'''exec' )?\"?(/[^\"'\s]*/python[0-9.]*)[\"'\s]")
+# An installer writes the interpreter of the environment. These stand in a file that its author
+# wrote: they say nothing about where the environment was made.
+_OF_THE_SYSTEM = frozenset({"/bin", "/usr/bin", "/usr/local/bin"})
 _HEAD_BYTES = 512
 _SHOWN = 5
 
@@ -36,8 +39,9 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
     interpreters = _interpreters(folder)
     strays: dict[str, list[str]] = {}
     for name, python in interpreters.items():
-        if os.path.realpath(os.path.dirname(python)) != os.path.realpath(folder):  # noqa: PTH120
-            strays.setdefault(os.path.dirname(python), []).append(name)  # noqa: PTH120
+        other = os.path.dirname(python)  # noqa: PTH120
+        if other not in _OF_THE_SYSTEM and os.path.realpath(other) != os.path.realpath(folder):
+            strays.setdefault(other, []).append(name)
     problems = tuple(_stray(folder, other, names) for other, names in strays.items())
     return Examination(
         observed=f"{amount(len(interpreters), 'program')} in {folder} name their interpreter",

@@ -3,7 +3,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,7 @@ _REDIRECTING: Final = (
     "UV_PROJECT_ENVIRONMENT",
 )
 _SWITCHES: Final = ("PIP_USER", "UV_SYSTEM_PYTHON")
+_SHOWN: Final = 10
 _OFF: Final = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -65,7 +67,14 @@ def _of_pythonpath(environment: InstalledEnvironment, context: CheckContext) -> 
     value = context.environ.get("PYTHONPATH", "")
     if not value:
         return
-    for entry in dict.fromkeys(value.split(":")):
+    entries = dict.fromkeys(value.split(":"))
+    # Together: a list of directories that a build is going to make would bury the rest.
+    missing = [entry for entry in entries if entry and absence(context.cwd / entry) is not None]
+    if missing:
+        yield _missing(value, missing, context.cwd)
+    for entry in entries:
+        if entry in missing:
+            continue
         words = _leak(entry, environment, context.cwd)
         if words is None:
             continue
@@ -74,9 +83,23 @@ def _of_pythonpath(environment: InstalledEnvironment, context: CheckContext) -> 
             rules.PYTHONPATH_LEAK,
             text,
             evidence=(Evidence(excerpt=f"PYTHONPATH={value}"),),
-            remedy=ShellCommand(f"export PYTHONPATH={_without(value, entry)}"),
+            remedy=ShellCommand(f"export PYTHONPATH={_without(value, [entry])}"),
             severity=severity,
         )
+
+
+def _missing(value: str, entries: Sequence[str], cwd: Path) -> Problem:
+    """A note of the `entries` that lead nowhere."""
+    summary = f"PYTHONPATH names {entries[0]}, which {absence(cwd / entries[0])}"
+    if len(entries) > 1:
+        summary += f", and {len(entries) - 1} more that lead nowhere"
+    return problem(
+        rules.PYTHONPATH_LEAK,
+        summary,
+        evidence=(Evidence(excerpt="\n".join(entries[:_SHOWN])),),
+        remedy=ShellCommand(f"export PYTHONPATH={_without(value, entries)}"),
+        severity=Severity.NOTE,
+    )
 
 
 def _leak(entry: str, environment: InstalledEnvironment, cwd: Path) -> tuple[str, Severity] | None:
@@ -84,9 +107,6 @@ def _leak(entry: str, environment: InstalledEnvironment, cwd: Path) -> tuple[str
     if not entry:
         return "an empty entry in PYTHONPATH is the directory of the job", Severity.NOTE
     path = cwd / entry
-    reason = absence(path)
-    if reason is not None:
-        return f"PYTHONPATH names {entry}, which {reason}", Severity.NOTE
     version = _VERSION.search(f"{path}/")
     own = environment.state.minor_version
     if version is not None and version[1] != own:
@@ -108,8 +128,10 @@ def _is_own(path: Path, environment: InstalledEnvironment) -> bool:
     return any(path.is_relative_to(prefix) for prefix in prefixes)
 
 
-def _without(value: str, entry: str) -> str:
-    return ":".join(each for each in value.split(":") if each not in {entry, ""}) or "''"
+def _without(value: str, entries: Sequence[str]) -> str:
+    """What is to be assigned, as a shell reads it."""
+    left = [each for each in value.split(":") if each and each not in entries]
+    return shlex.quote(":".join(left))
 
 
 def _of_user_site(environment: InstalledEnvironment) -> Iterator[Problem]:

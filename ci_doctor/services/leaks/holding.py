@@ -48,8 +48,7 @@ def holding(pid: int, new: Collection[str], tables: Tables) -> HeldResources | N
         named: set[str] = set()
         # The rest costs more, and is of use only if there is something to find.
         if new:
-            paths.update(_entries(_mapped(pid), new))
-            paths.update(_by_another_name(pid, new))
+            paths.update(_mapped(pid, new, _by_inode(new)))
             named.update(_named(pid, new))
         return HeldResources(
             uid=uid,
@@ -70,14 +69,12 @@ def in_use(paths: Collection[str]) -> frozenset[str]:
     if not paths:
         return frozenset()
     held = set(bound_sockets().values()).intersection(paths)
-    nothing = Tables(sockets={}, ports={})
+    by_inode = _by_inode(paths)
     for kin in read_table():
-        try:
-            found = holding(kin.pid, paths, nothing)
-        except OSError:
-            continue
-        if found is not None:
-            held |= found.paths
+        # Ended, or of another user.
+        with contextlib.suppress(OSError):
+            held.update(_entries(_links(kin.pid), paths))
+            held.update(_mapped(kin.pid, paths, by_inode))
     return frozenset(held)
 
 
@@ -90,30 +87,35 @@ def _links(pid: int) -> Iterator[str]:
     yield os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115
 
 
-def _map_lines(pid: int) -> Iterator[list[str]]:
-    """The fields of its maps with a path (proc_pid_maps(5)); that is the sixth."""
-    text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
-    for line in text.splitlines():
-        fields = line.split(None, 5)
-        if len(fields) == 6:
-            yield fields
-
-
-def _mapped(pid: int) -> Iterator[str]:
-    for fields in _map_lines(pid):
-        yield fields[5]
-
-
-def _by_another_name(pid: int, new: Collection[str]) -> Iterator[str]:
-    """What it maps under a name that is gone: sem_open(3) links its file, and unlinks the first."""
+def _by_inode(new: Iterable[str]) -> dict[tuple[str, str], str]:
+    """The entries by device and inode, as /proc/PID/maps writes them (proc_pid_maps(5))."""
     wanted = {}
     for path in new:
         with contextlib.suppress(OSError):
             status = os.lstat(path)
             device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
             wanted[device, str(status.st_ino)] = path
-    for fields in _map_lines(pid):
-        path = wanted.get((fields[3], fields[4]), "")
+    return wanted
+
+
+def _mapped(
+    pid: int, new: Collection[str], by_inode: Mapping[tuple[str, str], str]
+) -> Iterator[str]:
+    """The entries of `new` that it maps, by name, or under a name that is gone.
+
+    sem_open(3) links its file, and unlinks the first name.
+    """
+    with open(f"/proc/{pid}/maps", errors="surrogateescape") as file:  # noqa: PTH123
+        text = file.read()
+    files = set()
+    for line in text.splitlines():
+        fields = line.split(None, 5)
+        # Five without a file. A library is mapped in several parts.
+        if len(fields) == 6:
+            files.add((fields[3], fields[4], fields[5]))
+    yield from _entries([name for _, _, name in files], new)
+    for device, inode, _ in files:
+        path = by_inode.get((device, inode))
         if path:
             yield path
 

@@ -12,11 +12,12 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import UsageError
+from ci_doctor.system.processes.memory_events import unescaped
 
 _PREFIX: Final = "ci-doctor-tmp."
 # mkdtemp appends eight of these characters (tempfile._RandomNameSequence).
@@ -65,7 +66,8 @@ def is_abandoned(path: Path) -> bool:
 def remove_abandoned(path: Path) -> None:
     """Remove an abandoned directory, locked meanwhile.
 
-    Raises UsageError if it is in use after all, or not ours; OSError if it cannot be removed.
+    Raises UsageError if it is in use after all, not ours, or if something is mounted below it: that
+    would be emptied too. OSError if it cannot be removed, or if it is unknown what is mounted.
     """
     with _opened(path) as descriptor:
         status = os.fstat(descriptor)
@@ -73,7 +75,26 @@ def remove_abandoned(path: Path) -> None:
             raise UsageError(f"{path} is not a temporary directory of this user's ci-doctor")
         if not _is_free(descriptor):
             raise UsageError(f"{path} is in use")
+        mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+        mounted = mounted_below(mounts, Path(os.path.realpath(path)))
+        if mounted is not None:
+            raise UsageError(f"{mounted} is a mount, and its files are not ci-doctor's")
         shutil.rmtree(path)
+
+
+def mounted_below(mounts: Iterable[str], path: Path) -> Path | None:
+    """The first mount at or below `path` in lines of mountinfo (proc_pid_mountinfo(5)), if any.
+
+    A bind mount has the same device as what lies around it, so os.path.ismount does not see it.
+    """
+    for line in mounts:
+        fields = line.split(" ")
+        if len(fields) < 5:
+            continue
+        point = Path(unescaped(fields[4]))
+        if point.is_relative_to(path):
+            return point
+    return None
 
 
 @contextlib.contextmanager

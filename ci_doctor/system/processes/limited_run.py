@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import IO, Final
 from msgspec import Struct
 
 from ci_doctor.system import clock
+from ci_doctor.system.files.unnamed_file import unnamed_file
 
 # As often as subprocess itself looks at a child.
 _SHORTEST_DELAY_S: Final = 0.001
@@ -46,7 +46,7 @@ def run_limited(
     Raises OSError if it cannot be started.
     """
     # Output goes to a file: a child that keeps a pipe open would delay us.
-    with tempfile.TemporaryFile() as output:
+    with unnamed_file() as output:
         process = subprocess.Popen(
             list(command),
             stdin=subprocess.DEVNULL,

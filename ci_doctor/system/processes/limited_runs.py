@@ -7,7 +7,6 @@ import resource
 import shlex
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import IO, Final
 from msgspec import Struct
 
 from ci_doctor.system import clock
+from ci_doctor.system.files.unnamed_file import unnamed_file
 from ci_doctor.system.processes.cpu_wait import CpuWaits
 from ci_doctor.system.processes.extension import extended
 from ci_doctor.system.processes.limited_run import wait_unreaped
@@ -80,7 +80,7 @@ class LimitedRuns:
         """
         began = clock.now()
         # Output goes to files: a child that keeps a pipe open would delay us.
-        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        with unnamed_file() as stdout, unnamed_file() as stderr:
             process = self._start(words, stdout, stderr, cwd, environ)
             is_over = False
             try:

@@ -58,6 +58,27 @@ def test_a_mistyped_name_is_refused_with_the_nearest(where: str) -> None:
     assert raised.value.hint == "did you mean `machine/disk`?"
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("machin", "did you mean `machine`?"),
+        ("gpu_prof", "did you mean `gpu_proof`?"),
+        ("nothing-like-it", "`ci-doctor doctor --list` names all"),
+        ("", "`ci-doctor doctor --list` names all"),
+    ],
+)
+def test_a_hint_is_one_line_and_knows_the_areas(typed: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        chosen(CHECKS, (typed,), ())
+
+    assert raised.value.hint == hint
+
+
+@pytest.mark.parametrize("name", ["imports", "imports/services", "gpu_proof/ecc", "gpu_proof/*"])
+def test_a_configuration_may_skip_what_this_job_has_not_requested(name: str) -> None:
+    assert ids(chosen(CHECKS, (), (name,))) == ids(tuple(CHECKS))
+
+
 def test_every_check_has_an_id_of_its_own_and_a_title() -> None:
     settings = DoctorSettings(
         workload="vllm", entry_points=["true"], checks={"mine": OwnCheck(command="true")}
@@ -78,6 +99,8 @@ def test_what_takes_time_is_a_check_only_if_it_is_requested() -> None:
 
 def test_a_check_that_is_named_needs_no_option() -> None:
     assert requested_by(("machine/disk", "imports/services")) == ("imports",)
+    assert requested_by(("gpu_proof", "gpu_proof/ecc")) == ("gpu",)
+    assert requested_by(("gpu/driver",)) == ()
     assert requested_by(("machine",)) == ()
 
 

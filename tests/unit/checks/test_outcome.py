@@ -124,3 +124,17 @@ def test_an_unknown_check_is_a_skipped_case_and_an_error_is_an_error() -> None:
         "machine/shm": CaseOutcome.ERROR,
         "gpu/one": CaseOutcome.SKIPPED,
     }
+
+
+def test_a_test_case_says_what_is_wrong_the_worst_first() -> None:
+    note = problem(RULE, "by the way", severity=Severity.NOTE)
+    lesser = problem(RULE, "/tmp is slow", severity=Severity.WARNING)
+    result = CheckResult(
+        summary="2 disks", problems=(note, lesser, problem(RULE, "/ is full")), unknown="no /sys"
+    )
+
+    (full, late, fine) = outcome(ended("machine/disks", result), LATE, FINE).cases
+
+    assert full.message == "/ is full; /tmp is slow"
+    assert late.message == "no answer"
+    assert fine.message is None

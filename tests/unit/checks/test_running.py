@@ -162,6 +162,16 @@ def test_a_check_that_crashes_is_unknown_with_its_traceback(tmp_path: Path) -> N
     assert ended["fine"].result.status is CheckStatus.OK
 
 
+def test_a_want_of_memory_is_unknown_and_no_bug(tmp_path: Path) -> None:
+    def fills(_context: CheckContext) -> CheckResult:
+        raise MemoryError
+
+    result = finished(check_context(tmp_path), check("fills", fills))["fills"].result
+
+    assert result.unknown == "no memory is left for this check"
+    assert result.problems == ()
+
+
 def test_a_file_that_cannot_be_read_is_unknown_by_its_name(tmp_path: Path) -> None:
     def reads(_context: CheckContext) -> CheckResult:
         return CheckResult(summary=(tmp_path / "absent").read_text())

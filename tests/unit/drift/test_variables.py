@@ -63,6 +63,50 @@ def test_a_value_that_holds_a_secret_is_not_kept_in_any_part(value: str) -> None
     assert kept({"LMCACHE_CONFIG": value}) == {"LMCACHE_CONFIG": None}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("VLLM_HEADERS", "Basic dXNlcjpodW50ZXIyCg=="),
+        ("VLLM_EXTRA", "c2VjcmV0LWJ5dGVzLWZvci10aGUtdGVzdC1vbmx5"),
+        ("SGLANG_EXTRA", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"),
+        ("VLLM_EXTRA", '{"name": "kJ8sYv2LqZw9RtXbN4PcMd7HfGaUe3oTi5rE1y"}'),
+        ("LMCACHE_STORE", "Server=x;Uid=sa;Pwd=hunter2;"),
+        ("LMCACHE_STORE", "https://a.example.org/c?sv=1&sig=hunter2"),
+        ("LMCACHE_REMOTE_URL", "redis://hunter2@cache:6379"),
+        ("PYTHONPATH", "/opt/plugins:https://hunter2@host/x"),
+        ("VLLM_SIGNING_SALT", "hunter2"),
+        ("no_proxy", "hunter2@localhost"),
+    ],
+)
+def test_what_may_be_a_secret_without_a_name_that_says_so_is_not_kept(
+    name: str, value: str
+) -> None:
+    assert kept({name: value}) == {name: None}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CUDA_VISIBLE_DEVICES", "GPU-8c2f1a34-5b6c-7d8e-9f01-23456789abcd,MIG-0f1e2d3c-1111-2222"),
+        ("VLLM_PRECOMPILED_WHEEL_COMMIT", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"),
+        ("PATH", "/nix/store/9f86d081884c7d659a2feaa0c55ad015-python3/bin:/usr/bin"),
+        ("LD_LIBRARY_PATH", "/usr/local/nvidia/lib:/usr/local/nvidia/lib64:"),
+        ("VLLM_ATTENTION_BACKEND", "FLASHINFER_MLA"),
+        ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True"),
+        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 brand=unknown,driver>=470,driver<471"),
+        ("NVIDIA_DRIVER_CAPABILITIES", "compute,utility"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True,max_split_size_mb:512"),
+        ("VLLM_MODEL", "meta-llama/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"),
+        ("LMCACHE_REMOTE_URL", "redis://cache:6379"),
+        ("NCCL_IB_HCA", "mlx5_0:1,mlx5_1:1"),
+        ("TORCH_LOGS", "dynamo,recompiles,graph_breaks,perf_hints"),
+        ("TF_DETERMINISTIC_OPS", "1234567890123456789"),
+    ],
+)
+def test_settings_as_they_are_written_keep_their_values(name: str, value: str) -> None:
+    assert kept({name: value}) == {name: value}
+
+
 def test_a_number_of_tokens_is_no_secret() -> None:
     assert kept({"VLLM_MAX_TOKENS": "8192"}) == {"VLLM_MAX_TOKENS": "8192"}
     assert kept({"VLLM_MAX_TOKENS": SECRET}) == {"VLLM_MAX_TOKENS": None}

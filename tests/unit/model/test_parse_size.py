@@ -6,7 +6,14 @@ from ci_doctor.model.parse_size import parse_size
 
 @pytest.mark.parametrize(
     ("value", "count"),
-    [(7, 7), ("0", 0), ("64MiB", 64 << 20), ("1.5 GB", 1_500_000_000), (" 3kib ", 3072)],
+    [
+        (7, 7),
+        ("0", 0),
+        ("64MiB", 64 << 20),
+        ("1.5 GB", 1_500_000_000),
+        (" 3kib ", 3072),
+        ("2TiB", 2 << 40),
+    ],
 )
 def test_a_size_in_bytes(value: str | int, count: int) -> None:
     assert parse_size(value) == count

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading what a start did, and which files an import would take."""
 
+import json
 from pathlib import Path
 
 from ci_doctor.preload.inventory import heavy_imports
 from ci_doctor.preload.start_cost import Imported, by_package, read_importtime
-from ci_doctor.preload.start_files import candidates, read_blocks
+from ci_doctor.preload.start_files import candidates, read_blocks, read_start
 
 IMPORTS = """
 import time: self [us] | cumulative | imported package
@@ -105,3 +106,22 @@ def test_import_takes_the_first_and_a_linked_directory_counts_once(tmp_path: Pat
         str(tmp_path / "lib" / "sitecustomize.py"),
         str(tmp_path / "site" / "sitecustomize" / "__init__.py"),
     )
+
+
+def test_a_directory_that_cannot_be_looked_into_has_no_file(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("")
+    # Refused by the kernel for root, too.
+    refused = tmp_path / ("x" * 300)
+
+    found = candidates("sitecustomize", [str(refused), str(tmp_path)])
+
+    assert found == (str(tmp_path / "sitecustomize.py"),)
+
+
+def test_a_path_that_is_no_utf8_is_read() -> None:
+    report = {"path": ["/srv/caf\udce9"], "ran": {}, "user_site": False, "user_dir": None}
+
+    start = read_start(json.dumps(report), "")
+
+    assert start is not None
+    assert start.path == ("/srv/caf\udce9",)

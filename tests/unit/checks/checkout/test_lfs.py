@@ -1,5 +1,6 @@
 """Files of Git LFS."""
 
+import os
 from pathlib import Path
 
 from ci_doctor.checks.checkout.lfs import CHECK
@@ -27,3 +28,12 @@ def test_a_checkout_without_any_is_ok(tmp_path: Path) -> None:
     make_repository(tmp_path)
 
     assert CHECK.run(check_context(tmp_path)).summary == "no file of Git LFS"
+
+
+def test_pointers_that_the_job_asked_for_are_a_note(tmp_path: Path) -> None:
+    make_repository(tmp_path, {".gitattributes": "*.bin filter=lfs\n", "a.bin": POINTER})
+    told = {**os.environ, "GIT_LFS_SKIP_SMUDGE": "1"}
+
+    (found,) = CHECK.run(check_context(tmp_path, environ=told)).problems
+
+    assert found.finding.severity == "note"

@@ -1,5 +1,6 @@
 """Submodules."""
 
+import os
 from pathlib import Path
 
 from ci_doctor.checks.checkout.submodules import CHECK
@@ -29,3 +30,17 @@ def test_a_checkout_without_any_is_ok(tmp_path: Path) -> None:
     make_repository(tmp_path)
 
     assert CHECK.run(check_context(tmp_path)).summary == "no submodules"
+
+
+def test_submodules_that_the_agent_was_told_to_leave_out_are_a_note(tmp_path: Path) -> None:
+    part = make_repository(tmp_path / "part")
+    whole = make_repository(tmp_path / "whole")
+    local = ("-c", "protocol.file.allow=always")
+    git(whole, *local, "submodule", "--quiet", "add", str(part), "part")
+    git(whole, "commit", "--quiet", "--message=x")
+    git(tmp_path, "clone", "--quiet", str(whole), "clone")
+    told = {**os.environ, "BUILDKITE_GIT_SUBMODULES": "false"}
+
+    (found,) = CHECK.run(check_context(tmp_path / "clone", environ=told)).problems
+
+    assert found.finding.severity == "note"

@@ -55,8 +55,16 @@ def test_outside_a_checkout_there_is_no_commit(tmp_path: Path) -> None:
     assert read_commit_date(check_context(tmp_path)) is None
 
 
-def test_a_repository_without_a_commit_is_unknown(tmp_path: Path) -> None:
+def test_a_repository_without_a_commit_has_no_date(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+
+    assert read_commit_date(check_context(tmp_path)) is None
+
+
+def test_a_commit_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    repository(tmp_path)
+    for file in (tmp_path / ".git" / "objects").glob("??/*"):
+        file.unlink()
 
     with pytest.raises(UndeterminedError, match="does not say"):
         read_commit_date(check_context(tmp_path))

@@ -55,6 +55,34 @@ def test_a_read_only_mount_is_named() -> None:
     )
 
 
+def test_a_disk_that_is_read_only_is_one_problem_for_all_that_lies_on_it() -> None:
+    download = placed(
+        name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False, is_read_only=True
+    )
+    compiled = placed(
+        name="VLLM_CACHE_ROOT", role=DirectoryRole.JIT_CACHE, is_writable=False, is_read_only=True
+    )
+
+    result = writing_result(disks_of(download, compiled), None)
+
+    (found,) = result.problems
+    assert found.finding.summary.startswith("HF_HOME, VLLM_CACHE_ROOT cannot be written to")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_a_home_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    try:
+        os.seteuid(65534)
+        result = CHECK.run(check_context(Path("/tmp"), environ={"HOME": "/no-such-home"}))
+    finally:
+        os.seteuid(0)
+
+    (found,) = result.problems
+    assert "/no-such-home does not exist" in found.finding.summary
+    assert "~/.cache/huggingface" in found.finding.summary
+    assert "~/.triton/cache" in found.finding.summary
+
+
 def test_docker_s_own_directory_is_not_ours_to_write_to() -> None:
     docker = placed(name="/var/lib/docker", role=DirectoryRole.SYSTEM, is_writable=False)
 

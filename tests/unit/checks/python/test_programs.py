@@ -55,3 +55,26 @@ def test_shims_and_absent_programs_say_nothing(
 
     assert result.problems == ()
     assert result.summary == "no program on PATH names its interpreter"
+
+
+def test_a_program_that_the_environment_lacks_is_a_note(
+    python: Path, sound_venv: Path, tmp_path: Path, examine: Examine
+) -> None:
+    other = copy_of(sound_venv, tmp_path / "other")
+    _write_program(tmp_path / "bin", "pytest", other)
+
+    (found,) = examine(CHECK, python, PATH=f"{python.parent}:{tmp_path}/bin/").problems
+
+    assert found.finding.severity == "note"
+    assert (
+        f"has no pytest of its own; on PATH comes that of {tmp_path}/other" in found.finding.summary
+    )
+
+
+def test_entries_that_cannot_be_looked_into_are_passed_over(python: Path, examine: Examine) -> None:
+    # Refused by the kernel for root, too.
+    refused = "/" + "x" * 300
+
+    result = examine(CHECK, python, PATH=f"{refused}:{python.parent}", PYTHONPATH=refused)
+
+    assert f"python3 of {python.parent.parent}" in result.summary

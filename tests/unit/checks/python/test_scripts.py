@@ -62,3 +62,16 @@ def test_relocatable_programs_and_those_without_python_are_ok(
     _write_script(python, "tool", "#!/usr/bin/env python3")
 
     assert examine(CHECK, python).problems == ()
+
+
+def test_a_program_whose_author_named_the_python_of_the_system_is_ok(
+    python: Path, examine: Examine
+) -> None:
+    _write_script(python, "engine", f"#!{python}")
+    _write_script(python, "gdb-hook", "#!/usr/bin/python99")
+    _write_script(python, "legacy", "#!/usr/local/bin/python99 -u")
+
+    result = examine(CHECK, python)
+
+    assert result.problems == ()
+    assert "3 programs" in result.summary

@@ -113,3 +113,15 @@ def test_another_standard_library_is_a_warning(python: Path, examine: Examine) -
     result = examine(CHECK, python, PYTHONHOME=sys.base_prefix)
 
     assert rules.PYTHONPATH_LEAK.id in [each.finding.rule for each in result.problems]
+
+
+def test_entries_that_lead_nowhere_are_one_note(
+    python: Path, tmp_path: Path, examine: Examine
+) -> None:
+    gone = ":".join(f"/gone/{number}" for number in range(200))
+
+    (found,) = examine(CHECK, python, PYTHONPATH=f"{gone}:{tmp_path}").problems
+
+    assert found.finding.severity == "note"
+    assert "/gone/0, which does not exist, and 199 more" in found.finding.summary
+    assert found.finding.remedy == f"export PYTHONPATH={tmp_path}"

@@ -151,7 +151,7 @@ def test_what_the_jobs_pythonpath_brings_is_a_note_and_is_watched_too(
 
 def test_costly_files_are_warnings_with_what_they_import(interpreter: Venv, tmp_path: Path) -> None:
     # CPU time that no machine is quick enough for.
-    (interpreter.site_dir / "costly_package.py").write_text("sum(range(4_000_000))\n")
+    (interpreter.site_dir / "costly_package.py").write_text("sum(range(8_000_000))\n")
     (interpreter.site_dir / "costly.pth").write_text("import costly_package\n")
     put_sitecustomize(interpreter, "sum(range(1_000_000))\n")
 
@@ -165,7 +165,7 @@ def test_costly_files_are_warnings_with_what_they_import(interpreter: Venv, tmp_
 def test_a_package_that_hooks_in_on_purpose_has_its_own_remedy(
     interpreter: Venv, tmp_path: Path
 ) -> None:
-    (interpreter.site_dir / "debugpy.py").write_text("sum(range(4_000_000))\n")
+    (interpreter.site_dir / "debugpy.py").write_text("sum(range(8_000_000))\n")
     (interpreter.site_dir / "debugpy.pth").write_text("import debugpy\n")
 
     result = results(context(interpreter, tmp_path))["cost"]

@@ -13,6 +13,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.system.files.own_directory import (
     abandoned_directories,
     is_abandoned,
+    mounted_below,
     own_directory,
     remove_abandoned,
 )
@@ -102,6 +103,49 @@ def test_another_users_directory_is_not_ours(tmp_path: Path) -> None:
     os.chown(path, 65534, 65534)
 
     assert abandoned_directories(tmp_path, LATER, 3600) == []
+
+
+REMOVE = """
+import sys
+from pathlib import Path
+from ci_doctor.errors import UsageError
+from ci_doctor.system.files.own_directory import remove_abandoned
+try:
+    remove_abandoned(Path(sys.argv[1]))
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_what_is_mounted_below_it_is_not_emptied(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "precious").write_text("x")
+    path = tmp_path / "ci-doctor-tmp.abcd_123"
+    (path / "cache").mkdir(parents=True)
+    script = f'mount --bind {data} {path}/cache && exec {sys.executable} -c "$0" {path}'
+    ran = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script, REMOVE],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if ran.returncode != 0:
+        pytest.skip("nothing can be mounted here")
+
+    assert ran.stdout == f"{path}/cache is a mount, and its files are not ci-doctor's\n"
+    assert (data / "precious").read_text() == "x"
+
+
+def test_a_mount_is_found_by_its_whole_path() -> None:
+    mounts = [
+        "22 1 0:21 / / rw - ext4 /dev/sda1 rw",
+        r"23 22 0:22 / /tmp/a\040b/cache rw - tmpfs tmpfs rw",
+        "cut off",
+    ]
+
+    assert mounted_below(mounts, Path("/tmp/a b")) == Path("/tmp/a b/cache")
+    assert mounted_below(mounts, Path("/tmp/a")) is None
 
 
 def test_it_is_gone_at_the_end() -> None:

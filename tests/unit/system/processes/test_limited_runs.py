@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -166,3 +167,13 @@ def assert_gone(pid: int) -> None:
     with os.fdopen(descriptor, "rb") as process:
         ready, _, _ = select.select([process], [], [], 60)
     assert ready
+
+
+def test_a_program_runs_where_no_temporary_directory_can_be_written_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+
+    ended = LimitedRuns().run(["sh", "-c", "echo said; echo warned >&2"], cwd=Path(), environ={})
+
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "said\n", "warned\n")
