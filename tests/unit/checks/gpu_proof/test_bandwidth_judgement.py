@@ -49,7 +49,7 @@ def test_slow_memory_is_a_warning_with_both_figures_and_their_source() -> None:
 
     assert rules(result) == ["memory-bandwidth-low"]
     summary = result.problems[0].finding.summary
-    assert "1,200 GB/s, 25% of 4,800 GB/s (NVIDIA H200 Tensor Core GPU datasheet)" in summary
+    assert "1,200 GB/s, 25 % of 4,800 GB/s (NVIDIA H200 Tensor Core GPU datasheet)" in summary
 
 
 def test_an_unlisted_card_is_unknown_with_its_figures() -> None:
