@@ -12,7 +12,7 @@ from ci_doctor.checks.gpu_proof.rules import (
     PCIE_LINK_NARROW,
 )
 from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.render.formatting import percent
+from ci_doctor.render.formatting import percent, rate
 
 # A copy moves 75 to 92 % of the figure on healthy cards, those with ECC in the memory itself least.
 LEAST_OF_CARD: Final = 0.6
@@ -82,13 +82,6 @@ def judge_bandwidth(label: str, name: str, rates: MeasuredRates, link: PcieLink)
         problems=(*memory, *host),
         unknown="; ".join((*memory_unknown, *host_unknown)) or None,
         figures=figures,
-    )
-
-
-def rate(bytes_per_s: float) -> str:
-    """`4,300 GB/s`."""
-    return (
-        f"{bytes_per_s / 1e9:,.3g} GB/s" if bytes_per_s < 1e11 else f"{bytes_per_s / 1e9:,.0f} GB/s"
     )
 
 
