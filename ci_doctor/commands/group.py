@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group of commands that names the nearest one to a mistyped word."""
+"""Groups of commands: they name the nearest one to a mistyped word, and load it when it is typed."""
+
+from importlib import import_module
+from typing import ClassVar
 
 import click
 
@@ -25,6 +28,32 @@ class Group(click.Group):
         if is_unknown and not word.startswith("-"):
             raise _unknown(ctx, self, word)
         return super().resolve_command(ctx, args)
+
+
+class PackageGroup(Group):
+    """A group whose commands are modules of `package`, each with a command of the module's name.
+
+    `names` stand in the order of the help.
+    """
+
+    package: ClassVar[str]
+    names: ClassVar[tuple[str, ...]]
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Their names."""
+        return list(self.names)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        """The command, imported now."""
+        if cmd_name not in self.names:
+            return None
+        module = import_module(f"{self.package}.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
 
 
 def _unknown(ctx: click.Context, group: click.Group, word: str) -> UsageError:

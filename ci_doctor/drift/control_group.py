@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ci_doctor.identity.identity import Identity
-from ci_doctor.render.formatting import size
+from ci_doctor.render.formatting import number, size
 from ci_doctor.system.processes.memory_events import mount_of, own_cgroup
 
 _NONE = "none"
@@ -42,7 +42,7 @@ def _facts(memory: float | None, cpus: float | None, cpu_unknown: str | None = N
     facts = {"limit.memory": _NONE if memory is None else size(int(memory))}
     if cpu_unknown is not None:
         return Identity.of(facts, {"limit.cpu": cpu_unknown})
-    facts["limit.cpu"] = _NONE if cpus is None else f"{cpus:g} CPUs"
+    facts["limit.cpu"] = _NONE if cpus is None else f"{number(cpus)} CPUs"
     return Identity.of(facts)
 
 

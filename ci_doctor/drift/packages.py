@@ -2,13 +2,11 @@
 """Reads site directories: every installed distribution, without importing or starting anything."""
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
@@ -17,6 +15,7 @@ from ci_doctor.drift.record import content_hash, digest_of, is_comparable, recor
 from ci_doctor.drift.snapshot import PackageSnapshot
 from ci_doctor.identity.libraries import commit_of
 from ci_doctor.identity.library_names import normal
+from ci_doctor.identity.origin import is_editable, read_origin, source_directory, table_of
 
 _METADATA_BYTES: Final = 1 << 18
 _RECORD_BYTES: Final = 64 << 20
@@ -71,10 +70,10 @@ def _package(
     unknown: dict[str, str] = {}
     if version is None:
         unknown["version"] = f"{place.folder.name} names none"
-    origin = _origin(place.folder)
-    is_editable = bool(_table(origin, "dir_info").get("editable"))
-    commit = _table(origin, "vcs_info").get("commit_id")
-    if is_editable:
+    origin = read_origin(place.folder)
+    editable = is_editable(origin)
+    commit = table_of(origin, "vcs_info").get("commit_id")
+    if editable:
         commit = _checked_out(origin)
         unknown["files"] = "an editable installation: its commit stands for them"
         if commit is None:
@@ -89,7 +88,7 @@ def _package(
         installer=_installer(place.folder),
         url=str(url) if url else None,
         commit=str(commit) if commit else None,
-        is_editable=is_editable,
+        is_editable=editable,
         record=digest_of(files) if files else None,
         address=metadata.address,
         modified=modified,
@@ -143,35 +142,20 @@ def _metadata(folder: Path) -> PackageMetadata:
     return PackageMetadata()
 
 
-def _origin(folder: Path) -> dict[str, Any]:
-    """direct_url.json (PEP 610); empty for an installation from an index."""
-    text = _text(folder / "direct_url.json", _METADATA_BYTES)
-    if not text:
-        return {}
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _installer(folder: Path) -> str | None:
     """The program that has installed it: one word."""
     text = _text(folder / "INSTALLER", 200).strip()
-    return text if _PROGRAM.fullmatch(text) else None
-
-
-def _table(origin: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = origin.get(name)
-    return value if isinstance(value, dict) else {}
+    if _PROGRAM.fullmatch(text) is None:
+        return None
+    return text
 
 
 def _checked_out(origin: Mapping[str, Any]) -> str | None:
     """The commit of the checkout that an editable installation leads to."""
-    url = urlsplit(str(origin.get("url", "")))
-    if url.scheme != "file":
+    source = source_directory(origin)
+    if source is None:
         return None
-    return commit_of(Path(unquote(url.path)))
+    return commit_of(source)
 
 
 def _text(path: Path, limit: int) -> str:

@@ -139,7 +139,7 @@ def _layout(python: Path) -> tuple[str, list[Path]]:
     if venv is None:
         return _sites(real.parent.parent, real)
     version, sites = _sites(venv, python)
-    keys = dict(_keys(venv / "pyvenv.cfg"))
+    keys = read_venv_keys(venv) or {}
     if keys.get("include-system-site-packages", "").lower() == "true":
         base = (Path(keys["home"]) / real.name).resolve() if "home" in keys else real
         sites += _sites(base.parent.parent, base)[1]
@@ -153,15 +153,18 @@ def _venv_of(python: Path) -> Path | None:
     return None
 
 
-def _keys(path: Path) -> Iterator[tuple[str, str]]:
+def read_venv_keys(venv: Path) -> dict[str, str] | None:
+    """The keys of pyvenv.cfg, in lower case (PEP 405); None if it cannot be read."""
     try:
-        text = path.read_text(errors="replace")
+        text = (venv / "pyvenv.cfg").read_text(errors="replace")
     except OSError:
-        return
+        return None
+    keys = {}
     for line in text.splitlines():
         key, equals, value = line.partition("=")
         if equals:
-            yield key.strip().lower(), value.strip()
+            keys[key.strip().lower()] = value.strip()
+    return keys
 
 
 def _sites(prefix: Path, python: Path) -> tuple[str, list[Path]]:

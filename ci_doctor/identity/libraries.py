@@ -5,22 +5,19 @@ Nothing is imported.
 """
 
 import hashlib
-import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
 from msgspec import Struct
 
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.library_names import matters, normal
+from ci_doctor.identity.origin import is_editable, read_origin, source_directory, table_of
 
 # RECORD of torch has 1.5 MiB. What is larger is not read to its end.
 _LIMIT = 8 << 20
-
-
-_Origin = dict[str, dict[str, object]]
 
 
 class Installed(Struct, frozen=True, kw_only=True):
@@ -79,24 +76,23 @@ def libraries(directories: Iterable[Path]) -> Identity:
         name = distribution.name
         if not distribution.version:
             unknown[name] = f"{distribution.folder} names no version"
-        origin = _origin(distribution.folder)
+        origin = read_origin(distribution.folder)
         versions.setdefault(name, []).append(_version(distribution, origin))
-        if _is_editable(origin):
+        if is_editable(origin):
             reason = "an editable installation is not searched for them"
             unknown[f"{name} (uncommitted changes)"] = reason
     facts = {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}
     return Identity.of(facts, unknown)
 
 
-def _version(distribution: Installed, origin: _Origin) -> str:
+def _version(distribution: Installed, origin: Mapping[str, Any]) -> str:
     version = distribution.version
-    if _is_editable(origin):
-        url = urlsplit(str(origin.get("url", "")))
-        commit = commit_of(Path(unquote(url.path)))
+    if is_editable(origin):
+        source = source_directory(origin)
+        commit = None if source is None else commit_of(source)
         state = f"commit {commit[:12]}" if commit else "no commit"
         return f"{version}, editable, {state}"
-    vcs = origin.get("vcs_info") or {}
-    commit = str(vcs.get("commit_id") or "")
+    commit = str(table_of(origin, "vcs_info").get("commit_id") or "")
     if commit:
         return f"{version}, commit {commit[:12]}"
     if _is_released(version) and not origin:
@@ -108,19 +104,6 @@ def _version(distribution: Installed, origin: _Origin) -> str:
 def _is_released(version: str) -> bool:
     """Whether only one build has this version: neither a local one nor one of a nightly."""
     return "+" not in version and "dev" not in version
-
-
-def _is_editable(origin: _Origin) -> bool:
-    return bool((origin.get("dir_info") or {}).get("editable"))
-
-
-def _origin(folder: Path) -> _Origin:
-    """direct_url.json (PEP 610); empty for an installation from an index."""
-    try:
-        value = json.loads((folder / "direct_url.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _files(record: Path) -> str | None:

@@ -12,6 +12,7 @@ from ci_doctor.checks.gpu_proof.rules import (
     PCIE_LINK_NARROW,
 )
 from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.render.formatting import percent, rate
 
 # A copy moves 75 to 92 % of the figure on healthy cards, those with ECC in the memory itself least.
 LEAST_OF_CARD: Final = 0.6
@@ -84,13 +85,6 @@ def judge_bandwidth(label: str, name: str, rates: MeasuredRates, link: PcieLink)
     )
 
 
-def rate(bytes_per_s: float) -> str:
-    """`4,300 GB/s`."""
-    return (
-        f"{bytes_per_s / 1e9:,.3g} GB/s" if bytes_per_s < 1e11 else f"{bytes_per_s / 1e9:,.0f} GB/s"
-    )
-
-
 def _memory(label: str, name: str, within: float) -> tuple[list[Problem], list[str]]:
     card = card_figure(name)
     if card is None:
@@ -98,7 +92,7 @@ def _memory(label: str, name: str, within: float) -> tuple[list[Problem], list[s
     share = within / card.bandwidth
     if share >= LEAST_OF_CARD:
         return [], []
-    words = f"{label} copies its memory at {rate(within)}, {share:.0%} of {rate(card.bandwidth)}"
+    words = f"{label} copies its memory at {rate(within)}, {percent(round(share, 2))} of {rate(card.bandwidth)}"
     return [problem(MEMORY_BANDWIDTH_LOW, f"{words} ({card.source})")], []
 
 

@@ -6,13 +6,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.checks.gpu_proof.bandwidth_judgement import rate
 from ci_doctor.checks.gpu_proof.rules import PEER_ACCESS_MISSING, PEER_COPY_WRONG
 from ci_doctor.checks.gpu_proof.topology import Connections, is_nvlink
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.table import Scalar
+from ci_doctor.render.formatting import rate
 
 # A machine of eight GPUs has 56 pairs.
 _MOST_SHOWN: Final = 8

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.cgroups import CgroupLevels, read_cgroups
-from ci_doctor.checks.machine.kernel_files import limit_of, number_of, numbers_of
+from ci_doctor.checks.machine.kernel_files import number_of, numbers_of
 from ci_doctor.checks.machine.memory import memory_severity
 from ci_doctor.checks.machine.rules import (
     CGROUP_MEMORY_LOW,
@@ -20,6 +20,7 @@ from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import amount, size
+from ci_doctor.system.processes.memory_events import limit_of
 
 # At this share of `memory.high` the kernel has begun to slow allocations down, or is about to.
 _AT_HIGH = 0.98

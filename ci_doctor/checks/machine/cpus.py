@@ -14,7 +14,7 @@ from ci_doctor.checks.machine.rules import CPU_QUOTA_BELOW_COUNT, FEW_CPUS
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import SERVING
 from ci_doctor.model.finding import Evidence, ShellCommand
-from ci_doctor.render.formatting import percent
+from ci_doctor.render.formatting import number, percent
 
 # So many threads for each CPU of the quota, and most of the time all of them stand still.
 _FAR_BELOW = 4
@@ -47,7 +47,7 @@ def _run(context: CheckContext) -> CheckResult:
     usable = float(visible)
     problems = []
     if quota is not None:
-        summary += f", for {quota.cpus:g} CPUs of time"
+        summary += f", for {number(quota.cpus)} CPUs of time"
         usable = min(usable, quota.cpus)
         figures |= {"quota": quota.cpus, "throttled": quota.throttled, "periods": quota.periods}
         problems.extend(_of_the_quota(quota, visible, context))
@@ -63,13 +63,15 @@ def _of_the_quota(quota: CpuQuota, visible: int, context: CheckContext) -> list[
     """A problem if libraries would start far more threads than the quota runs."""
     if visible < _FAR_BELOW * quota.cpus or context.environ.get("OMP_NUM_THREADS"):
         return []
-    summary = f"programs see {visible} CPUs, and the cgroup runs {quota.cpus:g} of them at a time"
+    summary = (
+        f"programs see {visible} CPUs, and the cgroup runs {number(quota.cpus)} of them at a time"
+    )
     if quota.throttled and quota.periods:
         share = percent(quota.throttled / quota.periods)
         summary += f"; it has been stopped in {share} of its periods"
     threads = max(1, int(quota.cpus))
     remedy = ShellCommand(f"export OMP_NUM_THREADS={threads}")
-    evidence = (Evidence(file=str(quota.file), excerpt=f"{quota.cpus:g} CPUs"),)
+    evidence = (Evidence(file=str(quota.file), excerpt=f"{number(quota.cpus)} CPUs"),)
     return [problem(CPU_QUOTA_BELOW_COUNT, summary, remedy=remedy, evidence=evidence)]
 
 

@@ -3,9 +3,6 @@
 
 from pathlib import Path
 
-# cgroup v1 writes "no limit" as the largest number of whole pages.
-_UNLIMITED = 2**60
-
 
 def text_of(path: Path) -> str | None:
     """The file's text without the space around it; None if it cannot be read."""
@@ -18,14 +15,6 @@ def text_of(path: Path) -> str | None:
 def number_of(path: Path) -> int | None:
     """The whole number in a file; None if it cannot be read, or holds something else ("max")."""
     return _number(text_of(path) or "")
-
-
-def limit_of(path: Path) -> int | None:
-    """The limit in a file of a cgroup; None if there is none ("max", or v1's largest number)."""
-    number = number_of(path)
-    if number is None or number >= _UNLIMITED:
-        return None
-    return number
 
 
 def numbers_of(path: Path) -> dict[str, int]:

@@ -11,6 +11,7 @@ from ci_doctor.checks.machine.kernel_files import text_of
 from ci_doctor.checks.machine.memory import LARGEST_PROCESSES
 from ci_doctor.checks.machine.rules import BUSY, PRESSURE
 from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
+from ci_doctor.render.formatting import number, percent
 
 # Runnable processes for each CPU, over the last minute.
 _BUSY = 2.0
@@ -27,7 +28,7 @@ def _run(context: CheckContext) -> CheckResult:
         raise UndeterminedError(f"{context.proc}/loadavg does not say how busy it is") from error
     # The load counts the whole machine, and so must the CPUs.
     cpus = os.cpu_count() or 1
-    summary = f"a load of {load:g} on {cpus} CPUs"
+    summary = f"a load of {number(load)} on {cpus} CPUs"
     problems = []
     if load > _BUSY * cpus:
         problems.append(problem(BUSY, summary))
@@ -38,7 +39,7 @@ def _run(context: CheckContext) -> CheckResult:
             figures[f"{name}_pressure"] = pressure
     memory = figures.get("memory_pressure", 0.0)
     if memory > _PRESSURE:
-        sentence = f"processes waited for memory in {memory:g} % of the last ten seconds"
+        sentence = f"processes waited for memory in {percent(memory / 100)} of the last ten seconds"
         problems.append(problem(PRESSURE, sentence, remedy=LARGEST_PROCESSES))
     return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
 

@@ -4,7 +4,6 @@
 The files are those of the packaging specifications ("Recording installed projects", "Core metadata").
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from msgspec import Struct
 
 from ci_doctor.checks.python.site_directory import SiteDirectory
 from ci_doctor.identity.library_names import normal
+from ci_doctor.identity.origin import is_editable, read_origin, source_directory
 
 # Long enough for the headers of a package with hundreds of extras.
 _HEADER_BYTES = 1 << 17
@@ -109,15 +109,7 @@ def installer_of(distribution: FoundDistribution) -> str:
 
 def editable_source(distribution: FoundDistribution) -> Path | None:
     """The directory of an editable installation by direct_url.json (PEP 610); None for others."""
-    from urllib.parse import unquote, urlsplit
-
-    try:
-        value = json.loads((distribution.folder / "direct_url.json").read_bytes())
-    except (OSError, ValueError):
+    origin = read_origin(distribution.folder)
+    if not is_editable(origin):
         return None
-    if not isinstance(value, dict):
-        return None
-    info = value.get("dir_info")
-    if not isinstance(info, dict) or not info.get("editable"):
-        return None
-    return Path(unquote(urlsplit(str(value.get("url", ""))).path))
+    return source_directory(origin)

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.checks.python.presence import is_file
+from ci_doctor.identity.interpreter import read_venv_keys
 
 _VERSION = re.compile(r"\d+\.\d+")
 
@@ -44,20 +45,7 @@ def read_venv_files(python: Path) -> VenvFiles:
     libraries = [site.parent.name.removeprefix("python") for site in sites]
     return VenvFiles(
         prefix=prefix,
-        keys=_keys(prefix / "pyvenv.cfg"),
+        keys=read_venv_keys(prefix),
         has_activate=is_file(python.parent / "activate"),
         libraries=tuple(libraries),
     )
-
-
-def _keys(path: Path) -> Mapping[str, str] | None:
-    try:
-        text = path.read_text(errors="replace")
-    except OSError:
-        return None
-    keys = {}
-    for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals:
-            keys[key.strip().lower()] = value.strip()
-    return keys

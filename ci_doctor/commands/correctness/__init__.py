@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor correctness`, and the commands below it."""
 
-from importlib import import_module
 from typing import Any
 
 import click
 
 from ci_doctor.commands.correctness.options import experiment_options
-from ci_doctor.commands.group import Group
+from ci_doctor.commands.group import PackageGroup
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -17,20 +16,9 @@ from ci_doctor.commands.options import (
 from ci_doctor.session.session import Session
 
 
-class _Below(Group):
-    """The commands below, each loaded when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Their names."""
-        return ["replay", "compare"]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        module = import_module(f"ci_doctor.commands.correctness.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
+class _Below(PackageGroup):
+    package = __name__
+    names = ("replay", "compare")
 
 
 @click.group("correctness", cls=_Below, invoke_without_command=True)

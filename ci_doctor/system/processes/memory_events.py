@@ -186,7 +186,7 @@ def _read_v2(path: Path) -> Level | None:
     hit = _number(path / "memory.events", "oom")
     if kills is None or hit is None:
         return None
-    return Level(kills=kills, hit=hit, limit=_limit(path / "memory.max"))
+    return Level(kills=kills, hit=hit, limit=limit_of(path / "memory.max"))
 
 
 def _read_v1(path: Path) -> Level | None:
@@ -194,10 +194,11 @@ def _read_v1(path: Path) -> Level | None:
     if kills is None:
         return None
     hit = _number(path / "memory.failcnt") or 0
-    return Level(kills=kills, hit=hit, limit=_limit(path / "memory.limit_in_bytes"))
+    return Level(kills=kills, hit=hit, limit=limit_of(path / "memory.limit_in_bytes"))
 
 
-def _limit(path: Path) -> int | None:
+def limit_of(path: Path) -> int | None:
+    """The limit in a file of a cgroup; None if there is none ("max", or v1's largest number)."""
     number = _number(path)
     if number is None or number >= _UNLIMITED:
         return None

@@ -14,6 +14,7 @@ from ci_doctor.render.formatting import (
     percent,
     place,
     probability,
+    rate,
     size,
 )
 
@@ -100,3 +101,8 @@ def test_shares_and_probabilities_have_three_digits() -> None:
 def test_a_cell_is_formatted_by_its_unit() -> None:
     cells = row("x", seconds(0.04), size_cell(2048), share(0.5), 3, "text", True, None).cells
     assert [figure(cell) for cell in cells] == ["40 ms", "2 kB", "50 %", "3", "text", "yes", "–"]
+
+
+@pytest.mark.parametrize(("value", "text"), [(4.3e12, "4,300 GB/s"), (5.512e10, "55.1 GB/s")])
+def test_rates_have_a_unit(value: float, text: str) -> None:
+    assert rate(value) == text

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.checks.machine.kernel_files import limit_of, number_of, numbers_of, text_of
+from ci_doctor.checks.machine.kernel_files import number_of, numbers_of, text_of
+from ci_doctor.system.processes.memory_events import limit_of
 from tests.support.machine_trees import UNLIMITED_V1, write_tree
 
 
