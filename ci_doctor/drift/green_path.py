@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ci_doctor.drift.green_runs import GreenRun, NoGreenRun
+from ci_doctor.drift.regular_file import read_regular
 from ci_doctor.drift.snapshot import SNAPSHOT_FILE
 from ci_doctor.drift.snapshot_file import read_snapshot
-from ci_doctor.errors import CiDoctorError
+from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 
@@ -156,4 +157,7 @@ def _paths(directory: Path) -> Iterator[Path]:
 def _report(directory: Path) -> Report:
     from ci_doctor.render import json
 
-    return json.parse((directory / _REPORT).read_text(encoding="utf-8"))
+    try:
+        return json.parse(read_regular(directory / _REPORT).decode())
+    except RecursionError as error:
+        raise UsageError(f"{directory / _REPORT} is no report: it is not JSON") from error

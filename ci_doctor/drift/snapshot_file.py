@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ci_doctor.drift.regular_file import read_regular
 from ci_doctor.drift.snapshot import SCHEMA_NAME, SCHEMA_VERSION, SNAPSHOT_FILE, Snapshot
 from ci_doctor.errors import UsageError
 from ci_doctor.system.files.atomic import write_atomically
@@ -34,7 +35,7 @@ def read_snapshot(path: Path) -> Snapshot:
         if not file.is_file():
             raise UsageError(f"{path} holds no {SNAPSHOT_FILE}", hint=_HINT)
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=_HINT) from error
     return _decoded(content, file)
@@ -43,7 +44,7 @@ def read_snapshot(path: Path) -> Snapshot:
 def _decoded(content: bytes, file: Path) -> Snapshot:
     try:
         value = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{file} is no snapshot: it is not JSON", hint=_HINT) from error
     _check_schema(value, file)
     try:

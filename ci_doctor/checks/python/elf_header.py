@@ -28,7 +28,6 @@ def defect(path: str, machine: str) -> str | None:
     """
     with open(path, "rb") as file:  # noqa: PTH123 - hundreds of files are read
         head = file.read(_HEAD_BYTES)
-        size = os.fstat(file.fileno()).st_size
     if not head:
         return "it is empty"
     if head.startswith((b"INPUT", b"/* GNU ld", b"GROUP")):
@@ -37,11 +36,17 @@ def defect(path: str, machine: str) -> str | None:
         return "it is no shared library"
     order = "big" if head[5] == 2 else "little"
     built_for = _MACHINES.get(int.from_bytes(head[18:20], order))  # type: ignore[arg-type]
-    if built_for is not None and built_for != machine:
-        return f"it was built for {built_for}, and this machine is {machine}"
-    if size < _end_of_sections(head):
-        return "it is cut off: its end is missing"
-    return None
+    if built_for is None or built_for == machine:
+        return None
+    return f"it was built for {built_for}, and this machine is {machine}"
+
+
+def is_cut_off(path: str) -> bool:
+    """Whether the end of a shared library is missing, as a full disk leaves it. Raises OSError."""
+    with open(path, "rb") as file:  # noqa: PTH123 - as above
+        head = file.read(_HEAD_BYTES)
+        size = os.fstat(file.fileno()).st_size
+    return head.startswith(b"\x7fELF") and size < _end_of_sections(head)
 
 
 def _end_of_sections(head: bytes) -> int:

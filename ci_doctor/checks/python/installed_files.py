@@ -9,6 +9,7 @@ from typing import Final
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.distribution import FoundDistribution
+from ci_doctor.checks.python.elf_header import is_cut_off
 from ci_doctor.checks.python.installed_environment import (
     Examination,
     InstalledEnvironment,
@@ -140,11 +141,11 @@ def _resized(
 ) -> list[Problem]:
     if not files:
         return []
-    is_cut = [file for file in files if _is_empty(distribution, file)]
+    is_cut = [file for file in files if _is_cut_off(distribution, file)]
     count = amount(len(files), "file")
     summary = f"{distribution.words} was changed in place: {count} with another size than in RECORD"
     if is_cut:
-        summary = f"{distribution.words} has files without content: {_names(is_cut)}"
+        summary = f"{distribution.words} has files without their end: {_names(is_cut)}"
     severity = Severity.ERROR if is_cut else Severity.WARNING
     return [
         problem(
@@ -157,9 +158,10 @@ def _resized(
     ]
 
 
-def _is_empty(distribution: FoundDistribution, file: RecordedFile) -> bool:
+def _is_cut_off(distribution: FoundDistribution, file: RecordedFile) -> bool:
+    path = distribution.site.path / file.path
     try:
-        return (distribution.site.path / file.path).stat().st_size == 0
+        return path.stat().st_size == 0 or is_cut_off(str(path))
     except OSError:
         return False
 

@@ -182,8 +182,11 @@ def _problem(
         fault = Fault.REPOSITORY
     remedy = ShellCommand("export PYTHONSAFEPATH=1  # Python 3.11 and later")
     if module.path.parent != context.cwd or _is_in_pythonpath(module, context):
+        safe = ""
+        if module.path.parent == context.cwd:
+            safe = "export PYTHONSAFEPATH=1; "
         remedy = ShellCommand(
-            f"unset PYTHONPATH  # or leave {shlex.quote(str(module.path.parent))} out of it"
+            f"{safe}unset PYTHONPATH  # or leave {shlex.quote(str(module.path.parent))} out of it"
         )
     return problem(
         MODULE_SHADOWED,

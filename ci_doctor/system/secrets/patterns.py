@@ -39,6 +39,8 @@ STEMS = (
 )
 # These end a name also without `_` before them, as in PGPASSWORD.
 _JOINED = "PASSWORD|PASSWD|PASSPHRASE"
+# As the name of a variable alone: beside `tests_pass=12` in a log stands no secret.
+_PASS = re.compile(r"[A-Z0-9]_PASS$")
 # HTTP headers that hold credentials: RFC 9110, and those of GitLab and of common gateways.
 HEADERS = ("authorization", "api-key", "apikey", "auth-token", "private-token", "subscription-key")
 # Every repetition is bounded: a log may be hostile, and backtracking over it must stay linear.
@@ -164,7 +166,7 @@ def _hidden_address(match: re.Match[str]) -> str:
 def secret_values(environment: Mapping[str, str], names: re.Pattern[str]) -> Iterator[str]:
     """The secrets in `environment`: values of secret names, and passwords in URLs of any name."""
     for name, value in environment.items():
-        if names.fullmatch(name):
+        if names.fullmatch(name) or _PASS.search(name):
             yield value
         elif "://" in value:
             for match in _USER_AND_PASSWORD.finditer(value):

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -145,3 +147,34 @@ def test_a_green_run_without_a_snapshot_is_unknown(tmp_path: Path) -> None:
     (directory / SNAPSHOT_FILE).unlink()
 
     assert reason(directory) == f"{directory} holds no {SNAPSHOT_FILE}"
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+def _nested(path: Path) -> None:
+    path.write_text("[" * 100_000)
+
+
+@pytest.mark.parametrize("make", [_pipe, _endless, _sparse, _nested])
+@pytest.mark.parametrize("name", ["green.json", "run/report.json"])
+def test_what_cannot_be_read_to_its_end_is_no_green_run(
+    make: Callable[[Path], None], name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    make(file)
+    path = file if name == "green.json" else file.parent
+
+    assert isinstance(GreenPath(path).latest(None), NoGreenRun)
+    assert isinstance(GreenPath(tmp_path).latest(None), NoGreenRun)

@@ -40,7 +40,7 @@ def test_a_file_that_a_full_disk_has_emptied_is_an_error(python: Path, examine: 
     result = examine(CHECK, python)
 
     assert result.status is CheckStatus.ERROR
-    assert "files without content: engine/__init__.py" in result.problems[0].finding.summary
+    assert "without their end: engine/__init__.py" in result.problems[0].finding.summary
 
 
 def test_tests_and_data_that_an_image_has_removed_are_not_missed(

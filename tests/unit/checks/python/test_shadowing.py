@@ -188,4 +188,4 @@ def test_the_directory_of_the_job_in_pythonpath_is_searched_by_every_python(
 
     assert found.finding.severity == "error"
     # PYTHONSAFEPATH leaves PYTHONPATH as it is.
-    assert str(found.finding.remedy).startswith("unset PYTHONPATH")
+    assert str(found.finding.remedy).startswith("export PYTHONSAFEPATH=1; unset PYTHONPATH")

@@ -235,3 +235,9 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
 )
 def test_hostile_text_takes_linear_time(text: str) -> None:
     assert_linear(lambda size: REDACTOR.text(text[:size]), len(text) // 4)
+
+
+def test_the_value_of_a_variable_that_ends_with_pass_is_a_secret() -> None:
+    redactor = Redactor.from_environment({"DB_PASS": "xyzzy-4711"})
+
+    assert redactor.text("got xyzzy-4711; tests_pass=12") == "got [redacted]; tests_pass=12"
