@@ -91,3 +91,14 @@ def test_a_link_carries_what_the_standard_says() -> None:
 @pytest.mark.parametrize(("value", "text"), [(4.3e12, "4,300 GB/s"), (5.512e10, "55.1 GB/s")])
 def test_rates_have_a_unit(value: float, text: str) -> None:
     assert rate(value) == text
+
+
+def test_a_copy_that_fits_into_the_caches_says_nothing_of_the_memory() -> None:
+    """On a GPU that is nearly full: it may seem too fast, or too slow."""
+    rates = MeasuredRates(
+        size=64 * 2**20, within=(500 * GB,), to_device=(55 * GB,), to_host=(55 * GB,), link=None
+    )
+
+    result = judge_bandwidth("GPU 0 (NVIDIA H200)", "NVIDIA H200", rates, GEN5_X16)
+
+    assert (rules(result), result.status) == ([], CheckStatus.UNKNOWN)
