@@ -123,7 +123,7 @@ def _remedy(message: XidMessage, gpu: SmiGpu | None, severity: Severity) -> Next
         return (
             "A program's fault, mostly: see what ran then. Again and again, it is the hardware's."
         )
-    if gpu is not None and message.xid.number != _FELL_OFF:
+    if gpu is not None and message.xid.number != _FELL_OFF and "Reboot" not in message.text:
         return ShellCommand(f"sudo nvidia-smi --gpu-reset -i {gpu.index}")
     return "Restart the machine."
 

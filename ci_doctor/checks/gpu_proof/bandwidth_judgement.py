@@ -16,6 +16,8 @@ from ci_doctor.render.formatting import percent, rate
 
 # A copy moves 75 to 92 % of the figure on healthy cards, those with ECC in the memory itself least.
 LEAST_OF_CARD: Final = 0.6
+# A copy of less moves within caches (126 MB of a B200), or takes less time than it takes to start.
+_LEAST_SIZE: Final = 512 * 2**20
 # Pinned copies reach about 80 to 88 % of what a link carries. A distant NUMA node costs some of it.
 LEAST_OF_LINK: Final = 0.5
 # Bytes a second of one lane by generation: transfers a second, after the encoding of the line
@@ -68,7 +70,7 @@ def judge_bandwidth(label: str, name: str, rates: MeasuredRates, link: PcieLink)
         f"{label} copies its memory at {rate(within)}, takes {rate(to_device)} from the host and "
         f"gives {rate(to_host)}"
     )
-    memory, memory_unknown = _memory(label, name, within)
+    memory, memory_unknown = _memory(label, name, within, rates.size)
     host, host_unknown = _host(label, name, min(to_device, to_host), link)
     figures = {
         "copy_bytes_per_s": round(within),
@@ -85,7 +87,9 @@ def judge_bandwidth(label: str, name: str, rates: MeasuredRates, link: PcieLink)
     )
 
 
-def _memory(label: str, name: str, within: float) -> tuple[list[Problem], list[str]]:
+def _memory(label: str, name: str, within: float, size: int) -> tuple[list[Problem], list[str]]:
+    if size < _LEAST_SIZE:
+        return [], [f"{label}: too little memory is free to measure it and not the caches"]
     card = card_figure(name)
     if card is None:
         return [], [f"{label}: the manufacturer's figure for this card is not known here"]

@@ -14,6 +14,7 @@ from ci_doctor.checks.result import UndeterminedError
 # Without persistence mode each call starts the driver, seconds for each GPU.
 LIMIT_S: Final = 40.0
 _FORMAT: Final = "--format=csv,noheader,nounits"
+_MOST_DIGITS: Final = 18
 # What it prints in place of a value.
 _WITHOUT_VALUE: Final = ("[", "N/A", "Unknown")
 
@@ -76,6 +77,6 @@ def _value(text: str) -> str | None:
 def number(row: Fields, field: str) -> int | None:
     """A whole number of a row; None if there is none."""
     text = row.get(field)
-    if text is None or not text.isdigit():
+    if text is None or len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
         return None
     return int(text)

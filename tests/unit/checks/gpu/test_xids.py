@@ -122,3 +122,14 @@ def test_a_fatal_error_of_an_nvswitch_is_told(
     assert ["SXid 24007" in each.finding.summary for each in result.problems] == [True] * (
         "Fatal" in words
     )
+
+
+def test_a_machine_that_the_driver_wants_restarted_is_not_to_be_reset(tmp_path: Path) -> None:
+    path = program(tmp_path / "bin", "nvidia-smi", smi_log(smi_gpu()))
+    words = "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
+    record = f"3,1,{(UP_S - 60) * 1_000_000},-;NVRM: Xid (PCI:0000:3b:00): {words}\n"
+    root = machine(tmp_path / "root", {"dev/kmsg": record})
+
+    (problem,) = CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root)).problems
+
+    assert problem.finding.remedy == "Restart the machine."

@@ -85,3 +85,14 @@ def test_a_link_carries_what_the_standard_says() -> None:
     assert PcieLink(generation=3, lanes=16, most_lanes=16).rate == pytest.approx(
         15.75 * GB, rel=0.001
     )
+
+
+def test_a_copy_that_fits_into_the_caches_says_nothing_of_the_memory() -> None:
+    """On a GPU that is nearly full: it may seem too fast, or too slow."""
+    rates = MeasuredRates(
+        size=64 * 2**20, within=(500 * GB,), to_device=(55 * GB,), to_host=(55 * GB,), link=None
+    )
+
+    result = judge_bandwidth("GPU 0 (NVIDIA H200)", "NVIDIA H200", rates, GEN5_X16)
+
+    assert (rules(result), result.status) == ([], CheckStatus.UNKNOWN)

@@ -51,3 +51,8 @@ def test_an_nvidia_smi_that_is_no_program_is_undetermined(tmp_path: Path) -> Non
 
     with pytest.raises(UndeterminedError, match="cannot be started"):
         query(proof_context(tmp_path / "bin"), "gpu", FIELDS)
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "²", "-1", "4 MiB"])
+def test_what_is_no_number_is_unknown(text: str) -> None:
+    assert number({"memory.used": text}, "memory.used") is None
