@@ -16,6 +16,7 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:]
+    _search_pythonpath_last()
     _open_closed_streams()
     # An encoding that lacks a character shows its number, as stderr does.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -30,6 +31,17 @@ def main() -> NoReturn:
     _flush()
     # Not sys.exit: taking the interpreter down costs 20 ms, and a death must be reported within 50.
     os._exit(code)
+
+
+def _search_pythonpath_last() -> None:
+    """Put the directories of PYTHONPATH at the end of sys.path.
+
+    They are the job's. A `random.py` there would end ci-doctor before it can name it.
+    """
+    theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    theirs = [os.path.abspath(path) for path in theirs if path]  # noqa: PTH100 - before pathlib
+    ours = [path for path in sys.path if os.path.abspath(path) not in theirs]  # noqa: PTH100
+    sys.path[:] = ours + [path for path in sys.path if path not in ours]
 
 
 def _open_closed_streams() -> None:

@@ -22,6 +22,7 @@ _AMX = ("amx_tile", "amx_int8", "amx_bf16")
 _ARM = ("asimd", "asimddp", "bf16", "i8mm", "sve", "sve2")
 FLAGS = (*_AVX, *(f"avx512{name}" for name in _AVX512), *_AMX, *_ARM)
 
+_INDEX = re.compile(r"\+?([0-9]{1,9})(?![0-9])")
 _VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
 
 
@@ -179,17 +180,22 @@ def _visible(rows: list[_GpuRow], chosen: str | None) -> list[_GpuRow]:
     """The GPUs that a process sees, in its order: up to the first index that does not exist.
 
     That is CUDA's rule (CUDA C++ Programming Guide, 5.2.1.1). The beginning of a UUID names a GPU
-    too. A part of a GPU (`MIG-...`) is not looked up: every GPU counts then.
+    too. An index is read as strtoul does, and an entry that comes twice leaves no GPU. A part of a
+    GPU (`MIG-...`) is not looked up: every GPU counts then.
     """
     if chosen is None or "MIG-" in chosen:
         return rows
     visible: list[_GpuRow] = []
+    chosen_before: set[int] = set()
     for entry in chosen.split(","):
         word = entry.strip()
-        is_index = word.isascii() and word.isdigit()
-        index = int(word) if is_index else _by_uuid(rows, word)
+        number = _INDEX.match(word)
+        index = int(number[1]) if number is not None else _by_uuid(rows, word)
         if index is None or index >= len(rows):
             break
+        if index in chosen_before:
+            return []
+        chosen_before.add(index)
         visible.append(rows[index])
     return visible
 

@@ -63,3 +63,16 @@ def test_each_of_several_broken_environments_is_named(tmp_path: Path) -> None:
 
     assert ran.code == 75, ran
     assert _rules(ran.out) == ["doctor/venv-moved", "doctor/distribution-twice"]
+
+
+def test_a_module_in_pythonpath_that_ci_doctor_would_import_is_named(tmp_path: Path) -> None:
+    make_venv(tmp_path / ".venv")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "random.py").write_text("raise RuntimeError('not the one of Python')")
+
+    environ = {"VIRTUAL_ENV": None, "PYTHONPATH": str(theirs)}
+    ran = doctor("doctor", "python", "--json", cwd=tmp_path, env=environ)
+
+    assert ran.code == 75, ran
+    assert _rules(ran.out) == ["doctor/module-shadowed"]

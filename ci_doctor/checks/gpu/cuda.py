@@ -19,17 +19,27 @@ from ci_doctor.model.finding import Severity, ShellCommand
 
 def _run(context: CheckContext) -> CheckResult:
     builds = [build for build in torch_builds(context) if build.cuda is not None]
-    toolkit = context.shared(read_toolkit)
+    toolkit, unknown_toolkit = _toolkit(context)
     driver, unknown = _driver(context)
     problems: list[Problem] = []
     for build in builds:
         problems.extend(_against_driver(build, driver, context))
-        problems.extend(_against_toolkit(build, toolkit))
+        problems.extend(_against_toolkit(build, toolkit, context))
     return CheckResult(
         summary=_summary(driver, builds, toolkit),
         problems=tuple(problems),
-        unknown=unknown if builds else None,
+        unknown=(unknown or unknown_toolkit) if builds else None,
     )
+
+
+def _toolkit(context: CheckContext) -> tuple[CudaToolkit | None, str | None]:
+    """The toolkit, or None and why it is unknown: the driver is judged without it."""
+    try:
+        return context.shared(read_toolkit), None
+    except InterruptedError:
+        raise
+    except OSError as error:
+        return None, f"nvcc cannot be started: {error.strerror}"
 
 
 def _driver(context: CheckContext) -> tuple[str | None, str | None]:
@@ -77,14 +87,19 @@ def _forward_libraries(context: CheckContext) -> Path | None:
     return None
 
 
-def _against_toolkit(build: TorchBuild, toolkit: CudaToolkit | None) -> Iterator[Problem]:
+def _against_toolkit(
+    build: TorchBuild, toolkit: CudaToolkit | None, context: CheckContext
+) -> Iterator[Problem]:
     if toolkit is None or major(build.cuda) == major(toolkit.version):
         return
     words = (
         f"nvcc of {toolkit.home} is CUDA {toolkit.version}, and PyTorch {build.version} of "
         f"{build.python} was built for {build.cuda}"
     )
-    remedy = ShellCommand(f"export CUDA_HOME=/usr/local/cuda-{build.cuda}")
+    other = context.root / "usr" / "local" / f"cuda-{build.cuda}"
+    remedy = None
+    if (other / "bin" / "nvcc").exists():
+        remedy = ShellCommand(f"export CUDA_HOME=/usr/local/cuda-{build.cuda}")
     yield problem(TOOLKIT_DIFFERS, words, remedy=remedy)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from ci_doctor.checks.gpu.xid_lines import DriverLine
+from ci_doctor.checks.gpu.xid_lines import DriverLine, is_of_driver, past
 
 _DATED = re.compile(r"(\d{4}-\d\d-\d\dT\S+) ")
 _YEARLESS = re.compile(r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) ")
@@ -19,12 +19,12 @@ _YEARLESS = re.compile(r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) ")
 def dated_lines(text: str, now: datetime) -> Iterator[DriverLine]:
     """The driver's lines of `text`; `now` has a time zone, that of dates without one."""
     for line in text.splitlines():
-        if "NVRM" not in line:
+        if not is_of_driver(line):
             continue
         at = _date(line, now)
         age_s = None
         if at is not None:
-            age_s = max(0.0, (now - at).total_seconds())
+            age_s = past((now - at).total_seconds())
         yield DriverLine(text=line, age_s=age_s)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads which GPUs a program sees here, against what the job needs."""
 
+import shutil
 from collections.abc import Sequence
 
 from ci_doctor.checks.all_checks import has_gpu
@@ -28,8 +29,27 @@ def _run(context: CheckContext) -> CheckResult:
     except UndeterminedError as error:
         names = gpu_names(context.proc / "driver" / "nvidia")
         summary = f"the driver's files list {amount(len(names), 'GPU')}"
-        return CheckResult(summary=summary, unknown=str(error))
+        return CheckResult(summary=summary, unknown=str(error), problems=tuple(_not_given(context)))
     return _seen(gpus, context)
+
+
+def _not_given(context: CheckContext) -> list[Problem]:
+    """A container shares /proc with a machine that has GPUs, and may have been given none of them.
+
+    On the machine itself nvidia-smi, or nvidia-modprobe for whoever may, makes the device files.
+    """
+    programs = ("nvidia-smi", "nvidia-modprobe")
+    path = context.environ.get("PATH", "")
+    if any(shutil.which(program, path=path) for program in programs):
+        return []
+    is_given = any(context.dev.glob("nvidia[0-9]*")) or (context.dev / "dxg").exists()
+    if is_given or not _needs_gpu(context.workload) or _is_cpu_build(context):
+        return []
+    words = (
+        f"{context.workload} needs a GPU: the machine has NVIDIA's driver, and {context.dev} has "
+        "no file of a GPU"
+    )
+    return [problem(GPU_MISSING, words)]
 
 
 def _without_nvidia(context: CheckContext) -> CheckResult:
@@ -67,7 +87,7 @@ def _seen(gpus: Sequence[SmiGpu], context: CheckContext) -> CheckResult:
     view = GpuView(gpus=tuple(gpus), chosen=context.environ.get(VARIABLE))
     visible = view.visible()
     problems: list[Problem] = []
-    if visible.missing is not None:
+    if visible.missing is not None or visible.repeated is not None:
         problems.extend(_hidden(visible, view, context.workload))
     if not visible.count and not problems and _needs_gpu(context.workload):
         problems.append(
@@ -85,7 +105,15 @@ def _hidden(visible: VisibleGpus, view: GpuView, workload: Workload | None) -> l
     all_gpus = amount(len(view.gpus), "GPU")
     if not visible.count and _needs_gpu(workload):
         words = f"{VARIABLE}={view.chosen!r} hides all of {all_gpus}"
+        if visible.repeated is not None:
+            words += f": it names {visible.repeated!r} twice"
         return [problem(GPU_MISSING, words, remedy=unset)]
+    if visible.repeated is not None:
+        words = (
+            f"{VARIABLE}={view.chosen!r} names {visible.repeated!r} twice, and then CUDA leaves "
+            f"none of {all_gpus}"
+        )
+        return [problem(GPU_HIDDEN, words, remedy=unset)]
     if visible.missing in {"", "-1"}:
         return []
     words = (
@@ -97,7 +125,7 @@ def _hidden(visible: VisibleGpus, view: GpuView, workload: Workload | None) -> l
 
 def _too_few(demand: GpuDemand, view: GpuView) -> list[Problem]:
     visible = view.visible(demand.visible)
-    if demand.gpus <= visible.count:
+    if demand.first + demand.gpus <= visible.count:
         return []
     words = (
         f"service `{demand.service}` is started on {amount(demand.gpus, 'GPU')}, "

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads whether the NVIDIA driver answers, and what it says of GPUs that it cannot use."""
 
+import re
 from typing import Final
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
@@ -16,6 +17,9 @@ from ci_doctor.render.formatting import amount
 
 # NVML_GPU_RECOVERY_ACTION: what does not ask for a reset of the whole GPU.
 _HARMLESS: Final = frozenset({"None", "Drain P2P"})
+# What nvidia-smi prints of a GPU that is in the machine and does not answer. Some drivers go on with
+# the other GPUs after it, and end with 0.
+_UNREACHABLE = re.compile(r"Unable to determine the device handle|GPU is lost|fallen off the bus")
 _MOST_LINES: Final = 10
 
 
@@ -25,6 +29,9 @@ def _run(context: CheckContext) -> CheckResult:
         return CheckResult(summary="nvidia-smi is here, and no NVIDIA GPU")
     if answer.log is not None:
         return _answered(answer, answer.log)
+    if answer.is_cut:
+        words = f"nvidia-smi gives no whole answer: {answer_words(answer)}"
+        return CheckResult(summary=words, unknown=words)
     if answer.exit_code is None:
         return CheckResult(summary="the driver cannot be asked", unknown=_not_asked(answer))
     return _failed(answer, context)
@@ -44,7 +51,8 @@ def _failed(answer: SmiAnswer, context: CheckContext) -> CheckResult:
             f"{summary}; no driver is loaded, and {context.sys} does not show whether a GPU is here"
         )
         return CheckResult(summary=summary, unknown=reason)
-    failure = problem(DRIVER_FAILS, summary, evidence=(_printed(answer),))
+    rule = GPU_LOST if _unreachable(answer) else DRIVER_FAILS
+    failure = problem(rule, summary, evidence=(_printed(answer),))
     return CheckResult(summary=summary, problems=(failure,))
 
 
@@ -55,11 +63,18 @@ def _answered(answer: SmiAnswer, log: SmiLog) -> CheckResult:
     problems = []
     for gpu in log.gpus:
         problems.extend(_of_gpu(gpu))
-    if answer.exit_code != 0:
+    lost = [f"nvidia-smi says: {line.rstrip('.')}" for line in _unreachable(answer)]
+    problems.extend(problem(GPU_LOST, words) for words in lost)
+    if answer.exit_code != 0 and not problems:
         words = f"nvidia-smi ended with exit code {answer.exit_code}: {answer_words(answer)}"
         problems.append(problem(DRIVER_WARNS, words, evidence=(_printed(answer),)))
     figures = {"driver": log.driver, "cuda": log.cuda, "gpus": len(log.gpus)}
     return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
+
+
+def _unreachable(answer: SmiAnswer) -> list[str]:
+    """The lines that name a GPU which the driver cannot reach."""
+    return [line for line in answer.lines if _UNREACHABLE.search(line)]
 
 
 def _of_gpu(gpu: SmiGpu) -> list[Problem]:

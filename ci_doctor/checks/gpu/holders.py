@@ -17,6 +17,8 @@ from ci_doctor.render.formatting import size
 
 # A display server or an MPS server holds less than this part of a GPU's memory.
 _RELEVANT: Final = 0.02
+# The same if the driver does not say how much there is, as where GPU and CPU share it (GB10).
+_RELEVANT_BYTES: Final = 2**30
 _MOST: Final = 8
 
 
@@ -78,7 +80,9 @@ _OUTSIDE: Final = (
 
 def _is_relevant(used: int, gpu: SmiGpu) -> bool:
     total = gpu.memory.total
-    return total is not None and used >= _RELEVANT * total
+    if total is None:
+        return used >= _RELEVANT_BYTES
+    return used >= _RELEVANT * total
 
 
 def _held(gpu: SmiGpu, holder: GpuHolder) -> Problem:

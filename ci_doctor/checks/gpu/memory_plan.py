@@ -39,7 +39,8 @@ def shortages(
     short = []
     placed: dict[SmiGpu, list[tuple[GpuDemand, int]]] = {}
     for demand in demands:
-        for gpu in view.visible(demand.visible).usable[: demand.gpus]:
+        last = demand.first + demand.gpus
+        for gpu in view.visible(demand.visible).usable[demand.first : last]:
             needed = _needed(demand, gpu)
             if needed is None:
                 continue

@@ -25,13 +25,15 @@ class SmiAnswer(Struct, frozen=True, kw_only=True):
     `log` is None if it failed. `lines` are what it printed besides the document: errors and
     warnings. `exit_code` is None if it could not be started; then `lines` say why. `is_idle`: it
     failed because the machine has no NVIDIA GPU (an image may bring nvidia-smi anywhere); `log` is
-    an empty one then.
+    an empty one then. `is_cut`: there is no whole document, and no error either. Then it was killed,
+    or could not write (a full disk), and nothing is known of the driver.
     """
 
     log: SmiLog | None
     exit_code: int | None
     lines: tuple[str, ...] = ()
     is_idle: bool = False
+    is_cut: bool = False
 
 
 class MigPart(Struct, frozen=True, kw_only=True):
@@ -57,12 +59,20 @@ def ask_driver(context: CheckContext) -> SmiAnswer:
     log = parse_smi_xml(ran.stdout)
     # It reports most errors on stdout.
     lines = lines_beside(ran.stdout) + lines_beside(ran.stderr)
+    is_cut = log is None and (ran.exit_code or 0) <= 0 and not lines
     if log is None and "<nvidia_smi_log" in ran.stdout:
         lines = ["its XML is cut off or damaged", *lines_beside(ran.stderr)]
+        is_cut = (ran.exit_code or 0) <= 0
     is_idle = log is None and _has_no_gpu(context)
     if is_idle:
         log = SmiLog(driver=None, cuda=None, gpus=())
-    return SmiAnswer(log=log, exit_code=ran.exit_code, lines=tuple(lines), is_idle=is_idle)
+    return SmiAnswer(
+        log=log,
+        exit_code=ran.exit_code,
+        lines=tuple(lines),
+        is_idle=is_idle,
+        is_cut=is_cut and not is_idle,
+    )
 
 
 def _has_no_gpu(context: CheckContext) -> bool:
@@ -96,6 +106,8 @@ def answer_words(answer: SmiAnswer) -> str:
     """The first line that nvidia-smi printed, or how it ended; without a full stop."""
     if answer.lines:
         return answer.lines[0].rstrip(".")
+    if (answer.exit_code or 0) < 0:
+        return f"it was ended by signal {-(answer.exit_code or 0)}"
     return f"exit code {answer.exit_code}, no output"
 
 

@@ -9,9 +9,11 @@ from msgspec import Struct
 _NVIDIA: Final = "0x10de"
 # PCI base class 3: display controllers, among them "3D controllers" without a display.
 _DISPLAY: Final = "0x03"
-# Device files of accelerators that are no NVIDIA GPU.
+# Device files of accelerators that are no NVIDIA GPU, or one without NVIDIA's usual driver.
 _OTHERS: Final = {
     "kfd": "an AMD GPU",
+    "nvhost-gpu": "the GPU of a Jetson",
+    "nvgpu/igpu[0-9]*": "the GPU of a Jetson",
     "accel/accel[0-9]*": "an accelerator (/dev/accel)",
     "neuron[0-9]*": "an AWS Neuron device",
     "davinci[0-9]*": "an Ascend NPU",
@@ -61,7 +63,8 @@ def amd_gpus(sys: Path) -> tuple[AmdGpu, ...]:
 
 def other_accelerators(dev: Path) -> tuple[str, ...]:
     """What other accelerators have device files here, in words."""
-    return tuple(words for pattern, words in _OTHERS.items() if any(dev.glob(pattern)))
+    names = [words for pattern, words in _OTHERS.items() if any(dev.glob(pattern))]
+    return tuple(dict.fromkeys(names))
 
 
 def _text(path: Path) -> str:

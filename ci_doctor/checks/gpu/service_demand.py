@@ -4,6 +4,7 @@
 Options: `vllm serve --help` (an underscore stands for a hyphen), and SGLang's server arguments.
 """
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -21,6 +22,14 @@ _TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
 _PIPELINE: Final = ("--pipeline-parallel-size", "-pp", "--pp-size", "--pp")
 # vLLM alone: SGLang's data parallelism may share the GPUs of one group.
 _DATA: Final = ("--data-parallel-size", "-dp")
+# SGLang takes GPUs from this number on.
+_FIRST: Final = ("--base-gpu-id",)
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+# `-c`, and `-lc` or `-euc`: the script of a shell comes next.
+_SCRIPT = re.compile(r"-[a-z]*c")
+# Modules that serve. Others of these packages (sglang.bench_serving) are clients.
+_VLLM_MODULES: Final = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
+_SGLANG_MODULES: Final = ("sglang.launch_server", "sglang.srt.server")
 
 
 class GpuEngine(StrEnum):
@@ -34,7 +43,8 @@ class GpuDemand(Struct, frozen=True, kw_only=True):
     """What one service asks for.
 
     `share` is the part (0 to 1) of each GPU's memory, None if the engine decides. `gpus` is how
-    many it uses. `visible` is CUDA_VISIBLE_DEVICES of the service alone, None for the job's.
+    many it uses, after the `first` ones. `visible` is CUDA_VISIBLE_DEVICES of the service alone, None
+    for the job's.
     """
 
     service: str
@@ -42,6 +52,7 @@ class GpuDemand(Struct, frozen=True, kw_only=True):
     share: float | None
     gpus: int
     visible: str | None
+    first: int = 0
 
 
 def demands_of(services: Mapping[str, ServiceSpec]) -> tuple[GpuDemand, ...]:
@@ -63,24 +74,35 @@ def _demand(name: str, spec: ServiceSpec) -> GpuDemand | None:
     if engine is None or _option(words, ("--device",)) == "cpu":
         return None
     share = _fraction(_option(words, _SHARE))
-    if share is None and engine is GpuEngine.VLLM:
+    # A file of options may say another share, and is not read.
+    is_default = engine is GpuEngine.VLLM and _option(words, ("--config",)) is None
+    if share is None and is_default:
         share = VLLM_SHARE
     tensor = _whole(_option(words, _TENSOR))
     pipeline = _whole(_option(words, _PIPELINE))
     data = 1
+    first = 0
     if engine is GpuEngine.VLLM:
         data = _whole(_option(words, _DATA))
+    else:
+        first = _number(_option(words, _FIRST)) or 0
     return GpuDemand(
         service=name,
         engine=engine,
         share=share,
         gpus=tensor * pipeline * data,
-        visible=_visible(spec),
+        visible=_visible(spec, words),
+        first=first,
     )
 
 
-def _visible(spec: ServiceSpec) -> str | None:
+def _visible(spec: ServiceSpec, words: Sequence[str]) -> str | None:
+    """Of the command (`env NAME=value …`, or a script) before that of the service's environment."""
     value = spec.env.get(VARIABLE)
+    for word in words:
+        name, equals, rest = word.partition("=")
+        if equals and name == VARIABLE:
+            value = rest.rstrip(";")
     if value is not None and "{" in value:  # known when the service is launched
         return None
     return value
@@ -88,19 +110,24 @@ def _visible(spec: ServiceSpec) -> str | None:
 
 def _flat(words: Sequence[str]) -> Iterator[str]:
     """The words, and those of a script after `-c`."""
-    for before, word in zip(["", *words], words, strict=False):
-        if before == "-c":
+    is_shell = False
+    before = ""
+    for word in words:
+        if is_shell and _SCRIPT.fullmatch(before):
             yield from shlex.split(word)
         else:
             yield word
+        is_shell = is_shell or word.rpartition("/")[2] in _SHELLS
+        before = word
 
 
 def _engine(words: Sequence[str]) -> GpuEngine | None:
-    for word in words:
+    for word, following in zip(words, [*words[1:], ""], strict=True):
         program = word.rpartition("/")[2]
-        if word.startswith("vllm.entrypoints") or (program == "vllm" and "serve" in words):
+        serves = following == "serve"  # `vllm bench serve` is a client
+        if word in _VLLM_MODULES or (serves and program in {"vllm", "vllm.entrypoints.cli.main"}):
             return GpuEngine.VLLM
-        if word.startswith("sglang.") or (program == "sglang" and "serve" in words):
+        if word in _SGLANG_MODULES or (serves and program == "sglang"):
             return GpuEngine.SGLANG
     return None
 
@@ -131,6 +158,10 @@ def _fraction(text: str | None) -> float | None:
 
 def _whole(text: str | None) -> int:
     """A number of GPUs; 1 for what is none."""
-    if text is None or not (text.isascii() and text.isdigit()):
-        return 1
-    return max(1, int(text))
+    return max(1, _number(text) or 1)
+
+
+def _number(text: str | None) -> int | None:
+    if text is None or re.fullmatch(r"[0-9]{1,9}", text) is None:
+        return None
+    return int(text)

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _UNITS: Final = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SIZE = re.compile(r"(\d+)\s*(\w*)")
+_SIZE = re.compile(r"([0-9]{1,15})\s*(\w*)")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 # What stands in elements of a GPU that the driver cannot reach, or that must be reset first.
 LOST = re.compile(r"GPU is lost|GPU requires reset|GPU is inaccessible|fallen off the bus")
 # What the driver writes if it has no value, with or without brackets.
@@ -68,7 +69,7 @@ def count(element: "Element", path: str) -> int | None:
 def number(text: str | None) -> int | None:
     """A whole number without a unit."""
     word = (text or "").strip()
-    if not (word.isascii() and word.isdigit()):
+    if _NUMBER.fullmatch(word) is None:
         return None
     return int(word)
 

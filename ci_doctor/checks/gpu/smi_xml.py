@@ -6,8 +6,7 @@ Elements have moved between drivers (`clocks_throttle_reasons` became `clocks_ev
 knows all its names, and what has none of them is None.
 """
 
-import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ci_doctor.checks.gpu.smi_log import (
     SmiGpu,
@@ -31,21 +30,26 @@ from ci_doctor.checks.gpu.smi_values import (
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-_DOCUMENT = re.compile(r"<nvidia_smi_log\b.*</nvidia_smi_log>", re.DOTALL)
+_BEGIN: Final = "<nvidia_smi_log"
+_END: Final = "</nvidia_smi_log>"
+# In characters. Sixteen GPUs with the clocks that they support have less than two millions.
+_LONGEST: Final = 4 << 20
+_LONGEST_BESIDE: Final = 64 << 10
 
 
 def parse_smi_xml(text: str) -> SmiLog | None:
     """The document in `text`; None if there is none, or a damaged one.
 
-    Lines before and after it are left out: nvidia-smi adds warnings to its output.
+    Lines before and after it are left out: nvidia-smi adds warnings to its output. So is the
+    DOCTYPE, and without one no entity can be declared that grows when it is read.
     """
     from xml.etree import ElementTree as ET  # only the checks of a GPU need it
 
-    document = _DOCUMENT.search(text)
-    if document is None:
+    document, _ = _split(text)
+    if not document or len(document) > _LONGEST:
         return None
     try:
-        root = ET.fromstring(document[0])  # noqa: S314 - the driver's own tool wrote it
+        root = ET.fromstring(document)  # noqa: S314 - the driver's own tool wrote it
     except ET.ParseError:
         return None
     gpus = [_gpu(index, element) for index, element in enumerate(root.findall("gpu"))]
@@ -58,9 +62,18 @@ def parse_smi_xml(text: str) -> SmiLog | None:
 
 def lines_beside(text: str) -> list[str]:
     """What nvidia-smi printed besides the document, without its XML header."""
-    rest = _DOCUMENT.sub("", text)
-    stripped = [line.strip() for line in rest.splitlines()]
+    _, rest = _split(text)
+    stripped = [line.strip() for line in rest[:_LONGEST_BESIDE].splitlines()]
     return [line for line in stripped if line and not line.startswith(("<?xml", "<!DOCTYPE"))]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The document, empty if there is no whole one, and what stands around it."""
+    begin, end = text.find(_BEGIN), text.rfind(_END)
+    if begin == -1 or end < begin:
+        return "", text
+    end += len(_END)
+    return text[begin:end], text[:begin] + text[end:]
 
 
 def _gpu(index: int, element: "Element") -> SmiGpu:

@@ -3,9 +3,11 @@
 
 CUDA's rule: entries count up to the first that names nothing (CUDA C++ Programming Guide, "CUDA
 Environment Variables"). An entry is an index, the beginning of a UUID, or a part of a GPU
-(`MIG-…`).
+(`MIG-…`). An index is read as strtoul does (`1x` is 1), and an entry that comes twice leaves no GPU
+at all (torch.cuda, `_parse_visible_devices`, which follows the driver).
 """
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -13,18 +15,20 @@ from msgspec import Struct
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+_INDEX = re.compile(r"\+?([0-9]{1,9})(?![0-9])")
 
 
 class VisibleGpus(Struct, frozen=True, kw_only=True):
     """The GPUs and parts of GPUs that a program sees, in its order.
 
-    `missing` is the first entry that names nothing. `parts` are entries that name parts of which
-    nothing is known.
+    `missing` is the first entry that names nothing, `repeated` the first that comes twice. `parts`
+    are entries that name parts of which nothing is known.
     """
 
     gpus: tuple[SmiGpu, ...]
     parts: tuple[str, ...] = ()
     missing: str | None = None
+    repeated: str | None = None
 
     @property
     def count(self) -> int:
@@ -64,6 +68,8 @@ def visible_gpus(
     for entry in value.split(","):
         word = entry.strip()
         gpu = _named(known if word.startswith("MIG-") else gpus, word)
+        if gpu is not None and gpu in seen:
+            return VisibleGpus(gpus=(), repeated=word)
         if gpu is not None:
             visible.append(gpu)
         elif word.startswith("MIG-"):
@@ -74,8 +80,9 @@ def visible_gpus(
 
 
 def _named(gpus: Sequence[SmiGpu], word: str) -> SmiGpu | None:
-    if word.isascii() and word.isdigit():
-        index = int(word)
+    number = _INDEX.match(word)
+    if number is not None:
+        index = int(number[1])
         if index < len(gpus):
             return gpus[index]
         return None

@@ -2,8 +2,9 @@
 """Pure. NVIDIA's Xid numbers: what each means, and whose matter it is.
 
 Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog" (docs.nvidia.com/deploy/xid-errors). The
-matter is that of its immediate action: RESET_GPU, RESTART_BM and CHECK_MECHANICALS are the
-hardware's; RESTART_APP is the application's; IGNORE is neither.
+matter is that of its immediate action: RESET_GPU, RESTART_BM, RESTART_VM and CHECK_MECHANICALS are
+the hardware's; RESTART_APP is the application's; IGNORE is neither. So are the workflows that NVIDIA
+gives for 45, 48 and NVLink, by what they begin with. 43 is an application's, because it lost its work.
 """
 
 from enum import Enum
@@ -40,6 +41,14 @@ def _application(number: int, meaning: str) -> Xid:
 def _nothing(number: int, meaning: str) -> Xid:
     return Xid(number=number, matter=XidMatter.NOTHING, meaning=meaning)
 
+
+# Numbers of one meaning each: further copy engines, and engines for video and images.
+_COPY_ENGINES: Final = (70, 71, 72, 75, 76, 77, 85, *range(126, 136))
+_VIDEO_ENGINES: Final = (60, 82, 83, 84, 86, 88, 89, *range(96, 106), 139)
+# Their messages say whether they were fatal.
+NVLINK5: Final = frozenset(range(144, 151))
+# Its message says which recovery is wanted.
+RECOVERY_CHANGED: Final = 154
 
 XIDS: Final = (
     _application(8, "the GPU stopped processing"),
@@ -86,15 +95,25 @@ XIDS: Final = (
     _hardware(140, "an uncorrectable ECC error has escaped"),
     _nothing(141, "error of the fast path"),
     _hardware(143, "the GPU could not be initialised"),
-    _nothing(147, "error of an NVLink (TREX)"),
-    _nothing(148, "error of an NVLink (power control)"),
+    _hardware(144, "error of an NVLink (SAW)"),
+    _hardware(145, "error of an NVLink (RLW)"),
+    _hardware(146, "error of an NVLink (TLW)"),
+    _hardware(147, "error of an NVLink (TREX)"),
+    _hardware(148, "error of an NVLink (power control)"),
     _hardware(149, "error of an NVLink (NETIR)"),
     _hardware(150, "error of an NVLink (MSE)"),
     _hardware(151, "error of a key rotation"),
-    _nothing(154, "the driver wants another recovery of the GPU than before"),
+    _nothing(RECOVERY_CHANGED, "the driver wants another recovery of the GPU than before"),
     _hardware(155, "error of an NVLink, defined by software"),
     _hardware(156, "a resource of the GPU was retired"),
+    _nothing(152, "error of a deep learning accelerator's memory"),
+    _nothing(153, "timeout of a deep learning accelerator"),
+    _nothing(157, "a resource of the GPU could not be retired"),
     _hardware(158, "fatal timeout of the GPU"),
+    _nothing(160, "a channel of the memory was retired"),
+    _nothing(161, "a channel of the memory could not be retired"),
+    *(_application(number, "exception in a copy engine") for number in _COPY_ENGINES),
+    *(_application(number, "exception in a video engine") for number in _VIDEO_ENGINES),
 )
 _BY_NUMBER: Final = {xid.number: xid for xid in XIDS}
 

@@ -11,7 +11,13 @@ from ci_doctor.checks.gpu.nvidia_smi import driver_log
 from ci_doctor.checks.gpu.rules import GPU_XID
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.xid_catalogue import XidMatter
-from ci_doctor.checks.gpu.xid_lines import XidMessage, pci_address, xid_messages
+from ci_doctor.checks.gpu.xid_lines import (
+    SwitchFault,
+    XidMessage,
+    pci_address,
+    switch_faults,
+    xid_messages,
+)
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, duration
@@ -21,20 +27,32 @@ RECENT_S: Final = 24 * 3600.0
 _MOST: Final = 8
 _DAY_S: Final = 86400.0
 _FELL_OFF: Final = 79
+_CONTAINED: Final = 94
 
 
 def _run(context: CheckContext) -> CheckResult:
-    messages = xid_messages(read_kernel_log(context))
+    lines = read_kernel_log(context)
+    messages = xid_messages(lines)
+    switches = [_switch(fault) for fault in switch_faults(lines)[-_MOST:]]
     if not messages:
-        return CheckResult(summary="the kernel's log has no Xid")
+        return CheckResult(summary="the kernel's log has no Xid", problems=tuple(switches))
     gpus = _gpus(context)
     problems = [_problem(message, gpus) for message in messages[-_MOST:]]
     total = sum(message.count for message in messages)
     return CheckResult(
         summary=f"the kernel's log has {amount(total, 'Xid')}",
-        problems=tuple(problems),
+        problems=(*problems, *switches),
         figures={"xids": total},
     )
+
+
+def _switch(fault: SwitchFault) -> Problem:
+    """A warning at most: which GPUs need this switch is not known here."""
+    is_old = fault.age_s is not None and fault.age_s > RECENT_S
+    words = f"fatal SXid {fault.number} of the NVSwitch at {fault.address}, {_ago(fault.age_s)}"
+    evidence = (Evidence(file="the kernel's log", excerpt=fault.text),)
+    severity = Severity.NOTE if is_old else Severity.WARNING
+    return problem(GPU_XID, words, severity=severity, evidence=evidence)
 
 
 def _gpus(context: CheckContext) -> Sequence[SmiGpu]:
@@ -97,6 +115,10 @@ def _ago(age_s: float | None) -> str:
 def _remedy(message: XidMessage, gpu: SmiGpu | None, severity: Severity) -> NextStep | None:
     if severity is Severity.NOTE:
         return None
+    if message.xid.matter is XidMatter.UNKNOWN:
+        return None
+    if message.xid.number == _CONTAINED:
+        return "The program that lost data was ended. `gpu/memory-errors` says what is pending."
     if message.xid.matter is XidMatter.APPLICATION:
         return (
             "A program's fault, mostly: see what ran then. Again and again, it is the hardware's."

@@ -133,10 +133,13 @@ def _risk(arms: Arms, comparison: WorkspaceComparison, looks: int) -> str:
     """How far chance can have made this."""
     if comparison.effect is Effect.NONE_SEEN:
         missed = highest_missed_rate(len(arms.without))
+        # Of a few starts it is more than the 5 % that the rate was sought for.
+        risk = max(0.05, round(_missed(arms, missed), 3))
         return (
             f"{len(arms.without)} equal starts without the variable miss a second result that "
-            f"appears in {percent(round(missed, 3))} of starts with a probability of 5 %, and one "
-            f"that appears in 10 % with {percent(round(_missed(arms, 0.1), 3))}"
+            f"appears in {percent(round(missed, 3))} of starts with a probability of "
+            f"{percent(risk)}, and one that appears in 10 % with "
+            f"{percent(round(_missed(arms, 0.1), 3))}"
         )
     if _is_significant(comparison, looks):
         return (

@@ -8,6 +8,7 @@ from pathlib import Path
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import STALE_BUILD_LOCK
+from ci_doctor.checks.leftovers.user_cache import user_cache
 from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import ShellCommand
 from ci_doctor.services.leaks.holding import in_use
@@ -38,8 +39,7 @@ def _extensions(environ: Mapping[str, str]) -> Path:
     named = environ.get("TORCH_EXTENSIONS_DIR")
     if named:
         return Path(named)
-    user_cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '~')}/.cache"
-    return Path(user_cache).expanduser() / "torch_extensions"
+    return user_cache(environ) / "torch_extensions"
 
 
 CHECK = DoctorCheck(

@@ -9,6 +9,7 @@ from pathlib import Path
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import UNFINISHED_DOWNLOADS
+from ci_doctor.checks.leftovers.user_cache import expanded, user_cache
 from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import amount, size
@@ -44,12 +45,11 @@ def hub_cache(environ: Mapping[str, str]) -> Path:
     """Where huggingface_hub keeps models (its constants.py): HF_HUB_CACHE, else below HF_HOME."""
     named = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
     if named:
-        return Path(named).expanduser()
+        return expanded(named)
     home = environ.get("HF_HOME")
     if home:
-        return Path(home).expanduser() / "hub"
-    user_cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '~')}/.cache"
-    return Path(user_cache).expanduser() / "huggingface" / "hub"
+        return expanded(home) / "hub"
+    return user_cache(environ) / "huggingface" / "hub"
 
 
 def _unfinished(cache: Path) -> Iterator[tuple[Path, int]]:

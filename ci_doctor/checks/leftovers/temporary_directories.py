@@ -27,7 +27,10 @@ _COUNTED = 2000
 def _run(context: CheckContext) -> CheckResult:
     # As /proc shows the paths of open files.
     folder = Path(context.environ.get("TMPDIR") or tempfile.gettempdir()).resolve()
-    left = abandoned_directories(folder, clock.epoch(), _LEAST_AGE_S)
+    try:
+        left = abandoned_directories(folder, clock.epoch(), _LEAST_AGE_S)
+    except (FileNotFoundError, NotADirectoryError):
+        return CheckResult(summary=f"there is no directory {folder}")
     # What a killed run has started may work in its directory still.
     used = in_use([str(path) for path in left])
     left = [path for path in left if str(path) not in used]

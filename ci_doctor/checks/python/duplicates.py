@@ -68,11 +68,24 @@ def _in_one_place(
     versions = " and ".join(copy.version or "unknown" for copy in copies)
     name = copies[0].name
     folders = " ".join(shlex.quote(str(copy.folder)) for copy in copies)
-    install = reinstallation(environment, name, "").words
+    # Without a version the newest one of the index would come, and it may be a third one.
+    install = reinstallation(environment, name, _latest(copies).version).words
     remedy = ShellCommand(f"rm -r {folders} && {install}")
     evidence = tuple(Evidence(file=str(copy.folder)) for copy in copies)
     summary = f"{name} is installed twice in {path}, as {versions}"
     return problem(DISTRIBUTION_TWICE, summary, evidence=evidence, remedy=remedy)
+
+
+def _latest(copies: Sequence[FoundDistribution]) -> FoundDistribution:
+    """The copy that was installed last."""
+
+    def installed_at(copy: FoundDistribution) -> float:
+        try:
+            return copy.folder.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    return max(copies, key=installed_at)
 
 
 def _hidden(first: FoundDistribution, other: FoundDistribution) -> Problem:
@@ -84,7 +97,20 @@ def _hidden(first: FoundDistribution, other: FoundDistribution) -> Problem:
     severity = Severity.WARNING
     if first.site.kind is SiteKind.OWN:
         severity = Severity.NOTE  # an environment above another is made for that
-    return problem(DISTRIBUTION_TWICE, summary, evidence=evidence, severity=severity)
+    return problem(
+        DISTRIBUTION_TWICE,
+        summary,
+        evidence=evidence,
+        severity=severity,
+        remedy=_choice(first, other),
+    )
+
+
+def _choice(first: FoundDistribution, other: FoundDistribution) -> str:
+    """What to do about two that lie in two directories: to uninstall is right for one of them only."""
+    if first.site.kind is SiteKind.PYTHONPATH:
+        return f"leave {first.site.path} out of PYTHONPATH, if the job needs {other.words}"
+    return f"uninstall {first.words} from {first.site.path}, if the job needs {other.words}"
 
 
 CHECK = DoctorCheck(

@@ -81,7 +81,7 @@ def _incomplete(
     if missing is None:
         return None
     folder = shlex.quote(str(distribution.folder))
-    install = reinstallation(environment, distribution.name, "").words
+    install = reinstallation(environment, distribution.name, distribution.version).words
     remedy = ShellCommand(f"rm -r {folder} && {install}")
     summary = (
         f"{distribution.words} is not completely installed: {missing} in {distribution.folder}"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.presence import absence
@@ -27,6 +28,7 @@ class InterpreterAttempt(Struct, frozen=True, kw_only=True):
 
     `state` is None if it failed; then `failure` is the last line of its output, and `output` what it
     wrote to stderr. `needed_without` names the variables without which it starts.
+    `starts_without_site`: it starts if no `.pth` file and no sitecustomize is run.
     """
 
     target: TargetInterpreter
@@ -34,6 +36,7 @@ class InterpreterAttempt(Struct, frozen=True, kw_only=True):
     failure: str = ""
     output: str = ""
     needed_without: tuple[str, ...] = ()
+    starts_without_site: bool = False
 
     @property
     def is_too_old(self) -> bool:
@@ -54,7 +57,8 @@ def _start(context: CheckContext, target: TargetInterpreter) -> InterpreterAttem
         return attempt
     clean = _attempt(context, target, clean_environment(context.environ))
     if clean.state is None:
-        return attempt
+        bare = _attempt(context, target, context.environ, "-S")
+        return replace(attempt, starts_without_site=bare.state is not None)
     return InterpreterAttempt(
         target=target,
         state=None,
@@ -75,11 +79,11 @@ def _culprits(context: CheckContext, target: TargetInterpreter) -> tuple[str, ..
 
 
 def _attempt(
-    context: CheckContext, target: TargetInterpreter, environ: Mapping[str, str]
+    context: CheckContext, target: TargetInterpreter, environ: Mapping[str, str], *options: str
 ) -> InterpreterAttempt:
     quiet = {**environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        run = context.run([str(target.python), str(PROBE)], environ=quiet)
+        run = context.run([str(target.python), *options, str(PROBE)], environ=quiet)
     except OSError as error:
         return InterpreterAttempt(target=target, state=None, failure=error.strerror or str(error))
     state = None

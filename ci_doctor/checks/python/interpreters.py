@@ -19,6 +19,7 @@ from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, pro
 from ci_doctor.checks.workload import ALL
 from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
 
+_OF_START_FILES: Final = "ci-doctor doctor starts"
 # The last day of security fixes, by https://devguide.python.org/versions/ (a month, there).
 _END_OF_LIFE: Final[Mapping[str, str]] = {
     "3.6": "2021-12-31",
@@ -67,6 +68,11 @@ def _failure(start: InterpreterAttempt, files: VenvFiles) -> Problem:
             remedy = "let its owner make it readable, or take an interpreter that all users may run"
         return problem(rules.INTERPRETER_MISSING, summary, remedy=remedy)
     evidence = (Evidence(excerpt=start.output),) if start.output else ()
+    if start.starts_without_site:
+        # Another link to the same interpreter would run the same files.
+        summary = f"{python} does not start: a file that each start runs ends it: {start.failure}"
+        remedy = ShellCommand(f"{_OF_START_FILES} --python {shlex.quote(str(python))}")
+        return problem(rules.INTERPRETER_BROKEN, summary, evidence=evidence, remedy=remedy)
     if start.needed_without:
         names = ", ".join(start.needed_without)
         summary = f"{python} starts only without {names}: {start.failure}"
@@ -84,7 +90,11 @@ def _again(files: VenvFiles) -> ShellCommand | None:
     folder = shlex.quote(str(files.prefix / "bin"))
     links = " ".join(f"{folder}/{name}" for name in ("python", "python3", "python3.*"))
     prefix = shlex.quote(str(files.prefix))
-    return ShellCommand(f"rm -f {links} && python{version} -m venv --upgrade {prefix}")
+    # Its pip stays as it is: a new one would need ensurepip, which Debian's Python lacks.
+    options = "--upgrade --without-pip"
+    if (files.keys or {}).get("include-system-site-packages", "").lower() == "true":
+        options += " --system-site-packages"
+    return ShellCommand(f"rm -f {links} && python{version} -m venv {options} {prefix}")
 
 
 def _of_state(python: Path, state: PythonState, files: VenvFiles) -> list[Problem]:
@@ -115,8 +125,11 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> list[Problem
     home = files.keys.get("home", "")
     reason = absence(home)
     if reason is not None:
-        summary = f"{prefix}/pyvenv.cfg names {home or 'nothing'} as its home, which {reason}"
-        evidence = (Evidence(file=str(prefix / "pyvenv.cfg"), excerpt=f"home = {home}"),)
+        summary = f"{prefix}/pyvenv.cfg names {home} as its home, which {reason}"
+        if not home:
+            summary = f"{prefix}/pyvenv.cfg names no home, so {python} does not use its packages"
+        excerpt = f"home = {home}" if home else None
+        evidence = (Evidence(file=str(prefix / "pyvenv.cfg"), excerpt=excerpt),)
         problems.append(
             problem(rules.VENV_BASE_MISSING, summary, evidence=evidence, remedy=_again(files))
         )

@@ -14,7 +14,7 @@ from ci_doctor.checks.python.installed_environment import (
     examine_each,
 )
 from ci_doctor.checks.python.presence import is_file
-from ci_doctor.checks.python.rules import BYTECODE_UNWRITABLE, SITE_UNREADABLE
+from ci_doctor.checks.python.rules import BYTECODE_UNWRITABLE, SITE_NOT_EXECUTABLE, SITE_UNREADABLE
 from ci_doctor.checks.python.site_directory import SiteDirectory
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
@@ -33,6 +33,7 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
     sites = [site for site in environment.sites if site.is_installed_to]
     for site in sites:
         problems.extend(_unreadable(site))
+        problems.extend(_unloadable(site))
         problems.extend(_uncompiled(environment, site))
     count = (
         amount(len(sites), "site directory")
@@ -58,6 +59,21 @@ def _unreadable(site: SiteDirectory) -> Iterator[Problem]:
     remedy = ShellCommand(f"sudo chmod -R a+rX {shlex.quote(str(site.path))}")
     evidence = tuple(Evidence(file=path) for path in paths[:_SHOWN])
     yield problem(SITE_UNREADABLE, summary, evidence=evidence, remedy=remedy)
+
+
+def _unloadable(site: SiteDirectory) -> Iterator[Problem]:
+    """A file system that is mounted with `noexec`: nothing compiled is loaded from it."""
+    try:
+        flags = os.statvfs(site.path).f_flag
+    except OSError:
+        return
+    if not flags & os.ST_NOEXEC:
+        return
+    summary = f"{site.path} lies on a file system that is mounted with noexec"
+    remedy = (
+        "make the environment on another file system, or let its administrator mount it with exec"
+    )
+    yield problem(SITE_NOT_EXECUTABLE, summary, remedy=remedy)
 
 
 def _private_entries(site: SiteDirectory) -> Iterator[str]:

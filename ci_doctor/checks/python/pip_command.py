@@ -16,7 +16,9 @@ def pip_line(environment: "InstalledEnvironment", verb: str, words: Sequence[str
     python = shlex.quote(str(environment.python))
     rest = shlex.join(words)
     if any(each.name == "pip" for each in environment.distributions):
-        return f"{python} -m pip {verb} {rest}"
+        # Its question would take the next line that is pasted for an answer. uv asks nothing.
+        option = " -y" if verb == "uninstall" else ""
+        return f"{python} -m pip {verb}{option} {rest}"
     return f"uv pip {verb} --python {python} {rest}"
 
 

@@ -180,6 +180,14 @@ REQUIREMENT_UNMET: Final = Rule(
     "`pip check` says the same.",
     remedy="Install versions that fit together.",
 )
+SITE_NOT_EXECUTABLE: Final = Rule(
+    id="doctor/site-not-executable",
+    severity=Severity.ERROR,
+    meaning="Packages lie on a file system that is mounted with noexec. The loader refuses each "
+    "compiled module there (`failed to map segment from shared object`), and no program of the "
+    "environment can be started.",
+    remedy="Make the environment on another file system.",
+)
 SITE_UNREADABLE: Final = Rule(
     id="doctor/site-unreadable",
     severity=Severity.ERROR,
@@ -221,6 +229,7 @@ RULES: Final[tuple[Rule, ...]] = (
     INSTALLER_REDIRECTED,
     ASSERTS_REMOVED,
     REQUIREMENT_UNMET,
+    SITE_NOT_EXECUTABLE,
     SITE_UNREADABLE,
     BYTECODE_UNWRITABLE,
 )

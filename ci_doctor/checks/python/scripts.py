@@ -3,6 +3,7 @@
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
@@ -16,7 +17,7 @@ from ci_doctor.checks.python.presence import absence, is_folder
 from ci_doctor.checks.python.rules import VENV_MOVED
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import ALL
-from ci_doctor.model.finding import Evidence, Severity
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 
 # An absolute Python in a first line, or in the second one where a path is too long for the first.
@@ -81,7 +82,7 @@ def _stray(folder: Path, other: str, names: list[str]) -> Problem:
     """A problem of the programs `names` in `folder`, which name an interpreter in `other`."""
     shown = ", ".join(names[:_SHOWN])
     evidence = (Evidence(file=str(folder / names[0]), line=1, excerpt=f"#!{other}/python"),)
-    remedy = f"call `{folder}/python -m NAME`, or make the environment again in its present place"
+    remedy = _renamed(folder, other)
     count = amount(len(names), "program")
     reason = absence(f"{other}/python")
     if reason is None:
@@ -91,6 +92,17 @@ def _stray(folder: Path, other: str, names: list[str]) -> Problem:
         )
     summary = f"{count} in {folder} name an interpreter in {other}, which {reason}: {shown}"
     return problem(VENV_MOVED, summary, evidence=evidence, remedy=remedy)
+
+
+def _renamed(folder: Path, other: str) -> ShellCommand:
+    """Writes the present place into each text in `folder`: first lines, and `activate`."""
+    before = os.path.dirname(other)  # noqa: PTH120
+    old = re.sub(r"([][\\.*^$#+?(){}|])", r"\\\1", before)
+    new = re.sub(r"([\\&#])", r"\\\1", str(folder.parent))
+    # Not in a longer name: /venv2 is another environment than /venv.
+    script = f"s#{old}([^[:alnum:]_.-]|$)#{new}\\1#g"
+    texts = f"grep -lIF -- {shlex.quote(before)} {shlex.quote(str(folder))}/*"
+    return ShellCommand(f"{texts} | xargs -d '\\n' sed -E -i {shlex.quote(script)}")
 
 
 CHECK = DoctorCheck(

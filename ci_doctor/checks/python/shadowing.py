@@ -164,7 +164,14 @@ def _is_imported(module: LocalModule, context: CheckContext) -> bool:
     """
     if os.path.realpath(module.path.parent) != os.path.realpath(context.cwd):
         return True
+    if _is_in_pythonpath(module, context):
+        return True
     return any("-m" in _words(service) for service in context.services.values())
+
+
+def _is_in_pythonpath(module: LocalModule, context: CheckContext) -> bool:
+    parent = os.path.realpath(module.path.parent)
+    return any(os.path.realpath(entry) == parent for entry in pythonpath_entries(context))
 
 
 def _problem(
@@ -174,7 +181,7 @@ def _problem(
     if _is_in_checkout(module.path, context.cwd):
         fault = Fault.REPOSITORY
     remedy = ShellCommand("export PYTHONSAFEPATH=1  # Python 3.11 and later")
-    if module.path.parent != context.cwd:
+    if module.path.parent != context.cwd or _is_in_pythonpath(module, context):
         remedy = ShellCommand(
             f"unset PYTHONPATH  # or leave {shlex.quote(str(module.path.parent))} out of it"
         )

@@ -75,7 +75,7 @@ def _of_pair(
     summary = f"{first.words} and {second.words} have both installed {count}, with other contents"
     evidence = tuple(Evidence(file=path) for path in paths[:_SHOWN])
     uninstall = pip_line(environment, "uninstall", [first.name, second.name])
-    install = pip_line(environment, "install", [second.name])
+    install = pip_line(environment, "install", [f"{second.name}=={second.version}"])
     remedy = ShellCommand(f"{uninstall}\n{install}  # or {first.name}: one of them")
     return problem(FILES_OF_TWO_DISTRIBUTIONS, summary, evidence=evidence, remedy=remedy)
 

@@ -100,12 +100,13 @@ class LimitedRuns:
     def stop(self) -> None:
         """Kill what runs, and let nothing start any more.
 
+        What another user owns by now (sudo) cannot be killed, and is left.
         Returns once all has ended, or after half a second: the kernel may hold a process longer.
         """
         with self._lock:
             self._is_stopped = True
             for group in self._groups:
-                os.killpg(group, signal.SIGKILL)
+                _kill(group)
             self._lock.wait_for(lambda: not self._groups, timeout=_STOP_S)
 
     def running_in(self, thread: int) -> str | None:
@@ -150,22 +151,37 @@ class LimitedRuns:
         # SIGABRT would leave a core file of gigabytes in the job's directory.
         with contextlib.suppress(OSError):
             resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
-        os.kill(pid, last_signal)
+        with contextlib.suppress(PermissionError):
+            os.kill(pid, last_signal)
         wait_unreaped(pid, _LAST_S)
 
-    def _end(self, process: "subprocess.Popen[bytes]") -> tuple[int, int | None]:
-        """Kill what is left of the group, and return the exit status and the peak memory."""
+    def _end(self, process: "subprocess.Popen[bytes]") -> tuple[int | None, int | None]:
+        """Kill what is left of the group, and return the exit status and the peak memory.
+
+        Both are None for a program that goes on because it cannot be killed.
+        """
         # Not reaped yet, so the group is still ours.
         with self._lock:
             del self._groups[process.pid]
             self._lock.notify_all()
-            os.killpg(process.pid, signal.SIGKILL)
-        _, status, usage = os.wait4(process.pid, 0)
+            is_killed = _kill(process.pid)
+        pid, status, usage = os.wait4(process.pid, 0 if is_killed else os.WNOHANG)
+        if pid == 0:
+            return None, None
         process.returncode = os.waitstatus_to_exitcode(status)
         # A child begins with the peak of the process that made it (exec_mmap in fs/exec.c).
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         peak_rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
         return process.returncode, peak_rss
+
+
+def _kill(group: int) -> bool:
+    """Kill a group of ours; False if all of it belongs to another user, as after sudo."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except PermissionError:
+        return False
+    return True
 
 
 def _wait(pid: int, timeout_s: float) -> bool:

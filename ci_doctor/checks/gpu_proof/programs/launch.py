@@ -10,8 +10,11 @@ The answer is `{"torch": VERSION, "cuda": VERSION, "values": {...}}`, or has `fa
 `memory`: a GPU has too little free; `measure`).
 """
 
+import ctypes
 import importlib.util
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Measure, and print the answer."""
+    end_with_parent()
     folder = Path(__file__).resolve().parent
     # What lies beside this file must not shadow a module that torch imports.
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != folder]
@@ -29,6 +33,18 @@ def main() -> None:
     # A line of its own: a module that torch imports may have printed half a line.
     sys.stdout.write("\n" + json.dumps(answer) + "\n")
     sys.stdout.flush()
+
+
+def end_with_parent() -> None:
+    """Let the kernel kill this process when ci-doctor is killed, so that the GPU is free (prctl(2))."""
+    death_signal = 1  # PR_SET_PDEATHSIG
+    parent = os.getppid()
+    try:
+        ctypes.CDLL(None).prctl(death_signal, signal.SIGKILL)
+    except (OSError, AttributeError):  # a libc without it: the time limits of the job remain
+        return
+    if os.getppid() != parent:  # it ended before the call
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def load(path: Path) -> "Any":

@@ -83,6 +83,10 @@ def test_libraries_for_forward_compatibility_may_make_up_for_an_old_driver(tmp_p
 
 
 def test_nvcc_of_another_major_is_a_warning(tmp_path: Path) -> None:
+    other = tmp_path / "root" / "usr" / "local" / "cuda-12.8" / "bin" / "nvcc"
+    other.parent.mkdir(parents=True)
+    other.touch()
+
     result = checked(tmp_path, torch="12.8", nvcc="13.0.88")
 
     (problem,) = result.problems
@@ -106,3 +110,22 @@ def test_the_kernels_file_tells_the_version_without_asking_the_driver(tmp_path: 
 
     assert result.summary.startswith("driver 570.86.15, ")
     assert not asked.exists()
+
+
+def test_a_compiler_that_cannot_be_started_does_not_hide_a_driver_that_is_too_old(
+    tmp_path: Path,
+) -> None:
+    nvcc = tmp_path / "toolkit" / "bin" / "nvcc"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.write_text("no program\n")
+
+    result = checked(tmp_path, driver="535.129.03", torch="13.0", CUDA_HOME=str(nvcc.parent.parent))
+
+    assert [each.finding.rule for each in result.problems] == ["doctor/gpu-driver-too-old"]
+    assert "nvcc cannot be started" in str(result.unknown)
+
+
+def test_a_toolkit_is_a_remedy_to_paste_only_if_it_is_there(tmp_path: Path) -> None:
+    (problem,) = checked(tmp_path, torch="12.8", nvcc="13.0.1").problems
+
+    assert "export" not in str(problem.finding.remedy)

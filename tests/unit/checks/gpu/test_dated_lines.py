@@ -17,6 +17,7 @@ NOW = datetime(2027, 1, 1, 0, 1, 40, tzinfo=timezone(timedelta(hours=2)))
         pytest.param("Jan  1 00:01:30", 10.0, id="without-a-year"),
         pytest.param("Dec 31 23:59:50", 110.0, id="last-year"),
         pytest.param("2027-01-01T00:01:50+02:00", 0.0, id="a-clock-that-was-ahead"),
+        pytest.param("2027-01-03T00:01:50+02:00", None, id="a-day-to-come"),
         pytest.param("Xyz 99 00:00:00", None, id="no-date"),
         pytest.param("someday", None, id="no-form-of-a-date"),
     ],

@@ -128,7 +128,8 @@ def test_another_accelerator_is_no_missing_gpu(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_does_not_answer_makes_it_unknown(tmp_path: Path) -> None:
-    root = machine(tmp_path / "root", {"proc/driver/nvidia/gpus/0/information": "Model: NVIDIA L4"})
+    files = {"proc/driver/nvidia/gpus/0/information": "Model: NVIDIA L4", "dev/nvidia0": ""}
+    root = machine(tmp_path / "root", files)
 
     result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
 
@@ -146,3 +147,29 @@ def test_nvidia_smi_without_a_gpu_does_not_make_one(tmp_path: Path) -> None:
     )
 
     assert result.status is CheckStatus.ERROR
+
+
+def test_a_gpu_that_is_named_twice_hides_all(tmp_path: Path) -> None:
+    result = with_gpus(tmp_path, 2, CUDA_VISIBLE_DEVICES="0,0")
+
+    (problem,) = result.problems
+    assert problem.finding.summary == (
+        "CUDA_VISIBLE_DEVICES='0,0' names '0' twice, and then CUDA leaves none of 2 GPUs"
+    )
+
+
+def test_a_container_that_was_given_no_gpu_of_the_machine_lacks_one(tmp_path: Path) -> None:
+    """/proc/driver/nvidia is that of the machine, and so is there."""
+    root = machine(tmp_path / "root")
+
+    result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
+
+    (problem,) = result.problems
+    assert (problem.finding.rule, result.status) == ("doctor/gpu-missing", CheckStatus.ERROR)
+
+
+def test_a_jetson_without_nvidia_smi_has_a_gpu(tmp_path: Path) -> None:
+    result = without_gpu(tmp_path, {"dev/nvhost-gpu": "", "dev/nvgpu/igpu0/power": ""}, VLLM)
+
+    assert result.summary == "no NVIDIA GPU; the GPU of a Jetson"
+    assert result.status is CheckStatus.OK

@@ -122,3 +122,48 @@ def test_in_a_container_that_hides_the_bus_a_failure_is_unknown_unless_the_job_s
 
     assert result.status is CheckStatus.UNKNOWN
     assert needed.status is CheckStatus.ERROR
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        pytest.param(smi_log(smi_gpu())[:900], 0, id="half-a-document"),
+        pytest.param("", 0, id="nothing"),
+    ],
+)
+def test_an_answer_that_is_cut_off_without_an_error_is_unknown(
+    tmp_path: Path, text: str, code: int
+) -> None:
+    """A full disk does this, and a driver that is well cannot help it."""
+    result = checked(tmp_path, text, code)
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert "no whole answer" in str(result.unknown)
+
+
+def test_an_nvidia_smi_that_was_killed_says_nothing_of_the_driver(tmp_path: Path) -> None:
+    path = program(tmp_path / "bin", "nvidia-smi", "", before="kill -9 $$")
+    root = machine(tmp_path / "root")
+
+    result = CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+
+    assert result.unknown == "nvidia-smi gives no whole answer: it was ended by signal 9"
+
+
+@pytest.mark.parametrize("code", [0, 15])
+def test_a_gpu_that_is_told_of_beside_the_others_is_lost(tmp_path: Path, code: int) -> None:
+    line = "Unable to determine the device handle for GPU0000:9C:00.0: Unknown Error"
+
+    result = checked(tmp_path, f"{line}\n{smi_log(*map(smi_gpu, range(7)))}", code)
+
+    (problem,) = result.problems
+    assert (problem.finding.rule, result.status) == ("doctor/gpu-lost", CheckStatus.ERROR)
+    assert problem.finding.summary == f"nvidia-smi says: {line}"
+
+
+def test_a_lost_gpu_that_silences_the_others_is_no_mismatch_of_versions(tmp_path: Path) -> None:
+    line = "Unable to determine the device handle for GPU0000:3B:00.0: Unknown Error"
+
+    (problem,) = checked(tmp_path, f"{line}\n", 255).problems
+
+    assert problem.finding.rule == "doctor/gpu-lost"

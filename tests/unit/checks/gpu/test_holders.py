@@ -104,3 +104,16 @@ def test_memory_that_a_display_may_have_is_not_told_to_be_anothers(tmp_path: Pat
     )
 
     assert result.status is CheckStatus.OK
+
+
+def test_a_holder_counts_where_the_driver_does_not_say_how_much_memory_there_is(
+    tmp_path: Path,
+) -> None:
+    """GPU and CPU of a GB10 share their memory: sizes are N/A, but for those of processes."""
+    unified = smi_gpu(total="N/A", free="N/A", processes=[(4242, "VLLM::EngineCore", 69564)])
+
+    root = on_gpu(machine(tmp_path / "root"), 4242)
+
+    (problem,) = checked(tmp_path, unified, root=root).problems
+
+    assert "72.9 GB" in problem.finding.summary

@@ -113,3 +113,29 @@ def test_an_error_and_a_torn_document_are_no_log() -> None:
     assert parse_smi_xml("No devices were found\n") is None
     assert parse_smi_xml(smi_log(smi_gpu())[:400]) is None
     assert parse_smi_xml("<nvidia_smi_log><gpu></nvidia_smi_log>") is None
+
+
+def test_a_document_that_declares_entities_is_none() -> None:
+    """The DOCTYPE is left out, so an entity that grows a million times is not known."""
+    bomb = '<!DOCTYPE nvidia_smi_log [<!ENTITY a "lol"><!ENTITY b "&a;&a;">]>'
+
+    assert parse_smi_xml(f"{bomb}<nvidia_smi_log><gpu>&b;</gpu></nvidia_smi_log>") is None
+
+
+def test_megabytes_of_openings_take_no_time_that_grows_with_their_square() -> None:
+    """With a pattern this took minutes, in which no other thread ran."""
+    text = "<nvidia_smi_log " * 100_000
+
+    assert parse_smi_xml(text) is None
+    assert len("".join(lines_beside(text))) < 100_000
+
+
+def test_a_document_that_no_driver_writes_is_none() -> None:
+    assert parse_smi_xml(f"<nvidia_smi_log>{'<gpu/>' * 1_000_000}</nvidia_smi_log>") is None
+
+
+def test_a_size_of_more_digits_than_a_number_may_have_is_unknown() -> None:
+    (gpu,) = parsed(smi_log(smi_gpu(uncorrected="9" * 5000, free=f"{'9' * 5000} MiB"))).gpus
+
+    assert gpu.memory.free is None
+    assert gpu.errors.uncorrected == 0

@@ -20,6 +20,9 @@ GPUS = [
         pytest.param("0,7,1", [0], "7", id="ends-at-the-first-that-is-missing"),
         pytest.param("GPU-1", [1], None, id="beginning-of-a-uuid"),
         pytest.param("GPU-", [], "GPU-", id="ambiguous-uuid"),
+        pytest.param("1gpu2", [1], None, id="an-index-as-strtoul-reads-it"),
+        pytest.param("NoDevFiles", [], "NoDevFiles", id="a-word"),
+        pytest.param("9" * 5000, [], "9" * 5000, id="more-digits-than-a-number-has"),
     ],
 )
 def test_a_program_sees_what_cuda_says(
@@ -36,3 +39,10 @@ def test_parts_are_counted_and_not_looked_up() -> None:
 
     assert visible.parts == ("MIG-aaaa", "MIG-bbbb")
     assert visible.count == 2
+
+
+@pytest.mark.parametrize("value", ["0,0", "1,0,1", "GPU-1,1"])
+def test_an_entry_that_comes_twice_leaves_no_gpu(value: str) -> None:
+    visible = visible_gpus(GPUS, value)
+
+    assert (visible.count, visible.repeated) == (0, value.rpartition(",")[2])

@@ -66,3 +66,36 @@ def test_other_lines_of_the_driver_are_no_xids() -> None:
 )
 def test_an_address_is_the_same_in_the_log_and_in_nvidia_smi(text: str, address: str) -> None:
     assert pci_address(text) == address
+
+
+def test_a_message_from_the_future_has_no_age() -> None:
+    """A container's own uptime is less than the host's, whose log it reads."""
+    (line,) = driver_lines(f"3,2,99000000000,-;{FELL_OFF}\n", 60.0)
+
+    assert line.age_s is None
+
+
+@pytest.mark.parametrize(
+    ("words", "matter"),
+    [
+        (
+            "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+            "HARDWARE",
+        ),
+        ("154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", "NOTHING"),
+        ("145, RLW_REMAP Nonfatal XC0 i0 Link 05", "NOTHING"),
+        ("145, RLW_CTRL Fatal XC0 i0 Link 05", "HARDWARE"),
+        ("149, NETIR_LINK_EVT Fatal XC0 i0 Link 05", "HARDWARE"),
+        ("75, pid=1, name=python3, Ch 00000008", "APPLICATION"),
+    ],
+)
+def test_words_decide_where_a_number_does_not(words: str, matter: str) -> None:
+    (line,) = driver_lines(f"NVRM: Xid (PCI:0000:3b:00): {words}\n", None)
+
+    assert [each.xid.matter for each in xid_messages([line])] == [XidMatter[matter]]
+
+
+def test_a_number_of_a_thousand_digits_is_no_xid() -> None:
+    lines = driver_lines(f"NVRM: Xid (PCI:0000:3b:00): {'9' * 5000}, words\n", None)
+
+    assert xid_messages(lines) == []

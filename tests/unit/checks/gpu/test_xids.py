@@ -93,3 +93,32 @@ def test_a_log_that_cannot_be_read_is_unknown_even_if_the_driver_answers(tmp_pat
     (finished,) = run_checks([CHECK], context)
 
     assert finished.result.status is CheckStatus.UNKNOWN
+
+
+def test_nothing_is_advised_for_a_number_that_is_not_known(tmp_path: Path) -> None:
+    (problem,) = checked(tmp_path, 999, age_s=60, gpu=smi_gpu()).problems
+
+    assert "docs.nvidia.com/deploy/xid-errors" in str(problem.finding.remedy)
+
+
+@pytest.mark.parametrize(
+    ("words", "up_s", "expected"),
+    [
+        ("24007, Fatal, Link 30 sourcetrack timeout error", 100, CheckStatus.WARNING),
+        ("24007, Fatal, Link 30 sourcetrack timeout error", 10 * DAY_S, CheckStatus.OK),
+        ("12028, Non-fatal, Link 32 egress error", 100, CheckStatus.OK),
+    ],
+)
+def test_a_fatal_error_of_an_nvswitch_is_told(
+    tmp_path: Path, words: str, up_s: int, expected: CheckStatus
+) -> None:
+    record = f"3,1,50000000,-;nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): {words}\n"
+    files = {"dev/kmsg": record, "proc/uptime": f"{up_s} 1\n"}
+    root = machine(tmp_path / "root", files)
+
+    result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, root=root))
+
+    assert result.status is expected
+    assert ["SXid 24007" in each.finding.summary for each in result.problems] == [True] * (
+        "Fatal" in words
+    )

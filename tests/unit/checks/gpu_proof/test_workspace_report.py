@@ -107,3 +107,11 @@ def test_other_operands_are_unknown_and_no_difference() -> None:
 
     assert result.status is CheckStatus.UNKNOWN
     assert result.problems == ()
+
+
+def test_a_few_equal_starts_do_not_claim_the_risk_of_many() -> None:
+    """Three starts of a coin are equal in a quarter of all cases, and not in 5 %."""
+    result = _report("aaa", "aaa")
+
+    excerpt = result.problems[0].finding.evidence[0].excerpt or ""
+    assert "appears in 50 % of starts with a probability of 25 %" in excerpt

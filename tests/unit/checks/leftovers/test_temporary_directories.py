@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.leftovers.temporary_directories import CHECK
+from ci_doctor.checks.result import CheckStatus
 from ci_doctor.errors import UsageError
 from ci_doctor.system.files.own_directory import own_directory
 from tests.support.checks import check_context
@@ -59,3 +60,9 @@ def test_one_that_a_run_holds_is_not_left(tmp_path: Path, monkeypatch: pytest.Mo
         result = CHECK.run(check_context(tmp_path, environ={"TMPDIR": str(tmp_path)}))
 
     assert result.problems == ()
+
+
+def test_a_temporary_directory_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    result = CHECK.run(check_context(tmp_path, environ={"TMPDIR": str(tmp_path / "gone")}))
+
+    assert result.status is CheckStatus.OK

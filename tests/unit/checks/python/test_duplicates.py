@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 from ci_doctor.checks.python.duplicates import CHECK
@@ -56,3 +57,23 @@ def test_the_metadata_beside_the_source_of_an_editable_installation_are_no_copy(
     (site_of(python) / "__editable__.engine.pth").write_text(f"{source}\n")
 
     assert examine(CHECK, python).problems == ()
+
+
+def test_the_remedy_installs_the_version_that_came_last(python: Path, examine: Examine) -> None:
+    folder = install(site_of(python), "engine", "0.9")
+    os.utime(folder, (4e9, 4e9))
+
+    (found,) = examine(CHECK, python).problems
+
+    assert str(found.finding.remedy).endswith(" engine==0.9")
+
+
+def test_a_copy_in_pythonpath_is_not_to_be_uninstalled(
+    python: Path, tmp_path: Path, examine: Examine
+) -> None:
+    overlay = tmp_path / "overlay"
+    install(overlay, "engine", "9.0")
+
+    (found,) = examine(CHECK, python, PYTHONPATH=str(overlay)).problems
+
+    assert f"leave {overlay} out of PYTHONPATH" in str(found.finding.remedy)

@@ -34,3 +34,10 @@ def test_what_may_load(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.so").write_bytes(content)
 
     assert defect(str(tmp_path / "a.so"), "x86_64") is None
+
+
+def test_a_module_that_a_full_disk_has_cut_off_does_not_load(tmp_path: Path) -> None:
+    module = tmp_path / "a.so"
+    module.write_bytes(Path(sys.executable).resolve().read_bytes()[:5000])
+
+    assert "cut off" in (defect(str(module), platform.machine()) or "")

@@ -49,3 +49,12 @@ def test_a_missing_record_is_an_error_if_the_installer_writes_one(
 
     assert "engine 1.0 is not completely installed: there is no RECORD" in engine.finding.summary
     assert "RECORD is empty" in frame.finding.summary
+
+
+def test_the_remedy_installs_the_version_that_was_there(python: Path, examine: Examine) -> None:
+    folder = install(site_of(python), "late", "1.5")
+    (folder / "METADATA").unlink()
+
+    (late,) = examine(CHECK, python).problems
+
+    assert str(late.finding.remedy).endswith(" late==1.5")

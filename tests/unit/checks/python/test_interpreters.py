@@ -98,7 +98,9 @@ def test_a_broken_environment_is_an_error_of_its_own_rule(
 
     assert [each.finding.rule for each in result.problems] == [rule.id]
     assert result.status is CheckStatus.ERROR
-    assert f"venv --upgrade {python.parent.parent}" in str(result.problems[0].finding.remedy)
+    assert f"venv --upgrade --without-pip {python.parent.parent}" in str(
+        result.problems[0].finding.remedy
+    )
 
 
 def test_the_base_that_a_link_led_to_is_named(python: Path, examine: Examine) -> None:
@@ -166,3 +168,33 @@ def test_without_any_interpreter_a_strict_job_is_not_let_through(tmp_path: Path)
     ran = run(DoctorRequest(checks=(CHECK,), strict=True), context)
 
     assert verdict_of(ran.finished, Workload.CORRECTNESS, strict=True) is Verdict.VOID
+
+
+def test_a_configuration_without_a_home_says_so(python: Path, examine: Examine) -> None:
+    (python.parent.parent / "pyvenv.cfg").write_text("")
+
+    found = examine(CHECK, python).problems[0]
+
+    assert found.finding.rule == rules.VENV_BASE_MISSING.id
+    assert "names no home" in found.finding.summary
+
+
+def test_a_start_file_that_ends_python_is_not_cured_by_another_link(
+    python: Path, examine: Examine
+) -> None:
+    (site_of(python) / "sitecustomize.py").write_text("raise SystemExit(4)\n")
+
+    (found,) = examine(CHECK, python).problems
+
+    assert found.finding.rule == rules.INTERPRETER_BROKEN.id
+    assert "a file that each start runs ends it" in found.finding.summary
+    assert found.finding.remedy == f"ci-doctor doctor starts --python {python}"
+
+
+def test_the_remedy_keeps_the_packages_of_the_system(python: Path, examine: Examine) -> None:
+    config = python.parent.parent / "pyvenv.cfg"
+    config.write_text("home = /opt/gone/bin\ninclude-system-site-packages = true\n")
+
+    found = examine(CHECK, python).problems[0]
+
+    assert "--system-site-packages" in str(found.finding.remedy)

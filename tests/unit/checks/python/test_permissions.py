@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.python.permissions import CHECK
+from ci_doctor.checks.python.rules import SITE_NOT_EXECUTABLE
 from ci_doctor.checks.result import CheckStatus
 from tests.unit.checks.python.conftest import Examine
 
@@ -47,3 +48,16 @@ def test_what_another_user_may_not_read_is_an_error(tmp_path: Path) -> None:
     )
 
     assert run.stdout == "doctor/site-unreadable 1 entry of . cannot be read: engine\n"
+
+
+def test_a_site_directory_from_which_nothing_is_loaded_is_an_error(
+    python: Path, examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # To mount such a file system needs root.
+    flags = os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, os.ST_NOEXEC, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: flags)
+
+    result = examine(CHECK, python)
+
+    assert [each.finding.rule for each in result.problems] == [SITE_NOT_EXECUTABLE.id]
+    assert result.status is CheckStatus.ERROR

@@ -20,3 +20,10 @@ def test_an_environment_with_pip_is_installed_to_by_it(python: Path, tmp_path: P
 
     expected = f"{python} -m pip install --force-reinstall --no-deps engine==1.0"
     assert command.words == expected
+
+
+def test_pip_does_not_take_the_next_pasted_line_for_an_answer(python: Path, tmp_path: Path) -> None:
+    install(site_of(python), "pip", "25.0")
+    (environment,) = read_environments(check_context(tmp_path, environ={}, pythons=[python]))
+
+    assert pip_line(environment, "uninstall", ["a"]) == f"{python} -m pip uninstall -y a"

@@ -1,3 +1,4 @@
+import subprocess
 from pathlib import Path
 
 from ci_doctor.checks.python.rules import VENV_MOVED
@@ -75,3 +76,18 @@ def test_a_program_whose_author_named_the_python_of_the_system_is_ok(
 
     assert result.problems == ()
     assert "3 programs" in result.summary
+
+
+def test_the_remedy_leads_programs_and_activate_to_the_present_place(
+    python: Path, examine: Examine
+) -> None:
+    _write_script(python, "engine", "#!/build/a.b/venv/bin/python")
+    (python.parent / "activate").write_text("VIRTUAL_ENV='/build/a.b/venv'\nX=/build/a.b/venv2\n")
+    (found,) = examine(CHECK, python).problems
+
+    subprocess.run(["sh", "-c", str(found.finding.remedy)], check=True)
+
+    assert examine(CHECK, python).status is CheckStatus.OK
+    activate = f"VIRTUAL_ENV='{python.parent.parent}'\nX=/build/a.b/venv2\n"
+    assert (python.parent / "activate").read_text() == activate
+    assert python.is_symlink()

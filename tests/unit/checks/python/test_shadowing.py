@@ -174,3 +174,18 @@ def test_the_directory_of_a_services_script_is_looked_at(checkout: Path, python:
 
 def test_an_unreadable_directory_of_the_job_has_no_modules(python: Path, examine: Examine) -> None:
     assert examine(CHECK, python, PYTHONPATH="/gone").problems == ()
+
+
+def test_the_directory_of_the_job_in_pythonpath_is_searched_by_every_python(
+    checkout: Path, python: Path
+) -> None:
+    files = {"fast/__init__.py": b"", "fast/_C.abi3.so": b"\x7fELF"}
+    install(site_of(python), "fast", "1", files=files)
+    (checkout / "fast").mkdir()
+    (checkout / "fast" / "__init__.py").write_text("")
+
+    (found,) = _examine(checkout, python, PYTHONPATH=str(checkout)).problems
+
+    assert found.finding.severity == "error"
+    # PYTHONSAFEPATH leaves PYTHONPATH as it is.
+    assert str(found.finding.remedy).startswith("unset PYTHONPATH")

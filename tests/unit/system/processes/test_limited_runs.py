@@ -3,7 +3,9 @@
 
 import os
 import select
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -177,3 +179,45 @@ def test_a_program_runs_where_no_temporary_directory_can_be_written_to(
     ended = LimitedRuns().run(["sh", "-c", "echo said; echo warned >&2"], cwd=Path(), environ={})
 
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "said\n", "warned\n")
+
+
+AS_NOBODY = """
+import os, sys, threading
+from pathlib import Path
+from ci_doctor.system.processes.limited_runs import LimitedRuns
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+runs = LimitedRuns()
+def run(limit_s, *words):
+    return runs.run([sys.argv[1], "--reuid=0", *words], cwd=Path("/"), environ=os.environ, timeout_s=limit_s)
+ended = run(60, "sh", "-c", "id -u; exit 3")
+late = run(1, "sh", "-c", "echo $$ > " + sys.argv[2] + "; exec sleep 60")
+print(ended.exit_code, ended.stdout.strip(), late.exit_code)
+runs.stop()
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can make such a program"
+)
+def test_a_program_of_another_user_such_as_sudo_ends_as_it_does_and_holds_up_nobody() -> None:
+    source = shutil.which("setpriv")
+    assert source is not None
+    with tempfile.TemporaryDirectory() as folder:
+        sudo = Path(shutil.copy(source, folder))
+        # It makes anybody root, so nobody but that group may reach it.
+        for path, mode in ((Path(folder), 0o710), (sudo, 0o4710)):
+            os.chown(path, 0, 65534)
+            path.chmod(mode)
+        started = Path(folder, "pid")
+        ran = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, sudo, started],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if started.exists():
+            os.kill(int(started.read_text()), signal.SIGKILL)
+
+    assert ran.stdout == "3 0 None\n"

@@ -108,3 +108,20 @@ def test_modules_beside_the_launcher_shadow_nothing(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("import products\n")
 
     assert launch("devices", {}, tmp_path)["failed"].startswith("ModuleNotFoundError")
+
+
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    """If ci-doctor is killed, no program stays on the GPU. One that stayed would say so."""
+    waiting = "import time\nprint('ready', flush=True)\ntime.sleep(10)\nprint('still here')\n"
+    (tmp_path / "torch.py").write_text(waiting)
+    words = [sys.executable, "-S", str(PROGRAMS / "launch.py"), "devices", "{}"]
+    starter = [sys.executable, "-c", f"import subprocess; subprocess.run({words!r})"]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    with subprocess.Popen(starter, env=environ, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        parent.kill()
+        rest = parent.stdout.read()
+
+    assert rest == ""
