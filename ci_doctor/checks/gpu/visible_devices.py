@@ -68,7 +68,7 @@ def visible_gpus(
     for entry in value.split(","):
         word = entry.strip()
         gpu = _named(known if word.startswith("MIG-") else gpus, word)
-        if gpu is not None and gpu in seen:
+        if gpu is not None and gpu in visible:
             return VisibleGpus(gpus=(), repeated=word)
         if gpu is not None:
             visible.append(gpu)
