@@ -49,7 +49,7 @@ def read_doctor_settings(
     def placed(name: str, words: list[str]) -> list[str]:
         return [str(path_in(loaded, origins[name], word)) for word in words]
 
-    since_green = settings.since_green
+    since_green = settings.since_green or None
     if since_green is not None:
         since_green = str(path_in(loaded, origins["since_green"], since_green))
     settings = replace(

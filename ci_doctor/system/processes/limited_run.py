@@ -75,7 +75,8 @@ def wait_unreaped(pid: int, timeout_s: float) -> bool:
     try:
         end = select.poll()
         end.register(descriptor, select.POLLIN)
-        return bool(end.poll(timeout_s * 1000))
+        # A negative time would be none at all (poll(2)): it is the rest of a limit that is used up.
+        return bool(end.poll(max(0.0, timeout_s) * 1000))
     finally:
         os.close(descriptor)
 

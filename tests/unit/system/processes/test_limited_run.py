@@ -48,3 +48,9 @@ def assert_ended(pid: int) -> None:
         child = psutil.Process(pid)
         if child.status() != psutil.STATUS_ZOMBIE:
             child.wait(10)
+
+
+def test_a_time_limit_that_is_used_up_ends_the_program_at_once() -> None:
+    ended = run_limited(["sleep", "1000"], timeout_s=-0.5, cwd=Path("/"), environ=os.environ)
+
+    assert ended.exit_code is None
