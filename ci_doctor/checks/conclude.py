@@ -93,9 +93,9 @@ def _plural(status: CheckStatus, count: int) -> str:
 
 
 def _faults(finished: Sequence[FinishedCheck]) -> set[Fault]:
-    return {
-        each.fault
-        for one in finished
-        for each in one.result.problems
-        if each.finding.severity is Severity.ERROR
-    }
+    faults = set()
+    for each in finished:
+        for problem in each.result.problems:
+            if problem.finding.severity is Severity.ERROR:
+                faults.add(problem.fault)
+    return faults

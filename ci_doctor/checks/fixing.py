@@ -24,8 +24,10 @@ class FixAttempt(Struct, frozen=True, kw_only=True):
 
 def planned(ran: DoctorRun) -> DoctorRun:
     """`ran` with the changes that `fix` would make, in words. Nothing is changed."""
-    words = tuple(fix.words for each in ran.finished for fix in _fixes(each))
-    return replace(ran, would_fix=words)
+    words: list[str] = []
+    for each in ran.finished:
+        words.extend(fix.words for fix in _fixes(each))
+    return replace(ran, would_fix=tuple(words))
 
 
 def fix(ran: DoctorRun, context: CheckContext, show: Callable[[str], None]) -> DoctorRun:

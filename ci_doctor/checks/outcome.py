@@ -54,7 +54,10 @@ def outcome_of(run: DoctorRun, *, show_all: bool = False) -> Outcome:
 
 
 def _findings(finished: Sequence[FinishedCheck]) -> tuple[Finding, ...]:
-    return tuple(problem.finding for each in finished for problem in each.result.problems)
+    findings: list[Finding] = []
+    for each in finished:
+        findings.extend(problem.finding for problem in each.result.problems)
+    return tuple(findings)
 
 
 def _tables(run: DoctorRun, *, show_all: bool) -> tuple[Table, ...]:

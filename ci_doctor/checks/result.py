@@ -31,7 +31,7 @@ class Fault(StrEnum):
 class Fix(Struct, frozen=True, kw_only=True):
     """A change that `--fix` makes: only what is safe, and ours to change.
 
-    `words` say what is changed, as an imperative clause ("remove /tmp/ci-doctor-x, 12 MiB"). `apply`
+    `words` say what is changed, as an imperative clause ("remove /tmp/ci-doctor-tmp.x, 3 MB"). `apply`
     does it, and raises OSError or CiDoctorError if it cannot.
     """
 
@@ -70,7 +70,7 @@ def problem(
 class CheckResult(Struct, frozen=True, kw_only=True):
     """What a check has to say.
 
-    `summary` is one clause with the observed value ("/dev/shm has 60 GiB free of 64 GiB").
+    `summary` is one clause with the observed value ("/dev/shm has 64.4 GB free of 68.7 GB").
     `unknown`: why a part of it, or all, cannot be known; None if all is known. `evidence` shows what
     the summary rests on, `figures` the same for programs.
     """

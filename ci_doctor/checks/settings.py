@@ -31,8 +31,8 @@ class DoctorSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     further directories whose disk is checked; `min_free` is what each disk must have free, bytes or
     text for parse_size. `shared_memory` is what /dev/shm must have. `gpu_memory_free` is the share
     (0 to 1) of each GPU's memory that must be free if no service says what it needs. `entry_points`
-    are commands for `--imports`. `hosts` are names that must have an address. `since_green` is the snapshot, or the report directory, of the last
-    green run.
+    are commands for `--imports`. `hosts` are names that must have an address. `since_green` is the
+    snapshot, or the report directory, of the last green run.
     """
 
     workload: WorkloadName | None = None

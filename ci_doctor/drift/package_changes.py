@@ -34,13 +34,16 @@ def one_sided_packages(before: Packages, after: Packages) -> Iterator[OneSided]:
         if described(old) != described(new):
             continue
         for what in sorted({*old.unknown} ^ {*new.unknown}):
-            is_old = what in old.unknown
-            reasons = old.unknown if is_old else new.unknown
+            side = "after"
+            reasons = new.unknown
+            if what in old.unknown:
+                side = "before"
+                reasons = old.unknown
             yield OneSided(
                 area=ChangeArea.PACKAGES,
                 subject=f"{what} of {name}",
                 suspicion=suspicion.of_package(name).suspicion,
-                unknown_in="before" if is_old else "after",
+                unknown_in=side,
                 reason=reasons[what],
             )
 

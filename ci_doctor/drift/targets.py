@@ -15,17 +15,19 @@ def snapshot_targets(
     A virtual environment whose Python is gone is one of them: what is left of it is what people want
     to know. Raises UsageError for a named one that never was one.
     """
-    broken = [
-        directory for directory in _named(pythons, venvs, cwd, environ) if _is_broken(directory)
-    ]
-    paths = {directory.absolute() for directory in broken}
-    rest = [word for word in venvs if Path(word).absolute() not in paths]
-    others = [word for word in pythons if Path(word).absolute() not in paths]
-    targets = [directory.absolute() / "bin" / "python" for directory in broken]
+    directories = _named(pythons, venvs, cwd, environ)
+    broken = [directory.absolute() for directory in directories if _is_broken(directory)]
+    rest = _without(venvs, broken)
+    others = _without(pythons, broken)
+    targets = [directory / "bin" / "python" for directory in broken]
     # Without a name that is left, the default is the broken environment itself.
     if rest or others or not broken:
         targets += [target.python for target in choose_targets(others, rest, [cwd], environ)]
     return tuple(targets)
+
+
+def _without(words: Sequence[str], directories: Sequence[Path]) -> list[str]:
+    return [word for word in words if Path(word).absolute() not in directories]
 
 
 def _named(

@@ -25,13 +25,13 @@ def _run(context: CheckContext) -> CheckResult:
         return CheckResult(summary="no file differs from the commit")
     summary = f"{amount(len(lines), 'file')} under version control differ from the commit"
     excerpt = "\n".join(lines[:_SHOWN])
-    found = problem(
+    changed = problem(
         DIRTY_CHECKOUT,
         summary,
         evidence=(Evidence(excerpt=excerpt),),
         remedy=ShellCommand("git diff --stat HEAD  # is any of it of use? if not: git stash"),
     )
-    return CheckResult(summary=summary, problems=(found,), figures={"files": len(lines)})
+    return CheckResult(summary=summary, problems=(changed,), figures={"files": len(lines)})
 
 
 CHECK = DoctorCheck(

@@ -21,8 +21,8 @@ def _run(context: CheckContext) -> CheckResult:
         severity = Severity.WARNING
         words += f" whose history does not reach a version tag: {version.reason}"
     remedy = ShellCommand("git fetch --unshallow --tags")
-    found = problem(SHALLOW_CLONE, words, severity=severity, remedy=remedy)
-    return CheckResult(summary=words, problems=(found,))
+    shallow = problem(SHALLOW_CLONE, words, severity=severity, remedy=remedy)
+    return CheckResult(summary=words, problems=(shallow,))
 
 
 CHECK = DoctorCheck(

@@ -32,14 +32,14 @@ def _run(context: CheckContext) -> CheckResult:
         return CheckResult(summary=summary)
     # Whoever sets it asks git for pointers (git-lfs-smudge(1)).
     is_wanted = context.environ.get("GIT_LFS_SKIP_SMUDGE", "") in {"", "0", "false"}
-    found = problem(
+    unfetched = problem(
         LFS_POINTERS,
         f"{summary}, such as {pointers[0]}",
         evidence=(Evidence(excerpt="\n".join(pointers[:_SHOWN])),),
         remedy=ShellCommand("git lfs install --local && git lfs pull"),
         severity=Severity.WARNING if is_wanted else Severity.NOTE,
     )
-    return CheckResult(summary=summary, problems=(found,))
+    return CheckResult(summary=summary, problems=(unfetched,))
 
 
 def _is_pointer(path: Path) -> bool:

@@ -28,8 +28,8 @@ def _run(context: CheckContext) -> CheckResult:
         return CheckResult(summary=f"{commit[:12]} is here")
     reason = f"the mirror {missing[0]} is not here" if missing else first_line(ran.stderr)
     summary = f"objects of {commit[:12]} are missing: {reason}"
-    found = problem(CHECKOUT_BROKEN, summary, evidence=(Evidence(excerpt=ran.stderr.strip()),))
-    return CheckResult(summary=summary, problems=(found,))
+    broken = problem(CHECKOUT_BROKEN, summary, evidence=(Evidence(excerpt=ran.stderr.strip()),))
+    return CheckResult(summary=summary, problems=(broken,))
 
 
 def _missing_mirrors(objects: Path) -> list[str]:

@@ -33,7 +33,7 @@ def read_toolkit(context: CheckContext) -> CudaToolkit | None:
     home = _home(context)
     if home is None:
         return None
-    version = _recorded(home) or _told(context, home)
+    version = _version_on_disk(home) or _version_by_nvcc(context, home)
     if version is None:
         return None
     return CudaToolkit(home=home, version=version)
@@ -53,7 +53,7 @@ def _home(context: CheckContext) -> Path | None:
     return None
 
 
-def _recorded(home: Path) -> str | None:
+def _version_on_disk(home: Path) -> str | None:
     """Of version.json, which a toolkit has since 11.1."""
     try:
         value = json.loads((home / "version.json").read_bytes())
@@ -63,7 +63,7 @@ def _recorded(home: Path) -> str | None:
     return str(version)
 
 
-def _told(context: CheckContext, home: Path) -> str | None:
+def _version_by_nvcc(context: CheckContext, home: Path) -> str | None:
     nvcc = home / "bin" / "nvcc"
     if not nvcc.exists():
         return None

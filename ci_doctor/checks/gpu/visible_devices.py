@@ -63,20 +63,20 @@ def visible_gpus(
     """
     if value is None:
         return VisibleGpus(gpus=tuple(gpus))
-    seen: list[SmiGpu] = []
+    visible: list[SmiGpu] = []
     parts: list[str] = []
     for entry in value.split(","):
         word = entry.strip()
         gpu = _named(known if word.startswith("MIG-") else gpus, word)
-        if gpu is not None and gpu in seen:
+        if gpu is not None and gpu in visible:
             return VisibleGpus(gpus=(), repeated=word)
         if gpu is not None:
-            seen.append(gpu)
+            visible.append(gpu)
         elif word.startswith("MIG-"):
             parts.append(word)
         else:
-            return VisibleGpus(gpus=tuple(seen), parts=tuple(parts), missing=word)
-    return VisibleGpus(gpus=tuple(seen), parts=tuple(parts))
+            return VisibleGpus(gpus=tuple(visible), parts=tuple(parts), missing=word)
+    return VisibleGpus(gpus=tuple(visible), parts=tuple(parts))
 
 
 def _named(gpus: Sequence[SmiGpu], word: str) -> SmiGpu | None:

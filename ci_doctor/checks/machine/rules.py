@@ -123,7 +123,7 @@ BUSY: Final = Rule(
     id="doctor/machine-busy",
     severity=Severity.NOTE,
     meaning="Other work takes the CPUs of this machine: what is timed here is slower than usual.",
-    remedy="Compare no timings made here with those of an idle machine.",
+    remedy="Do not compare timings made here with those of an idle machine.",
 )
 PRESSURE: Final = Rule(
     id="doctor/memory-pressure",
