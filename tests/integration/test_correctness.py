@@ -501,7 +501,7 @@ def test_nothing_of_an_earlier_run_is_taken_for_this_ones(bench: Bench) -> None:
         str(path.relative_to(bench.reports)) for path in bench.reports.rglob("*") if path.is_file()
     }
     assert left == {
-        "report.json", "report.md", "report.html", "junit.xml", "samples.jsonl", "starts.jsonl", "run.json", "logs/A1/baseline-1.log", "logs/A2/baseline-1.log",
+        "report.json", "report.md", "report.html", "junit.xml", "samples.jsonl", "starts.jsonl", "run.json", "environment.json", "logs/A1/baseline-1.log", "logs/A2/baseline-1.log",
         "notes.txt", "logs/A1/notes.txt", "logs/Abc/x-1.log",
     }  # fmt: skip
 
