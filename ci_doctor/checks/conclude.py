@@ -59,6 +59,8 @@ def summary_of(
     purpose = f" for {workload}" if workload else ""
     counts = _counts(finished)
     match verdict:
+        case Verdict.PASS if any(each.result.unknown is not None for each in finished):
+            return f"as far as is known, this machine is fit{purpose}: {counts}"
         case Verdict.PASS:
             return f"this machine is fit{purpose}: {counts}"
         case Verdict.VOID:

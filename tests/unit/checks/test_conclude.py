@@ -79,3 +79,9 @@ def test_the_summary_counts_by_status_the_worst_first() -> None:
     summary = summary_of(finished, Workload.VLLM, Verdict.INFRA)
 
     assert summary == "this machine is not fit for vllm: 2 errors, 1 unknown, 1 warning, 2 ok"
+
+
+def test_a_machine_of_which_a_part_is_unknown_is_fit_as_far_as_is_known() -> None:
+    summary = summary_of([OK, UNKNOWN], None, Verdict.PASS)
+
+    assert summary == "as far as is known, this machine is fit: 1 unknown, 1 ok"
