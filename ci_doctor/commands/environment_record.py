@@ -87,6 +87,6 @@ def _configured(
         about=session.about,
         redactor=session.redactor,
     )
-    if settings.since_green is None:
+    if not settings.since_green:
         return request, None
     return request, path_in(loaded, origins["since_green"], settings.since_green)
