@@ -16,7 +16,7 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:]
-    _search_pythonpath_last()
+    _search_standard_library_first()
     _open_closed_streams()
     # An encoding that lacks a character shows its number, as stderr does.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -33,15 +33,14 @@ def main() -> NoReturn:
     os._exit(code)
 
 
-def _search_pythonpath_last() -> None:
-    """Put the directories of PYTHONPATH at the end of sys.path.
+def _search_standard_library_first() -> None:
+    """Put the standard library before the job's directories on sys.path.
 
-    They are the job's. A `random.py` there would end ci-doctor before it can name it.
+    A `random.py` in PYTHONPATH would end ci-doctor before it can name it.
     """
-    theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    theirs = [os.path.abspath(path) for path in theirs if path]  # noqa: PTH100 - before pathlib
-    ours = [path for path in sys.path if os.path.abspath(path) not in theirs]  # noqa: PTH100
-    sys.path[:] = ours + [path for path in sys.path if path not in ours]
+    library = os.path.dirname(os.__file__)  # noqa: PTH120 - before pathlib
+    first = [path for path in sys.path if path == library or path.endswith("lib-dynload")]
+    sys.path[:] = first + [path for path in sys.path if path not in first]
 
 
 def _open_closed_streams() -> None:
