@@ -9,9 +9,9 @@ from ci_doctor.model.rule import Rule
 GPU_UNUSABLE: Final = Rule(
     id="doctor/gpu-unusable",
     severity=Severity.ERROR,
-    meaning="The job's torch cannot compute on a GPU that is there: the driver is too old for its "
-    "CUDA, the GPU has failed or is held in exclusive mode, or torch has no kernels for its "
-    "architecture.",
+    meaning="The job's torch cannot compute on a GPU of this machine. The driver may be too old for "
+    "torch's CUDA. The GPU may have failed, or another process may hold it in exclusive mode. Or "
+    "torch has no kernels for this GPU.",
     remedy="The text of the error names the cause. Compare `nvidia-smi` with `torch.version.cuda` and "
     "`torch.cuda.get_arch_list()`. A GPU that has failed needs a reset or another agent.",
 )

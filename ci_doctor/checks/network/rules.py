@@ -67,7 +67,7 @@ HOST_UNRESOLVED: Final = Rule(
     id="doctor/host-unresolved",
     severity=Severity.ERROR,
     meaning="A host of `hosts` in [doctor] has no address here, so the job cannot reach it.",
-    remedy="See which nameserver is asked: /etc/resolv.conf.",
+    remedy="Check the nameservers in /etc/resolv.conf.",
 )
 
 PORT_TAKEN: Final = Rule(

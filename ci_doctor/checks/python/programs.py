@@ -87,16 +87,30 @@ def _problems(owners: Sequence[ProgramOwner], context: CheckContext) -> tuple[Pr
     others = [owner for owner in owners[1:] if owner.prefix != first.prefix]
     if not others or not is_python:
         return ()
-    places = [os.path.normpath(entry) for entry in context.environ.get("PATH", "").split(":")]
-    place = places.index(first.directory)
-    later = [owner for owner in others if places.index(owner.directory) > place]
-    earlier = [owner for owner in others if owner not in later]
+    earlier, later = _around(first, others, context)
     problems = []
     if earlier:
         problems.append(_of_two(first, earlier))
     if later:
         problems.append(_of_others(first, later))
     return tuple(problems)
+
+
+def _around(
+    first: ProgramOwner, others: Sequence[ProgramOwner], context: CheckContext
+) -> tuple[list[ProgramOwner], list[ProgramOwner]]:
+    """Those of `others` that stand on PATH before or beside `first`, and those behind it."""
+    entries = context.environ.get("PATH", "").split(":")
+    places = [os.path.normpath(entry) for entry in entries]
+    own_place = places.index(first.directory)
+    earlier = []
+    later = []
+    for other in others:
+        if places.index(other.directory) > own_place:
+            later.append(other)
+        else:
+            earlier.append(other)
+    return earlier, later
 
 
 def _inactive(active: str, python: ProgramOwner) -> Problem:
