@@ -99,9 +99,14 @@ class CheckContext:
                 self._readers[read] = threading.get_ident()
         if is_first:
             _complete(reading, lambda: read(self))
-        else:
-            self._waiting[threading.get_ident()] = self._readers[read]
-        value: T = reading.result()
+            value: T = reading.result()
+            return value
+        thread = threading.get_ident()
+        self._waiting[thread] = self._readers[read]
+        try:
+            value = reading.result()
+        finally:
+            del self._waiting[thread]
         return value
 
     def program_awaited_by(self, thread: int) -> str | None:

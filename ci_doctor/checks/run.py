@@ -11,6 +11,7 @@ from ci_doctor.checks.all_checks import missing_need
 from ci_doctor.checks.check import DoctorCheck, FinishedCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.outcome import DoctorRun
+from ci_doctor.checks.result import unknown_result
 from ci_doctor.checks.running import run_checks
 
 # More names than these do not fit in a line.
@@ -33,10 +34,15 @@ def run(
     """
     not_run = {}
     runnable = []
+    unmeasured = []
     for check in request.checks:
         reason = missing_need(check, context)
         if reason is None:
             runnable.append(check)
+        # It was asked for: what cannot be had is unknown, and not out of place.
+        elif check.is_measurement:
+            result = unknown_result(reason)
+            unmeasured.append(FinishedCheck(check=check, result=result, duration_s=None))
         else:
             not_run[check] = reason
 
@@ -47,7 +53,7 @@ def run(
     with closing(run_checks(runnable, context, tell_pending)) as ending:
         finished = list(ending)
     return DoctorRun(
-        finished=tuple(_in_order(finished, runnable)),
+        finished=tuple(_in_order([*finished, *unmeasured], request.checks)),
         not_run=not_run,
         workload=context.workload,
         strict=request.strict,

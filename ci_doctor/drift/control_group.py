@@ -57,8 +57,8 @@ def _directories(root: Path) -> tuple[list[Path], int]:
     # A recorded tree lies below another root.
     top = root / str(point).lstrip("/")
     directory = top / below
-    if not top.is_dir():
-        raise FileNotFoundError(f"{point} is not there")
+    if not directory.is_dir():
+        raise FileNotFoundError(f"{directory} is not there")
     return list(_up_to(directory, top)), version
 
 

@@ -17,10 +17,9 @@ from ci_doctor.model.verdict import Verdict
 
 _REPORT: Final = "report.json"
 _GREEN: Final = frozenset({Verdict.PASS, Verdict.FLAKY})
-# A directory of many runs: build/step/command. More of them than this are not read.
 _UNREADABLE: Final = "cannot be read, or has no snapshot"
+# A directory of many runs: build/step/command.
 _DEPTH: Final = 3
-_MOST: Final = 1000
 
 
 class GreenPath:
@@ -126,7 +125,7 @@ def _candidate(path: Path, step: str | None) -> _GreenCandidate | str:
             snapshot = read_snapshot(path)
             about = snapshot.about
             time = snapshot.taken_at
-    except (CiDoctorError, OSError, UnicodeDecodeError):
+    except (CiDoctorError, OSError):
         return _UNREADABLE
     if step is not None and about.step != step:
         return f"of the step {about.step}" if about.step else "of no known step"
@@ -135,7 +134,6 @@ def _candidate(path: Path, step: str | None) -> _GreenCandidate | str:
 
 def _paths(directory: Path) -> Iterator[Path]:
     """Report directories, and the JSON files beside them that may be snapshots."""
-    number = 0
     for place, names, files in os.walk(directory):
         depth = len(Path(place).relative_to(directory).parts)
         if depth >= _DEPTH:
@@ -144,20 +142,16 @@ def _paths(directory: Path) -> Iterator[Path]:
         if _REPORT in files:
             yield Path(place)
             names.clear()
-            number += 1
             continue
         for name in sorted(files):
             if name.endswith(".json") and name != SNAPSHOT_FILE:
                 yield Path(place) / name
-                number += 1
-        if number >= _MOST:
-            return
 
 
 def _report(directory: Path) -> Report:
     from ci_doctor.render import json
 
     try:
-        return json.parse(read_regular(directory / _REPORT).decode())
+        return json.parse(read_regular(directory / _REPORT))
     except RecursionError as error:
         raise UsageError(f"{directory / _REPORT} is no report: it is not JSON") from error

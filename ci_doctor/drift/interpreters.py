@@ -2,6 +2,7 @@
 """Reads interpreters: their versions, by starting each once, and what is installed in them."""
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,10 @@ def read_interpreter(
         unknown["packages"] = str(error)
         directories = ()
     packages = read_packages(directories, contents=contents)
+    for directory in directories:
+        # One that does not exist holds nothing, but this one may.
+        if directory.is_dir() and not os.access(directory, os.R_OK | os.X_OK):
+            unknown["packages"] = f"{directory} cannot be read"
     started = starting.result()
     if started.unknown is not None:
         unknown["version"] = started.unknown

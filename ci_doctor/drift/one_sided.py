@@ -24,7 +24,7 @@ def one_sided_facts(before: Snapshot, after: Snapshot) -> Iterator[OneSided]:
         yield OneSided(
             area=ChangeArea.SYSTEM,
             subject="system packages",
-            suspicion=Suspicion.INFORMATION,
+            suspicion=Suspicion.FAILURE,
             unknown_in="before" if is_old else "after",
             reason=before.system_packages_unknown or after.system_packages_unknown or "",
         )
@@ -46,7 +46,8 @@ def _one_sided_fact(name: str, before: Identity, after: Identity) -> OneSided:
 def _one_sided_interpreter(
     before: InterpreterSnapshot, after: InterpreterSnapshot
 ) -> Iterator[OneSided]:
-    for what in sorted({*before.unknown} ^ {*after.unknown}):
+    # What neither side knows of an interpreter may differ as well: nobody compared it.
+    for what in sorted({*before.unknown} | {*after.unknown}):
         is_old = what in before.unknown
         reasons = before.unknown if is_old else after.unknown
         yield OneSided(

@@ -36,6 +36,8 @@ def read_system_packages(root: Path = Path("/")) -> SystemPackages:
         return SystemPackages(unknown=str(error))
     if versions is None:
         return SystemPackages(unknown="there is no database of dpkg, apk or rpm")
+    if not versions:
+        return SystemPackages(unknown="the database of the distribution lists no package")
     return SystemPackages(versions=dict(sorted(versions.items())))
 
 
@@ -75,7 +77,7 @@ def parse_dpkg(text: str) -> dict[str, str]:
             if colon and key in {"Package", "Status", "Version", "Architecture"}:
                 fields[key] = value
         # A removed package may leave its configuration.
-        if not fields.get("Status", "installed").endswith("installed"):
+        if fields.get("Status", "installed").rpartition(" ")[2] != "installed":
             continue
         name = fields.get("Package", "")
         if name in versions:

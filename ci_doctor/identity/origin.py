@@ -37,7 +37,10 @@ def is_editable(origin: Mapping[str, Any]) -> bool:
 
 def source_directory(origin: Mapping[str, Any]) -> Path | None:
     """The directory that it was installed from; None for an archive or repository elsewhere."""
-    url = urlsplit(str(origin.get("url", "")))
+    try:
+        url = urlsplit(str(origin.get("url", "")))
+    except ValueError:  # such as file://[x
+        return None
     if url.scheme != "file":
         return None
     return Path(unquote(url.path))

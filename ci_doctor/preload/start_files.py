@@ -129,6 +129,9 @@ def running_file(text: str) -> str | None:
             path = line.removeprefix(_PATH).split(os.pathsep)
     if not running:
         return None
+    # A `.pth` file is named by its path already.
+    if running[-1] not in CUSTOMIZE:
+        return running[-1]
     files = candidates(running[-1], path)
     return files[0] if files else running[-1]
 

@@ -55,3 +55,9 @@ def test_a_torch_without_cuda_leaves_every_proof_unknown(tmp_path: Path) -> None
     checks = report["facts"]["checks"]
     assert {check["status"] for check in checks} == {"unknown"}
     assert all("it is built without CUDA" in check["unknown"] for check in checks)
+
+
+def test_a_proof_that_was_asked_for_and_cannot_be_made_is_unknown(tmp_path: Path) -> None:
+    ran = doctor("doctor", "machine/umask", "gpu_proof/ecc", "--strict", cwd=tmp_path)
+
+    assert ran.code == 86, ran

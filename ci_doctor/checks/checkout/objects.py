@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git: whether the commit's objects are here, and the mirrors to which the clone refers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
@@ -14,12 +15,11 @@ from ci_doctor.model.finding import Evidence
 def _run(context: CheckContext) -> CheckResult:
     place = context.shared(read_place)
     missing = _missing_mirrors(place.common_dir / "objects")
-    # --quiet tells a branch without a commit from a damaged one: it prints nothing then.
     head = run_git(context, "rev-parse", "--verify", "--quiet", "HEAD")
     if head.exit_code is None:
         raise UndeterminedError(head.last_words)
     if head.exit_code != 0:
-        return CheckResult(summary="the checkout has no commit yet")
+        return _without_commit(context, place.common_dir, missing)
     commit = head.stdout.strip()
     ran = run_git(context, "cat-file", "-e", f"{commit}^{{tree}}")
     if ran.exit_code is None:
@@ -30,6 +30,16 @@ def _run(context: CheckContext) -> CheckResult:
     summary = f"objects of {commit[:12]} are missing: {reason}"
     broken = problem(CHECKOUT_BROKEN, summary, evidence=(Evidence(excerpt=ran.stderr.strip()),))
     return CheckResult(summary=summary, problems=(broken,))
+
+
+def _without_commit(context: CheckContext, common_dir: Path, missing: Sequence[str]) -> CheckResult:
+    """A branch without a commit has no file; one that is damaged has."""
+    branch = run_git(context, "symbolic-ref", "--quiet", "HEAD")
+    is_unborn = branch.exit_code == 0 and not (common_dir / branch.stdout.strip()).exists()
+    if is_unborn and not missing:
+        return CheckResult(summary="the checkout has no commit yet")
+    summary = f"the mirror {missing[0]} is not here" if missing else "HEAD names no commit"
+    return CheckResult(summary=summary, problems=(problem(CHECKOUT_BROKEN, summary),))
 
 
 def _missing_mirrors(objects: Path) -> list[str]:

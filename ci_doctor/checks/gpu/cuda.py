@@ -40,6 +40,8 @@ def _toolkit(context: CheckContext) -> tuple[CudaToolkit | None, str | None]:
         raise
     except OSError as error:
         return None, f"nvcc cannot be started: {error.strerror}"
+    except UndeterminedError as error:
+        return None, str(error)
 
 
 def _driver(context: CheckContext) -> tuple[str | None, str | None]:

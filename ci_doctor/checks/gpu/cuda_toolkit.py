@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.result import UndeterminedError
 
 # `Cuda compilation tools, release 12.8, V12.8.93`.
 _RELEASE = re.compile(r"release (\d+\.\d+)")
@@ -67,7 +68,8 @@ def _version_by_nvcc(context: CheckContext, home: Path) -> str | None:
     nvcc = home / "bin" / "nvcc"
     if not nvcc.exists():
         return None
-    match = _RELEASE.search(context.run((str(nvcc), "--version")).stdout)
+    ran = context.run((str(nvcc), "--version"))
+    match = _RELEASE.search(ran.stdout)
     if match is None:
-        return None
+        raise UndeterminedError(f"`{nvcc} --version` names no release: {ran.last_words}")
     return match[1]

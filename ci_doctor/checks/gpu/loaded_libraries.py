@@ -17,11 +17,13 @@ _MOST: Final = 16
 
 def _run(context: CheckContext) -> CheckResult:
     processes: dict[int, SmiProcess] = {}
-    for gpu in gpus_of(context):
+    gpus = gpus_of(context)
+    unlisted = [gpu.label for gpu in gpus if gpu.processes is None]
+    for gpu in gpus:
         for process in gpu.processes or ():
             processes[process.pid] = process
     problems: list[Problem] = []
-    hidden = 0
+    hidden = max(0, len(processes) - _MOST)
     for process in list(processes.values())[:_MOST]:
         try:
             problems.extend(_of_process(process, context))
@@ -30,6 +32,8 @@ def _run(context: CheckContext) -> CheckResult:
     unknown = None
     if hidden:
         unknown = f"{hidden} of {len(processes)} processes on the GPUs may not be looked into"
+    if unlisted:
+        unknown = f"the driver does not list the processes on {', '.join(unlisted)}"
     summary = "no library is loaded twice"
     if problems:
         summary = problems[0].finding.summary

@@ -19,7 +19,11 @@ def _run(context: CheckContext) -> CheckResult:
         problems.extend(_compute_mode(gpu))
     modes = sorted({gpu.compute_mode or "unknown" for gpu in gpus})
     summary = f"compute mode {', '.join(modes) or 'of no GPU'}"
-    return CheckResult(summary=summary, problems=tuple(problems))
+    silent = [gpu.label for gpu in visible if gpu.compute_mode is None]
+    unknown = None
+    if silent:
+        unknown = f"the driver does not report the compute mode of {', '.join(silent)}"
+    return CheckResult(summary=summary, problems=tuple(problems), unknown=unknown)
 
 
 def _persistence(gpus: tuple[SmiGpu, ...]) -> list[Problem]:

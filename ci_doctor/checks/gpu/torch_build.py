@@ -105,8 +105,14 @@ def _torch(python: Path, distributions: Sequence[Installed]) -> TorchBuild | Non
 
 def parse_torch(python: Path, version: str, text: str | None) -> TorchBuild:
     """By the text of torch/version.py, else by the local part of the version (`2.9.0+cu128`)."""
-    if text is None:
-        return TorchBuild(python=python, version=version, cuda=_local_cuda(version))
+    if not text:
+        cuda = _local_cuda(version)
+        # The wheels of PyPI have CUDA and no local version: only the file tells.
+        if cuda is None and "+cpu" not in version:
+            raise UndeterminedError(
+                f"torch/version.py of PyTorch {version} ({python}) cannot be read"
+            )
+        return TorchBuild(python=python, version=version, cuda=cuda)
     return TorchBuild(
         python=python,
         version=version,

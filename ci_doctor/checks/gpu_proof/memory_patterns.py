@@ -78,7 +78,15 @@ def _counting(context: CheckContext) -> CheckResult:
         counters = read_counters(context)
     except UndeterminedError as error:
         return unknown_result(f"the ECC counters cannot be read: {error}")
-    counting = [each.index for each in counters.values() if each.mode == "Enabled"]
+    if not counters:
+        return unknown_result("the ECC counters cannot be read: nvidia-smi lists no GPU")
+    enabled = [each for each in counters.values() if each.mode == "Enabled"]
+    silent = [each.index for each in enabled if None in {each.corrected, each.uncorrected}]
+    if silent:
+        return unknown_result(
+            f"the driver does not report the ECC errors of GPU {', '.join(map(str, silent))}"
+        )
+    counting = [each.index for each in enabled]
     if not counting:
         return CheckResult(summary="no GPU has ECC switched on")
     return CheckResult(summary=f"ECC counts on GPU {', '.join(counting)} of nvidia-smi")

@@ -45,9 +45,9 @@ def judge_peers(
         f"{len(copies) - len(without)} of {len(copies)} pairs of GPUs have peer access, "
         f"{len(on_nvlink)} NVLink; copies run at {rate(min(rates))} to {rate(max(rates))}"
     )
-    # Without connections it is known that there is no access, and not whether there should be.
+    # Without its connection it is known that a pair has no access, and not whether it should.
     unknown = None
-    if without and not connections:
+    if any(_connection(copy, connections, numbers) is None for copy in without):
         unknown = "`nvidia-smi topo -m` does not say which GPUs are connected by NVLink"
     return CheckResult(
         summary=summary, problems=tuple(problems), unknown=unknown, figures=_figures(copies)

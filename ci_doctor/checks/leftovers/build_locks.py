@@ -15,7 +15,8 @@ from ci_doctor.services.leaks.holding import in_use
 
 
 def _run(context: CheckContext) -> CheckResult:
-    folder = _extensions(context.environ)
+    # Resolved, as /proc shows the paths of open files.
+    folder = (context.cwd / _extensions(context.environ)).resolve()
     # FOLDER/py311_cu130/NAME/lock, and FOLDER/NAME/lock if TORCH_EXTENSIONS_DIR is set
     # (torch/utils/cpp_extension.py, _get_build_directory).
     locks = {str(path) for pattern in ("*/*/lock", "*/lock") for path in folder.glob(pattern)}
@@ -29,7 +30,7 @@ def _run(context: CheckContext) -> CheckResult:
         return CheckResult(summary=summary)
     found = problem(
         STALE_BUILD_LOCK,
-        f"nobody holds {', '.join(stale)}, and each build there waits for its removal",
+        f"no process in view holds {', '.join(stale)}, and each build there waits for its removal",
         remedy=ShellCommand(shlex.join(["rm", *stale])),
     )
     return CheckResult(summary=summary, problems=(found,))

@@ -37,7 +37,8 @@ class SharedMemoryFile(Struct, frozen=True, kw_only=True):
 
 
 def _run(context: CheckContext) -> CheckResult:
-    folder = context.dev / "shm"
+    # Resolved, as /proc shows the paths of open files: it may be a link to /run/shm.
+    folder = (context.dev / "shm").resolve()
     if not folder.is_dir():
         return CheckResult(summary=f"there is no {folder}")
     files = _candidates(folder)

@@ -9,14 +9,14 @@ from msgspec import Struct
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.cgroups import CgroupLevels, read_cgroups
-from ci_doctor.checks.machine.kernel_files import number_of, numbers_of
+from ci_doctor.checks.machine.kernel_files import number_of, numbers_of, text_of
 from ci_doctor.checks.machine.memory import memory_severity
 from ci_doctor.checks.machine.rules import (
     CGROUP_MEMORY_LOW,
     CGROUP_MEMORY_THROTTLED,
     EARLIER_OOM_KILLS,
 )
-from ci_doctor.checks.result import CheckResult, Problem, problem
+from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import ALL
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import amount, size
@@ -79,7 +79,7 @@ def read_levels(cgroups: CgroupLevels) -> Iterable[MemoryLevel]:
 
 
 def _read_v2(directory: Path) -> MemoryLevel | None:
-    current = number_of(directory / "memory.current")
+    current = _current(directory / "memory.current", directory / "memory.max")
     if current is None:
         return None
     inactive = numbers_of(directory / "memory.stat").get("inactive_file", 0)
@@ -95,11 +95,11 @@ def _read_v2(directory: Path) -> MemoryLevel | None:
 
 
 def _read_v1(directory: Path) -> MemoryLevel | None:
-    current = number_of(directory / "memory.usage_in_bytes")
+    limit_file = directory / "memory.limit_in_bytes"
+    current = _current(directory / "memory.usage_in_bytes", limit_file)
     if current is None:
         return None
     inactive = numbers_of(directory / "memory.stat").get("total_inactive_file", 0)
-    limit_file = directory / "memory.limit_in_bytes"
     limit = limit_of(limit_file)
     both = limit_of(directory / "memory.memsw.limit_in_bytes")
     return MemoryLevel(
@@ -111,6 +111,19 @@ def _read_v1(directory: Path) -> MemoryLevel | None:
         swap=None if limit is None or both is None else both - limit,
         kills=numbers_of(directory / "memory.oom_control").get("oom_kill", 0),
     )
+
+
+def _current(usage_file: Path, limit_file: Path) -> int | None:
+    """The bytes in use; None for a level without the controller, which has no such file.
+
+    Raises UndeterminedError if the files of a level that has it cannot be read.
+    """
+    current = number_of(usage_file)
+    if current is None and not usage_file.exists():
+        return None
+    if current is None or not text_of(limit_file):
+        raise UndeterminedError(f"the memory limit of {limit_file.parent} cannot be read")
+    return current
 
 
 def _throttled(levels: Iterable[MemoryLevel]) -> list[Problem]:

@@ -37,12 +37,14 @@ class ProcessLimit(Struct, frozen=True, kw_only=True):
 
 
 def _run(context: CheckContext) -> CheckResult:
-    limits = [*_of_the_kernel(context), *_of_the_user(context)]
-    unknown = None
-    try:
-        limits.extend(_of_cgroups(context))
-    except UndeterminedError as error:
-        unknown = str(error)
+    limits = list(_of_the_user(context))
+    reasons = []
+    for read in (_of_the_kernel, _of_cgroups):
+        try:
+            limits.extend(read(context))
+        except UndeterminedError as error:
+            reasons.append(str(error))
+    unknown = "; ".join(reasons) or None
     if not limits:
         summary = "no limit on processes is in view"
         return CheckResult(summary=summary, unknown=unknown)
@@ -78,7 +80,7 @@ def _of_the_kernel(context: CheckContext) -> Iterable[ProcessLimit]:
     """Threads count for pid_max, too: each has a number of its own."""
     used = _threads(context)
     if used is None:
-        return
+        raise UndeterminedError(f"{context.proc}/loadavg does not count the threads")
     for name in ("pid_max", "threads-max"):
         limit = number_of(context.proc / "sys" / "kernel" / name)
         if limit is not None:
@@ -93,9 +95,9 @@ def _of_the_user(context: CheckContext) -> Iterable[ProcessLimit]:
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if soft == resource.RLIM_INFINITY or os.geteuid() == 0:
         return
-    used = _threads(context) or 0
+    used = _threads(context)
     # The threads of all users are known at once. Only if they may be too many, ours are counted.
-    if soft - used < _FEW:
+    if used is None or soft - used < _FEW:
         used = _own_threads(context)
     yield ProcessLimit(name="ulimit -u", limit=soft, used=used)
 

@@ -23,27 +23,37 @@ def _run(context: CheckContext) -> CheckResult:
     problems: list[Problem] = []
     if waiting > _MANY * (last - first + 1):
         problems.append(problem(PORTS_SCARCE, summary))
-    for each in fixed_ports(context.services, context):
-        if first <= each.port <= last and each.port not in reserved:
-            words = f"port {each.port} of the service {each.service} is one of {first} to {last}"
-            remedy = ShellCommand(f"sysctl -w net.ipv4.ip_local_reserved_ports={each.port}")
-            problems.append(problem(PORT_EPHEMERAL, words, remedy=remedy))
+    exposed = [
+        each
+        for each in fixed_ports(context.services, context)
+        if first <= each.port <= last and each.port not in reserved
+    ]
+    # The setting is replaced as a whole: it keeps what is reserved already.
+    ports = [*_ranges(settings / "ip_local_reserved_ports"), *(str(each.port) for each in exposed)]
+    remedy = ShellCommand(f"sysctl -w net.ipv4.ip_local_reserved_ports={','.join(ports)}")
+    for each in exposed:
+        words = f"port {each.port} of the service {each.service} is one of {first} to {last}"
+        problems.append(problem(PORT_EPHEMERAL, words, remedy=remedy))
     figures = {"first": first, "last": last, "time_wait": waiting}
     return CheckResult(summary=summary, problems=tuple(problems), figures=figures)
 
 
 def _reserved(path: Path) -> set[int]:
     """The ports of a list such as `8080,9000-9010` (ip_local_reserved_ports, ip-sysctl.rst)."""
+    ports: set[int] = set()
+    for part in _ranges(path):
+        first, _, last = part.partition("-")
+        ports.update(range(int(first), int(last or first) + 1))
+    return ports
+
+
+def _ranges(path: Path) -> list[str]:
+    """The parts of that list, as they are written; empty without the file."""
     try:
         text = path.read_text()
     except FileNotFoundError:
-        return set()
-    ports: set[int] = set()
-    for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        if first:
-            ports.update(range(int(first), int(last or first) + 1))
-    return ports
+        return []
+    return [part for part in text.strip().split(",") if part]
 
 
 def _waiting(sockstat: Path) -> int:

@@ -12,7 +12,8 @@ LOOPBACK_PROXIED: Final = Rule(
     meaning="Requests to a server on this machine go to a proxy, which cannot reach it. A readiness "
     "probe then waits until its timeout for a server that is ready. ci-doctor's own probes and "
     "clients use no proxy.",
-    remedy='export no_proxy="${no_proxy:+$no_proxy,}localhost,127.0.0.1,::1" NO_PROXY="$no_proxy"',
+    remedy='export no_proxy="${no_proxy:+$no_proxy,}localhost,127.0.0.1,::1" && '
+    'export NO_PROXY="$no_proxy"',
 )
 
 PROXY_UNUSABLE: Final = Rule(

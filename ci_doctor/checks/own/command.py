@@ -71,7 +71,7 @@ def result_of(name: str, own: OwnCheck, ran: SeparateRun, redactor: Redactor) ->
         f"{name}: {words}",
         evidence=evidence,
         remedy=_remedy(own),
-        severity=Severity(own.severity),
+        severity=_severity(own, code),
         fault=_fault(own, code),
     )
     return CheckResult(summary=failed.finding.summary, problems=(failed,))
@@ -88,6 +88,12 @@ def _not_judged(code: int | None) -> str | None:
         return f"it was ended by {signal.Signals(number).name}"
     except ValueError:
         return None
+
+
+def _severity(own: OwnCheck, code: int) -> Severity:
+    if code == ExitCode.INFRA:
+        return Severity.ERROR
+    return Severity(own.severity)
 
 
 def _fault(own: OwnCheck, code: int) -> Fault:

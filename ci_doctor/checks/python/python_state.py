@@ -47,13 +47,20 @@ class PythonState(Struct, frozen=True, kw_only=True):
 
 
 def read_state(stdout: str) -> PythonState | None:
-    """The state on the last line of the probe's output; None if it printed none."""
+    """The state in the probe's output, among what start files print; None if it printed none."""
+    for line in reversed(stdout.splitlines()):
+        state = _state(line)
+        if state is not None:
+            return state
+    return None
+
+
+def _state(line: str) -> PythonState | None:
     import ast
 
-    lines = stdout.strip().splitlines()
-    if not lines:
+    if not line.startswith("{"):
         return None
     try:
-        return msgspec.convert(ast.literal_eval(lines[-1]), PythonState)
-    except (ValueError, SyntaxError, msgspec.ValidationError):
+        return msgspec.convert(ast.literal_eval(line), PythonState)
+    except (ValueError, TypeError, SyntaxError, msgspec.ValidationError):
         return None

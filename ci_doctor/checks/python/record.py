@@ -52,7 +52,9 @@ def _files(distribution: FoundDistribution) -> Iterator[RecordedFile]:
             continue
         path, digest, size = fields
         if digest and not path.startswith(("../", "/")) and not path.endswith(".pyc"):
-            yield RecordedFile(path=path, digest=digest, size=int(size) if size.isdigit() else None)
+            yield RecordedFile(
+                path=path, digest=digest, size=int(size) if size.isdecimal() else None
+            )
 
 
 def _fields(line: str) -> tuple[str, str, str] | None:

@@ -36,3 +36,11 @@ def test_a_repository_without_a_commit_is_ok(tmp_path: Path) -> None:
     result = CHECK.run(check_context(tmp_path))
 
     assert (result.status, result.summary) == (CheckStatus.OK, "the checkout has no commit yet")
+
+
+def test_a_branch_that_names_no_commit_is_damaged_and_not_unborn(tmp_path: Path) -> None:
+    top = make_repository(tmp_path)
+    branch = git(top, "symbolic-ref", "HEAD").strip()
+    (top / ".git" / branch).write_text("")
+
+    assert CHECK.run(check_context(top)).status is CheckStatus.ERROR

@@ -125,3 +125,12 @@ def test_v1_has_its_own_files(tmp_path: Path) -> None:
 def test_without_sys_it_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(UndeterminedError):
         CHECK.run(check_context(tmp_path, root=tmp_path))
+
+
+@pytest.mark.parametrize("name", ["memory.current", "memory.max"])
+def test_an_empty_file_of_a_level_is_no_missing_limit(tmp_path: Path, name: str) -> None:
+    files = {**level(16 * GIB, GIB), name: ""}
+    root = v2_tree(tmp_path, {"/job": files}, own="/job")
+
+    with pytest.raises(UndeterminedError, match="cannot be read"):
+        CHECK.run(check_context(tmp_path, root=root))

@@ -95,3 +95,13 @@ def test_root_is_not_held_to_a_limit_of_processes(tmp_path: Path) -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     is_held = os.geteuid() != 0 and soft != resource.RLIM_INFINITY
     assert ("ulimit -u" in result.figures) is is_held
+
+
+def test_threads_that_cannot_be_counted_are_not_none(tmp_path: Path) -> None:
+    root = tree(tmp_path, "max", 5)
+    (root / "proc" / "loadavg").unlink()
+
+    unknown = CHECK.run(check_context(tmp_path, root=root)).unknown
+
+    assert unknown is not None
+    assert "does not count the threads" in unknown

@@ -39,6 +39,13 @@ def test_a_service_in_the_range_is_a_note(tmp_path: Path) -> None:
     assert found.finding.remedy == "sysctl -w net.ipv4.ip_local_reserved_ports=40000"
 
 
+def test_the_remedy_keeps_what_is_reserved_already(tmp_path: Path) -> None:
+    (found,) = look(tmp_path, port=40000, reserved="8080,50000-50100").problems
+
+    expected = "sysctl -w net.ipv4.ip_local_reserved_ports=8080,50000-50100,40000"
+    assert found.finding.remedy == expected
+
+
 def test_a_reserved_port_is_ok(tmp_path: Path) -> None:
     assert look(tmp_path, port=40000, reserved="8080,39990-40010").problems == ()
 
