@@ -11,8 +11,8 @@ WorkloadName = Literal["vllm", "lmcache", "sglang", "correctness"]
 class OwnCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A check of the repository: a command, split as a shell would split words; no shell runs it.
 
-    Exit status 0 is ok, 75 an error of the environment, 86 unknown; any other is a problem of
-    `severity`, the fault of `fault`. The last line on stdout is the summary. `timeout` is seconds or
+    Exit status 0 is ok, 75 an error of the environment; 86, 126, 127 and the end by a signal are
+    unknown; any other is a problem of `severity`, the fault of `fault`. The last line on stdout is the summary. `timeout` is seconds or
     text for parse_duration. `needed_for` names the workloads whose verdict rests on it.
     """
 

@@ -21,7 +21,7 @@ from ci_doctor.render.formatting import percent, size
 def _run(context: CheckContext) -> CheckResult:
     view = gpu_view(context)
     devices = view.visible().usable
-    hidden = [gpu.label for gpu in devices if gpu.memory.free is None]
+    hidden = [gpu.label for gpu in devices if None in {gpu.memory.free, gpu.memory.usable}]
     unknown = None
     if hidden:
         unknown = f"the driver does not report the free memory of {', '.join(hidden)}"

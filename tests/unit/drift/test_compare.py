@@ -166,6 +166,17 @@ def test_a_fact_that_neither_side_knows_is_no_difference() -> None:
     assert (drift.changes, drift.one_sided) == ((), ())
 
 
+def test_packages_that_neither_side_could_read_are_not_said_to_be_equal() -> None:
+    snapshot = a_snapshot({"torch": "2.9.0"})
+    (interpreter,) = snapshot.interpreters
+    blind = replace(interpreter, packages={}, unknown={"packages": "they cannot be read"})
+    snapshot = replace(snapshot, interpreters=(blind,))
+
+    (each,) = compare(snapshot, snapshot).one_sided
+
+    assert each.reason == "they cannot be read"
+
+
 def test_a_variable_whose_value_is_not_kept_differs_by_its_presence_alone() -> None:
     before = a_snapshot(variables={"SECRET": None, "OTHER": None})
     after = a_snapshot(variables={"SECRET": None, "NEW": None})

@@ -31,3 +31,7 @@ def test_what_is_no_directory_is_neither_editable_nor_a_source(origin: dict[str,
     assert not is_editable(origin)
     assert source_directory(origin) is None
     assert table_of(origin, "dir_info") == {}
+
+
+def test_an_address_that_cannot_be_read_is_no_directory() -> None:
+    assert source_directory({"url": "file://[x"}) is None

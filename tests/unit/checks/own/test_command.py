@@ -41,6 +41,7 @@ def test_exit_status_0_is_ok_with_the_last_line_as_the_summary(tmp_path: Path) -
         (9, {"severity": "warning"}, Severity.WARNING, Fault.ENVIRONMENT),
         # It says by itself that the machine is at fault.
         (75, {"fault": "repository"}, Severity.ERROR, Fault.ENVIRONMENT),
+        (75, {"severity": "warning"}, Severity.ERROR, Fault.ENVIRONMENT),
         # No signal: some programs end so.
         (255, {}, Severity.ERROR, Fault.ENVIRONMENT),
     ],
