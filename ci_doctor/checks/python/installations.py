@@ -51,9 +51,14 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
 
 
 def _is_private(distribution: FoundDistribution) -> bool:
-    """Whether the user may not look into its folder: what it lacks is then unknown."""
+    """Whether the user may not read its metadata: what it lacks is then unknown."""
     folder = distribution.folder
-    return not os.access(folder, os.R_OK | os.X_OK) and absence(folder) is None
+    if is_file(folder):  # an egg-info of distutils
+        return not os.access(folder, os.R_OK)
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return absence(folder) is None
+    files = [folder / name for name in ("METADATA", "PKG-INFO", "INSTALLER", "RECORD")]
+    return any(is_file(file) and not os.access(file, os.R_OK) for file in files)
 
 
 def _left_aside(site: SiteDirectory) -> Iterator[Problem]:

@@ -58,3 +58,10 @@ def test_the_remedy_installs_the_version_that_was_there(python: Path, examine: E
     (late,) = examine(CHECK, python).problems
 
     assert str(late.finding.remedy).endswith(" late==1.5")
+
+
+def test_an_egg_info_that_is_a_file_is_known(python: Path, examine: Examine) -> None:
+    text = "Metadata-Version: 1.1\nName: iii\nVersion: 1.0\n"
+    (site_of(python) / "iii-1.0-py3.11.egg-info").write_text(text)
+
+    assert examine(CHECK, python).unknown is None
