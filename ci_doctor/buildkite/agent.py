@@ -5,23 +5,20 @@ A side channel must not change the result that it reports. The HTTP API behind t
 stable (https://buildkite.com/docs/apis/agent-api), so its command line is the only door.
 """
 
-import contextlib
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
 from msgspec import Struct
 
+from ci_doctor.buildkite.agent_call import AgentCall, call_agent
+
 CALL_TIMEOUT_S = 30.0
 UPLOAD_TIMEOUT_S = 120.0
-
 # From agent 3.110 on an option switches off their meaning in a glob, and sets the delimiter of
 # paths.
 _GLOB_CHARACTERS = frozenset("*?[]{}\\;")
@@ -37,7 +34,11 @@ class AgentResult(Struct, frozen=True, kw_only=True):
 
 
 class Agent:
-    """The buildkite-agent on this machine, in the job whose variables are `environ`."""
+    """The buildkite-agent on this machine, in the job whose variables are `environ`.
+
+    All calls together take at most `budget_s` seconds from now on, if it is given: a call after
+    that is not made, and its result says so.
+    """
 
     def __init__(
         self,
@@ -46,20 +47,22 @@ class Agent:
         *,
         call_timeout_s: float = CALL_TIMEOUT_S,
         upload_timeout_s: float = UPLOAD_TIMEOUT_S,
+        budget_s: float | None = None,
     ) -> None:
         self._executable = executable
         self._environ = dict(environ)
         self._call_timeout_s = call_timeout_s
         self._upload_timeout_s = upload_timeout_s
-        self._helps: dict[tuple[str, ...], str] = {}
+        self._helps: dict[tuple[str, ...], AgentCall] = {}
+        self._deadline = None if budget_s is None else time.monotonic() + budget_s
 
     @classmethod
-    def find(cls, environ: Mapping[str, str]) -> Self | None:
+    def find(cls, environ: Mapping[str, str], *, budget_s: float | None = None) -> Self | None:
         """The agent on the PATH of `environ`; None without one, or outside a Buildkite job."""
         if environ.get("BUILDKITE") != "true" or not environ.get("BUILDKITE_JOB_ID"):
             return None
         executable = shutil.which("buildkite-agent", path=environ.get("PATH", ""))
-        return cls(executable, environ) if executable else None
+        return cls(executable, environ, budget_s=budget_s) if executable else None
 
     def annotate(
         self, body: str, *, style: str, context: str, priority: int | None = None
@@ -144,9 +147,13 @@ class Agent:
 
     def _knows(self, *command: str, flag: str) -> bool:
         """Whether the agent's help lists the flag: an unknown flag would end the call."""
+        answer = self._help(command).output
+        return re.search(rf"--{re.escape(flag)}\b", answer) is not None
+
+    def _help(self, command: tuple[str, ...], timeout_s: float | None = None) -> AgentCall:
         if command not in self._helps:
-            self._helps[command] = self._run([*command, "--help"]).output
-        return re.search(rf"--{re.escape(flag)}\b", self._helps[command]) is not None
+            self._helps[command] = self._run([*command, "--help"], timeout_s=timeout_s)
+        return self._helps[command]
 
     def _call(
         self,
@@ -161,7 +168,7 @@ class Agent:
         return self._result(arguments, call, done=done)
 
     @staticmethod
-    def _result(arguments: list[str], call: "_AgentCall", *, done: str) -> AgentResult:
+    def _result(arguments: list[str], call: AgentCall, *, done: str) -> AgentResult:
         if call.problem is None:
             return AgentResult(ok=True, message=done)
         # "annotate", "meta-data set": the words before the first value or flag.
@@ -178,61 +185,16 @@ class Agent:
         body: str = "",
         timeout_s: float | None = None,
         cwd: Path | None = None,
-    ) -> "_AgentCall":
-        try:
-            # Files and not pipes: nobody has to drain them, and a grandchild that keeps one open
-            # delays nobody.
-            with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as output:
-                stdin.write(body.encode(errors="replace"))
-                stdin.seek(0)
-                process = subprocess.Popen(
-                    [self._executable, *arguments],
-                    stdin=stdin,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=self._environ,
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-                problem = self._wait(process, timeout_s or self._call_timeout_s)
-                output.seek(0)
-                text = output.read(1 << 20).decode(errors="replace")
-        except (OSError, ValueError) as error:
-            # ValueError: a NUL in an argument.
-            return _AgentCall(problem=f"could not be run: {error}", output="")
-        return _AgentCall(problem=problem, output=text)
+    ) -> AgentCall:
+        limit_s = self._limit_s(timeout_s or self._call_timeout_s)
+        command = [self._executable, *arguments]
+        return call_agent(command, self._environ, limit_s=limit_s, body=body, cwd=cwd)
 
-    @staticmethod
-    def _wait(process: "subprocess.Popen[bytes]", timeout_s: float) -> str | None:
-        """What went wrong, or None. After the time limit the agent and its children are killed."""
-        try:
-            status = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            _kill_group(process)
-            return f"did not end within {timeout_s:g} s"
-        except BaseException:
-            _kill_group(process)
-            raise
-        return f"failed with status {status}" if status else None
-
-
-class _AgentCall(Struct, frozen=True, kw_only=True):
-    """`problem` is None if the agent ended with status 0."""
-
-    problem: str | None
-    output: str
-
-    @property
-    def last_line(self) -> str:
-        """The last line that is not blank."""
-        lines = self.output.strip().splitlines()
-        return lines[-1].strip() if lines else ""
-
-
-def _kill_group(process: "subprocess.Popen[bytes]") -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    def _limit_s(self, wanted_s: float) -> float:
+        """The seconds that a call may take; 0 or less if the budget is spent."""
+        if self._deadline is None:
+            return wanted_s
+        return min(wanted_s, self._deadline - time.monotonic())
 
 
 def _utf8(value: str) -> str:

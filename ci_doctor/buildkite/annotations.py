@@ -1,109 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the build: a job's annotations, in place of those of its earlier attempts.
+"""Acts on the build: a job's annotation, in place of those of its earlier attempts."""
 
-An annotation outlives the job that made it. A retry replaces those of its own contexts; those of
-the others would say for ever what is not true any more. So each attempt keeps its contexts in the
-build's meta-data, where a retry on any agent finds them.
-"""
+from collections.abc import Callable, Mapping
 
-from collections.abc import Mapping
-
-import msgspec
 from msgspec import Struct
 
 from ci_doctor.buildkite.agent import Agent, AgentResult
+from ci_doctor.buildkite.attempt_history import (
+    AttemptHistory,
+    Published,
+    decoded,
+    encoded,
+    with_annotation,
+)
 from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.model.earlier_attempt import EarlierAttempt
 
 _REPLACED = (
     "An earlier attempt of this job said something here. It was retried: see the last attempt."
 )
+# From 1 (last) to 10 (first); 3 is Buildkite's own. A passing retry must not keep its place on top.
+_PRIORITIES = {"error": 6, "warning": 5}
+_USUAL_PRIORITY = 3
 
 
 class Annotation(Struct, frozen=True, kw_only=True):
-    """Markdown, and `success`, `info`, `warning` or `error`."""
+    """Markdown, and `success`, `info`, `warning` or `error`.
+
+    said: the same in a few words, for the attempts after this one. without_page: the Markdown
+    without its link to an artifact; None if there is none in it.
+    """
 
     body: str
     style: str
+    said: EarlierAttempt
+    without_page: str | None = None
 
 
-class Published(Struct, frozen=True, kw_only=True):
-    """Who made an annotation: the attempt, from 0, of a job with this digest of its command."""
-
-    attempt: int
-    command: str
+# From what is known of the earlier attempts to the annotation; None if there is nothing to show.
+ShowStep = Callable[[tuple[EarlierAttempt, ...]], Annotation | None]
 
 
-class Attempts(Struct, frozen=True, kw_only=True):
-    """The annotations of this job's attempts so far, by context.
+class AnnotationResult(Struct, frozen=True, kw_only=True):
+    """What became of a job's annotation: `annotation` stands at `context` now, if it is not None.
 
-    `problem` is what kept the agent from telling.
+    results: of the annotation, and of whatever else did not work.
     """
 
-    published: dict[str, Published]
-    problem: AgentResult | None = None
-
-    def has_later(self, job: JobEnvironment) -> bool:
-        """Whether a later attempt has published: this one was given up as lost."""
-        return any(each.attempt > job.retry_count for each in self.published.values())
-
-    def stale(self, job: JobEnvironment) -> list[str]:
-        """The contexts of earlier attempts.
-
-        Jobs of a matrix without its values in their labels are here too. Only their commands tell
-        them apart.
-        """
-        makers = {(each.attempt, each.command) for each in self.published.values()}
-        is_matrix = len(makers) > len({attempt for attempt, _ in makers})
-        return [
-            context
-            for context, each in self.published.items()
-            if each.attempt < job.retry_count
-            and (not is_matrix or each.command == job.command_digest())
-        ]
+    results: tuple[AgentResult, ...]
+    annotation: Annotation | None = None
+    context: str = ""
 
 
-def read_attempts(job: JobEnvironment, agent: Agent) -> Attempts:
+def read_history(job: JobEnvironment, agent: Agent) -> tuple[AttemptHistory, AgentResult]:
     """What the attempts of this job have annotated; what cannot be read counts as nothing."""
     text, result = agent.get_metadata(job.annotations_key(), default="{}")
-    try:
-        published = msgspec.json.decode(text, type=dict[str, Published])
-    # Somebody else's value under our key is none.
-    except msgspec.DecodeError:
-        published = {}
-    return Attempts(published=published, problem=None if result.ok else result)
+    return decoded(text), result
 
 
 def annotate_job(
-    annotations: Mapping[str, Annotation], attempts: Attempts, job: JobEnvironment, agent: Agent
-) -> list[AgentResult]:
-    """Publish `annotations` by context, and remove those that an earlier attempt left elsewhere.
+    show: ShowStep | None,
+    history: AttemptHistory,
+    read: AgentResult,
+    job: JobEnvironment,
+    agent: Agent,
+) -> AnnotationResult:
+    """Annotate the build as `show` says, and remove what earlier attempts left elsewhere.
 
-    The results are those of the annotations, and of whatever else did not work.
+    With `show` None nothing is annotated, and all that earlier attempts left is removed. `read`:
+    how reading the history ended. A failure is a result.
     """
+    others = []
+    earlier = history.earlier(job)
     # A first attempt has no earlier one, whatever the agent cannot tell.
-    others = [attempts.problem] if attempts.problem is not None and job.retry_count else []
-    own = Published(attempt=job.retry_count, command=job.command_digest())
-    published = {**attempts.published, **dict.fromkeys(annotations, own)}
-    # Before the annotations: a job that is cut off between the two leaves none behind unnamed.
-    if published != attempts.published:
-        others.append(_keep(published, job, agent))
+    if not read.ok and job.retry_count:
+        others.append(read)
+        earlier = (EarlierAttempt(attempt=job.retry_count - 1),)
+    annotation = show(earlier) if show else None
+    published = dict(history.published)
+    context = history.context(job)
     results = []
-    for context, each in annotations.items():
-        results.append(agent.annotate(each.body, style=each.style, context=context))
-    stale = [context for context in attempts.stale(job) if context not in annotations]
+    if annotation is not None:
+        published = with_annotation(history, context, job, annotation.said)
+        # Before the annotation: a job that is cut off between the two leaves none behind unnamed.
+        others.append(_keep(published, job, agent))
+        results.append(put(annotation.body, annotation, context, agent))
+    stale = [each for each in history.stale(job) if annotation is None or each != context]
+    others += _without(stale, published, job, agent)
+    failed = tuple(result for result in others if not result.ok)
+    return AnnotationResult(results=(*results, *failed), annotation=annotation, context=context)
+
+
+def put(body: str, annotation: Annotation, context: str, agent: Agent) -> AgentResult:
+    """Put `body` at `context`, in the style of `annotation` and in its place on the page."""
+    priority = _PRIORITIES.get(annotation.style, _USUAL_PRIORITY)
+    return agent.annotate(body, style=annotation.style, context=context, priority=priority)
+
+
+def _without(
+    stale: list[str], published: dict[str, Published], job: JobEnvironment, agent: Agent
+) -> list[AgentResult]:
+    """Remove the annotations at `stale`, and forget those that are gone."""
+    if not stale:
+        return []
+    results = []
     for context in stale:
         removed = _remove(context, agent)
-        others.append(removed)
+        results.append(removed)
         if removed.ok:
             del published[context]
-    if stale:
-        others.append(_keep(published, job, agent))
-    return [*results, *(result for result in others if not result.ok)]
+    results.append(_keep(published, job, agent))
+    return results
 
 
 def _keep(published: Mapping[str, Published], job: JobEnvironment, agent: Agent) -> AgentResult:
-    text = msgspec.json.encode(published).decode()
-    return agent.set_metadata(job.annotations_key(), text)
+    return agent.set_metadata(job.annotations_key(), encoded(published))
 
 
 def _remove(context: str, agent: Agent) -> AgentResult:

@@ -14,6 +14,56 @@ from ci_doctor.system.files.atomic import write_atomically
 
 _PREPARED = ".prepared.json"
 _PUBLISHED = ".published.json"
+_BEGAN = ".began.json"
+_COMMAND = ".command.json"
+_DIAGNOSED = ".diagnosed.json"
+
+
+def keep_began(root: Path, at: str) -> None:
+    """Keep when the job's first hook began, RFC 3339; a later hook's time changes nothing."""
+    if began_at(root) is None:
+        _keep(root / _BEGAN, at)
+
+
+def began_at(root: Path) -> str | None:
+    """When the job's first hook began, RFC 3339.
+
+    None if nobody kept it: the hooks may run in several containers, or the disk is full.
+    """
+    kept = _kept(root / _BEGAN)
+    return kept if isinstance(kept, str) else None
+
+
+def keep_command_status(root: Path, status: int) -> None:
+    """Keep how the command ended, before a hook of ours changes it; the first one counts."""
+    if command_status(root) is None:
+        _keep(root / _COMMAND, status)
+
+
+def command_status(root: Path) -> int | None:
+    """How the command ended; None if no hook has kept it."""
+    kept = _kept(root / _COMMAND)
+    return kept if isinstance(kept, int) else None
+
+
+def keep_diagnosed(root: Path, words: Sequence[str]) -> None:
+    """Keep that the failed command was diagnosed with `words`, which are the options."""
+    _keep(root / _DIAGNOSED, [*_diagnosed(root), list(words)])
+
+
+def was_diagnosed(root: Path, words: Sequence[str]) -> bool:
+    """Whether the failed command was diagnosed with `words` in this job."""
+    return list(words) in _diagnosed(root)
+
+
+def has_diagnosis(root: Path) -> bool:
+    """Whether the failed command was diagnosed with any options in this job."""
+    return bool(_diagnosed(root))
+
+
+def _diagnosed(root: Path) -> list[object]:
+    kept = _kept(root / _DIAGNOSED)
+    return kept if isinstance(kept, list) else []
 
 
 def keep_prepared(root: Path, words: Sequence[str]) -> None:

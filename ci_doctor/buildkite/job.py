@@ -16,7 +16,7 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     """One Buildkite job.
 
     `parallel_job` counts from 0 and is None outside a step with `parallelism`; `timeout_minutes` is
-    None if the step has no timeout. `has_job_api`: `buildkite-agent env set` has a socket.
+    None if the step has no timeout.
     https://buildkite.com/docs/pipelines/configure/environment-variables
     """
 
@@ -35,7 +35,6 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     branch: str | None = None
     commit: str | None = None
     checkout: str | None = None
-    has_job_api: bool = False
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "JobEnvironment | None":
@@ -59,27 +58,30 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
             branch=_text(environ, "BUILDKITE_BRANCH"),
             commit=_text(environ, "BUILDKITE_COMMIT"),
             checkout=_text(environ, "BUILDKITE_BUILD_CHECKOUT_PATH"),
-            has_job_api=_text(environ, "BUILDKITE_AGENT_JOB_API_SOCKET") is not None,
         )
 
-    def annotation_context(self, command: str) -> str:
-        """The context of `command`'s annotation: at most 100 characters, the same on every retry.
+    def step_context(self) -> str:
+        """The context of the job's annotation: at most 100 characters, the same on every retry.
 
         A build has one annotation per context, so a retried job overwrites its own. The digest of
         the label separates the jobs of a build matrix: they share one step key, and their labels
         contain the matrix values. The step's id separates two steps without a key whose labels are
-        the same.
+        the same. `step` keeps a step that is called `build` apart from the build's own annotation.
         https://buildkite.com/docs/pipelines/configure/workflows/build-matrix
         """
-        parts = ["ci-doctor", *self._place(), _slug(command)]
+        parts = ["ci-doctor", "step", *self._place()]
         marks = [self.label or "", "" if self.step_key else self.step_id or ""]
         if any(marks):
             parts.append(_digest("".join(marks))[:6])
-        context = ":".join(parts)
-        if len(context) <= CONTEXT_LIMIT:
-            return context
-        tail = f"~{_digest(context)[:12]}"
-        return context[: CONTEXT_LIMIT - len(tail)] + tail
+        return _shortened(":".join(parts))
+
+    def sibling_context(self, *, same_command: bool) -> str:
+        """A context for a job whose `step_context` another job of the same matrix uses.
+
+        Its command tells it apart, or its own id if the commands are the same.
+        """
+        mark = self.job_id if same_command else self.command or ""
+        return _shortened(f"{self.step_context()}:{_digest(mark)[:6]}")
 
     def verdict_key(self) -> str:
         """The meta-data key of the worst verdict: `ci-doctor:<step>[:<parallel job>]:verdict`."""
@@ -106,6 +108,10 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
         """
         return f"junit-{self.job_id}.xml"
 
+    def attempts_artifact_name(self) -> str:
+        """The JUnit file with every attempt, which `junit-*.xml` does not match."""
+        return f"attempts-{self.job_id}.xml"
+
     def _place(self) -> list[str]:
         label = _slug(self.label) if self.label else ""
         step = self.step_key or label or self.step_id or "step"
@@ -121,6 +127,13 @@ def _integer(environ: Mapping[str, str], name: str) -> int | None:
     # BUILDKITE_TIMEOUT is the word "false" if a step has none.
     value = environ.get(name, "")
     return int(value) if value.isascii() and value.isdigit() else None
+
+
+def _shortened(context: str) -> str:
+    if len(context) <= CONTEXT_LIMIT:
+        return context
+    tail = f"~{_digest(context)[:12]}"
+    return context[: CONTEXT_LIMIT - len(tail)] + tail
 
 
 def _slug(text: str) -> str:

@@ -16,6 +16,8 @@ from ci_doctor.model.suggestion import did_you_mean
 
 DEFAULT_REPORT_DIR = "ci-doctor-report"
 REPORT_DIR_VARIABLE = "CI_DOCTOR_REPORT_DIR"
+# For the hooks, if the other one says where the directory is in the command's container.
+HOST_REPORT_DIR_VARIABLE = "CI_DOCTOR_HOST_REPORT_DIR"
 _PREFIX = "BUILDKITE_PLUGIN_CI_DOCTOR_"
 _PROFILES = ("off", "default", "strict")
 
@@ -34,6 +36,10 @@ class PluginOptions(Struct, frozen=True, kw_only=True):
     annotate: bool = True
     report_dir: str | None = None
     executable: str | None = None
+    install: str | None = None
+    install_dir: str | None = None
+    diagnose: tuple[str, ...] = ()
+    exit_codes: bool = False
 
 
 def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
@@ -117,6 +123,22 @@ def setup_env_arguments(options: PluginOptions) -> list[str]:
     return arguments
 
 
+def named_logs(options: PluginOptions, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What the options `diagnose` of all ci-doctor plugins of the step name, each once.
+
+    Agents differ in whose `post-command` hook runs first, and the status of the job must not.
+    """
+    names: list[str] = []
+    for configuration in our_configurations(environ):
+        values = configuration.get("diagnose") if isinstance(configuration, dict) else None
+        try:
+            names += _texts("diagnose", values) if values else ()
+        except UsageError:
+            # The hook of that very plugin says so.
+            continue
+    return tuple(dict.fromkeys([*names, *options.diagnose]))
+
+
 def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
     """The absolute directory below which the commands of this job write their reports.
 
@@ -130,10 +152,17 @@ def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
         raise UsageError(
             "this is not a Buildkite job", hint="BUILDKITE=true and BUILDKITE_JOB_ID must be set"
         )
-    root = Path(options.report_dir or environ.get(REPORT_DIR_VARIABLE) or DEFAULT_REPORT_DIR)
-    if root.name != job.job_id:
-        root /= job.job_id
+    exported = environ.get(HOST_REPORT_DIR_VARIABLE) or environ.get(REPORT_DIR_VARIABLE)
+    root = Path(options.report_dir or exported or DEFAULT_REPORT_DIR)
+    folder = _folder_name(job.job_id)
+    if root.name != folder:
+        root /= folder
     return Path(job.checkout or Path.cwd(), root)
+
+
+def _folder_name(job_id: str) -> str:
+    """`job_id`, a UUID, as it is. What is none leads to no other folder, and is no option."""
+    return re.sub("[^A-Za-z0-9_]+", "-", job_id)[:100].strip("-") or "job"
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
@@ -188,6 +217,11 @@ _OPTIONS: Mapping[str, Callable[[str, object], object]] = {
     "annotate": _switch,
     "report-dir": _text,
     "executable": _text,
+    # Read by lib/install.bash as well, which runs before there is a ci-doctor.
+    "install": _text,
+    "install-dir": _text,
+    "diagnose": _texts,
+    "exit-codes": _switch,
 }
 
 

@@ -1,81 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the build: publishes the reports of one job as annotations, artifacts and meta-data."""
+"""Acts on the build: publishes one job as an annotation, meta-data and artifacts."""
 
-import os
-import stat
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from ci_doctor.buildkite.agent import Agent, AgentResult
-from ci_doctor.buildkite.annotations import Annotation, Attempts, annotate_job, read_attempts
+from ci_doctor.buildkite.annotations import (
+    AnnotationResult,
+    ShowStep,
+    annotate_job,
+    put,
+    read_history,
+)
+from ci_doctor.buildkite.attempt_history import AttemptHistory
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd, worst_verdict
-from ci_doctor.errors import CiDoctorError
+from ci_doctor.buildkite.report_files import Upload, uploads_of
 from ci_doctor.model.report import Report
-from ci_doctor.system.files.atomic import write_atomically
 
-# Far below the 5000 artifacts that a job may have; a result names the files left out.
-FILES_PER_REPORT = 200
-BYTES_PER_FILE = 100 * 1024 * 1024
+_LATER = "a later attempt of this job has published: its annotation and verdict stay"
 
-_FIRST_FILES = ("report.json", "report.md")
+
+class PublishedJob(Struct, frozen=True, kw_only=True):
+    """What a job has to publish.
+
+    reports: each with its directory, the one to read first in front. record: the file with the
+    job's record, if there is one. verdict: of the job, for the meta-data.
+    """
+
+    reports: tuple[tuple[Path, Report], ...]
+    verdict: str
+    record: Path | None = None
+
+    @classmethod
+    def of(
+        cls, reports: Sequence[tuple[Path, Report]], end: JobEnd | None = None
+    ) -> "PublishedJob":
+        """A job with these reports and no record; `end` is None while its command still runs."""
+        verdict = worst_verdict([report for _, report in reports], end)
+        return cls(reports=tuple(reports), verdict=verdict)
 
 
 def publish(
-    reports: Sequence[tuple[Path, Report]],
-    job: JobEnvironment,
-    agent: Agent,
-    annotation: Callable[[Report, str], Annotation] | None,
-    *,
-    end: JobEnd | None = None,
+    published: PublishedJob, job: JobEnvironment, agent: Agent, show: ShowStep | None
 ) -> tuple[AgentResult, ...]:
-    """Publish each `(directory, report)`; an empty sequence publishes nothing.
+    """Publish a job; one without reports, record and earlier attempts publishes nothing.
 
-    One annotation per report, `annotation(report, artifact_folder(directory))`, unless that is
-    None; the files below each directory as artifacts; and the worst verdict as meta-data, which
-    `end` is a part of if the job is over. What an earlier attempt of the job has annotated is
-    replaced or removed, also if this one has no report. A failure is a result: nothing is raised
-    for it, and the rest is still done.
+    Its annotation, unless `show` is None; its verdict as meta-data; and the files below the
+    directories of its reports as artifacts. What an earlier attempt has annotated is replaced or
+    removed, also if this one has no report. A failure is a result: nothing is raised for it, and
+    the rest is still done.
     """
-    attempts = Attempts(published={})
+    has_files = bool(published.reports or published.record)
+    history = AttemptHistory(published={})
+    read = AgentResult(ok=True, message="")
     # Whether there is an earlier one or not, only the agent can tell; without any, it is not asked.
-    if job.retry_count or (reports and annotation):
-        attempts = read_attempts(job, agent)
-    if not reports and not attempts.published:
+    if job.retry_count or (show is not None and show(()) is not None):
+        history, read = read_history(job, agent)
+    elif not has_files:
         return ()
+    # What people and later steps read comes first: a job that is cancelled has a few seconds left.
     results: list[AgentResult] = []
-    is_last = not attempts.has_later(job)
-    if is_last:
-        shown = _annotations(reports, job, annotation) if annotation else {}
-        results += annotate_job(shown, attempts, job, agent)
-    for directory, _ in reports:
-        results += _upload(directory.absolute(), job, agent)
-    if is_last:
-        worst = worst_verdict([report for _, report in reports], end)
-        results.append(agent.set_metadata(job.verdict_key(), worst))
+    annotated = AnnotationResult(results=())
+    if history.has_later(job):
+        results.append(AgentResult(ok=False, message=_LATER))
     else:
-        message = "a later attempt of this job has published: its annotations and verdict stay"
-        results.append(AgentResult(ok=False, message=message))
+        annotated = annotate_job(show, history, read, job, agent)
+        results += annotated.results
+        # A full disk leaves no file, and the job has a verdict all the same.
+        if has_files or history.published or annotated.annotation is not None:
+            results.append(agent.set_metadata(job.verdict_key(), published.verdict))
+    uploaded = _upload(published, job, agent)
+    results += uploaded
+    if any(not result.ok for result in uploaded):
+        results += _take_link_back(annotated, agent)
     return tuple(results)
-
-
-def _annotations(
-    reports: Sequence[tuple[Path, Report]],
-    job: JobEnvironment,
-    annotation: Callable[[Report, str], Annotation],
-) -> dict[str, Annotation]:
-    """The annotation of each report by its context."""
-    annotations = {}
-    counts: Counter[str] = Counter()
-    for directory, report in reports:
-        counts[report.command] += 1
-        count = counts[report.command]
-        # A second report of one command must not replace the first one's annotation.
-        name = report.command if count == 1 else f"{report.command}-{count}"
-        context = job.annotation_context(name)
-        annotations[context] = annotation(report, artifact_folder(directory))
-    return annotations
 
 
 def artifact_folder(directory: Path) -> str:
@@ -84,66 +85,41 @@ def artifact_folder(directory: Path) -> str:
     return str(directory.relative_to(directory.parent.parent))
 
 
-def _upload(directory: Path, job: JobEnvironment, agent: Agent) -> list[AgentResult]:
+def _upload(published: PublishedJob, job: JobEnvironment, agent: Agent) -> list[AgentResult]:
+    directories = [directory.absolute() for directory, _ in published.reports]
+    uploads: list[Upload] = []
     results = []
-    copied = _copy_junit(directory, job.junit_artifact_name())
-    if copied is not None:
-        results.append(copied)
-    files, left_out = _files(directory, skip="junit.xml" if copied and copied.ok else None)
-    if files:
-        # Two levels up: see artifact_folder.
-        results.append(agent.upload_artifacts(files, directory.parent.parent))
-    if left_out:
-        size = f"{BYTES_PER_FILE // 1024**2} MiB"
-        limits = f"more than {FILES_PER_REPORT} files, or larger than {size}"
-        listed = ", ".join(left_out[:10])
-        message = f"not uploaded from {directory}: {listed} ({limits})"
-        results.append(AgentResult(ok=False, message=message))
+    if published.record is not None:
+        record = published.record.absolute()
+        uploads.append(Upload(base=record.parent.parent, first=(record,)))
+    for directory in directories:
+        upload, problems = uploads_of(directory, job)
+        uploads.append(upload)
+        results += [AgentResult(ok=False, message=problem) for problem in problems]
+    for base in dict.fromkeys(each.base for each in uploads):
+        results += _upload_below(base, [each for each in uploads if each.base == base], agent)
     return results
 
 
-def _copy_junit(directory: Path, name: str) -> AgentResult | None:
-    """Copy junit.xml beside itself under `name`; None if the report has none."""
-    source = directory / "junit.xml"
-    try:
-        if not source.is_file():
-            return None
-        write_atomically(directory / name, source.read_bytes())
-    except (OSError, CiDoctorError) as error:
-        return AgentResult(ok=False, message=f"junit.xml keeps its name: {error}")
-    return AgentResult(ok=True, message=f"junit.xml copied to {name}")
+def _upload_below(base: Path, uploads: list[Upload], agent: Agent) -> list[AgentResult]:
+    """In one call, but for what is large: that waits until all readers have what they need."""
+    at_once: list[Path] = []
+    for each in uploads:
+        at_once += each.first
+    for each in uploads:
+        if not each.is_large:
+            at_once += each.rest
+    results = []
+    if at_once:
+        results.append(agent.upload_artifacts(at_once, base))
+    large = [each for each in uploads if each.is_large]
+    results += [agent.upload_artifacts(each.rest, base) for each in large]
+    return results
 
 
-def _files(directory: Path, *, skip: str | None) -> tuple[list[Path], list[str]]:
-    """The regular files below `directory` to upload, the report first; names of those left out."""
-    small: list[Path] = []
-    large: list[Path] = []
-    skipped = directory / skip if skip else None
-    for path, size in _regular_files(directory):
-        if path == skipped:
-            continue
-        (small if size <= BYTES_PER_FILE else large).append(path)
-
-    def rank(path: Path) -> tuple[bool, bool, Path]:
-        return path.parent != directory, path.name not in _FIRST_FILES, path
-
-    small.sort(key=rank)
-    rest = [*sorted(large), *small[FILES_PER_REPORT:]]
-    return small[:FILES_PER_REPORT], [str(path.relative_to(directory)) for path in rest]
-
-
-def _regular_files(directory: Path) -> Iterator[tuple[Path, int]]:
-    """Each regular file with its size in bytes."""
-    # os.walk passes over what it may not read, and follows no links.
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            # A name with a leading dot is a file that is being written.
-            if name.startswith("."):
-                continue
-            path = Path(folder, name)
-            try:
-                status = path.lstat()
-            except OSError:
-                continue
-            if stat.S_ISREG(status.st_mode):
-                yield path, status.st_size
+def _take_link_back(annotated: AnnotationResult, agent: Agent) -> list[AgentResult]:
+    """Annotate again without the link to a page that may not be there."""
+    annotation = annotated.annotation
+    if annotation is None or annotation.without_page is None:
+        return []
+    return [put(annotation.without_page, annotation, annotated.context, agent)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What a step's `plugins:` say of the ci-doctor plugin; the command sees them as the hooks do."""
+"""Pure. What a step's `plugins:` say; the command sees them as the hooks do."""
 
 import json
 import re
@@ -11,11 +11,24 @@ _OURS = re.compile(r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)")
 
 def our_configurations(environ: Mapping[str, str]) -> list[object]:
     """The configuration of each ci-doctor plugin in BUILDKITE_PLUGINS; None for one without."""
-    try:
-        plugins = json.loads(environ.get("BUILDKITE_PLUGINS") or "[]")
-    except ValueError:
-        return []
-    return [found for location, found in _configurations(plugins) if _OURS.search(location)]
+    return [value for location, value in _plugins(environ) if _OURS.search(location)]
+
+
+def configurations_of(name: str, environ: Mapping[str, str]) -> list[Mapping[str, object]]:
+    """The configuration of each plugin of this name in BUILDKITE_PLUGINS; empty for one without."""
+    named = [value for location, value in _plugins(environ) if plugin_name(location) == name]
+    return [value if isinstance(value, dict) else {} for value in named]
+
+
+def plugin_name(location: str) -> str:
+    """The name of a plugin, from its source.
+
+    The last segment in lower case, without `-buildkite-plugin`, as the agent names it
+    (https://github.com/buildkite/agent, agent/plugin/plugin.go).
+    """
+    segment = location.partition("#")[0].rstrip("/").rpartition("/")[2]
+    name = re.sub(r"[^a-z0-9]", "-", segment.lower())
+    return name.replace("-buildkite-plugin-git", "").replace("-buildkite-plugin", "")
 
 
 def plugin_prepares(environ: Mapping[str, str]) -> bool:
@@ -28,8 +41,12 @@ def plugin_prepares(environ: Mapping[str, str]) -> bool:
     return False
 
 
-def _configurations(plugins: object) -> Iterator[tuple[str, object]]:
+def _plugins(environ: Mapping[str, str]) -> Iterator[tuple[str, object]]:
     """The plugins of a step: a list of mappings with one key each, the plugin's source."""
+    try:
+        plugins = json.loads(environ.get("BUILDKITE_PLUGINS") or "[]")
+    except ValueError:
+        return
     for plugin in plugins if isinstance(plugins, list) else []:
         if isinstance(plugin, dict):
             yield from plugin.items()

@@ -28,7 +28,8 @@ VERDICTS: dict[Verdict, Meaning] = {
         "`retry: {automatic: [{exit_status: 75}]}`.",
     ),
     Verdict.INCONCLUSIVE: Meaning(
-        "The evidence is not enough.", "Make more starts: raise `--retries` and `--budget`."
+        "The evidence is not enough.",
+        "Run the proposed command: more time (`--budget`), or more starts (`--max-starts`).",
     ),
     Verdict.VOID: Meaning(
         "The evidence is empty, or proves nothing.",

@@ -23,11 +23,26 @@ class CaseOutcome(StrEnum):
     SKIPPED = "skipped"
 
 
+class CaseAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of several executions of a case; `started_at` is RFC 3339 in UTC.
+
+    `job` is the id of the Buildkite job in which it ran, if that is not the report's own.
+    """
+
+    outcome: CaseOutcome
+    message: str | None = None
+    detail: str | None = None
+    duration_s: float | None = None
+    started_at: str | None = None
+    job: str | None = None
+
+
 class Case(Struct, frozen=True, kw_only=True):
     """One checked thing (a request, a pin, a shim), for readers that count test cases.
 
     Those are JUnit's readers and Buildkite Test Engine. `group` and `name` together identify it
-    from run to run. `detail` may be long.
+    from run to run. `detail` may be long. `outcome` is the final one. `attempts` are all its
+    executions from the first one on; empty if there was one.
     """
 
     group: str
@@ -36,6 +51,7 @@ class Case(Struct, frozen=True, kw_only=True):
     message: str | None = None
     detail: str | None = None
     duration_s: float | None = None
+    attempts: tuple[CaseAttempt, ...] = ()
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

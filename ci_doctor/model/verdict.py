@@ -34,3 +34,23 @@ EXIT_CODES: dict[Verdict, ExitCode] = {
     Verdict.INCONCLUSIVE: ExitCode.UNDECIDED,
     Verdict.VOID: ExitCode.UNDECIDED,
 }
+
+# Stands for a report without a verdict (a usage error, a bug, a signal), and for a job that was
+# cancelled or never came to its command.
+NO_VERDICT = "error"
+MISSING = (
+    "missing"  # of a job of a build without any report: nothing is proven, as with an empty one
+)
+# The most urgent one first: it stands for all reports of a job, and for all attempts of a build.
+WORST_FIRST: tuple[str, ...] = (
+    Verdict.REGRESSION,
+    Verdict.FAILED,
+    NO_VERDICT,
+    MISSING,
+    Verdict.VOID,
+    Verdict.INCONCLUSIVE,
+    Verdict.INFRA,
+    Verdict.NONDETERMINISTIC,
+    Verdict.FLAKY,
+    Verdict.PASS,
+)

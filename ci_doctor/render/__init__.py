@@ -8,23 +8,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ci_doctor.model.report import Report
 
 
 class Renderer(NamedTuple):
     """A form that a report can be read in.
 
-    `file` is its name in a report's directory; None if it is only printed. `needs` names the fact
-    without which there is nothing to show in this form; None if it shows any report. `single`: a
-    document that holds one report, so that several cannot be printed one after another. `module`
-    is imported when it is used: a page costs the import of jinja2.
+    `file` is its name in a report's directory; None if it is only printed. `needs` names the facts
+    of which one must be there, or there is nothing to show in this form; empty if it shows any
+    report. `shows`: the same as a question about the whole report. `single`: a document that holds
+    one report, so that several cannot be printed one after another. `module` is imported when it is
+    used: a page costs the import of jinja2.
     """
 
     name: str
     module: str
     file: str | None = None
-    needs: str | None = None
+    needs: tuple[str, ...] = ()
     single: bool = False
+    shows: "Callable[[Report], bool] | None" = None
 
     def render(self, report: "Report") -> str:
         """`report` in this form, with the renderer's own defaults; ends with a newline."""
@@ -33,7 +37,18 @@ class Renderer(NamedTuple):
 
     def is_for(self, report: "Report") -> bool:
         """Whether `report` has what this form is there to show."""
-        return self.needs is None or bool(report.facts.get(self.needs))
+        if self.shows is not None and not self.shows(report):
+            return False
+        if not self.needs:
+            return True
+        return any(report.facts.get(name) for name in self.needs)
+
+
+def has_attempts(report: "Report") -> bool:
+    """Whether `report` holds more executions than its final results."""
+    if len(report.attempts) > 1:
+        return True
+    return any(case.attempts for case in report.cases)
 
 
 REPORT_FILE = "report.json"  # what the other forms are made from again
@@ -43,8 +58,19 @@ RENDERERS = (
     Renderer("json", "ci_doctor.render.json", file=REPORT_FILE),
     Renderer("markdown", "ci_doctor.render.markdown", file="report.md"),
     Renderer("junit", "ci_doctor.render.junit", file="junit.xml"),
-    Renderer("sarif", "ci_doctor.render.sarif", file="report.sarif", needs="source", single=True),
-    Renderer("html", "ci_doctor.render.html", file="report.html", needs="matrix", single=True),
+    Renderer(
+        "attempts", "ci_doctor.render.junit_attempts", file="attempts.xml", shows=has_attempts
+    ),
+    Renderer(
+        "sarif", "ci_doctor.render.sarif", file="report.sarif", needs=("source",), single=True
+    ),
+    Renderer(
+        "html",
+        "ci_doctor.render.html",
+        file="report.html",
+        needs=("matrix", "build_steps"),
+        single=True,
+    ),
 )
 
 

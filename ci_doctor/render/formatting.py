@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The one place that formats figures and places for people."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.table import Cell, Unit
+from ci_doctor.render.safe_text import one_line
 
 UNKNOWN = "–"
 # Below these, rounding would give the next unit: "1000 ms", "60.0 s", "1000 kB".
@@ -105,6 +107,23 @@ def amount(count: int, noun: str) -> str:
     if count == 1:
         return f"{count} {noun}"
     return f"{count} {noun}s"
+
+
+def shortened(text: str, most: int) -> str:
+    """`text` in at most `most` characters, the last one an ellipsis if it is longer."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def short_line(text: str, most: int) -> str:
+    """`text` in one line of at most `most` characters; of a megabyte only the beginning is read."""
+    return shortened(one_line(text[: 4 * most]), most)
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """The first `most` of `names`, and how many more there are: `a, b and 3 more`."""
+    shown = ", ".join(names[:most])
+    rest = len(names) - most
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def place(evidence: Evidence) -> str | None:

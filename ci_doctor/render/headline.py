@@ -37,6 +37,8 @@ _HEADLINES: dict[Verdict, Headline] = {
     Verdict.VOID: Headline("VOID", "∅", Tone.ERROR),
 }
 _ERROR = Headline("ERROR", "✗", Tone.ERROR)
+# What a job of a build has beside a verdict.
+_WITHOUT_VERDICT = {"error": _ERROR, "missing": Headline("MISSING", "○", Tone.ERROR)}
 
 
 def headline(report: Report) -> Headline | None:
@@ -46,6 +48,21 @@ def headline(report: Report) -> Headline | None:
     if report.error is not None:
         return _ERROR
     return None
+
+
+def job_headline(verdict: str) -> Headline:
+    """The first words about a job of a build: `verdict` is a verdict, `error` or `missing`.
+
+    Any other word is shown as it is, and is no success.
+    """
+    without = _WITHOUT_VERDICT.get(verdict)
+    if without is not None:
+        return without
+    try:
+        known = Verdict(verdict)
+    except ValueError:
+        return Headline(verdict.upper(), "?", Tone.ERROR)
+    return _HEADLINES[known]
 
 
 def tone(report: Report) -> Tone:

@@ -1,43 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Report -> JUnit XML, in the dialect that Buildkite Test Engine, bktec and others all read.
+"""Pure. Report -> JUnit XML with final results: readers show what failed and passed later as red.
 
-`testsuites` at the root, one `testsuite`, no nesting, one `failure`, `error` or `skipped` child at
-most.
+All executions are in `attempts.xml` (`junit_attempts`).
 """
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import NamedTuple, assert_never
-from xml.etree import ElementTree as ET
+from typing import assert_never
 
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Case, CaseOutcome, Failure
+from ci_doctor.model.outcome import CaseOutcome, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, place
 from ci_doctor.render.headline import errors, headline
-from ci_doctor.render.safe_text import cleaned, one_line
+from ci_doctor.render.junit_suite import (
+    FAILURES,
+    MOST_RESULTS,
+    JunitResult,
+    case_result,
+    classname,
+    document,
+    kept_results,
+)
+from ci_doctor.render.safe_text import cleaned
 from ci_doctor.render.table_layout import table_lines
 
 _TEXT_WIDTH = 100  # readers show details in a fixed-width font
-MOST_RESULTS = 5000  # of one upload: https://buildkite.com/docs/test-engine/importing-junit-xml
-_DETAIL_CHARACTERS = 20_000
-_FAILURES = frozenset({CaseOutcome.FAILED, CaseOutcome.ERROR})
-
-
-class _Result(NamedTuple):
-    """One test case; `kind` is the type of a failure, `note` its `system-out`."""
-
-    classname: str
-    name: str
-    outcome: CaseOutcome
-    duration_s: float
-    message: str = ""
-    kind: str = ""
-    detail: str = ""
-    file: str | None = None
-    line: int | None = None
-    note: str = ""
 
 
 class JunitForm(StrEnum):
@@ -56,26 +45,20 @@ def render(report: Report, *, form: JunitForm = JunitForm.VERDICT) -> str:
     are kept first and the verdict's `system-out` counts what was left out.
     """
     report = cleaned(report)
-    results: list[_Result] = []
+    results: list[JunitResult] = []
     if form is JunitForm.REQUESTS:
-        results += [_case(case) for case in report.cases]
+        results += [case_result(case) for case in report.cases]
     # One place is the verdict's.
-    kept = _kept(results, MOST_RESULTS - 1)
-    is_red = any(result.outcome in _FAILURES for result in kept)
+    kept = kept_results([[result] for result in results], MOST_RESULTS - 1)
+    is_red = any(result.outcome in FAILURES for result in kept)
     if not is_red or len(kept) < len(results):
         note = "\n".join(_notes(report, len(results), len(kept)))
         verdict = _verdict(report, note, measured_s=_total_s(kept))
         kept.insert(0, verdict)
-    root = ET.Element("testsuites")
-    root.append(_suite(report, kept))
-    # For people who open the file; readers do not need it.
-    ET.indent(root)
-    document = ET.tostring(root, encoding="unicode")
-    # ElementTree writes no declaration of its own to a str; without one, readers have to guess.
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{document}\n'
+    return document(report, kept)
 
 
-def _total_s(results: list[_Result]) -> float:
+def _total_s(results: list[JunitResult]) -> float:
     return sum(result.duration_s for result in results)
 
 
@@ -88,7 +71,7 @@ def _notes(report: Report, results: int, kept: int) -> Iterator[str]:
         yield f"left out {amount(missing, 'result')} of {results}; see report.json"
 
 
-def _verdict(report: Report, note: str, *, measured_s: float) -> _Result:
+def _verdict(report: Report, note: str, *, measured_s: float) -> JunitResult:
     """The verdict as a test case; `measured_s` is the time of the other ones."""
     head = headline(report)
     word = "NOT JUDGED" if errors(report) else "NOTHING JUDGED"
@@ -98,8 +81,8 @@ def _verdict(report: Report, note: str, *, measured_s: float) -> _Result:
     if report.error is not None:
         sentence = report.error.message
     file, line = _place_of(errors(report))
-    return _Result(
-        classname=_classname(report),
+    return JunitResult(
+        classname=classname(report),
         name="verdict",
         outcome=_outcome(report),
         # Readers add up the times of the test cases: the sum is the command's own time. Cases that
@@ -162,18 +145,6 @@ def _error(error: Failure) -> Iterator[str]:
         yield error.detail
 
 
-def _case(case: Case) -> _Result:
-    return _Result(
-        classname=case.group,
-        name=case.name,
-        outcome=case.outcome,
-        duration_s=case.duration_s or 0.0,
-        message=case.message or "",
-        kind=case.outcome,
-        detail=case.detail or "",
-    )
-
-
 def _finding(finding: Finding) -> Iterator[str]:
     """A finding as lines of the verdict's text."""
     yield f"\n{finding.rule}: {finding.summary}"
@@ -181,83 +152,3 @@ def _finding(finding: Finding) -> Iterator[str]:
         yield from filter(None, [place(evidence), evidence.excerpt])
     if finding.remedy:
         yield f"try: {finding.remedy}"
-
-
-def _classname(report: Report) -> str:
-    return f"ci-doctor.{report.command}"
-
-
-def _kept(results: list[_Result], most: int) -> list[_Result]:
-    """At most `most` of `results`, in their order; failures are kept first, then earlier ones."""
-    failures = []
-    others = []
-    for index, result in enumerate(results):
-        if result.outcome in _FAILURES:
-            failures.append(index)
-        else:
-            others.append(index)
-    kept = [*failures, *others][:most]
-    kept.sort()
-    return [results[index] for index in kept]
-
-
-def _suite(report: Report, results: list[_Result]) -> ET.Element:
-    outcomes = [result.outcome for result in results]
-    suite = ET.Element(
-        "testsuite",
-        name=one_line(_classname(report)),
-        tests=str(len(results)),
-        failures=str(outcomes.count(CaseOutcome.FAILED)),
-        errors=str(outcomes.count(CaseOutcome.ERROR)),
-        skipped=str(outcomes.count(CaseOutcome.SKIPPED)),
-        time=f"{report.duration_s:.3f}",
-        timestamp=report.started_at,
-    )
-    for result in results:
-        suite.append(_testcase(result))
-    return suite
-
-
-def _testcase(result: _Result) -> ET.Element:
-    attributes = {
-        "classname": one_line(result.classname),
-        "name": one_line(result.name),
-        "time": f"{result.duration_s:.3f}",
-    }
-    if result.file is not None:
-        attributes["file"] = one_line(result.file)
-    if result.line is not None:
-        attributes["line"] = str(result.line)
-    element = ET.Element("testcase", attributes)
-    # A test case without a child has passed.
-    tag = _tag(result.outcome)
-    if tag:
-        message = one_line(result.message)
-        kind = one_line(result.kind)
-        child = ET.SubElement(element, tag, {"message": message, "type": kind})
-        child.text = _shortened(result.detail or result.message)
-    if result.note:
-        ET.SubElement(element, "system-out").text = result.note
-    return element
-
-
-def _tag(outcome: CaseOutcome) -> str | None:
-    match outcome:
-        case CaseOutcome.PASSED:
-            return None
-        case CaseOutcome.FAILED:
-            return "failure"
-        case CaseOutcome.ERROR:
-            return "error"
-        case CaseOutcome.SKIPPED:
-            return "skipped"
-        case _ as never:
-            assert_never(never)
-
-
-def _shortened(text: str) -> str:
-    missing = len(text) - _DETAIL_CHARACTERS
-    if missing <= 0:
-        return text
-    beginning = text[:_DETAIL_CHARACTERS]
-    return f"{beginning}\n… {amount(missing, 'character')} more in report.json"

@@ -31,8 +31,8 @@ def links(about: About) -> tuple[Link, ...]:
     found = []
     if about.build is not None:
         pipeline = f"{about.pipeline} " if about.pipeline else ""
-        found.append(Link("build", f"{pipeline}#{about.build}", _safe(about.build_url)))
-    repository = _safe(about.repository)
+        found.append(Link("build", f"{pipeline}#{about.build}", safe_address(about.build_url)))
+    repository = safe_address(about.repository)
     commit_path, branch_path = _paths(repository)
     if about.commit:
         address = None
@@ -55,7 +55,7 @@ def _paths(repository: str | None) -> tuple[str, str]:
     return _USUAL
 
 
-def _safe(address: str | None) -> str | None:
+def safe_address(address: str | None) -> str | None:
     """`address` if a browser may follow it: http or https, a host, and no character that acts."""
     if address is None or re.fullmatch(r"[\x21-\x7e]+", address) is None:
         return None

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Report -> Markdown for a Buildkite annotation, in a bounded number of bytes.
+"""Pure. Report -> Markdown in a bounded number of bytes, also for places that sanitize it.
 
 Its subset of CommonMark, GFM tables and HTML, and the limits:
 https://buildkite.com/docs/agent/v3/cli-annotate
 """
 
-import html
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import PurePosixPath
@@ -14,13 +13,14 @@ from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt
 from ci_doctor.model.report import Report
 from ci_doctor.render.formatting import duration, place
-from ci_doctor.render.headline import headline, symbol, tone, worst_first
+from ci_doctor.render.headline import headline, symbol, worst_first
 from ci_doctor.render.links import links
 from ci_doctor.render.markdown_tables import CELL_BYTES, LINE_BYTES, table_line, table_texts
 from ci_doctor.render.markup import (
     BLOCK_CHARACTERS,
     block,
     code,
+    escaped_html,
     fenced,
     fitted,
     is_plain_path,
@@ -28,7 +28,7 @@ from ci_doctor.render.markup import (
 )
 from ci_doctor.render.page import PagePiece, page
 from ci_doctor.render.remedies import is_advice
-from ci_doctor.render.safe_text import cleaned, one_line
+from ci_doctor.render.safe_text import cleaned
 
 SMALLEST = 512
 _HEAD_BYTES = 4000
@@ -57,11 +57,6 @@ class _Rank(IntEnum):
     ATTACHMENT = 4
     REPRODUCE = 5
     EVIDENCE = 6
-
-
-def annotation_style(report: Report) -> str:
-    """`success`, `info`, `warning` or `error`, for `buildkite-agent annotate --style`."""
-    return tone(report).value
 
 
 def render(report: Report, *, max_bytes: int = 64 * 1024, artifacts: str | None = None) -> str:
@@ -99,7 +94,7 @@ def _about(report: Report) -> Iterator[str]:
     for each in links(report.about):
         text = fitted(each.text, CELL_BYTES)
         if each.address is not None and len(each.address) <= CELL_BYTES:
-            text = f'<a href="{_escaped_html(each.address)}">{text}</a>'
+            text = f'<a href="{escaped_html(each.address)}">{text}</a>'
         shown.append(f"{each.name} {text}")
     if shown:
         yield " · ".join(shown)
@@ -191,12 +186,8 @@ def _opening(finding: Finding, *, is_open: bool) -> str:
     mark = symbol(finding.severity)
     # In the line of an HTML block no Markdown is read: code is written as a tag.
     sentence = fitted(finding.summary, LINE_BYTES, summary)
-    rule = fitted(finding.rule, CELL_BYTES, _escaped_html)
+    rule = fitted(finding.rule, CELL_BYTES, escaped_html)
     return f"\n{tag}\n<summary>{mark} {sentence} <code>{rule}</code></summary>"
-
-
-def _escaped_html(text: str) -> str:
-    return html.escape(one_line(text))
 
 
 def _remedy(finding: Finding) -> str:

@@ -16,6 +16,8 @@ _SPECIAL = re.compile(r"[\\`*_\[\]<>|~&]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 # What makes a heading, a list or a rule only at the beginning of a line.
 _OPENING = re.compile(r"^(\d*)([-+=#.)])")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_+=,-][A-Za-z0-9_+=,./-]*")
+# `:name:` becomes an emoji on Buildkite and GitHub; a tag in between leaves it text.
+_EMOJI = re.compile(r":(?!\d+:)(?=(?:[a-z0-9+-]|\\?_)+:)")
 _MARKDOWN = re.compile(r"[\\`*_\[\]|~:.@]")
 
 
@@ -40,7 +42,8 @@ def inline(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\g<0>", text)
+    escaped = _SPECIAL.sub(r"\\\g<0>", text)
+    return _EMOJI.sub("<span>:</span>", escaped)
 
 
 def code(text: str) -> str:
@@ -74,8 +77,24 @@ def _entity(match: re.Match[str]) -> str:
 
 def summary(text: str) -> str:
     """`text` as the content of an HTML block's line; what it has in backticks becomes code."""
-    escaped = html.escape(one_line(text))
-    return _CODE.sub(r"<code>\1</code>", escaped)
+    line = one_line(text)
+    parts: list[str] = []
+    end = 0
+    for match in _CODE.finditer(line):
+        parts.append(_plain_html(line[end : match.start()]))
+        parts.append(f"<code>{html.escape(match.group(1))}</code>")
+        end = match.end()
+    parts.append(_plain_html(line[end:]))
+    return "".join(parts)
+
+
+def escaped_html(text: str) -> str:
+    """`text` as one line of HTML text, or of an attribute's value."""
+    return html.escape(one_line(text))
+
+
+def _plain_html(text: str) -> str:
+    return _EMOJI.sub("<span>:</span>", html.escape(text))
 
 
 def fenced(text: str, language: str = "text") -> str:

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -24,13 +24,14 @@ _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _CONTROLS = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
+_Printed = TypeVar("_Printed", bound=Struct)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 
 
-def cleaned(report: Report) -> Report:
-    """`report` with every string printable: no escapes, one kind of line end, spaces for tabs."""
-    changed: Report = _change(report, printable)
+def cleaned(struct: _Printed) -> _Printed:
+    """`struct` with every string printable: no escapes, one kind of line end, spaces for tabs."""
+    changed: _Printed = _change(struct, printable)
     return changed
 
 

@@ -11,9 +11,17 @@ PrintedForm = Literal["text", "json", "sarif"]
 
 
 def print_report(
-    report: "Report", stream: TextIO, form: PrintedForm, text: str | None = None
+    report: "Report",
+    stream: TextIO,
+    form: PrintedForm,
+    text: str | None = None,
+    *,
+    has_group: bool = False,
 ) -> None:
-    """Print `report` on `stream`; `text` takes the place of the rendered text. Raises OSError."""
+    """Print `report` on `stream`; `text` takes the place of the rendered text. Raises OSError.
+
+    has_group: it stands in a group of the log already.
+    """
     from ci_doctor.session.delivery import text_for, write_data
 
     if form == "json":
@@ -24,17 +32,20 @@ def print_report(
         from ci_doctor.render import sarif
 
         write_data(stream, sarif.render(report))
-    elif text is not None:
-        _write(stream, text)
     else:
-        _write(stream, text_for(report, stream))
+        from ci_doctor.session.log_stream import print_framed
+
+        shown = text_for(report, stream) if text is None else text
+        print_framed(report, stream, shown, has_group=has_group)
 
 
 def say(text: str) -> None:
     """Print on stderr. Talk is not evidence: nothing depends on whether anybody can read it."""
+    from ci_doctor.session.log_stream import harmless
+
     try:
         if sys.stderr is not None:
-            _write(sys.stderr, text)
+            _write(sys.stderr, harmless(text, sys.stderr))
     except OSError:
         return
 

@@ -141,9 +141,10 @@ def _is_empty(path: Path) -> bool:
         return all(name.startswith(".") for name in os.listdir(path))  # noqa: PTH208 - names only
     except FileNotFoundError:
         return True
-    except NotADirectoryError:
-        return False
     except OSError as error:
+        # A file in its place is one thing, a file above it another: no number would help then.
+        if isinstance(error, NotADirectoryError) and os.path.lexists(path):
+            return False
         raise UsageError(
             f"cannot use {path}: {error.strerror}", hint="name another --report-dir"
         ) from error

@@ -38,6 +38,7 @@ class Session:
         self.as_sarif = False
         self.junit = "verdict"  # a JunitForm
         self.named_directory: Path | None = None
+        self.has_group = False  # a hook has begun a group of the CI's log
         self.policy: ExitPolicy | None = None
         self._report_directory: ReportDirectory | None = None
         self._may_hold = True
@@ -120,6 +121,11 @@ class Session:
             self._about = read_about(os.environ, working_directory())
         return self._about
 
+    def speak_of(self, about: "About | None") -> None:
+        """Make the report about that build, not about what runs here; None changes nothing."""
+        if about is not None:
+            self._about = about
+
     @property
     def redactor(self) -> "Redactor":
         """What takes secrets out: those of the environment, and those that `hide` was given."""
@@ -140,6 +146,7 @@ class Session:
         removed from it, too. The files, the printed text and the exit code agree: if the report
         cannot be written or printed, all three of them say so (`undelivered`).
         """
+        from ci_doctor.session.step_summary import append_summary
         from ci_doctor.system.processes.interruption import signals_ignored
 
         with signals_ignored():  # the report is short work, and must be whole
@@ -153,6 +160,7 @@ class Session:
             if written is not report:
                 text = None  # it knows nothing of what went wrong
             shown = self._shown(written, on_stdout=on_stdout, text=text)
+            append_summary(shown, os.environ)
             # Not if anything was raised: the report of that error needs the lock, too.
             if self._report_directory is not None:
                 self._report_directory.release()
@@ -288,4 +296,4 @@ class Session:
         if text is not None:
             # The report is redacted already, this text is not.
             text = self.redactor.without_values(text)
-        print_report(report, stream, form, text)
+        print_report(report, stream, form, text, has_group=self.has_group)

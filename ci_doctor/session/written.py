@@ -10,7 +10,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.report import Report
 
 if TYPE_CHECKING:
-    from ci_doctor.buildkite.annotations import Annotation
+    from ci_doctor.model.job_record import JobRecord
 
 
 def read_reports(
@@ -50,19 +50,29 @@ def _files(directories: Sequence[Path]) -> list[Path]:
 
 
 def publish_all(
-    reports: Sequence[tuple[Path, Report]], *, annotate: bool, at_end: bool = False
+    reports: Sequence[tuple[Path, Report]],
+    *,
+    annotate: bool,
+    at_end: bool = False,
+    record: "JobRecord | None" = None,
+    root: Path | None = None,
 ) -> list[str]:
     """Publish on Buildkite, and return a line for each thing that did not work.
 
-    `at_end`: the job is over, and its status counts too. Never raises for the agent's failures.
+    `at_end`: the job is over, and its status counts too. `record` is what is known of the job then;
+    its file lies in `root`, where it is published from. Never raises for the agent's failures.
     """
     from ci_doctor.buildkite.agent import Agent
     from ci_doctor.buildkite.job import JobEnvironment
     from ci_doctor.buildkite.job_end import JobEnd
     from ci_doctor.buildkite.publish import publish
+    from ci_doctor.session.published_folders import published_elsewhere
+    from ci_doctor.session.step_publishing import budget_s, published_job, step_shown
+    from ci_doctor.session.step_record import with_others
 
     job = JobEnvironment.from_environ(os.environ)
-    agent = Agent.find(os.environ)
+    end = JobEnd.from_environ(os.environ) if at_end else None
+    agent = Agent.find(os.environ, budget_s=budget_s(end))
     if job is None or agent is None:
         # Not a word in a job whose commands made no report.
         if at_end and not reports:
@@ -70,19 +80,17 @@ def publish_all(
         return [
             "ci-doctor: not a Buildkite job, or no buildkite-agent on PATH: nothing is published"
         ]
-    results = publish(
-        reports,
-        job,
-        agent,
-        _annotation if annotate else None,
-        end=JobEnd.from_environ(os.environ) if at_end else None,
-    )
+    others = _read_again(published_elsewhere(job.job_id, [folder for folder, _ in reports]))
+    if record is not None:
+        record = with_others(record, [report for _, report in others])
+    published = published_job(reports, end, record, root)
+    show = step_shown([*reports, *others], job, end, record) if annotate else None
+    results = publish(published, job, agent, show)
     return [f"ci-doctor: {result.message}" for result in results if not result.ok]
 
 
-def _annotation(report: Report, folder: str) -> "Annotation":
-    from ci_doctor.buildkite.annotations import Annotation
-    from ci_doctor.render import markdown
-
-    body = markdown.render(report, artifacts=folder)
-    return Annotation(body=body, style=markdown.annotation_style(report))
+def _read_again(directories: Sequence[Path]) -> list[tuple[Path, Report]]:
+    """The reports that lie in `directories` themselves; one that is gone is none."""
+    # A broken one has been named by the call that published it.
+    reports = read_reports(directories, broken=[])
+    return [(folder, report) for folder, report in reports if folder in directories]

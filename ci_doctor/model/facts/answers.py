@@ -47,6 +47,33 @@ class DivergencePositions(Struct, frozen=True, kw_only=True):
     max: float | None = None
 
 
+class NumbersApart(Struct, frozen=True, kw_only=True):
+    """How far two lists of `count` numbers (a vector, scores) lie apart.
+
+    They differ at `places` places, the `first` from 0 on. `largest` is the greatest difference of
+    two numbers, `ulp` the greatest in units in the last place of float32. `cosine` is the cosine
+    distance, None for a single number and for a vector of zeros.
+    """
+
+    count: int
+    places: int
+    first: int
+    largest: float
+    ulp: int
+    cosine: float | None = None
+
+    @property
+    def words(self) -> str:
+        """`differs at 3 places, cosine distance 2e-07, largest 4 ULP`."""
+        if self.count == 1:
+            return f"differs by {self.largest:.2g}, {self.ulp:,} ULP"
+        noun = "place" if self.places == 1 else "places"
+        words = f"differs at {self.places:,} {noun}"
+        if self.cosine is not None:
+            words = f"{words}, cosine distance {self.cosine:.2g}"
+        return f"{words}, largest {self.ulp:,} ULP"
+
+
 # A token and its log-probability in nat.
 TokenNumber = tuple[str, float | None]
 
@@ -69,7 +96,8 @@ class AlignedAnswers(Struct, frozen=True, kw_only=True):
 
     `field` is the part of the answer that differs, `choice` its number, `position` in `unit`s.
     `gap` is the distance in nat of the two tokens that differ, `ulp` the greatest distance of the
-    log-probabilities of the tokens before, in units in the last place of float32.
+    log-probabilities of the tokens before, in units in the last place of float32. `apart` is set if
+    the answers are numbers (vectors, scores) and nothing else differs.
     """
 
     request: str
@@ -87,13 +115,58 @@ class AlignedAnswers(Struct, frozen=True, kw_only=True):
     left: str = ""
     right: str = ""
     logprobs: tuple[LogProbRow, ...] = ()
+    apart: NumbersApart | None = None
+
+
+class LevelFacts(Struct, frozen=True, kw_only=True):
+    """The verdict at one level (`words`, `tokens`, `numbers`) over the starts of a run.
+
+    The `gate` is the level that decides. `differing` requests have more than one outcome, within
+    the `limit` if there is one. `apart` requests hold numbers that are not the same; the largest
+    distances are those in the first `read` of them, in nat (of vectors: absolute) and in units in
+    the last place of float32.
+    """
+
+    level: str
+    gate: bool = False
+    verdict: str = "unknown"
+    limit: str | None = None
+    differing: int = 0
+    apart: int = 0
+    read: int = 0
+    largest_nat: float | None = None
+    largest_ulp: int | None = None
+
+
+class LookFacts(Struct, frozen=True, kw_only=True):
+    """One look: after `starts` starts of both arms, with `p` (None if it was not made).
+
+    A regression is declared at `limit` and below: the share of alpha that this look may spend.
+    """
+
+    starts: int
+    limit: float
+    p: float | None = None
+
+
+class RequestBoundFacts(Struct, frozen=True, kw_only=True):
+    """What is not excluded on one request: a fault in a share of starts up to `bound` (0 to 1).
+
+    The candidate gave an answer of its own in `differed` of `starts` starts.
+    """
+
+    request: str
+    differed: int
+    starts: int
+    bound: float
 
 
 class DecisionTest(Struct, frozen=True, kw_only=True):
-    """The exact test of the decision (correctness/verdict/permutation.py).
+    """The exact test of the decision (correctness/verdict/mix_test.py).
 
-    `p` is the share of all `labelings` that dispute as many requests; `smallest_p` the least that
-    these starts can reach. A regression is declared at `level` and below, which is at most `alpha`.
+    `p` is the share of all `labelings` in which the mixes of answers differ as much; `smallest_p`
+    the least that these starts can reach. A regression is declared at `level` and below; `alpha`
+    holds over all `looks`.
     """
 
     p: float
@@ -102,3 +175,4 @@ class DecisionTest(Struct, frozen=True, kw_only=True):
     smallest_p: float | None = None
     labelings: int | None = None
     disputed: tuple[str, ...] = ()
+    looks: tuple[LookFacts, ...] = ()

@@ -9,6 +9,7 @@ from ci_doctor.model.facts.answers import (
     AnswerMatrix,
     DecisionTest,
     DivergencePositions,
+    LevelFacts,
 )
 
 
@@ -52,3 +53,4 @@ class CompareFacts(Facts, frozen=True, kw_only=True):
     risk: str | None
     settle: str | None
     errors: dict[str, dict[str, str]]
+    levels: tuple[LevelFacts, ...] = ()

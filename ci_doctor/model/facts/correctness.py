@@ -9,7 +9,10 @@ from ci_doctor.model.facts.answers import (
     AnswerMatrix,
     DecisionTest,
     DivergencePositions,
+    LevelFacts,
+    RequestBoundFacts,
 )
+from ci_doctor.model.facts.archive import ArchiveUseFacts
 from ci_doctor.model.facts.services import LeftBehindFacts
 
 
@@ -43,10 +46,16 @@ class RepositoryFacts(Struct, frozen=True, kw_only=True):
 
 
 class ScheduleFacts(Struct, frozen=True, kw_only=True):
-    """The planned order of arms (`A B A`), and the names of the starts that were made (`A1 B1`)."""
+    """The planned order of arms (`A B A`), and the names of the starts that were made (`A1 B1`).
+
+    The order is random by `seed`; `max_starts` ends the run. They are None in the report of an
+    earlier version.
+    """
 
     order: str
     made: str
+    seed: int | None = None
+    max_starts: int | None = None
 
 
 class BudgetFacts(Struct, frozen=True, kw_only=True):
@@ -74,17 +83,31 @@ class ProofFacts(Struct, frozen=True, kw_only=True):
     text: str | None = None
 
 
+class ControlFacts(Struct, frozen=True, kw_only=True):
+    """What came of the control of a start (`A1`): a copy of `request` with a changed prompt.
+
+    `result` is `changed` if it changed the answer; `same`, `undecided` (the same, perhaps by
+    chance), `unanswered` (with the `error`) or `impossible` (no prompt could be changed).
+    """
+
+    start: str
+    result: str
+    request: str
+    error: str | None = None
+
+
 class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     """What the starts answered, and what the verdict rests on.
 
     `starts` counts by arm, `kinds` requests by kind of difference, `differing` requests by pair of
     starts (`A1/B1`), `within` by start the requests that vary between its passes, `differences_by`
     differing requests by hardness. `clusters` are names of starts that answered everything alike.
-    `aligned` are the hardest differences. `rare_bug_bound` is the rate of a bug that could hide
-    behind the candidate starts, from 0 to 1; None unless the verdict is green and every candidate
-    start is clean. `archive` are sentences, `left_behind` is what stayed on the machine, `proof`
-    is by start. `repository` and what follows are None, or empty, if the run ended before they were
-    known.
+    `aligned` are the hardest differences. `rare_bug_bound` is the rate of a fault on one request that
+    is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it by request, the
+    hundred largest first. `archive` are sentences, `archived` counts what was used of it,
+    `left_behind` is what stayed on the machine, `proof` and `control` are by start. `levels` holds
+    the verdict at each level. `repository` and what follows are None, or empty, if the run ended
+    before they were known.
     """
 
     requests: int
@@ -109,5 +132,9 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     caches: str | None = None
     budget: BudgetFacts | None = None
     archive: tuple[str, ...] = ()
+    archived: ArchiveUseFacts | None = None
     left_behind: LeftBehindFacts | None = None
+    bounds: tuple[RequestBoundFacts, ...] = ()
     proof: tuple[ProofFacts, ...] = ()
+    levels: tuple[LevelFacts, ...] = ()
+    control: tuple[ControlFacts, ...] = ()

@@ -4,7 +4,7 @@
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.answers import LogProbRow
+from ci_doctor.model.facts.answers import LogProbRow, NumbersApart
 
 
 class AnswerDivergence(Struct, frozen=True, kw_only=True):
@@ -20,6 +20,7 @@ class AnswerDivergence(Struct, frozen=True, kw_only=True):
     right: str
     gap: float | None
     ulp: int | None
+    apart: NumbersApart | None = None
 
 
 class ReplayFacts(Facts, frozen=True, kw_only=True):

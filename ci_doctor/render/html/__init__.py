@@ -1,162 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Report -> one HTML file, which its Content-Security-Policy lets load nothing."""
 
-from base64 import b64encode
-from functools import cache
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
-
-from msgspec.structs import replace
-
 from ci_doctor.model.report import Report
-from ci_doctor.render import formatting
-from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
-from ci_doctor.render.html import texts
-from ci_doctor.render.html.drawing import drawn
-from ci_doctor.render.links import links
-from ci_doctor.render.markup import is_plain_path
-from ci_doctor.render.remedies import is_advice
-from ci_doctor.render.safe_text import cleaned, one_line, printable
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-_EXCERPT = 4000
-_LINE = 1000
-_ICON_COLOURS = {
-    Tone.SUCCESS: "#1a7f4b",
-    Tone.INFO: "#57606a",
-    Tone.WARNING: "#b06f00",
-    Tone.ERROR: "#c0262d",
-}
+from ci_doctor.render.html import build_page, report_page
 
 
 def render(report: Report) -> str:
     """`report` as a page of HTML, ending with a newline.
 
     Every text in it is escaped and printable; the only script and style that a browser takes are
-    the page's own, by their hash. What `facts` holds for a picture is drawn, and left out if it is
-    missing or of another form.
+    the page's own, by their hash. The facts of a build have a page of their own. What `facts` holds
+    for a picture is drawn, and left out if it is missing or of another form.
     """
-    # Without the facts, which are most of a large report and reach the page by `drawn` alone.
-    shown = cleaned(replace(report, facts={}))
-    environment = _environment()
-    # Rendered apart from the page: the policy holds the hash of the very text in it.
-    style = environment.get_template("style.css.j2").render()
-    script = environment.get_template("script.js.j2").render()
-    urgency = tone(report)
-    template = environment.get_template("page.html.j2")
-    page = template.render(
-        report=shown,
-        head=headline(report),
-        tone=urgency.value,
-        findings=worst_first(shown),
-        links=links(shown.about),
-        style=_trusted(style),
-        script=_trusted(script),
-        policy=_policy(style, script),
-        icon=_icon(urgency),
-        # From the facts as they are: their control characters are to be shown, not removed.
-        drawn=drawn(report.facts),
-    )
-    return page.rstrip("\n") + "\n"
-
-
-@cache
-def _environment() -> "Environment":
-    # Loaded for a page only: most commands write none, and jinja2 is a good part of their start.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        # Read from the package, so that a wheel in a zip file works too.
-        loader=PackageLoader("ci_doctor.render.html", "templates"),
-        autoescape=True,
-        # A misspelt name in a template must fail a test, and not leave a gap in the page.
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Last, for every value: what reaches the page is valid UTF-8 without control characters.
-        finalize=_harmless,
-    )
-    environment.filters |= {
-        "duration": formatting.duration,
-        "place": formatting.place,
-        "number": formatting.number,
-        "cell": formatting.figure,
-        "percent": formatting.percent,
-        "probability": formatting.probability,
-        "symbol": symbol,
-        "one_line": _clipped_line,
-        "block": _clipped_block,
-        "prose": texts.prose,
-        "day": texts.day,
-        "closed": texts.closed,
-        "address": _address,
-        "value": texts.value,
-    }
-    environment.tests["advised"] = is_advice
-    environment.globals["amount"] = formatting.amount
-    return environment
-
-
-def _clipped_line(text: str) -> str:
-    return texts.clipped(one_line(text), _LINE)
-
-
-def _clipped_block(text: str) -> str:
-    return texts.clipped(text.strip("\n"), _EXCERPT)
-
-
-def _harmless(value: Any) -> Any:
-    """`value` with nothing in it that acts.
-
-    Markup is text of ours, or was made of values that came through here.
-    """
-    from markupsafe import Markup
-
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return printable(value)
-    return value
-
-
-def _trusted(text: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(text)  # noqa: S704 - a file of this package
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing may be loaded, and only what has our hash runs: https://www.w3.org/TR/CSP3/."""
-    directives = (
-        "default-src 'none'",
-        f"style-src '{_hash(style)}'",
-        f"script-src '{_hash(script)}'",
-        "img-src data:",  # the icon
-        # default-src covers neither of these two.
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join(directives)
-
-
-def _hash(text: str) -> str:
-    """The hash-source of CSP for `text`, which is all between the tags."""
-    digest = sha256(text.encode()).digest()
-    encoded = b64encode(digest).decode()
-    return f"sha256-{encoded}"
-
-
-def _icon(tone: Tone) -> str:
-    """A disc in the verdict's colour, as an address that loads nothing."""
-    colour = _ICON_COLOURS[tone]
-    circle = f'<circle cx="8" cy="8" r="7" fill="{colour}"/>'
-    disc = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">{circle}</svg>'
-    return f"data:image/svg+xml,{quote(disc)}"
-
-
-def _address(path: str) -> str | None:
-    """`path` as a link to a file beside the page; None for any other, or if it needs escapes."""
-    if not is_plain_path(path):
-        return None
-    return path
+    page = build_page.render(report)
+    if page is None:
+        return report_page.render(report)
+    return page

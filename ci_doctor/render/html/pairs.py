@@ -79,6 +79,9 @@ def pair(about: AlignedAnswers) -> PagePair:
     left_name, right_name = _names(about.starts)
     left_side = _side(left_name, left_segments, len(about.left) - len(left))
     right_side = _side(right_name, right_segments, len(about.right) - len(right))
+    meaning = MEANINGS.get(about.hardness, "")
+    if about.apart is not None:
+        meaning = about.apart.words
     positions = [_position(each) for each in about.logprobs[:_POSITIONS]]
     return PagePair(
         about=about,
@@ -86,7 +89,7 @@ def pair(about: AlignedAnswers) -> PagePair:
         sides=(left_side, right_side),
         code_points=_code_points(left_segments, right_segments),
         logprobs=tuple(positions),
-        meaning=MEANINGS.get(about.hardness, ""),
+        meaning=meaning,
     )
 
 

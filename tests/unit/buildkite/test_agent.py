@@ -35,6 +35,18 @@ def agent_in(
     return Agent(str(executable), environ)
 
 
+def test_a_full_disk_does_not_keep_the_agent_from_telling_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # tempfile, too, fails if no directory can take a file.
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+
+    result = agent_in(tmp_path).annotate("No space left", style="error", context="c")
+
+    assert result.ok, result.message
+    assert only_call(tmp_path)["body"] == "No space left"
+
+
 def only_call(tmp_path: Path) -> dict[str, Any]:
     (call,) = stand_in_agent.calls(tmp_path / "log")
     return call

@@ -51,7 +51,6 @@ def test_every_variable_is_read_with_its_type() -> None:
         branch="dev",
         commit="abc",
         checkout="/b/p",
-        has_job_api=True,
     )
 
 
@@ -80,18 +79,25 @@ def test_elsewhere_there_is_no_job(environ: dict[str, str]) -> None:
     assert JobEnvironment.from_environ(environ) is None
 
 
-def test_a_context_names_step_parallel_job_and_command() -> None:
-    assert job().annotation_context("setup-env").startswith("ci-doctor:e2e:0:setup-env:")
-    assert (
-        job(BUILDKITE_LABEL="", BUILDKITE_PARALLEL_JOB="").annotation_context("run")
-        == "ci-doctor:e2e:run"
-    )
+def test_a_context_names_step_and_parallel_job() -> None:
+    assert job().step_context().startswith("ci-doctor:step:e2e:0:")
+    assert job(BUILDKITE_LABEL="", BUILDKITE_PARALLEL_JOB="").step_context() == "ci-doctor:step:e2e"
+
+
+def test_jobs_of_a_matrix_with_one_label_have_contexts_by_command_or_job() -> None:
+    one, other = job(BUILDKITE_COMMAND="a"), job(BUILDKITE_COMMAND="b")
+    again = job(BUILDKITE_COMMAND="a", BUILDKITE_JOB_ID="another")
+
+    assert one.step_context() == other.step_context()
+    assert one.sibling_context(same_command=False) != other.sibling_context(same_command=False)
+    assert one.sibling_context(same_command=False) == again.sibling_context(same_command=False)
+    assert one.sibling_context(same_command=True) != again.sibling_context(same_command=True)
 
 
 def test_a_retried_job_has_the_context_of_its_first_attempt() -> None:
     retried = job(BUILDKITE_JOB_ID="another", BUILDKITE_RETRY_COUNT="3")
 
-    assert retried.annotation_context("run") == job().annotation_context("run")
+    assert retried.step_context() == job().step_context()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +111,7 @@ def test_a_retried_job_has_the_context_of_its_first_attempt() -> None:
 def test_other_steps_parallel_jobs_and_matrix_jobs_have_other_contexts(
     change: dict[str, str],
 ) -> None:
-    assert job(**change).annotation_context("run") != job().annotation_context("run")
+    assert job(**change).step_context() != job().step_context()
 
 
 def test_a_step_without_a_key_is_named_by_its_label_or_id() -> None:
@@ -129,20 +135,19 @@ def test_junit_is_named_so_that_junit_annotate_links_to_the_job() -> None:
     key=st.text(string.ascii_letters + "-_:", max_size=120),
     label=st.text(max_size=200),
     command=st.text(max_size=120),
+    same_command=st.booleans(),
 )
-def test_no_context_is_longer_than_the_agent_takes(key: str, label: str, command: str) -> None:
-    context = JobEnvironment(
-        job_id="j", step_key=key or None, label=label or None
-    ).annotation_context(command)
+def test_no_context_is_longer_than_the_agent_takes(
+    key: str, label: str, command: str, same_command: bool
+) -> None:
+    own = JobEnvironment(job_id="j", step_key=key or None, label=label or None, command=command)
 
-    assert len(context) <= CONTEXT_LIMIT
-    assert context.isascii()
+    for context in (own.step_context(), own.sibling_context(same_command=same_command)):
+        assert len(context) <= CONTEXT_LIMIT
+        assert context.isascii()
 
 
 def test_long_contexts_that_differ_at_their_end_stay_different() -> None:
-    one, two = (
-        JobEnvironment(job_id="j", step_key="k" * 120 + end).annotation_context("run")
-        for end in "ab"
-    )
+    one, two = (JobEnvironment(job_id="j", step_key="k" * 120 + end).step_context() for end in "ab")
 
     assert one != two

@@ -47,6 +47,7 @@ def a_report(verdict: Verdict) -> Report:
         ({}, [Verdict.PASS], "error"),
         ({HOOK: "0"}, [Verdict.PASS], "error"),
         ({COMMAND: "-1", CANCELLED: "true"}, [Verdict.PASS], "error"),
+        ({COMMAND: "143", "BUILDKITE_JOB_TIMED_OUT": "true"}, [Verdict.PASS], "error"),
         ({COMMAND: "143", CANCELLED: "true"}, [Verdict.REGRESSION], "regression"),
         # Empty evidence passes nothing.
         ({COMMAND: "0"}, [], "void"),

@@ -14,7 +14,7 @@ from ci_doctor.buildkite.plugin import (
     setup_env_arguments,
 )
 from ci_doctor.errors import UsageError
-from tests.support.bootstrap import plugin_variables
+from tests.support.plugin_environment import plugin_variables
 
 FULL: dict[str, object] = {
     "projects": [".", "it's $HOME"],
@@ -28,6 +28,10 @@ FULL: dict[str, object] = {
     "annotate": False,
     "report-dir": "/srv/reports",
     "executable": "/opt/ci-doctor",
+    "install": "ci-doctor-toolkit==1.2.3",
+    "install-dir": "/var/cache/ci",
+    "diagnose": ["build_*.log", "logs/**/*.log"],
+    "exit-codes": True,
 }
 READ = PluginOptions(
     projects=(".", "it's $HOME"),
@@ -41,6 +45,10 @@ READ = PluginOptions(
     annotate=False,
     report_dir="/srv/reports",
     executable="/opt/ci-doctor",
+    install="ci-doctor-toolkit==1.2.3",
+    install_dir="/var/cache/ci",
+    diagnose=("build_*.log", "logs/**/*.log"),
+    exit_codes=True,
 )
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1", "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/co"}
 
@@ -103,6 +111,9 @@ def test_an_unknown_list_is_named_without_its_index() -> None:
         {"determinism": "full"},
         {"determinism": True},
         {"config": ["a"]},
+        {"install": ["ci-doctor-toolkit==1"]},
+        {"diagnose": {"a": "b"}},
+        {"exit-codes": 75},
         ["projects"],
         "projects",
     ],
@@ -210,3 +221,29 @@ def test_plugin_yml_and_the_code_know_the_same_options() -> None:
     fields = {name.replace("_", "-") for name in PluginOptions.__struct_fields__}
 
     assert set(definition["configuration"]["properties"]) == fields == set(FULL)
+
+
+@pytest.mark.parametrize(
+    ("job_id", "folder"),
+    [
+        ("0190046e-e199-453b-a302-a21a4d649d31", "0190046e-e199-453b-a302-a21a4d649d31"),
+        ("../../escaped", "escaped"),
+        ("..", "job"),
+        ("-rf", "rf"),
+        ("$(touch x)", "touch-x"),
+        ("x" * 300, "x" * 100),
+    ],
+)
+def test_the_reports_of_a_job_lie_in_one_folder_whatever_its_id_is(
+    job_id: str, folder: str
+) -> None:
+    environ = {
+        "BUILDKITE": "true",
+        "BUILDKITE_JOB_ID": job_id,
+        "BUILDKITE_BUILD_CHECKOUT_PATH": "/checkout",
+    }
+
+    root = report_root(PluginOptions(), environ)
+
+    assert root == Path("/checkout/ci-doctor-report", folder)
+    assert report_root(PluginOptions(), {**environ, "CI_DOCTOR_REPORT_DIR": str(root)}) == root

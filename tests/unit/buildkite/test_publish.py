@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reports of a job become on its build."""
+"""What a job becomes on its build: an annotation, meta-data, artifacts."""
 
 import os
 from pathlib import Path
@@ -8,37 +8,39 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.buildkite import publish as publishing
 from ci_doctor.buildkite.agent import Agent, AgentResult
-from ci_doctor.buildkite.annotations import Annotation
+from ci_doctor.buildkite.annotations import Annotation, ShowStep
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd, worst_verdict
-from ci_doctor.buildkite.publish import publish
-from ci_doctor.model.outcome import Failure
+from ci_doctor.buildkite.publish import PublishedJob, publish
+from ci_doctor.model.earlier_attempt import EarlierAttempt
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.verdict import Verdict
 from tests.support import stand_in_agent
+from tests.support.builders import a_report
 
 JOB = JobEnvironment(job_id="0190-j1", step_key="e2e", parallel_job=1)
+RETRY = JobEnvironment(job_id="0190-j2", step_key="e2e", parallel_job=1, retry_count=1)
+CONTEXT = "ci-doctor:step:e2e:1"
+RED = "✗ failed"
+GREEN = "✓ passed"
 
 
-def a_report(verdict: Verdict | None = Verdict.PASS, command: str = "correctness") -> Report:
-    return Report(
-        tool_version="1",
-        command=command,
-        argv=(),
-        started_at="2026-11-21T00:00:00.000Z",
-        duration_s=1.0,
-        verdict=verdict,
-        error=None if verdict else Failure(message="no"),
-        exit_code=EXIT_CODES[verdict] if verdict else 2,
-        summary=f"{command} said {verdict}",
-    )
+def saying(body: str, job: JobEnvironment = JOB, *, page: bool = False) -> ShowStep:
+    """A job that says `body`, behind what it knows of its earlier attempts."""
 
+    def show(earlier: tuple[EarlierAttempt, ...]) -> Annotation:
+        known = "".join(f"{each.attempt}={each.cause} " for each in earlier)
+        return Annotation(
+            body=f"{known}{body} [page]" if page else known + body,
+            style="success" if body == GREEN else "error",
+            said=EarlierAttempt(
+                attempt=job.retry_count, verdict="failed", cause=body, job=job.job_id
+            ),
+            without_page=known + body if page else None,
+        )
 
-def page(report: Report, artifacts: str) -> Annotation:
-    style = "success" if report.verdict is Verdict.PASS else "error"
-    return Annotation(body=f"# {report.summary} ({artifacts})", style=style)
+    return show
 
 
 class Build:
@@ -49,14 +51,18 @@ class Build:
     ) -> None:
         self.root = folder / "ci-doctor-report" / "0190-j1"
         self.log = folder / "agent.jsonl"
+        self.folder_of_agent = folder / "bin"
+        self.install(failing=failing, version=version)
+
+    def install(self, *, failing: str | None = None, version: str = "3.110.0") -> None:
         executable = stand_in_agent.install(
-            folder / "bin", self.log, failing=failing, version=version
+            self.folder_of_agent, self.log, failing=failing, version=version
         )
         self.agent = Agent(str(executable), os.environ)
 
-    def folder(self, name: str, **files: str) -> Path:
+    def folder(self, name: str = "correctness", **files: str) -> Path:
         directory = self.root / name
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
         for file, text in {"report_json": "{}", "report_md": "# r", **files}.items():
             (directory / file.replace("_", ".")).write_text(text)
         return directory
@@ -64,114 +70,102 @@ class Build:
     def publish(
         self,
         *reports: tuple[Path, Report],
-        annotate: bool = True,
         job: JobEnvironment = JOB,
+        show: ShowStep | None = None,
         end: JobEnd | None = None,
+        record: Path | None = None,
     ) -> tuple[AgentResult, ...]:
-        return publish(reports, job, self.agent, page if annotate else None, end=end)
+        published = replace(PublishedJob.of(reports, end), record=record)
+        return publish(published, job, self.agent, show)
+
+    def say(self, body: str, job: JobEnvironment = JOB) -> tuple[AgentResult, ...]:
+        return self.publish((self.folder(), a_report()), job=job, show=saying(body, job))
 
     def calls(self, command: str) -> list[dict[str, Any]]:
         return [call for call in stand_in_agent.calls(self.log) if command in call["argv"][:2]]  # type: ignore[index]
 
+    def page(self) -> dict[str, str]:
+        """The text of each annotation on the page."""
+        return {
+            context: body for context, (_, body) in stand_in_agent.annotations(self.log).items()
+        }
 
-def test_each_report_becomes_an_annotation_in_a_context_of_its_own(tmp_path: Path) -> None:
+    def metadata(self) -> dict[str, str]:
+        return stand_in_agent.metadata(self.log)
+
+
+def test_a_job_with_several_reports_has_one_annotation(tmp_path: Path) -> None:
     build = Build(tmp_path)
-    first, second = build.folder("correctness"), build.folder("correctness-2")
-    setup = build.folder("setup-env")
+    reports = [(build.folder(name), a_report()) for name in ("setup-env", "correctness")]
 
-    results = build.publish(
-        (first, a_report()),
-        (second, a_report(Verdict.REGRESSION)),
-        (setup, a_report(command="setup-env")),
-    )
+    results = build.publish(*reports, show=saying(RED))
 
     assert all(result.ok for result in results)
-    assert [
-        (call["flags"]["--context"], call["flags"]["--style"], call["body"])
-        for call in build.calls("annotate")
-    ] == [
-        ("ci-doctor:e2e:1:correctness", "success", "# correctness said pass (0190-j1/correctness)"),
-        (
-            "ci-doctor:e2e:1:correctness-2",
-            "error",
-            "# correctness said regression (0190-j1/correctness-2)",
-        ),
-        ("ci-doctor:e2e:1:setup-env", "success", "# setup-env said pass (0190-j1/setup-env)"),
+    (annotation,) = build.calls("annotate")
+    assert annotation["flags"] == {"--context": CONTEXT, "--style": "error", "--priority": "6"}
+    assert annotation["body"] == RED
+
+
+def test_what_people_read_comes_before_the_artifacts(tmp_path: Path) -> None:
+    build = Build(tmp_path)
+
+    build.publish((build.folder(), a_report()), show=saying(RED))
+
+    calls = [" ".join(call["argv"][:2]) for call in stand_in_agent.calls(build.log)]  # type: ignore[index]
+    assert [call.split(" --")[0] for call in calls] == [
+        "meta-data get",
+        "meta-data set",
+        "annotate",
+        "meta-data set",
+        "artifact upload",
     ]
 
 
-def test_the_files_of_a_report_are_uploaded_with_the_junit_file_under_the_jobs_name(
-    tmp_path: Path,
-) -> None:
+def test_a_job_without_anything_to_say_asks_the_agent_for_nothing(tmp_path: Path) -> None:
     build = Build(tmp_path)
-    directory = build.folder("correctness", junit_xml="<testsuites/>", candidate_log="boom")
-    (directory / "samples").mkdir()
-    (directory / "samples" / "odd [1];x.jsonl").write_text("{}")
-    (directory / ".report.json.half").write_text("half")
-    (directory / "link").symlink_to("/etc/passwd")
 
-    results = build.publish((directory, a_report()))
-
-    assert all(result.ok for result in results)
-    (upload,) = build.calls("upload")
-    assert upload["files"] == [
-        "0190-j1/correctness/report.json",
-        "0190-j1/correctness/report.md",
-        "0190-j1/correctness/candidate.log",
-        "0190-j1/correctness/junit-0190-j1.xml",
-        "0190-j1/correctness/samples/odd [1];x.jsonl",
-    ]
-    assert (directory / "junit-0190-j1.xml").read_text() == "<testsuites/>"
+    assert build.publish(show=lambda earlier: None) == ()
+    assert stand_in_agent.calls(build.log) == []
 
 
-def test_publishing_twice_uploads_the_same_files(tmp_path: Path) -> None:
+def test_a_failed_job_that_could_write_no_file_has_a_verdict(tmp_path: Path) -> None:
     build = Build(tmp_path)
-    directory = build.folder("correctness", junit_xml="<testsuites/>")
 
-    build.publish((directory, a_report()))
-    build.publish((directory, a_report()))
+    build.publish(show=saying(RED), end=JobEnd(has_run=True, failures=(3,)))
 
-    first, second = build.calls("upload")
-    assert first["files"] == second["files"]
+    assert build.page() == {CONTEXT: RED}
+    assert build.metadata()["ci-doctor:e2e:1:verdict"] == "failed"
 
 
-def test_an_old_agent_gets_all_files_but_those_that_it_would_take_for_patterns(
-    tmp_path: Path,
-) -> None:
-    build = Build(tmp_path, version="3.20.0")
-    directory = build.folder("correctness")
-    (directory / "test_a[b].log").write_text("x")
+def test_the_record_of_a_silent_job_is_uploaded(tmp_path: Path) -> None:
+    build = Build(tmp_path)
+    build.root.mkdir(parents=True)
+    record = build.root / "job.json"
+    record.write_text("{}")
 
-    results = build.publish((directory, a_report()))
+    build.publish(show=lambda earlier: None, record=record, end=JobEnd(has_run=True))
 
     (upload,) = build.calls("upload")
-    assert upload["files"] == ["0190-j1/correctness/report.json", "0190-j1/correctness/report.md"]
-    assert any("test_a[b].log" in result.message for result in results)
+    assert upload["files"] == ["0190-j1/job.json"]
+    assert build.page() == {}
 
 
-def test_what_is_too_much_or_too_large_is_left_out_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publishing, "FILES_PER_REPORT", 3)
-    monkeypatch.setattr(publishing, "BYTES_PER_FILE", 1000)
+def test_annotations_can_be_switched_off(tmp_path: Path) -> None:
     build = Build(tmp_path)
-    directory = build.folder("correctness", a_log="1", b_log="2", huge_log="x" * 1001)
 
-    results = build.publish((directory, a_report()))
+    build.publish((build.folder(), a_report()))
 
-    (upload,) = build.calls("upload")
-    assert [Path(name).name for name in upload["files"]] == ["report.json", "report.md", "a.log"]
-    (left_out,) = [result for result in results if not result.ok]
-    assert "huge.log, b.log" in left_out.message
+    calls = stand_in_agent.calls(build.log)
+    assert [call["argv"][0] for call in calls] == ["meta-data", "artifact"]  # type: ignore[index]
 
 
 def test_the_worst_verdict_becomes_meta_data(tmp_path: Path) -> None:
     build = Build(tmp_path)
-    one, two = build.folder("setup-env"), build.folder("correctness")
+    reports = [(build.folder("a"), a_report()), (build.folder("b"), a_report(Verdict.FLAKY))]
 
-    build.publish((one, a_report(command="setup-env")), (two, a_report(Verdict.FLAKY)))
+    build.publish(*reports)
 
-    assert stand_in_agent.metadata(build.log)["ci-doctor:e2e:1:verdict"] == "flaky"
+    assert build.metadata()["ci-doctor:e2e:1:verdict"] == "flaky"
 
 
 @pytest.mark.parametrize(
@@ -195,162 +189,183 @@ def test_every_verdict_has_its_place(verdict: Verdict) -> None:
     assert worst_verdict([a_report(verdict)]) == verdict
 
 
-def test_nothing_is_published_without_a_report(tmp_path: Path) -> None:
-    build = Build(tmp_path)
-
-    assert build.publish() == ()
-    assert stand_in_agent.calls(build.log) == []
-
-
-def test_annotations_can_be_switched_off(tmp_path: Path) -> None:
-    build = Build(tmp_path)
-
-    build.publish((build.folder("correctness"), a_report()), annotate=False)
-
-    calls = stand_in_agent.calls(build.log)
-    assert [call["argv"][0] for call in calls] == ["artifact", "meta-data"]  # type: ignore[index]
-
-
 def test_a_failing_annotation_holds_up_nothing_else(tmp_path: Path) -> None:
     build = Build(tmp_path, failing="annotate")
 
-    results = build.publish((build.folder("correctness"), a_report()))
+    results = build.publish((build.folder(), a_report()), show=saying(RED))
 
     assert [result.ok for result in results] == [False, True, True]
     assert "500 Internal Server Error" in results[0].message
     assert len(build.calls("upload")) == 1
-    assert "ci-doctor:e2e:1:verdict" in stand_in_agent.metadata(build.log)
+    assert build.metadata()["ci-doctor:e2e:1:verdict"] == "pass"
 
 
-def test_a_directory_that_cannot_take_the_copy_uploads_junit_xml_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_upload_that_fails_takes_the_link_back(tmp_path: Path) -> None:
+    build = Build(tmp_path, failing="artifact")
+
+    build.publish((build.folder(), a_report()), show=saying(RED, page=True))
+
+    bodies = [call["body"] for call in build.calls("annotate")]
+    assert bodies == [f"{RED} [page]", RED]
+
+
+def test_an_agent_of_long_ago_annotates_too(tmp_path: Path) -> None:
+    build = Build(tmp_path, version="3.20.0")
+
+    build.publish((build.folder(), a_report()), show=saying(RED))
+
+    (annotation,) = build.calls("annotate")
+    assert annotation["flags"] == {"--context": CONTEXT, "--style": "error"}
+
+
+def test_after_the_budget_the_agent_is_not_called(tmp_path: Path) -> None:
     build = Build(tmp_path)
-    directory = build.folder("correctness", junit_xml="<testsuites/>")
-    (directory / "junit-0190-j1.xml").mkdir()  # stops root too, whom no mode bits stop
+    agent = Agent(str(build.folder_of_agent / "buildkite-agent"), os.environ, budget_s=0.0)
+    reports = ((build.folder(), a_report()),)
 
-    results = build.publish((directory.relative_to(tmp_path), a_report()))
+    results = publish(PublishedJob.of(reports), JOB, agent, saying(RED))
 
-    (upload,) = build.calls("upload")
-    assert "0190-j1/correctness/junit.xml" in upload["files"]
-    assert [result.ok for result in results] == [True, False, True, True]
+    assert {result.ok for result in results} == {False}
+    assert all("the time for publishing is over" in result.message for result in results)
+    assert stand_in_agent.calls(build.log) == []
 
 
 def test_a_report_directory_that_is_gone_is_no_error(tmp_path: Path) -> None:
     results = Build(tmp_path).publish((tmp_path / "gone", a_report()))
 
-    assert [result.ok for result in results] == [True, True]
+    assert [result.ok for result in results] == [True]
 
 
 class TestTheNextAttempt:
     """Whatever an earlier attempt of a job said on the build's page is true no more."""
 
-    RETRY = JobEnvironment(job_id="0190-j2", step_key="e2e", parallel_job=1, retry_count=1)
-
-    def shown(self, build: Build) -> dict[str, str]:
-        """The style of each annotation on the page, by the end of its context."""
-        page = stand_in_agent.annotations(build.log)
-        return {
-            context.removeprefix("ci-doctor:e2e:1:"): style for context, (style, _) in page.items()
-        }
-
-    def test_replaces_its_own_annotations_and_removes_the_others(self, tmp_path: Path) -> None:
+    def test_replaces_its_own_annotation_and_knows_what_it_said(self, tmp_path: Path) -> None:
         build = Build(tmp_path)
-        folder = build.folder("correctness")
-        red = a_report(Verdict.REGRESSION)
-        build.publish((folder, red), (folder, red), (folder, a_report(None, "launch")))
-        assert self.shown(build) == dict.fromkeys(
-            ("correctness", "correctness-2", "launch"), "error"
-        )
+        build.say("disk full")
 
-        results = build.publish((folder, a_report()), job=self.RETRY)
+        results = build.say(GREEN, RETRY)
 
         assert all(result.ok for result in results)
-        assert self.shown(build) == {"correctness": "success"}
+        assert build.page() == {CONTEXT: f"0=disk full {GREEN}"}
+        priorities = [call["flags"]["--priority"] for call in build.calls("annotate")]
+        assert priorities == ["6", "3"]
 
-    def test_without_a_report_takes_back_what_was_published(self, tmp_path: Path) -> None:
+    def test_knows_all_attempts_before_it(self, tmp_path: Path) -> None:
         build = Build(tmp_path)
-        build.publish((build.folder("correctness"), a_report(Verdict.REGRESSION)))
+        build.say("disk full")
+        build.say("no memory", RETRY)
 
-        build.publish(job=self.RETRY, end=JobEnd(has_run=True))
+        build.say(GREEN, replace(RETRY, job_id="0190-j3", retry_count=2))
 
-        assert self.shown(build) == {}
+        assert build.page() == {CONTEXT: f"0=disk full 1=no memory {GREEN}"}
+
+    def test_that_shows_nothing_removes_what_was_published(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        build.say(RED)
+
+        build.publish(job=RETRY, end=JobEnd(has_run=True))
+
+        assert build.page() == {}
         # The command ended with 0, and nothing was proven.
-        assert stand_in_agent.metadata(build.log)["ci-doctor:e2e:1:verdict"] == "void"
+        assert build.metadata()["ci-doctor:e2e:1:verdict"] == "void"
 
-    def test_leaves_the_annotations_of_its_siblings(self, tmp_path: Path) -> None:
-        build = Build(tmp_path)
-        folder = build.folder("correctness")
-        sibling = replace(JOB, job_id="0190-j3", parallel_job=2)
-        matrix = replace(JOB, job_id="0190-j4", command="test b")
-        labelled = replace(JOB, job_id="0190-j5", label="test c")
-        for job in (JOB, sibling, matrix, labelled):
-            build.publish((folder, a_report(Verdict.REGRESSION, f"command-{job.job_id}")), job=job)
-
-        build.publish(job=self.RETRY, end=JobEnd(has_run=True))
-
-        page = stand_in_agent.annotations(build.log)
-        assert [context.split(":")[3] for context in page] == [
-            "command-0190-j3",
-            "command-0190-j4",
-            "command-0190-j5",
-        ]
-
-    def test_with_another_command_is_still_the_next_one(self, tmp_path: Path) -> None:
-        build = Build(tmp_path)
-        build.publish((build.folder("correctness"), a_report(Verdict.REGRESSION)))
-
-        build.publish(job=replace(self.RETRY, command="true"), end=JobEnd(has_run=True))
-
-        assert self.shown(build) == {}
-
-    def test_a_job_that_publishes_twice_keeps_both(self, tmp_path: Path) -> None:
-        build = Build(tmp_path)
-        folder = build.folder("correctness")
-
-        build.publish((folder, a_report()), job=self.RETRY)
-        build.publish((folder, a_report(command="launch")), job=self.RETRY)
-
-        assert self.shown(build) == {"correctness": "success", "launch": "success"}
-
-    def test_an_attempt_that_was_given_up_does_not_take_back_what_the_next_one_says(
+    def test_removes_the_annotations_of_a_ci_doctor_that_made_one_per_command(
         self, tmp_path: Path
     ) -> None:
         build = Build(tmp_path)
-        folder = build.folder("correctness")
-        build.publish((folder, a_report()), job=self.RETRY)
+        old = "ci-doctor:e2e:1:setup-env"
+        build.agent.annotate("old", style="error", context=old)
+        build.agent.set_metadata(
+            JOB.annotations_key(),
+            f'{{"{old}": {{"attempt": 0, "command": "{JOB.command_digest()}"}}}}',
+        )
 
-        results = build.publish((folder, a_report(Verdict.REGRESSION)), job=JOB)
+        results = build.say(GREEN, RETRY)
 
-        assert [result.ok for result in results] == [True, False]
-        assert self.shown(build) == {"correctness": "success"}
-        assert stand_in_agent.metadata(build.log)["ci-doctor:e2e:1:verdict"] == "pass"
+        assert all(result.ok for result in results)
+        assert build.page() == {CONTEXT: f"0=None {GREEN}"}
 
     def test_an_agent_that_cannot_remove_an_annotation_takes_its_colour_away(
         self, tmp_path: Path
     ) -> None:
         build = Build(tmp_path, version="3.20.0")
-        folder = build.folder("correctness")
-        build.publish((folder, a_report(Verdict.REGRESSION, "launch")))
+        build.say(RED)
 
-        build.publish((folder, a_report()), job=self.RETRY)
+        build.publish(job=RETRY, end=JobEnd(has_run=True))
 
-        assert self.shown(build) == {"launch": "info", "correctness": "success"}
+        assert {style for style, _ in stand_in_agent.annotations(build.log).values()} == {"info"}
+
+    def test_leaves_the_annotations_of_its_siblings(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        build.say("a")
+        build.say("b", replace(JOB, job_id="0190-b", parallel_job=2))
+        build.say("c", replace(JOB, job_id="0190-c", label="test c"))
+        # Of a matrix without its values in the labels.
+        build.say("d", replace(JOB, job_id="0190-d", command="test d"))
+        build.say("e", replace(JOB, job_id="0190-e", command="test d"))
+        assert sorted(build.page().values()) == ["a", "b", "c", "d", "e"]
+
+        build.say(GREEN, replace(RETRY, command=None))
+
+        assert sorted(build.page().values()) == [f"0=a {GREEN}", "b", "c", "d", "e"]
+
+    def test_with_another_command_is_still_the_next_one(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        build.say("a")
+
+        build.say(GREEN, replace(RETRY, command="true"))
+
+        assert build.page() == {CONTEXT: f"0=a {GREEN}"}
+
+    def test_that_publishes_twice_says_the_same_of_the_earlier_ones(self, tmp_path: Path) -> None:
+        build = Build(tmp_path)
+        build.say("a")
+
+        build.say("b", RETRY)
+        build.say("c", RETRY)
+
+        assert build.page() == {CONTEXT: "0=a c"}
+
+    def test_an_attempt_that_was_given_up_does_not_take_back_what_the_next_one_says(
+        self, tmp_path: Path
+    ) -> None:
+        build = Build(tmp_path)
+        build.say(GREEN, RETRY)
+
+        results = build.say(RED)
+
+        assert [result.ok for result in results] == [False, True]
+        assert build.page() == {CONTEXT: GREEN}
+        assert len(build.calls("upload")) == 2
 
     @pytest.mark.parametrize("value", ["nonsense", "[1]", '{"c": "x"}'])
-    def test_what_is_no_list_of_contexts_is_none(self, value: str, tmp_path: Path) -> None:
+    def test_what_is_no_history_is_none(self, value: str, tmp_path: Path) -> None:
         build = Build(tmp_path)
         build.agent.set_metadata(JOB.annotations_key(), value)
 
-        build.publish((build.folder("correctness"), a_report()), job=self.RETRY)
+        build.say(GREEN, RETRY)
 
-        assert self.shown(build) == {"correctness": "success"}
+        assert build.page() == {CONTEXT: GREEN}
 
     def test_says_so_if_the_agent_cannot_tell_what_was_published(self, tmp_path: Path) -> None:
         build = Build(tmp_path, failing="meta-data")
 
-        results = build.publish((build.folder("correctness"), a_report()), job=self.RETRY)
+        results = build.say(GREEN, RETRY)
 
         assert any("meta-data get" in result.message for result in results if not result.ok)
-        assert self.shown(build) == {"correctness": "success"}
+        assert build.page() == {CONTEXT: f"0=None {GREEN}"}
+
+
+def test_an_agent_that_hangs_is_killed_and_takes_no_more_than_the_budget(tmp_path: Path) -> None:
+    folder = Build(tmp_path).folder()
+    hanging = tmp_path / "hanging"
+    hanging.write_text(f'#!/bin/sh\necho $$ >> "{tmp_path}/pids"\nexec sleep 600\n')
+    hanging.chmod(0o755)
+    agent = Agent(str(hanging), os.environ, budget_s=0.4)
+
+    results = publish(PublishedJob.of(((folder, a_report()),)), JOB, agent, saying(RED))
+
+    assert {result.ok for result in results} == {False}
+    assert "did not end within" in results[0].message or "time for publishing" in results[0].message
+    pids = [int(line) for line in (tmp_path / "pids").read_text().splitlines()]
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]

@@ -5,13 +5,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseAttempt, CaseOutcome, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Cell, Row, Table, Unit
 from ci_doctor.model.verdict import Verdict
 
 # A busy machine is no reason to fail.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# For what is drawn whole, a report or a build: each example holds hundreds of texts, and takes 50 ms to draw and write.
+whole = settings(patient, max_examples=min(40, patient.max_examples))
 
 HOSTILE = (
     "</details>", "</summary>", "</code></pre>", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--", "<![CDATA[", "]]>",
@@ -42,6 +44,14 @@ FINDINGS = st.builds(
     evidence=st.lists(EVIDENCE, max_size=3).map(tuple),
     remedy=MAYBE_TEXT,
 )
+CASE_ATTEMPTS = st.builds(
+    CaseAttempt,
+    outcome=st.sampled_from(CaseOutcome),
+    message=MAYBE_TEXT,
+    detail=MAYBE_TEXT,
+    duration_s=st.none() | SECONDS,
+    job=MAYBE_TEXT,
+)
 CASES = st.builds(
     Case,
     group=TEXT,
@@ -50,6 +60,7 @@ CASES = st.builds(
     message=MAYBE_TEXT,
     detail=MAYBE_TEXT,
     duration_s=st.none() | SECONDS,
+    attempts=st.lists(CASE_ATTEMPTS, max_size=2).map(tuple),
 )
 ATTEMPTS = st.builds(
     Attempt,

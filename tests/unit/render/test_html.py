@@ -6,7 +6,6 @@ import hashlib
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -21,63 +20,9 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html, json
 from ci_doctor.render.formatting import duration
 from tests.support.builders import a_finding, a_report, sample_reports
+from tests.support.parsed_page import ParsedPage
 from tests.support.pictures import aligned, matrix, modes, pictures, thousand
-from tests.unit.render.strategies import TEXT, VALUES, patient, reports
-
-VOID = {"meta", "link", "input", "br"}
-ATTRIBUTES = {
-    *("aria-hidden", "aria-label", "aria-labelledby", "aria-live", "charset", "checked", "class", "colspan", "content", "d"),
-    *("data-differing", "data-start", "data-title", "data-total", "datetime", "dx", "dy", "for", "height", "hidden", "href"),
-    *("http-equiv", "id", "lang", "name", "preserveaspectratio", "rel", "role", "rowspan", "rx", "scope", "tabindex"),
-    *("text-anchor", "title", "type", "viewbox", "width", "x", "x1", "x2", "y", "y1", "y2"),
-}  # fmt: skip
-
-
-class Page(HTMLParser):
-    """A page's elements; raises where one is not closed, or has an attribute that the templates do not have."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.text = ""
-        self.marked = ""
-        self.raw: dict[str, str] = {"script": "", "style": ""}
-        self.policy = ""
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert {name for name, _ in attrs} <= ATTRIBUTES
-        found = dict(attrs)
-        self.tags.append(tag)
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "a":
-            self.links.append(found["href"] or "")
-        if found.get("http-equiv") == "Content-Security-Policy":
-            self.policy = found["content"] or ""
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, f"</{tag}> closes another"
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] in self.raw:
-            self.raw[self.open[-1]] += data
-        else:
-            self.text += data
-            self.marked += data if "mark" in self.open else ""
-
-    def handle_comment(self, data: str) -> None:
-        raise AssertionError(f"a comment: {data}")
-
+from tests.unit.render.strategies import TEXT, VALUES, reports, whole
 
 PLACE = st.none() | st.integers(0, 10**6)
 ALIGNED = st.fixed_dictionaries(
@@ -124,12 +69,12 @@ PICTURES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 @given(reports(), PICTURES)
-@patient
+@whole
 def test_any_report_is_a_well_formed_page_of_utf_8_and_runs_nothing_but_its_own_script(
     report: Report, facts: dict[str, Any]
 ) -> None:
     text = html.render(replace(report, facts={**report.facts, **facts}))
-    page = Page(text)
+    page = ParsedPage(text)
 
     assert text.encode().endswith(b"</html>\n")
     assert page.tags.count("script") == page.tags.count("style") == 1
@@ -149,7 +94,7 @@ def test_the_same_report_gives_the_same_page_also_after_it_was_written_and_read(
 
 
 def test_the_policy_allows_no_network_and_only_the_style_and_the_script_of_the_page() -> None:
-    page = Page(html.render(pictures()["regression"]))
+    page = ParsedPage(html.render(pictures()["regression"]))
     rules = dict(rule.split(" ", 1) for rule in page.policy.split("; "))
 
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
@@ -164,7 +109,7 @@ def test_every_report_shows_its_verdict_in_a_word_and_a_symbol_and_what_belongs_
     name: str,
 ) -> None:
     report = sample_reports()[name]
-    page = Page(html.render(report))
+    page = ParsedPage(html.render(report))
     words = " ".join(page.text.split())
 
     assert (report.verdict or "error").upper() in words
@@ -182,7 +127,7 @@ def test_every_report_shows_its_verdict_in_a_word_and_a_symbol_and_what_belongs_
 
 
 def test_a_report_without_a_verdict_shows_what_happened_the_hint_and_the_detail() -> None:
-    page = Page(
+    page = ParsedPage(
         html.render(
             a_report(
                 None, error=Failure(message="no such file", hint="see `--help`", detail="line 7")
@@ -207,13 +152,13 @@ def test_each_part_that_is_missing_or_of_another_form_is_left_out_by_itself() ->
             {**without, key: "nonsense"},
             {**without, key: {"starts": 3, "positions": "x"}},
         ):
-            text = Page(html.render(replace(report, facts=facts))).text
+            text = ParsedPage(html.render(replace(report, facts=facts))).text
             assert title not in text
             assert all(other in text for name, other in titles.items() if name != key)
 
 
 def test_the_decision_says_p_alpha_what_is_disputed_and_what_is_not_excluded() -> None:
-    text = " ".join(Page(html.render(pictures()["regression"])).text.split())
+    text = " ".join(ParsedPage(html.render(pictures()["regression"])).text.split())
 
     assert "p = 0.0179 ≤ α = 0.05" in text
     assert "3 requests are disputed" in text
@@ -230,14 +175,14 @@ def test_the_bound_on_a_rare_bug_is_said_once() -> None:
         "A bug that shows in 95 % of candidate starts or more would have been seen. A rarer one may"
     )
 
-    text = " ".join(Page(html.render(report)).text.split())
+    text = " ".join(ParsedPage(html.render(report)).text.split())
     assert (
         "A bug that shows in less than 95% of starts can hide behind 1 clean candidate start"
         in text
     )
     assert said not in text
     other = {**report.facts, "risk": "the policy `any` was asked for"}
-    assert said in " ".join(Page(html.render(replace(report, facts=other))).text.split())
+    assert said in " ".join(ParsedPage(html.render(replace(report, facts=other))).text.split())
 
 
 def test_a_p_above_alpha_does_not_exclude_chance() -> None:
@@ -246,14 +191,14 @@ def test_a_p_above_alpha_does_not_exclude_chance() -> None:
         **report.facts,
         "test": {"disputed": ["x"], "p": 0.1, "smallest_p": 0.1, "labelings": 10, "alpha": 0.05},
     }
-    text = " ".join(Page(html.render(replace(report, facts=facts))).text.split())
+    text = " ".join(ParsedPage(html.render(replace(report, facts=facts))).text.split())
 
     assert "p = 0.1 > α = 0.05: chance is not excluded" in text
     assert "1 request is disputed" in text
 
 
 def test_identity_names_what_differs_in_which_starts_and_what_is_unknown() -> None:
-    text = " ".join(Page(html.render(pictures()["modes"])).text.split())
+    text = " ".join(ParsedPage(html.render(pictures()["modes"])).text.split())
 
     assert re.search(r"libcublas\.so\.12\s*12\.4\.5\.8\s*A1\s*A3\s*12\.5\.3\.2\s*A2\s*B1", text)
     assert "Unknown, and so not excluded: driver, cudnn" in text
@@ -284,7 +229,7 @@ def test_hostile_texts_are_shown_as_text() -> None:
     finding = a_finding(
         summary=hostile, remedy=hostile, evidence=(Evidence(file=hostile, excerpt=hostile),)
     )
-    page = Page(
+    page = ParsedPage(
         html.render(a_report(Verdict.REGRESSION, summary=hostile, findings=(finding,), facts=facts))
     )
 
@@ -301,7 +246,7 @@ def test_long_single_lines_are_clipped_and_say_so() -> None:
     long = "x" * 100_000
     finding = a_finding(Severity.ERROR, summary=long, evidence=(Evidence(excerpt=long),))
     facts = {"aligned": [aligned(long, before=long, left=long, right="y" + long)]}
-    page = Page(
+    page = ParsedPage(
         html.render(a_report(Verdict.REGRESSION, summary=long, findings=(finding,), facts=facts))
     )
 
@@ -323,12 +268,12 @@ def test_only_files_beside_the_page_become_links() -> None:
     )
     report = a_report(attachments=tuple(Attachment(path=path, title="t") for path in paths))
 
-    assert Page(html.render(report)).links == ["#main", "samples.jsonl", "logs/A1/x.log"]
+    assert ParsedPage(html.render(report)).links == ["#main", "samples.jsonl", "logs/A1/x.log"]
 
 
 def test_what_only_one_side_says_is_marked() -> None:
     facts = {"aligned": [aligned(left=" the cat sat", right=" the dog sat", logprobs=[])]}
-    page = Page(html.render(a_report(Verdict.REGRESSION, facts=facts)))
+    page = ParsedPage(html.render(a_report(Verdict.REGRESSION, facts=facts)))
 
     assert page.marked == "catdog"
 

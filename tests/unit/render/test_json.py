@@ -13,14 +13,14 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.report import SCHEMA, Report
 from ci_doctor.render import json, schema
 from tests.support.builders import a_report, sample_reports
-from tests.unit.render.strategies import patient, reports
+from tests.unit.render.strategies import patient, reports, whole
 
 SHIPPED = Path(schema.__file__).parent / "report.schema.json"
 VALIDATOR = jsonschema.Draft202012Validator(standard_json.loads(SHIPPED.read_text()))
 
 
 # One test for both, because to draw a report costs more than either.
-@patient
+@whole
 @given(reports())
 def test_any_report_fits_the_shipped_schema_and_read_back_is_written_as_the_same_bytes(
     report: Report,

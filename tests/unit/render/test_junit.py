@@ -14,7 +14,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import junit
 from ci_doctor.render.junit import JunitForm
 from tests.support.builders import a_finding, a_report, sample_reports
-from tests.unit.render.strategies import patient, reports
+from tests.unit.render.strategies import reports, whole
 
 
 def parsed(
@@ -130,7 +130,7 @@ def test_endless_detail_is_cut() -> None:
 
 
 # To draw a report costs more than to read all its forms.
-@patient
+@whole
 @given(report=reports())
 def test_any_report_gives_well_formed_files_that_are_green_only_for_success(report: Report) -> None:
     succeeded = report.verdict in {Verdict.PASS, Verdict.FLAKY} and report.exit_code == 0

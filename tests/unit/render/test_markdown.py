@@ -11,7 +11,7 @@ from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.model.finding import Evidence, Severity
+from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Attachment, Attempt, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table, row, text_table
@@ -19,7 +19,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import markdown, markup
 from ci_doctor.render.safe_text import one_line, printable
 from tests.support.builders import a_finding, a_report, sample_reports
-from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports
+from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports, whole
 
 # As Buildkite documents it, and what its Markdown makes of the rest.
 ALLOWED = {
@@ -45,6 +45,7 @@ ALLOWED = {
 }
 OURS = {
     "p",
+    "span",
     "a",
     "pre",
     "code",
@@ -127,7 +128,7 @@ def unspaced(text: str) -> str:
     return "".join(text.split())
 
 
-@patient
+@whole
 @given(reports(), st.sampled_from([None, "", "ci-doctor-report"]))
 def test_nothing_in_any_report_breaks_out(report: Report, artifacts: str | None) -> None:
     page = page_of(markdown.render(report, artifacts=artifacts))
@@ -177,7 +178,7 @@ def test_code_in_backticks_is_code() -> None:
     assert markup.summary("run `a` <b>") == "run <code>a</code> &lt;b&gt;"
 
 
-@patient
+@whole
 @given(reports(), st.integers(markdown.SMALLEST, 4000))
 def test_no_budget_is_ever_exceeded(report: Report, max_bytes: int) -> None:
     shown = markdown.render(report, max_bytes=max_bytes)
@@ -283,26 +284,6 @@ def test_error_shows_its_hint_and_folds_its_detail() -> None:
     shown = markdown.render(a_report(None, error=error))
     assert "a bug in ci-doctor\n\n**Hint:** report it\n" in shown
     assert "Traceback" in page_of(shown).text()
-
-
-@pytest.mark.parametrize(
-    ("report", "style"),
-    [
-        (a_report(), "success"),
-        (a_report(findings=(a_finding(Severity.WARNING),)), "success"),
-        (a_report(Verdict.FAILED, findings=(a_finding(),)), "error"),
-        (a_report(None, error=None, exit_code=0), "info"),
-        (a_report(Verdict.FLAKY), "warning"),
-        (a_report(Verdict.NONDETERMINISTIC), "warning"),
-        (a_report(Verdict.INFRA), "warning"),
-        (a_report(Verdict.REGRESSION), "error"),
-        (a_report(Verdict.INCONCLUSIVE), "error"),
-        (a_report(Verdict.VOID), "error"),
-        (a_report(None), "error"),
-    ],
-)
-def test_style_says_how_loud_it_is(report: Report, style: str) -> None:
-    assert markdown.annotation_style(report) == style
 
 
 def test_a_table_that_is_an_aside_stands_below_the_findings() -> None:

@@ -113,12 +113,13 @@ STANDARD = {
     },
     "additionalProperties": False,
 }
+VALIDATOR = jsonschema.validators.validator_for(STANDARD)(STANDARD)
 
 
 def the_run(report: Report) -> dict[str, Any]:
     """The one run of a valid log."""
     log = json.loads(sarif.render(report))
-    jsonschema.validate(log, STANDARD)
+    VALIDATOR.validate(log)
     (run,) = log["runs"]
     assert isinstance(run, dict)
     return run

@@ -16,7 +16,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import text
 from ci_doctor.render.headline import headline
 from tests.support.builders import a_finding, a_report, sample_reports
-from tests.unit.render.strategies import patient, reports
+from tests.unit.render.strategies import reports, whole
 
 LONG = "vllm serve Qwen/Qwen2.5-14B-Instruct " + " ".join(
     f"--option-{number}=value" for number in range(20)
@@ -152,7 +152,7 @@ def test_colour_changes_nothing_but_colour() -> None:
         assert COLOURS.sub("", coloured) == text.render(report)
 
 
-@patient
+@whole
 @given(reports())
 def test_nothing_in_any_report_acts_on_the_terminal(report: Report) -> None:
     shown = text.render(report)

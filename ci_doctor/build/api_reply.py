@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The jobs in a build as the REST API returns it, with queue times and attempts.
+
+https://buildkite.com/docs/apis/rest-api/builds#get-a-build
+"""
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.build.api_job import ApiJob
+from ci_doctor.build.times import in_utc
+from ci_doctor.model.parse_moment import parse_moment
+
+
+class _Agent(Struct, frozen=True):
+    name: str | None = None
+    meta_data: list[str] | None = None
+
+
+class _Job(Struct, frozen=True):
+    id: str
+    type: str | None = None
+    name: str | None = None
+    step_key: str | None = None
+    state: str | None = None
+    exit_status: int | None = None
+    soft_failed: bool | None = None
+    web_url: str | None = None
+    agent: _Agent | None = None
+    agent_query_rules: list[str] | None = None
+    runnable_at: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    retried_in_job_id: str | None = None
+    retries_count: int | None = None
+    parallel_group_index: int | None = None
+
+
+class _Build(Struct, frozen=True):
+    # Not decoded with the rest: a block step's entry has no id of a job, and may have any form.
+    jobs: list[msgspec.Raw]
+
+
+class _Kind(Struct, frozen=True):
+    type: str | None = None
+
+
+def jobs_of(body: bytes) -> tuple[ApiJob, ...]:
+    """The command jobs of a build; waits, blocks, inputs and triggers are left out.
+
+    Raises ValueError if `body` is no such build.
+    """
+    try:
+        build = msgspec.json.decode(body, type=_Build)
+        jobs = [_job(raw) for raw in build.jobs]
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ValueError(f"the answer is no build: {error}") from error
+    scripts = [job for job in jobs if job is not None]
+    attempts = _attempts(scripts)
+    return tuple(_api_job(job, attempts[job.id]) for job in scripts)
+
+
+def _job(raw: msgspec.Raw) -> _Job | None:
+    kind = msgspec.json.decode(raw, type=_Kind)
+    # `script` is a command step's: https://buildkite.com/docs/apis/rest-api/jobs
+    if kind.type != "script":
+        return None
+    return msgspec.json.decode(raw, type=_Job)
+
+
+def _attempts(jobs: list[_Job]) -> dict[str, int]:
+    """The attempt of each job, from 0: a retried job names the one that took its place."""
+    earlier = {job.retried_in_job_id: job.id for job in jobs if job.retried_in_job_id}
+    counts = {job.id: job.retries_count or 0 for job in jobs}
+    attempts = {}
+    for job in jobs:
+        chain = _chain(job.id, earlier)
+        # Without retried jobs in the answer the count is all that is known.
+        attempts[job.id] = len(chain) or counts[job.id]
+    return attempts
+
+
+def _chain(job: str, earlier: dict[str, str]) -> list[str]:
+    """The jobs before `job`; those that name each other in a circle are counted once."""
+    chain: list[str] = []
+    while job in earlier and earlier[job] not in chain:
+        job = earlier[job]
+        chain.append(job)
+    return chain
+
+
+def _api_job(job: _Job, attempt: int) -> ApiJob:
+    agent = job.agent or _Agent()
+    return ApiJob(
+        job=job.id,
+        step_key=job.step_key or None,
+        label=job.name or None,
+        parallel_index=job.parallel_group_index,
+        attempt=attempt,
+        state=job.state,
+        exit_status=job.exit_status,
+        is_soft_failed=bool(job.soft_failed),
+        queued_s=_seconds(job.runnable_at, job.started_at),
+        began_at=in_utc(job.started_at),
+        ended_at=in_utc(job.finished_at),
+        agent=agent.name,
+        queue=_queue(agent.meta_data) or _queue(job.agent_query_rules),
+        url=job.web_url,
+    )
+
+
+def _queue(words: list[str] | None) -> str | None:
+    """The queue in `queue=NAME`, as an agent's tags and a step's rules have it."""
+    for word in words or []:
+        if word.startswith("queue="):
+            return word.removeprefix("queue=")
+    return None
+
+
+def _seconds(runnable_at: str | None, started_at: str | None) -> float | None:
+    """None if one is unknown, or if they are in the wrong order."""
+    begin = parse_moment(runnable_at)
+    end = parse_moment(started_at)
+    if begin is None or end is None or end < begin:
+        return None
+    return round(end - begin, 3)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. A merged build -> its facts."""
+
+from msgspec.structs import replace
+
+from ci_doctor.build.causes import cause_id
+from ci_doctor.build.critical_path import critical_path
+from ci_doctor.build.merge import MergedBuild
+from ci_doctor.build.retries import attempt_id, worths_of_retries
+from ci_doctor.build.steps import BuildStep
+from ci_doctor.build.verdicts import rank
+from ci_doctor.build.wording import LONGEST_FIELD, clipped
+from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, StepFacts
+from ci_doctor.model.parse_moment import parse_moment
+
+
+def facts_of(merged: MergedBuild) -> BuildFacts:
+    """Steps worst first, causes dearest first, and texts of a length that can be shown."""
+    about = merged.about
+    ordered = sorted(merged.steps, key=lambda step: (rank(step.verdict), step.name))
+    steps = tuple(_step(step) for step in ordered)
+    jobs = [job for step in steps for job in step.attempts]
+    twice = [step.name for step in merged.steps if step.claimed_twice()]
+    return BuildFacts(
+        pipeline=_field(about.pipeline),
+        build=about.build,
+        build_url=_field(about.build_url),
+        commit=_field(about.commit),
+        branch=_field(about.branch),
+        began_at=min((job.began_at for job in jobs if job.began_at), key=_second, default=None),
+        ended_at=max((job.ended_at for job in jobs if job.ended_at), key=_second, default=None),
+        build_steps=steps,
+        causes=tuple(_cause(cause.facts) for cause in merged.causes),
+        missing=tuple(dict.fromkeys(each.name for each in merged.missing)),
+        duplicates=tuple(twice),
+        critical_path=critical_path(merged.steps),
+        knows_queue=merged.knows_queue,
+    )
+
+
+def _second(text: str) -> float:
+    return parse_moment(text) or 0.0
+
+
+def _step(step: BuildStep) -> StepFacts:
+    worths = worths_of_retries(step)
+    jobs: list[JobFacts] = []
+    for attempt in step.attempts:
+        job = replace(
+            attempt.facts,
+            summary=clipped(attempt.facts.summary),
+            agent=_field(attempt.facts.agent),
+            queue=_field(attempt.facts.queue),
+            cause=cause_id(attempt) if attempt.has_failed else None,
+            retry=worths.get(attempt_id(attempt)),
+        )
+        jobs.append(job)
+    return StepFacts(
+        name=step.name,
+        key=_field(step.key),
+        label=_field(step.label),
+        parallel_index=step.parallel_index,
+        verdict=step.verdict,
+        attempts=tuple(jobs),
+    )
+
+
+def _cause(cause: CauseFacts) -> CauseFacts:
+    return replace(
+        cause,
+        title=clipped(cause.title, LONGEST_FIELD),
+        text=None if cause.text is None else clipped(cause.text),
+        place=_field(cause.place),
+        remedy=None if cause.remedy is None else clipped(cause.remedy),
+    )
+
+
+def _field(text: str | None) -> str | None:
+    """A text that has one line, and no more than can be shown."""
+    return None if text is None else clipped(text, LONGEST_FIELD)

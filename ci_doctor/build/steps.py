@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The attempts of a build by step: one for each parallel job, and for each job of a matrix."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from ci_doctor.build.job_attempt import JobAttempt
+from ci_doctor.build.step_names import plain_name
+from ci_doctor.build.verdicts import worst
+from ci_doctor.model.about import About
+
+Identity = tuple[str, ...]
+
+
+class BuildStep(Struct, frozen=True, kw_only=True):
+    """A step with its attempts, by their numbers.
+
+    name: different for each. Two jobs that claim the same attempt both stand in `attempts`.
+    """
+
+    name: str
+    attempts: tuple[JobAttempt, ...]
+
+    @property
+    def key(self) -> str | None:
+        """The step's key."""
+        return self.attempts[0].about.step
+
+    @property
+    def label(self) -> str | None:
+        """The step's label, as the pipeline gives it."""
+        labels = [each.label for each in self.attempts if each.label]
+        return labels[0] if labels else None
+
+    @property
+    def parallel_index(self) -> int | None:
+        """Of a step with `parallelism`, from 0."""
+        return self.attempts[0].about.parallel_index
+
+    @property
+    def last(self) -> tuple[JobAttempt, ...]:
+        """The job of the last attempt, or all jobs that claim to be it."""
+        number = self.attempts[-1].facts.attempt
+        return tuple(each for each in self.attempts if each.facts.attempt == number)
+
+    @property
+    def verdict(self) -> str:
+        """That of the last attempt."""
+        return worst(each.facts.verdict for each in self.last)
+
+    def claimed_twice(self) -> list[int]:
+        """The attempts that more than one job claims."""
+        counts = Counter(each.facts.attempt for each in self.attempts)
+        return sorted(number for number, count in counts.items() if count > 1)
+
+    def absent_attempts(self) -> list[int]:
+        """Attempts before the last one that are not there; the first hundred of them."""
+        numbers = {each.facts.attempt for each in self.attempts}
+        last = min(max(numbers), len(numbers) + 100)
+        return [number for number in range(last) if number not in numbers]
+
+
+def build_identity(about: About) -> Identity:
+    """What tells two builds apart: pipeline and number, else the commit."""
+    if about.build is not None:
+        return (about.pipeline or "", str(about.build))
+    return ("", about.commit or "")
+
+
+def steps_of(attempts: Iterable[JobAttempt]) -> tuple[BuildStep, ...]:
+    """Every attempt in exactly one step; the order of `attempts` means nothing."""
+    groups: dict[Identity, list[JobAttempt]] = defaultdict(list)
+    everything = sorted(attempts, key=_order)
+    labelled = [each for each in everything if each.label]
+    owners: dict[Identity, set[Identity]] = defaultdict(set)
+    for each in labelled:
+        identity = _identity(each)
+        groups[identity].append(each)
+        owners[_keyed(each)].add(identity)
+    for each in everything:
+        if each.label:
+            continue
+        # A report knows its step's key, but not its label.
+        same_key = owners.get(_keyed(each), set()) if each.about.step else set()
+        identity = next(iter(same_key)) if len(same_key) == 1 else _identity(each)
+        groups[identity].append(each)
+    split = [part for group in groups.values() for part in _by_command(group)]
+    return _named(split)
+
+
+def _order(attempt: JobAttempt) -> tuple[int, str, str, str]:
+    facts = attempt.facts
+    return (facts.attempt, facts.began_at or "", facts.job or "", attempt.place)
+
+
+def _keyed(attempt: JobAttempt) -> Identity:
+    about = attempt.about
+    return (*build_identity(about), about.step or "", str(about.parallel_index))
+
+
+def _identity(attempt: JobAttempt) -> Identity:
+    """What the attempts of one step share."""
+    if attempt.about.step or attempt.label:
+        return (*_keyed(attempt), attempt.label or "")
+    if attempt.command:
+        return (*_keyed(attempt), "", attempt.command)
+    return (*_keyed(attempt), "", "", attempt.facts.job or attempt.place)
+
+
+def _by_command(group: Sequence[JobAttempt]) -> list[list[JobAttempt]]:
+    """The jobs of a matrix, if their labels are the same: only their commands tell them apart.
+
+    A retry runs the same command. A job that is no retry of another must not hide its failure.
+    """
+    parts: dict[str, list[JobAttempt]] = defaultdict(list)
+    for each in group:
+        parts[each.command or ""].append(each)
+    nameless = parts.get("", [])
+    if len(parts) == 2 and nameless:
+        return [list(group)]
+    return list(parts.values())
+
+
+def _named(groups: Sequence[Sequence[JobAttempt]]) -> tuple[BuildStep, ...]:
+    """Steps with names that are all different, in the order of their names."""
+    names = [(plain_name(group), _order(group[0]), group) for group in groups]
+    names.sort(key=lambda each: each[:2])
+    used: set[str] = set()
+    steps = []
+    for name, _, group in names:
+        own = _free(name, used)
+        used.add(own)
+        steps.append(BuildStep(name=own, attempts=tuple(sorted(group, key=_order))))
+    return tuple(steps)
+
+
+def _free(name: str, used: set[str]) -> str:
+    number = 2
+    free = name
+    while free in used:
+        free = f"{name} ({number})"
+        number += 1
+    return free

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: one call of buildkite-agent, bounded in time and bytes; a failure is a value."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct
+
+# Of what the agent prints: a line for each artifact of a large build is some MiB.
+_OUTPUT_BYTES = 32 * 1024 * 1024
+
+
+class AgentCall(Struct, frozen=True, kw_only=True):
+    """How a call ended.
+
+    problem: the end of a sentence; None if the agent ended with status 0. output: its stdout and
+    stderr. has_ended: false if it did not run, or was killed at the time limit.
+    """
+
+    problem: str | None
+    output: str
+    has_ended: bool = True
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not blank."""
+        lines = self.output.strip().splitlines()
+        return lines[-1].strip() if lines else ""
+
+
+def call_agent(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    limit_s: float,
+    body: str = "",
+    cwd: Path | None = None,
+) -> AgentCall:
+    """Run `command` with `body` as its stdin for at most `limit_s` seconds.
+
+    With 0 seconds or less it is not run. Raises nothing for what can go wrong with it.
+    """
+    if limit_s <= 0:
+        return _without_end("was not called: the time for publishing is over")
+    try:
+        # Files and not pipes: nobody has to drain them, and a grandchild that keeps one open
+        # delays nobody.
+        with _memory_file() as stdin, _memory_file() as output:
+            stdin.write(body.encode(errors="replace"))
+            stdin.seek(0)
+            process = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environ,
+                cwd=cwd,
+                start_new_session=True,
+            )
+            status = _wait(process, limit_s)
+            output.seek(0)
+            text = output.read(_OUTPUT_BYTES).decode(errors="replace")
+    except (OSError, ValueError) as error:
+        # ValueError: a NUL in an argument.
+        return _without_end(f"could not be run: {error}")
+    if status is None:
+        return _without_end(f"did not end within {limit_s:.3g} s", text)
+    return AgentCall(problem=f"failed with status {status}" if status else None, output=text)
+
+
+def _without_end(problem: str, output: str = "") -> AgentCall:
+    return AgentCall(problem=problem, output=output, has_ended=False)
+
+
+def _memory_file() -> BinaryIO:
+    """A file without a disk, whose being full may be what the agent is to tell (memfd_create(2))."""
+    return os.fdopen(os.memfd_create("buildkite-agent"), "w+b")
+
+
+def _wait(process: "subprocess.Popen[bytes]", timeout_s: float) -> int | None:
+    """The exit status; None after the time limit: the agent and its children are killed."""
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+        return None
+    except BaseException:
+        _kill_group(process)
+        raise
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

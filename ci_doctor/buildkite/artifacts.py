@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on the build: searches and downloads the artifacts of all its jobs, by buildkite-agent.
+
+https://buildkite.com/docs/agent/v3/cli-artifact
+"""
+
+import re
+from pathlib import Path
+
+from ci_doctor.buildkite.agent import Agent, AgentResult
+from ci_doctor.buildkite.artifact import Artifact
+
+# The agent reads these escapes as Go does (strconv.Unquote). Neither control character stands in a
+# sensible path, so the agent's own log lines and an odd name are told apart from a record.
+_FORMAT = r"\x1e%j\x1f%s\x1f%p\x1e\n"
+_RECORD = re.compile("\x1e([^\x1e\x1f]*)\x1f([0-9]*)\x1f([^\x1e\x1f]*)\x1e")
+_NOTHING = re.compile(r"no (matches|artifacts) found", re.IGNORECASE)
+TOO_OLD = "this buildkite-agent is older than 3.23 and cannot search artifacts"
+
+
+class BuildAgent(Agent):
+    """The agent, for what concerns all jobs of the build."""
+
+    def search_artifacts(
+        self, query: str, *, timeout_s: float | None = None
+    ) -> tuple[tuple[Artifact, ...], AgentResult]:
+        """The artifacts matching `query`, those of retried jobs too, and how the call ended.
+
+        A `*` of the query stands for any characters, `/` too. Nothing that matches is no failure.
+        """
+        help_ = self._help(("artifact", "search"), timeout_s)
+        if not help_.has_ended:
+            message = f"buildkite-agent artifact search --help {help_.problem}"
+            return (), AgentResult(ok=False, message=message)
+        if not self._knows("artifact", "search", flag="format"):
+            return (), AgentResult(ok=False, message=TOO_OLD)
+        arguments = ["artifact", "search", *self._of_all_attempts("search"), "--format", _FORMAT]
+        if self._knows("artifact", "search", flag="allow-empty-results"):
+            arguments.append("--allow-empty-results")
+        call = self._run([*arguments, query], timeout_s=timeout_s)
+        if call.problem is not None and _NOTHING.search(call.output):
+            return (), AgentResult(ok=True, message=f"no artifact matches {query}")
+        artifacts = tuple(
+            Artifact(job=job, path=path, size=int(size or 0))
+            for job, size, path in _RECORD.findall(call.output)
+        )
+        done = f"{len(artifacts)} artifacts match {query}"
+        return artifacts, self._result(arguments, call, done=done)
+
+    def download_artifacts(
+        self, query: str, into: Path, *, job: str | None = None, timeout_s: float | None = None
+    ) -> AgentResult:
+        """Download what matches `query` below the directory `into`, under the artifacts' paths.
+
+        `job`: of this job alone. Of artifacts with the same path, any one is left. The agent drops
+        the last part of `into` if a path begins with it.
+        """
+        arguments = ["artifact", "download", *self._of_all_attempts("download")]
+        if job is not None:
+            arguments += ["--step", job]
+        # "." in the working directory: a destination without any option in front of it.
+        call = self._run([*arguments, query, "."], cwd=into, timeout_s=timeout_s)
+        return self._result(arguments, call, done=f"downloaded {query}")
+
+    def oidc_token(self, audience: str, *, lifetime_s: int = 300) -> str | None:
+        """A token that proves to `audience` which job this is; None if the agent gives none.
+
+        https://buildkite.com/docs/pipelines/security/oidc
+        """
+        if not self._knows("oidc", "request-token", flag="lifetime"):
+            return None
+        arguments = ["oidc", "request-token", "--audience", audience]
+        call = self._run([*arguments, "--lifetime", str(lifetime_s)])
+        # A JSON Web Token: three parts in base64url. The agent's log lines may stand around it.
+        tokens = re.findall(r"^[\w-]+\.[\w-]+\.[\w-]+$", call.output, re.MULTILINE)
+        return tokens[-1] if tokens and call.problem is None else None
+
+    def _of_all_attempts(self, command: str) -> list[str]:
+        # Since 3.15.2; without it, the artifacts of retried jobs are left out.
+        is_known = self._knows("artifact", command, flag="include-retried-jobs")
+        return ["--include-retried-jobs"] if is_known else []

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor build`: a module for each command below it."""
+
+import click
+
+from ci_doctor.commands.group import PackageGroup
+
+
+class _BuildGroup(PackageGroup):
+    package = __name__
+    names = ("merge", "publish", "upload")
+
+
+@click.group("build", cls=_BuildGroup)
+def build() -> None:
+    """Merge the reports of a build's jobs, publish them, or upload their results."""

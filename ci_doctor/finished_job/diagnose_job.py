@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the logs of a failed command together, and names the cause of its failure."""
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from io import FileIO
+
+from msgspec import structs
+
+from ci_doctor.buildkite.job_log import CommandOutput
+from ci_doctor.diagnosis.aftermath import ended_by
+from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.cause import Cause, Diagnosis
+from ci_doctor.diagnosis.diagnosis import diagnosis_of
+from ci_doctor.diagnosis.last_output import LAST_OUTPUT
+from ci_doctor.diagnosis.last_words import sounds_like_success
+from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.diagnosis.log_story import LogStory, read_story
+from ci_doctor.diagnosis.reading.log_text import LogText
+from ci_doctor.diagnosis.reading.open_log import open_log
+from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.finished_job.logs_of_job import LogsOfJob
+
+# What the command wrote is called so, in the report and beside it.
+OUTPUT_NAME = "output.log"
+# `Cause.is_final` holds at most so many lines before the end of a log.
+_MOST_LINES_AFTER = 200
+# "likely" (diagnosis/wording.py): asked of a cause where the command's own output is not known.
+_LEAST_CONFIDENCE = 0.7
+# Where a command that fails says why; of these lines, those that the agent prints around it.
+_LAST_LINES = 60
+_OF_AGENT = re.compile(r"\$ |.{0,80}The command (?:exited|was interrupted)|\^\^\^ \+\+\+")
+# From the last line of such a log to the end of the command. Later, something else ran and failed.
+_MOST_SECONDS_AFTER = 10.0
+# Levels of a logger at which a program tells that it goes on.
+_OF_WORK = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE"})
+
+
+def diagnose_job(
+    logs: LogsOfJob, output: CommandOutput | None, rules: RuleSet, ended_at: float
+) -> Diagnosis:
+    """The diagnosis of `logs`, and of what the command wrote if that is known.
+
+    Its cause is final only if nothing else can have ended the command: all evidence was read whole,
+    and a log beside the command's own output ends with the cause. A server may survive a full disk,
+    and the test then fails by the change. ended_at: when the command ended, seconds since 1970.
+    """
+    with ExitStack() as stack:
+        unusable = dict(logs.unusable)
+        opened = _opened(logs.names, output, stack, unusable)
+        stories = [read_story(log, index, rules) for index, log in enumerate(opened)]
+        diagnosis = diagnosis_of(stories, opened)
+        in_part = _in_part(logs, output, opened)
+        cause = diagnosis.cause
+        if cause is not None and cause.is_final:
+            is_whole = logs.is_whole and not unusable and not in_part
+            is_final = is_whole and _ended_command(cause, stories, opened, ended_at)
+            cause = structs.replace(cause, is_final=is_final)
+    return structs.replace(
+        diagnosis, cause=cause, unreadable={**logs.missing, **unusable}, in_part=in_part
+    )
+
+
+def _opened(
+    names: Sequence[str],
+    output: CommandOutput | None,
+    stack: ExitStack,
+    unusable: dict[str, str],
+) -> list[LogText]:
+    opened = []
+    if output is not None and output.content.strip():
+        opened.append(_in_memory(output.content, stack))
+    for name in names:
+        try:
+            opened.append(stack.enter_context(open_log(name)))
+        except OSError as error:
+            unusable[name] = error.strerror or str(error)
+    return opened
+
+
+def _in_memory(content: bytes, stack: ExitStack) -> LogText:
+    # The disk may be what is full.
+    file = stack.enter_context(FileIO(os.memfd_create("output"), "r+b"))
+    file.write(content)
+    return LogText(OUTPUT_NAME, file, len(content))
+
+
+def _in_part(
+    logs: LogsOfJob, output: CommandOutput | None, opened: Sequence[LogText]
+) -> dict[str, str]:
+    damaged = {log.name: log.problem for log in opened if log.problem}
+    if output is not None and output.problem is not None:
+        damaged[OUTPUT_NAME] = output.problem
+    return {**logs.in_part, **damaged}
+
+
+def _ended_command(
+    cause: Cause, stories: Sequence[LogStory], opened: Sequence[LogText], ended_at: float
+) -> bool:
+    """Whether the command ended by `cause`, as far as the log tells in which it stands."""
+    # Of the command's own output its rank has told that already.
+    if cause.place.log == OUTPUT_NAME:
+        return True
+    has_output = any(log.name == OUTPUT_NAME for log in opened)
+    # What stands in the output that nobody has read, or in words that no rule knows, may be the change's fault.
+    if has_output and not _points_elsewhere(stories[0], opened[0]):
+        return False
+    if not has_output and not _is_plain(cause, ended_at):
+        return False
+    for story, log in zip(stories, opened, strict=True):
+        if log.name == cause.place.log:
+            return _ends_log(cause, story, log, is_alone=not has_output)
+    return False
+
+
+def _points_elsewhere(story: LogStory, output: LogText) -> bool:
+    """Whether the command's `output` is silent, or a rule knows what it complains of."""
+    if any(each.rule.id != LAST_OUTPUT.id for each in story.candidates):
+        return True
+    lines = [line.content.decode(errors="replace") for line in output.tail(_LAST_LINES)]
+    return not any(line.strip() and not _OF_AGENT.match(line) for line in lines)
+
+
+def _is_plain(cause: Cause, ended_at: float) -> bool:
+    """Whether `cause` is likely, and the command ended as soon as its log did."""
+    try:
+        changed = os.stat(cause.place.log).st_mtime  # noqa: PTH116 an odd name stays as it is
+    except OSError:
+        return False
+    return cause.confidence >= _LEAST_CONFIDENCE and ended_at - changed <= _MOST_SECONDS_AFTER
+
+
+def _ends_log(cause: Cause, story: LogStory, log: LogText, *, is_alone: bool) -> bool:
+    """Whether `log` says nothing of work after `cause`; is_alone: without the command's output."""
+    for candidate in story.candidates:
+        if candidate.line.number == cause.place.line:
+            following = _following(log, candidate)
+            if any(_shows_work(line, is_alone=is_alone) for line in following):
+                return False
+            return ended_by(cause, story.candidates, following)
+    return False
+
+
+def _shows_work(line: str, *, is_alone: bool) -> bool:
+    if sounds_like_success([line]):
+        return True
+    return is_alone and clean_line(line.encode()).level in _OF_WORK
+
+
+def _following(log: LogText, candidate: Candidate) -> list[str]:
+    lines = log.after(candidate.line, _MOST_LINES_AFTER)[1:]
+    return [line.content.decode(errors="replace") for line in lines]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The exit status that a failed command gets by its cause.
+
+A retry must never hide a regression, so every doubt leaves the status as it is. A hook hands a
+status on by `export BUILDKITE_COMMAND_EXIT_STATUS=N` (docs/buildkite.md).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.buildkite.job_end import ENDED_FROM_OUTSIDE, JobEnd, explains
+from ci_doctor.diagnosis.failure_class import RetryPolicy
+from ci_doctor.diagnosis.last_output import LAST_OUTPUT
+from ci_doctor.model.facts.diagnose import RootCause
+from ci_doctor.model.report import Report
+from ci_doctor.model.verdict import Verdict
+
+# From here on a diagnosis is likely right (diagnosis/wording.py).
+_SURE: Final = 0.7
+_WORST_STATUS: Final = 255
+_OF_THE_AGENT: Final = 125
+# What a command judged stands, also if a script or make(1) ended with a status of its own for it.
+_NO_RETRY: Final = frozenset(
+    {
+        Verdict.REGRESSION,
+        Verdict.FAILED,
+        Verdict.NONDETERMINISTIC,
+        Verdict.INCONCLUSIVE,
+        Verdict.VOID,
+    }
+)
+
+
+class FailedCommand(Struct, frozen=True, kw_only=True):
+    """What the decision rests on.
+
+    end: how the job stands, with the status of its command. reports: those of ci-doctor's commands
+    in this job. causes: what all diagnoses of the job name. is_named: the diagnosis of the logs at
+    hand names a cause. codes: the repository's exit codes by verdict.
+    """
+
+    end: JobEnd
+    reports: Sequence[Report]
+    causes: Sequence[RootCause]
+    is_named: bool
+    codes: Mapping[str, int]
+
+
+class ExitDecision(Struct, frozen=True, kw_only=True):
+    """`status` is the new one, None to leave it; `reason` is a sentence without a full stop."""
+
+    status: int | None
+    reason: str
+
+
+def decide(failed: FailedCommand) -> ExitDecision:
+    """The status to end with."""
+    status = failed.end.command_status
+    reason = _untouchable(failed)
+    if status is None or reason is not None:
+        return ExitDecision(status=None, reason=reason or "the command did not run")
+    infra = failed.codes[Verdict.INFRA]
+    if failed.is_named and _lies_outside(failed.causes):
+        judged = _judged(failed.reports)
+        if judged is not None:
+            return ExitDecision(status=None, reason=judged)
+        cause = _named(failed.causes[-1])
+        return _changed(status, infra, f"{cause} lies outside the change, and another run helps")
+    retried = {infra: "is retried", failed.codes[Verdict.NONDETERMINISTIC]: "passes as a soft fail"}
+    useless = [cause for cause in failed.causes if _lies_inside(cause)]
+    if status in retried and useless:
+        reason = f"{status} {retried[status]}, and {_named(useless[-1])} fails again"
+        return _changed(status, failed.codes[Verdict.FAILED], reason)
+    return ExitDecision(status=None, reason=_doubt(failed))
+
+
+def _untouchable(failed: FailedCommand) -> str | None:
+    """Why the status is not ours to change; None if it may be."""
+    end = failed.end
+    if end.is_cancelled or end.is_timed_out:
+        return "the job was cancelled, or timed out"
+    status = end.command_status
+    if not status:
+        return "the command did not fail"
+    for report in failed.reports:
+        if explains(report, status):
+            return f"`ci-doctor {report.command}` ended with it"
+    if status in ENDED_FROM_OUTSIDE:
+        return "a signal or a time limit ended the command, and no log says why"
+    return None
+
+
+def _judged(reports: Sequence[Report]) -> str | None:
+    """What a report says that no retry may hide; None if none does."""
+    for report in reports:
+        if report.verdict in _NO_RETRY:
+            return f"the verdict of `ci-doctor {report.command}` is {report.verdict}"
+    return None
+
+
+def _lies_outside(causes: Sequence[RootCause]) -> bool:
+    return bool(causes) and all(cause.may_be_retried for cause in causes)
+
+
+def _lies_inside(cause: RootCause) -> bool:
+    """Whether another run is useless for sure; last words that no rule knows are no proof."""
+    if cause.rule == LAST_OUTPUT.id:
+        return False
+    is_useless = cause.retry == RetryPolicy.NO.value and not cause.is_outside
+    return is_useless and cause.confidence >= _SURE
+
+
+def _named(cause: RootCause) -> str:
+    place = cause.place
+    return f"the cause ({cause.title}, {place.file}:{place.line})"
+
+
+def _changed(status: int, new: int, reason: str) -> ExitDecision:
+    if new == status:
+        return ExitDecision(status=None, reason=f"it is the code already: {reason}")
+    if not 1 <= new <= _WORST_STATUS or new == _OF_THE_AGENT:
+        return ExitDecision(status=None, reason=f"{new} is no exit code for it")
+    return ExitDecision(status=new, reason=reason)
+
+
+def _doubt(failed: FailedCommand) -> str:
+    if not failed.is_named:
+        return "no cause is named"
+    if any(cause.retry == RetryPolicy.NO.value for cause in failed.causes):
+        return "another run is useless"
+    return "the logs do not prove that the cause lies outside the change"

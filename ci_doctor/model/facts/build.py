@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The facts of `ci-doctor build merge`: every job of a build, by step and by cause."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ci_doctor.model.facts import Facts
+
+
+class RetryWorth(StrEnum):
+    """Whether a retry made sense.
+
+    `helped`: the cause lay outside the change, and the next attempt passed. `in vain`: the next
+    attempt failed too. `hid a failure`: the next attempt passed, and nothing says that the cause lay
+    outside the change: the step is flaky, or the change is. `unknown`: one of the two attempts has no
+    verdict, as it was cancelled or left no report.
+    """
+
+    HELPED = "helped"
+    IN_VAIN = "in vain"
+    HID_A_FAILURE = "hid a failure"
+    UNKNOWN = "unknown"
+
+
+class JobFacts(Struct, frozen=True, kw_only=True):
+    """One job of the build, which is one attempt of a step.
+
+    job: Buildkite's id; None for a report that was made outside a job. attempt: from 0. queued_s:
+    seconds between being runnable and the start; None if nobody knows. began_at, ended_at: RFC 3339
+    in UTC. verdict: a verdict, `error`, or `missing` for a job without any report. exit_status: of
+    the job; None if it is unknown. cause: the fingerprint of one of the build's causes. gpus: the
+    number of GPUs on its machine; None if nobody knows. reports: folders with a report.json, as the
+    Artifacts tab shows them. retry: None if no attempt follows,
+    or if this one passed.
+    """
+
+    job: str | None
+    attempt: int = 0
+    queued_s: float | None = None
+    began_at: str | None = None
+    ended_at: str | None = None
+    verdict: str
+    summary: str
+    exit_status: int | None = None
+    cause: str | None = None
+    agent: str | None = None
+    queue: str | None = None
+    gpus: int | None = None
+    url: str | None = None
+    reports: tuple[str, ...] = ()
+    retry: RetryWorth | None = None
+
+
+class StepFacts(Struct, frozen=True, kw_only=True):
+    """A step, or one parallel job or matrix job of it, with its attempts from the first one on.
+
+    name: what a reader calls it, and different for each. verdict: that of the last attempt. key:
+    the step's key. label: as the pipeline gives it.
+    """
+
+    name: str
+    key: str | None = None
+    label: str | None = None
+    parallel_index: int | None = None
+    verdict: str
+    attempts: tuple[JobFacts, ...]
+
+
+class CauseFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """One cause, and all that it cost.
+
+    The fields to `may_be_retried` are those of a job's cause. steps: names of the steps in which it
+    ended an attempt. jobs: how many attempts. seconds: their wall clock in all; gpu_seconds: the
+    same times the GPUs of their machines, None if no machine's are known.
+    """
+
+    fingerprint: str
+    title: str
+    class_: str | None = None
+    text: str | None = None
+    place: str | None = None
+    remedy: str | None = None
+    may_be_retried: bool = False
+    steps: tuple[str, ...]
+    jobs: int
+    seconds: float | None = None
+    gpu_seconds: float | None = None
+
+
+class BuildFacts(Facts, frozen=True, kw_only=True):
+    """A build, a matrix, or whatever reports were merged.
+
+    build_steps: worst first. causes: the dearest first. missing: names of expected steps, and of
+    known jobs, without a report. duplicates: names of steps of which two reports claim the same
+    attempt. critical_path: the ids of the jobs whose times make up the build's, in order.
+    began_at, ended_at: of all jobs. knows_queue: queue times come from Buildkite's API.
+    """
+
+    pipeline: str | None = None
+    build: int | None = None
+    build_url: str | None = None
+    commit: str | None = None
+    branch: str | None = None
+    began_at: str | None = None
+    ended_at: str | None = None
+    build_steps: tuple[StepFacts, ...] = ()
+    causes: tuple[CauseFacts, ...] = ()
+    missing: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    critical_path: tuple[str, ...] = ()
+    knows_queue: bool = False

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What the plugin keeps of one Buildkite job: `job.json`, from which a build is merged."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ci_doctor.model.about import About
+
+# History: 1 = first form (2026-11).
+SCHEMA = "ci-doctor/job/1"
+JOB_FILE = "job.json"
+
+
+class JobCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """Why a job failed.
+
+    fingerprint: the same for the same cause in another job or build. title: in words. class_: of
+    failures (docs/diagnose.md), None if it has none. text: the line that shows it; place: where
+    that stands, `file:line`. remedy: what to do. may_be_retried: the cause lies outside the change
+    and another run helps.
+    """
+
+    fingerprint: str
+    title: str
+    class_: str | None = None
+    text: str | None = None
+    place: str | None = None
+    remedy: str | None = None
+    may_be_retried: bool = False
+
+
+class JobRecord(Struct, frozen=True, kw_only=True):
+    """One job of a build, which is one attempt of a step, as its plugin knew it at its end.
+
+    began_at, ended_at: RFC 3339 in UTC, from the first hook of the plugin to its last one; None if
+    that did not run. command_status: of the step's command as it ended, -1 for a signal, None if it
+    never ran. exit_status: what the job ends with as far as the plugin knows. verdict: a verdict,
+    or `error` for a job that was cancelled, or ended before anything was judged. reports: the
+    folders of its reports, relative to this file.
+    """
+
+    schema: Annotated[str, Meta(pattern="^ci-doctor/job/1$")] = SCHEMA
+    tool_version: str
+    about: About
+    label: str | None = None
+    parallel_count: int | None = None
+    command: str | None = None
+    began_at: str | None = None
+    ended_at: str | None = None
+    command_status: int | None = None
+    exit_status: int | None = None
+    is_cancelled: bool = False
+    is_timed_out: bool = False
+    verdict: str
+    summary: str
+    cause: JobCause | None = None
+    reports: tuple[str, ...] = ()

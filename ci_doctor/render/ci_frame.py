@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What stands around the text of a report in the log of a CI: its group, its annotations."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from ci_doctor.model.finding import Finding
+from ci_doctor.model.report import Report
+from ci_doctor.render.ci_log import (
+    Dialect,
+    LogSection,
+    annotation,
+    commands_resumed,
+    commands_stopped,
+    end_of,
+    start_of,
+)
+from ci_doctor.render.headline import Tone, errors, headline, tone
+from ci_doctor.render.safe_text import one_line, printable
+
+# GitHub shows ten errors of a step:
+# https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations
+_ANNOTATIONS = 10
+_MESSAGE_CHARACTERS = 2000
+_TITLE_CHARACTERS = 250
+# They become the command, or hand its output on: what follows is not ours to put into a group.
+_TRANSPARENT = frozenset({"run"})
+
+
+class Frame(NamedTuple):
+    """Lines before and after the text, and `notes`, which make sense at any place of the log."""
+
+    before: str = ""
+    after: str = ""
+    notes: str = ""
+
+
+def is_failing(report: Report) -> bool:
+    """Whether a reader of the log must see `report`: its command fails, or it explains a failure."""
+    if report.exit_code:
+        return True
+    return report.verdict is None and bool(errors(report))
+
+
+def is_of_interest(report: Report) -> bool:
+    """Whether `report` judges something, and its command is not one that becomes another."""
+    if is_failing(report):
+        return True
+    return report.verdict is not None and report.command not in _TRANSPARENT
+
+
+def frame(report: Report, dialect: Dialect, *, key: str, token: str, epoch_s: float) -> Frame:
+    """What stands around `report`; nothing if it is of no interest.
+
+    An open group if it fails, else a closed one. `key` is the group's, `token` one that nobody can
+    guess, `epoch_s` the time in seconds since 1970.
+    """
+    if not is_of_interest(report):
+        return Frame()
+    group = LogSection(_title(report), key, is_open=is_failing(report))
+    before = start_of(group, dialect, epoch_s)
+    after = end_of(group, dialect, epoch_s)
+    if dialect is not Dialect.GITHUB:
+        return Frame(before, after)
+    notes = "".join(islice(_annotations(report), _ANNOTATIONS))
+    return Frame(before + commands_stopped(token), commands_resumed(token) + after, notes)
+
+
+def _title(report: Report) -> str:
+    command = f"ci-doctor {report.command}"
+    head = headline(report)
+    if head is not None:
+        return f"{head.symbol} {head.word}  {command}"
+    # Nothing was judged, and what was found is a failure all the same: a diagnosis.
+    return f"✗ {command}"
+
+
+def _annotations(report: Report) -> Iterator[str]:
+    """A line for each error of a failing report; for one that warns and passes a single line."""
+    title = _shortened(_title(report), _TITLE_CHARACTERS)
+    if not is_failing(report):
+        if tone(report) is not Tone.SUCCESS:
+            yield annotation("warning", _message(report.summary), title=title)
+        return
+    named = errors(report)
+    if report.error is not None or not named:
+        sentence = report.summary
+        if report.error is not None:
+            sentence = report.error.message
+        yield annotation("error", _message(sentence), title=title)
+    for finding in named:
+        file, line = _place(finding)
+        message = _message(_sentence(finding))
+        yield annotation("error", message, title=title, file=file, line=line)
+
+
+def _sentence(finding: Finding) -> str:
+    if finding.remedy is None:
+        return finding.summary
+    return f"{finding.summary}\ntry: {finding.remedy}"
+
+
+def _place(finding: Finding) -> tuple[str | None, int | None]:
+    """The first file of the evidence; GitHub shows it only if it is one of the repository."""
+    for evidence in finding.evidence:
+        if evidence.file:
+            return one_line(evidence.file[:_TITLE_CHARACTERS]), evidence.line
+    return None, None
+
+
+def _message(text: str) -> str:
+    return _shortened(text, _MESSAGE_CHARACTERS)
+
+
+def _shortened(text: str, most: int) -> str:
+    # Cut first: what is cut away need not be made printable.
+    shown = printable(text[: most + 1])
+    if len(shown) <= most:
+        return shown
+    return f"{shown[:most]}…"

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of strangers are read within bounds, and what cannot be read is never passed over."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.build.collect import collect
+from ci_doctor.build.run import MergeRequest, merge_build
+from ci_doctor.errors import UsageError
+from ci_doctor.model.about import About
+from ci_doctor.model.facts.build import BuildFacts
+from ci_doctor.render import json
+from tests.support.builders import a_report
+from tests.support.builds import a_job, a_report_of, write_build, write_record, write_report
+
+RECORD = (
+    b'{"schema":"ci-doctor/job/1","tool_version":"1","about":{},"verdict":"pass","summary":"s"}'
+)
+
+
+def test_records_and_reports_are_read_in_any_layout(tmp_path: Path) -> None:
+    job = a_job()
+    write_build(tmp_path, [job], "correctness", "setup-env")
+    write_report(tmp_path / "deep" / "er" / "report.json", a_report_of(job, "diagnose"))
+
+    material = collect([tmp_path])
+
+    folder = str(job.about.job)
+    assert [each.place for each in material.records] == [f"{folder}/job.json"]
+    assert [each.folder for each in material.reports] == [
+        f"{folder}/correctness",
+        f"{folder}/setup-env",
+        "deep/er",
+    ]
+    assert material.unreadable == ()
+
+
+def test_a_folder_is_named_as_the_artifacts_tab_has_it(tmp_path: Path) -> None:
+    job = a_job()
+    write_build(tmp_path / "of" / "a" / "download", [job], "correctness")
+
+    (report,) = collect([tmp_path]).reports
+
+    assert report.folder == f"{job.about.job}/correctness"
+
+
+def test_a_file_may_be_named_by_itself_and_twice(tmp_path: Path) -> None:
+    path = tmp_path / "other-name.json"
+    write_record(path, a_job())
+
+    assert len(collect([path, path, tmp_path]).records) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(b"", "empty", id="empty"),
+        pytest.param(b" \n", "empty", id="blank"),
+        pytest.param(b"{", "not JSON", id="cut"),
+        pytest.param(b"\xff\xfe", "not JSON", id="no-utf8"),
+        pytest.param(b"[" * 100_000, "nested too deep", id="deep"),
+        pytest.param(b"[]", "not a report", id="foreign-list"),
+        pytest.param(b'{"jobs": []}', "not a report", id="foreign"),
+        pytest.param(b'{"schema": 1}', "not a report", id="schema-of-another-type"),
+        pytest.param(b'{"schema": "ci-doctor/report/3"}', "schema is", id="newer-report"),
+        pytest.param(b'{"schema": "ci-doctor/job/2"}', "schema is", id="newer-record"),
+        pytest.param(b'{"schema": "ci-doctor/job/1"}', "record of a job", id="record-cut"),
+        pytest.param(b'{"schema": "ci-doctor/report/2"}', "does not fit", id="report-cut"),
+        pytest.param(RECORD.replace(b'"s"', b'"\\ud800"'), "not JSON", id="lone-surrogate"),
+    ],
+)
+@pytest.mark.parametrize("name", ["job.json", "report.json"])
+def test_what_is_no_record_and_no_report_is_named(
+    tmp_path: Path, name: str, content: bytes, problem: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    material = collect([tmp_path])
+
+    (unreadable,) = material.unreadable
+    assert unreadable.place == name
+    assert problem in unreadable.problem
+    assert not material.records
+    assert not material.reports
+
+
+def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
+    huge = tmp_path / "report.json"
+    with huge.open("wb") as file:
+        file.truncate(500 * 1024**3)  # a hole: whoever reads it whole needs 500 GiB
+
+    (unreadable,) = collect([tmp_path]).unreadable
+
+    assert "larger than 32 MiB" in unreadable.problem
+
+
+def test_all_files_together_are_bounded(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        write_record(tmp_path / name / "job.json", a_job(name))
+    size = (tmp_path / "a" / "job.json").stat().st_size
+
+    material = collect([tmp_path], most_in_all=2 * size + 1)
+
+    assert len(material.records) == 2
+    (unreadable,) = material.unreadable
+    assert (unreadable.place, "fewer jobs" in unreadable.problem) == ("c/job.json", True)
+
+
+def test_what_is_no_regular_file_is_named_and_holds_nobody_up(tmp_path: Path) -> None:
+    for name in ("pipe", "link", "folder"):
+        (tmp_path / name).mkdir()
+    os.mkfifo(tmp_path / "pipe" / "job.json")
+    (tmp_path / "link" / "job.json").symlink_to("/etc/hostname")
+
+    material = collect([tmp_path])
+
+    assert [each.place for each in material.unreadable] == ["link/job.json", "pipe/job.json"]
+
+
+def test_a_link_that_a_person_names_is_read(tmp_path: Path) -> None:
+    write_record(tmp_path / "here" / "job.json", a_job())
+    (tmp_path / "link").symlink_to(tmp_path / "here" / "job.json")
+
+    assert len(collect([tmp_path / "link"]).records) == 1
+
+
+def test_a_folder_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\x1b[31m")
+    write_report(Path(folder) / "report.json", a_report(about=About()))
+
+    outcome = merge_build(MergeRequest(paths=(tmp_path,))).outcome
+
+    assert isinstance(outcome.facts, BuildFacts)
+    (step,) = outcome.facts.build_steps
+    assert step.name.isprintable()
+
+
+def test_a_merged_report_is_no_report_of_a_job(tmp_path: Path) -> None:
+    merged = a_report(facts={"build_steps": []})
+    (tmp_path / "report.json").write_text(json.render(merged))
+
+    assert collect([tmp_path]).reports == ()
+
+
+def test_a_path_that_does_not_exist_is_an_error_of_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no"):
+        collect([tmp_path / "nope"])

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The downloads of a build's files through a stand-in agent that keeps artifacts per job."""
+
+import os
+from pathlib import Path
+
+from ci_doctor.build.current import Current, download_current
+from ci_doctor.build.download_plan import DownloadLimits
+from ci_doctor.model.job_record import JobRecord
+from tests.support import stand_in_agent
+from tests.support.builds import a_job, a_red_build, a_report_of, job_id, write_build, write_job
+
+OWN = job_id("publish")
+
+
+class MadeUpBuild:
+    def __init__(
+        self, tmp_path: Path, *, version: str = "3.110.0", failing: str | None = None
+    ) -> None:
+        self.root = tmp_path
+        self.log = tmp_path / "log"
+        stand_in_agent.install(tmp_path / "bin", self.log, version=version, failing=failing)
+
+    def put(self, *jobs: JobRecord, retried: frozenset[str] = frozenset()) -> None:
+        files = write_build(self.root / "uploaded", jobs, "correctness")
+        stand_in_agent.put_build(self.log, files, retried=retried)
+
+    def put_file(self, job: str, path: str, content: bytes = b"{}") -> None:
+        stand_in_agent.put_artifact(self.log, job, path, content)
+
+    def download(self, **limits: float) -> Current:
+        environ = {
+            **os.environ,
+            "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
+            "BUILDKITE": "true",
+            "BUILDKITE_JOB_ID": OWN,
+            "BUILDKITE_STEP_KEY": "publish",
+        }
+        into = self.root / "into"
+        into.mkdir()
+        return download_current(environ, into, limits=DownloadLimits(**limits))  # type: ignore[arg-type]
+
+    def calls(self, *words: str) -> list[dict[str, object]]:
+        calls = stand_in_agent.calls(self.log)
+        return [call for call in calls if call["argv"][: len(words)] == list(words)]  # type: ignore[index]
+
+
+def names(current: Current, pattern: str = "*.json") -> list[str]:
+    return sorted(
+        str(path.relative_to(current.directory)) for path in current.directory.rglob(pattern)
+    )
+
+
+def test_records_and_reports_of_all_attempts_come_in_four_calls(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    jobs = a_red_build()
+    build.put(*jobs, retried=frozenset({str(jobs[2].about.job)}))
+
+    current = build.download()
+
+    assert current.problems == ()
+    assert len(names(current, "job.json")) == len(names(current, "report.json")) == len(jobs)
+    assert len(build.calls("artifact")) == 4
+
+
+def test_one_path_of_several_jobs_is_kept_apart(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    for key in ("a", "b"):
+        folder = write_job(tmp_path / key, a_job(key), [a_report_of(a_job(key))])
+        for file in ("job.json", "correctness/report.json"):
+            build.put_file(job_id(key, None, 0), f"out/{file}", (folder / file).read_bytes())
+
+    current = build.download()
+
+    assert current.problems == ()
+    records = [path.read_text() for path in current.directory.rglob("job.json")]
+    assert sum(":pytest: a" in text for text in records) == 1
+    assert sum(":pytest: b" in text for text in records) == 1
+    assert len(names(current, "report.json")) == 2
+
+
+def test_the_folder_of_a_download_is_never_taken_for_a_part_of_a_path(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    for job in ("j1", "j2"):
+        build.put_file(job, f"{job}/job.json", f'{{"of": "{job}"}}'.encode())
+        # The same path in both: each is downloaded into a folder named by its job.
+        build.put_file(job, "j1/extra/job.json", f'{{"schema": "ci-doctor/job/1 {job}"}}'.encode())
+
+    current = build.download()
+
+    assert current.problems == ()
+    assert len(names(current, "job.json")) == 4
+
+
+def test_this_job_and_earlier_attempts_of_its_step_are_left_out(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    build.put(a_job("unit"), a_job("publish", verdict="failed"))
+    build.put_file(OWN, f"{OWN}/job.json")
+
+    current = build.download()
+
+    text = "".join(path.read_text() for path in current.directory.rglob("*.json"))
+    assert ":pytest: unit" in text
+    assert "publish" not in text
+    assert len(names(current)) == 2
+
+
+def test_a_report_of_another_tool_is_not_taken_for_ours_but_a_damaged_one_is(
+    tmp_path: Path,
+) -> None:
+    build = MadeUpBuild(tmp_path)
+    build.put_file("j1", "playwright/report.json", b'{"suites": []}')
+    build.put_file("j1", "j1/correctness/report.json", b"\x00\x00")
+    build.put_file("j1", "x/report.json", b"")
+    # What may be ours: zeros after a crash of the machine, one cut in its first line, and one with
+    # its keys in another order.
+    build.put_file("j1", "zeros/report.json", b"\x00\x00")
+    build.put_file("j1", "cut/report.json", b'{\n  "schema": "ci-do')
+    sorted_keys = b'{"argv": ["%s"], "schema": "ci-doctor/report/2"}' % (b"x" * 5000)
+    build.put_file("j1", "sorted/report.json", sorted_keys)
+
+    current = build.download()
+
+    assert names(current) == [
+        "cut/report.json",
+        "j1/correctness/report.json",
+        "sorted/report.json",
+        "x/report.json",
+        "zeros/report.json",
+    ]
+
+
+def test_a_hostile_path_leaves_no_file_outside_and_hides_no_other(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    build.put(a_job("unit"))
+    build.put_file("j9", "../../../escaped/report.json")
+
+    current = build.download()
+
+    assert any("escaped" in problem for problem in current.problems)
+    assert not list(tmp_path.parent.rglob("escaped"))
+    assert len(names(current, "report.json")) == 1
+
+
+def test_a_folder_may_have_the_name_of_a_record(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    build.put(a_job("unit"))
+    build.put_file("j9", "job.json/job.json", b'{"schema": "ci-doctor/job/1"}')
+
+    current = build.download()
+
+    assert current.problems == ()
+    assert "job.json/job.json" in names(current)
+
+
+def test_a_build_without_any_file_is_no_problem_of_the_download(tmp_path: Path) -> None:
+    for version in ("3.110.0", "3.40.0"):  # --allow-empty-results came with 3.43
+        folder = tmp_path / version
+        folder.mkdir()
+
+        current = MadeUpBuild(folder, version=version).download()
+
+        assert (current.problems, names(current)) == ((), [])
+
+
+def test_an_agent_that_cannot_search_downloads_all_and_says_what_may_be_missing(
+    tmp_path: Path,
+) -> None:
+    build = MadeUpBuild(tmp_path, version="3.22.0")
+    build.put(a_job("unit"), a_job("lint"))
+
+    current = build.download()
+
+    assert len(names(current, "job.json")) == 2
+    assert all("older than 3.23" in problem for problem in current.problems)
+    assert current.problems
+
+
+def test_without_an_agent_it_says_so(tmp_path: Path) -> None:
+    current = download_current({"PATH": ""}, tmp_path)
+
+    assert current.problems == (
+        "not a Buildkite job, or no buildkite-agent on PATH: nothing is downloaded",
+    )
+
+
+def test_an_api_that_answers_500_is_a_problem_and_no_empty_build(tmp_path: Path) -> None:
+    for failing in ("artifact search", "artifact download"):
+        folder = tmp_path / failing.replace(" ", "-")
+        folder.mkdir()
+        build = MadeUpBuild(folder, failing=failing)
+        build.put(a_job("unit"))
+
+        current = build.download()
+
+        assert names(current) == []
+        assert any("500 Internal Server Error" in problem for problem in current.problems)
+
+
+def test_an_agent_that_hangs_is_killed_and_named(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    build.put(a_job("unit"))
+    agent = tmp_path / "bin" / "buildkite-agent"
+    agent.write_text(
+        '#!/bin/sh\ncase "$*" in *--help) echo --format; ;; *) exec sleep 600 ;; esac\n'
+    )
+
+    current = build.download(call_s=0.2)
+
+    assert names(current) == []
+    assert any("did not end within 0.2 s" in problem for problem in current.problems)
+
+
+def test_an_agent_whose_help_hangs_is_named_and_not_called_too_old(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    build.put(a_job("unit"))
+    agent = tmp_path / "bin" / "buildkite-agent"
+    agent.write_text('#!/bin/sh\ncase "$*" in *--help) exec sleep 600 ;; esac\n')
+
+    current = build.download(call_s=0.2)
+
+    assert names(current) == []
+    problem = "buildkite-agent artifact search --help did not end within 0.2 s"
+    assert current.problems
+    assert set(current.problems) == {problem}
+
+
+def test_nothing_is_fetched_after_the_time_for_all(tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path)
+    build.put(a_job("unit"))
+
+    current = build.download(all_s=0)
+
+    assert names(current) == []
+    assert current.problems

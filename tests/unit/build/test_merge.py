@@ -1,0 +1,547 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every job counts once, whatever the order of its files; what is missing is never silent."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ci_doctor.build.api_job import ApiJob
+from ci_doctor.build.material import Material, RecordFile, ReportFile, UnreadableFile
+from ci_doctor.build.merge import merge
+from ci_doctor.build.outcome import outcome_of
+from ci_doctor.model.facts.build import BuildFacts
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.report import Report
+from ci_doctor.model.verdict import Verdict
+from tests.support.builds import (
+    ASSERTION,
+    FULL_DISK,
+    a_job,
+    a_red_build,
+    a_report_of,
+    job_id,
+    moment,
+)
+
+DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
+
+
+def files(*records: JobRecord, reports: tuple[Report, ...] = ()) -> Material:
+    """As the Artifacts tab has them."""
+    return Material(
+        records=tuple(
+            RecordFile(place=f"{record.about.job}/job.json", record=record) for record in records
+        ),
+        reports=tuple(
+            ReportFile(place=f"{each.about.job}/{each.command}/report.json", report=each)
+            for each in reports
+        ),
+    )
+
+
+def merged(*records: JobRecord, reports: tuple[Report, ...] = (), **options: Any) -> Outcome:
+    return outcome_of(merge(files(*records, reports=reports), **options))
+
+
+def facts(outcome: Outcome) -> BuildFacts:
+    assert isinstance(outcome.facts, BuildFacts)
+    return outcome.facts
+
+
+def errors(outcome: Outcome) -> list[str]:
+    return [each.rule for each in outcome.findings if each.severity is Severity.ERROR]
+
+
+def an_api_job(key: str, attempt: int = 0, **changes: Any) -> ApiJob:
+    job = ApiJob(
+        job=job_id(key, None, attempt),
+        step_key=key,
+        label=f":pytest: {key}",
+        attempt=attempt,
+        state="passed",
+        exit_status=0,
+    )
+    return replace(job, **changes)
+
+
+def by_id(*jobs: ApiJob) -> dict[str, ApiJob]:
+    return {job.job: job for job in jobs}
+
+
+def test_a_build_is_as_bad_as_its_worst_last_attempt() -> None:
+    outcome = merged(*a_red_build())
+
+    assert outcome.verdict is Verdict.FAILED
+    verdicts = {step.name: step.verdict for step in facts(outcome).build_steps}
+    assert verdicts == {
+        "answers": "failed",
+        "kv-cache": "infra",
+        "latency": "pass",
+        "lint": "pass",
+        "restart": "pass",
+        "unit": "pass",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        (["pass", "flaky"], Verdict.FLAKY),
+        (["pass", "infra"], Verdict.INFRA),
+        (["failed", "regression"], Verdict.REGRESSION),
+        (["infra", "error"], Verdict.VOID),
+        (["pass", "inconclusive"], Verdict.INCONCLUSIVE),
+        (["pass", "what-is-this"], Verdict.VOID),
+    ],
+)
+def test_the_verdict_of_a_build_is_the_worst_of_its_steps(
+    words: list[str], verdict: Verdict
+) -> None:
+    records = [a_job(f"step-{place}", verdict=word) for place, word in enumerate(words)]
+
+    assert merged(*records).verdict is verdict
+
+
+def test_ten_jobs_that_met_one_full_disk_are_one_cause() -> None:
+    outcome = merged(*(a_job(f"step-{place}", **DISK) for place in range(10)))
+
+    (cause,) = facts(outcome).causes
+    assert (cause.fingerprint, cause.jobs, cause.seconds, cause.gpu_seconds) == (
+        FULL_DISK.fingerprint,
+        10,
+        600.0,
+        1200.0,
+    )
+    assert errors(outcome) == ["build/cause"]
+
+
+def test_nothing_at_all_is_void() -> None:
+    outcome = merged()
+
+    assert outcome.verdict is Verdict.VOID
+    assert errors(outcome) == ["build/nothing-to-merge"]
+
+
+@pytest.mark.parametrize("word", ["nope", "nope*", "e2e-[0-9]"])
+def test_an_expected_step_without_a_report_is_void(word: str) -> None:
+    outcome = merged(a_job("e2e"), expect=(word,))
+
+    assert outcome.verdict is Verdict.VOID
+    assert errors(outcome) == ["build/missing-report"]
+    assert facts(outcome).missing == (word,)
+    assert [case.name for case in outcome.cases if case.outcome == "error"] == [word]
+
+
+@pytest.mark.parametrize("word", ["e2e", ":pytest: e2e", "e2*"])
+def test_a_step_is_expected_by_its_key_its_label_or_a_pattern(word: str) -> None:
+    assert merged(a_job("e2e"), expect=(word,)).verdict is Verdict.PASS
+
+
+def test_a_failure_stays_one_beside_a_missing_report() -> None:
+    assert merged(a_job("e2e", verdict="failed"), expect=("nope",)).verdict is Verdict.FAILED
+
+
+def test_a_parallel_job_without_a_report_is_missing() -> None:
+    records = [a_job(about={"parallel_index": place}, parallel_count=4) for place in (0, 1, 3)]
+
+    outcome = merged(*records)
+
+    assert outcome.verdict is Verdict.VOID
+    assert facts(outcome).missing == ("e2e 3 of 4",)
+    assert [step.name for step in facts(outcome).build_steps] == ["e2e 1/4", "e2e 2/4", "e2e 4/4"]
+
+
+def test_a_count_of_parallel_jobs_that_nobody_can_have_takes_no_time() -> None:
+    outcome = merged(a_job(about={"parallel_index": 0}, parallel_count=10**12))
+
+    assert errors(outcome) == ["build/missing-report"]
+
+
+def test_a_parallel_job_that_never_ran_needs_no_report() -> None:
+    jobs = [a_job(about={"parallel_index": place}, parallel_count=2) for place in (0,)]
+    skipped = an_api_job("e2e", parallel_index=1, state="skipped", job="other")
+
+    assert merged(*jobs, api_jobs=by_id(skipped)).verdict is Verdict.PASS
+
+
+def test_files_that_were_downloaded_twice_count_once() -> None:
+    record = a_job()
+    report = a_report_of(record)
+    twice = Material(
+        records=tuple(RecordFile(place=f"{top}/job.json", record=record) for top in "ab"),
+        reports=tuple(ReportFile(place=f"{top}/c/report.json", report=report) for top in "ab"),
+    )
+
+    outcome = outcome_of(merge(twice))
+
+    assert outcome.verdict is Verdict.PASS
+    (step,) = facts(outcome).build_steps
+    assert len(step.attempts) == 1
+    assert len(step.attempts[0].reports) == 1
+
+
+def test_of_two_records_of_one_job_the_worst_counts() -> None:
+    record = a_job()
+    bad = replace(record, verdict="failed", summary="it failed")
+    both = Material(
+        records=(
+            RecordFile(place="a/job.json", record=record),
+            RecordFile(place="b/job.json", record=bad),
+        )
+    )
+
+    outcome = outcome_of(merge(both))
+
+    assert outcome.verdict is Verdict.FAILED
+    assert "build/contradiction" in errors(outcome)
+    assert len(facts(outcome).build_steps) == 1
+
+
+def test_a_plugin_that_is_listed_twice_writes_its_record_twice() -> None:
+    record = a_job(verdict="failed")
+    later = replace(record, ended_at=moment(61), reports=("diagnose",))
+    both = Material(
+        records=(
+            RecordFile(place="b/job.json", record=later),
+            RecordFile(place="a/job.json", record=record),
+        )
+    )
+
+    outcome = outcome_of(merge(both))
+
+    assert "build/contradiction" not in errors(outcome)
+    assert facts(outcome).build_steps[0].attempts[0].ended_at == moment(61)
+
+
+def test_a_command_that_passed_and_that_nobody_judged_has_passed() -> None:
+    unjudged = a_job(verdict="void", command_status=0, exit_status=0)
+    diagnosed = a_report_of(unjudged, "run", verdict=None, error=None, exit_code=0)
+
+    assert merged(unjudged).verdict is Verdict.PASS
+    assert merged(replace(unjudged, reports=("run",)), reports=(diagnosed,)).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("status", [86, None])
+def test_a_void_job_that_did_not_end_with_0_is_void(status: int | None) -> None:
+    assert merged(a_job(verdict="void", exit_status=status)).verdict is Verdict.VOID
+
+
+def test_a_void_report_counts_even_if_its_status_was_dropped() -> None:
+    record = a_job(verdict="void", command_status=0, exit_status=0, reports=("correctness",))
+
+    assert merged(record, reports=(a_report_of(record),)).verdict is Verdict.VOID
+    assert merged(record).verdict is Verdict.VOID
+
+
+@pytest.mark.parametrize("word", ["flaky", "pass"])
+def test_a_green_verdict_of_a_job_that_did_not_end_with_0_does_not_pass(word: str) -> None:
+    # `--fail-on-flaky` ends with 7.
+    record = a_job(verdict=word, command_status=7, exit_status=7)
+
+    outcome = merged(record, reports=(a_report_of(record),))
+
+    assert outcome.verdict is Verdict.FAILED
+    assert errors(outcome) == ["build/cause"]
+
+
+@pytest.mark.parametrize("end", ["is_cancelled", "is_timed_out"])
+def test_a_green_verdict_of_a_job_that_was_stopped_proves_nothing(end: str) -> None:
+    ended: dict[str, Any] = {end: True}
+    record = a_job(**ended)
+
+    assert merged(record).verdict is Verdict.VOID
+
+
+def test_a_record_that_is_greener_than_a_report_does_not_pass() -> None:
+    record = a_job()
+    report = a_report_of(record, verdict=Verdict.REGRESSION)
+
+    outcome = merged(record, reports=(report,))
+
+    assert outcome.verdict is Verdict.REGRESSION
+    assert "build/contradiction" in errors(outcome)
+
+
+def test_a_record_may_know_a_cause_outside_the_change_that_a_report_does_not() -> None:
+    record = a_job(**DISK)
+
+    outcome = merged(record, reports=(a_report_of(record, verdict=Verdict.FAILED),))
+
+    assert outcome.verdict is Verdict.INFRA
+    assert errors(outcome) == ["build/cause"]
+
+
+def test_two_jobs_that_claim_one_attempt_do_not_pass() -> None:
+    outcome = merged(a_job(), a_job(about={"job": "another"}))
+
+    assert outcome.verdict is Verdict.VOID
+    assert errors(outcome) == ["build/claimed-twice"]
+    assert facts(outcome).duplicates == ("e2e",)
+
+
+def test_jobs_of_a_matrix_are_told_apart_by_their_labels_or_their_commands() -> None:
+    by_label = merged(a_job(label="py 3.11"), a_job(label="py 3.12", about={"job": "other"}))
+    by_command = merged(a_job(command="t 1"), a_job(command="t 2", about={"job": "other"}))
+
+    for outcome in (by_label, by_command):
+        assert outcome.verdict is Verdict.PASS
+        names = [step.name for step in facts(outcome).build_steps]
+        assert len(set(names)) == 2
+
+
+def test_a_job_of_a_matrix_never_counts_as_the_retry_of_another() -> None:
+    outcome = merged(
+        a_job(command="t 1", verdict="failed"),
+        a_job(command="t 2", attempt=1, about={"job": "other"}),
+    )
+
+    assert outcome.verdict is Verdict.FAILED
+
+
+def test_a_job_with_a_report_and_no_record_is_a_warning_beside_others() -> None:
+    report = a_report_of(a_job("e2e"))
+
+    alone = merged(reports=(report,))
+    beside = merged(a_job("lint"), reports=(report,))
+
+    assert [each.rule for each in alone.findings] == []
+    assert [each.rule for each in beside.findings] == ["build/end-unknown"]
+
+
+def test_a_thousand_gaps_of_one_kind_are_few_findings() -> None:
+    records = [
+        a_job(f"s{place}", attempt=attempt, about={"job": f"{place} {attempt} {claim}"})
+        for place in range(100)
+        for attempt in (1, 3)
+        for claim in range(2)
+    ]
+
+    outcome = merged(*records, expect=[f"nope-{place}" for place in range(100)])
+
+    assert len(outcome.findings) < 50
+    assert len(facts(outcome).missing) == 100
+
+
+def test_a_report_without_a_record_is_a_job_of_its_own_step() -> None:
+    record = a_job(attempt=0, verdict="failed")
+    retry = a_job(attempt=1)
+
+    outcome = merged(record, reports=(a_report_of(retry),))
+
+    (step,) = facts(outcome).build_steps
+    assert [job.verdict for job in step.attempts] == ["failed", "pass"]
+
+
+def test_a_report_that_judged_nothing_proves_nothing() -> None:
+    report = a_report_of(a_job(), verdict=None, error=None, exit_code=0)
+
+    assert merged(reports=(report,)).verdict is Verdict.VOID
+
+
+def test_an_unreadable_file_keeps_the_build_from_passing() -> None:
+    material = replace(
+        files(a_job()), unreadable=(UnreadableFile(place="x/job.json", problem="it is empty"),)
+    )
+
+    outcome = outcome_of(merge(material))
+
+    assert outcome.verdict is Verdict.VOID
+    assert errors(outcome) == ["build/unreadable"]
+
+
+def test_what_could_not_be_downloaded_keeps_the_build_from_passing() -> None:
+    outcome = outcome_of(merge(files(a_job())), ("the agent did not answer",))
+
+    assert outcome.verdict is Verdict.VOID
+    assert errors(outcome) == ["build/incomplete"]
+
+
+def test_an_api_that_does_not_answer_is_a_warning() -> None:
+    outcome = outcome_of(merge(files(a_job())), api_problem="it answers 500")
+
+    assert outcome.verdict is Verdict.PASS
+    assert [each.rule for each in outcome.findings] == ["build/api-unreadable"]
+
+
+def test_a_report_of_another_build_does_not_stand_in_for_this_one() -> None:
+    outcome = merged(a_job("e2e"), a_job("lint", about={"build": 811}))
+
+    assert outcome.verdict is Verdict.VOID
+    assert errors(outcome) == ["build/several-builds"]
+
+
+def test_an_earlier_attempt_without_a_report_is_a_warning() -> None:
+    outcome = merged(a_job(attempt=2))
+
+    assert outcome.verdict is Verdict.PASS
+    assert [each.rule for each in outcome.findings] == ["build/absent-attempt"]
+
+
+def test_a_report_that_its_record_names_and_that_is_not_there_is_a_warning() -> None:
+    outcome = merged(replace(a_job(), reports=("correctness",)))
+
+    assert outcome.verdict is Verdict.PASS
+    assert [each.rule for each in outcome.findings] == ["build/listed-report-absent"]
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "rule"),
+    [
+        ("failed", Verdict.VOID, "build/missing-report"),
+        ("running", Verdict.VOID, "build/missing-report"),
+        ("timed_out", Verdict.VOID, "build/missing-report"),
+        ("a-state-of-tomorrow", Verdict.VOID, "build/missing-report"),
+        (None, Verdict.VOID, "build/missing-report"),
+        ("passed", Verdict.PASS, "build/unreported-pass"),
+        ("broken", Verdict.PASS, None),
+        ("skipped", Verdict.PASS, None),
+        ("waiting_failed", Verdict.PASS, None),
+    ],
+)
+def test_a_job_that_buildkite_knows_and_that_has_no_report(
+    state: str | None, verdict: Verdict, rule: str | None
+) -> None:
+    outcome = merged(a_job("lint"), api_jobs=by_id(an_api_job("e2e", state=state)))
+
+    assert outcome.verdict is verdict
+    rules = {each.rule for each in outcome.findings} - {"build/cause"}
+    assert rules == ({rule} if rule else set())
+
+
+def test_a_lost_agent_is_a_cause_and_its_retry_is_an_attempt() -> None:
+    lost = an_api_job("e2e", state="failed", exit_status=-1)
+
+    outcome = merged(a_job("e2e", attempt=1), api_jobs=by_id(lost))
+
+    (step,) = facts(outcome).build_steps
+    assert [(job.attempt, job.verdict) for job in step.attempts] == [(0, "missing"), (1, "pass")]
+    (cause,) = facts(outcome).causes
+    assert "exit status -1" in cause.title
+    assert outcome.verdict is Verdict.PASS
+
+
+def test_a_job_that_failed_softly_without_a_report_is_a_warning() -> None:
+    job = an_api_job("docs", state="failed", exit_status=1, is_soft_failed=True)
+
+    outcome = merged(a_job("e2e"), api_jobs=by_id(job))
+
+    assert outcome.verdict is Verdict.PASS
+    assert "build/tolerated-without-report" in {each.rule for each in outcome.findings}
+    assert errors(outcome) == []
+
+
+def test_a_record_that_is_greener_than_buildkite_does_not_pass() -> None:
+    outcome = merged(a_job("e2e"), api_jobs=by_id(an_api_job("e2e", state="failed", exit_status=1)))
+
+    assert outcome.verdict is Verdict.FAILED
+    assert "build/contradiction" in errors(outcome)
+
+
+def test_the_api_gives_queue_times_and_the_whole_time_of_a_job() -> None:
+    api = an_api_job("e2e", queued_s=12.5, began_at=moment(-5), ended_at=moment(70))
+
+    outcome = merged(a_job("e2e"), api_jobs=by_id(api))
+
+    job = facts(outcome).build_steps[0].attempts[0]
+    assert (job.queued_s, job.began_at, job.ended_at) == (12.5, moment(-5), moment(70))
+    assert facts(outcome).knows_queue
+
+
+def test_the_job_that_merges_is_no_part_of_the_build() -> None:
+    own = an_api_job("publish", attempt=1, state="running")
+    before = an_api_job("publish", state="failed", exit_status=2)
+
+    outcome = merged(a_job("e2e"), api_jobs=by_id(own, before), own_job=own.job)
+
+    assert outcome.verdict is Verdict.PASS
+    assert [step.name for step in facts(outcome).build_steps] == ["e2e"]
+
+
+def test_hostile_names_stay_text_and_addresses_are_for_the_web() -> None:
+    about = {
+        "job": "../../etc/passwd",
+        "build_url": "javascript:alert(1)",
+        "branch": "</details><script>",
+    }
+
+    outcome = merged(a_job(label="\x1b[31m</table>\n" + "x" * 1_000_000, about=about))
+
+    (step,) = facts(outcome).build_steps
+    job = step.attempts[0]
+    assert (job.job, job.url) == ("../../etc/passwd", None)
+    assert len(step.name) <= 100
+    assert step.name.isprintable()
+    assert facts(outcome).branch == "</details><script>"
+
+
+def test_an_address_of_a_job_is_that_of_its_build() -> None:
+    record = a_job()
+
+    job = facts(merged(record)).build_steps[0].attempts[0]
+
+    assert job.url == f"https://buildkite.com/acme/serving/builds/812#{record.about.job}"
+
+
+VERDICTS = st.sampled_from(["pass", "flaky", "infra", "failed", "regression", "error", "void"])
+RECORDS = st.builds(
+    lambda key, attempt, verdict, label, cause, number: a_job(
+        key,
+        attempt=attempt,
+        verdict=verdict,
+        label=label,
+        cause=cause,
+        about={"job": f"job-{number}"},
+    ),
+    st.sampled_from(["a", "b"]),
+    st.integers(0, 3),
+    VERDICTS,
+    st.sampled_from([None, "one", "two"]),
+    st.sampled_from([None, FULL_DISK, ASSERTION]),
+    st.integers(0, 8),
+)
+
+
+@given(st.lists(RECORDS, max_size=8), st.lists(RECORDS, max_size=4), st.randoms())
+def test_the_order_of_the_files_means_nothing(
+    records: list[JobRecord], reported: list[JobRecord], chance: random.Random
+) -> None:
+    material = files(*records, reports=tuple(a_report_of(each) for each in reported))
+    shuffled = Material(
+        records=tuple(chance.sample(material.records, len(material.records))),
+        reports=tuple(chance.sample(material.reports, len(material.reports))),
+    )
+
+    assert outcome_of(merge(shuffled)) == outcome_of(merge(material))
+
+
+@given(st.lists(RECORDS, max_size=8), st.lists(RECORDS, max_size=4))
+def test_every_job_is_one_attempt_and_every_failure_has_one_cause(
+    records: list[JobRecord], reported: list[JobRecord]
+) -> None:
+    outcome = merged(*records, reports=tuple(a_report_of(each) for each in reported))
+
+    jobs = [job for step in facts(outcome).build_steps for job in step.attempts]
+    assert sorted(job.job or "" for job in jobs) == sorted(
+        {each.about.job or "" for each in (*records, *reported)}
+    )
+    failed = [job for job in jobs if job.verdict not in ("pass", "flaky")]
+    causes = {cause.fingerprint: cause.jobs for cause in facts(outcome).causes}
+    assert sum(causes.values()) == len(failed)
+    assert {job.cause for job in failed} == set(causes)
+    names = [step.name for step in facts(outcome).build_steps]
+    assert len(set(names)) == len(names)
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=6), RECORDS)
+def test_a_failed_last_attempt_never_makes_a_build_pass(
+    records: list[JobRecord], another: JobRecord
+) -> None:
+    last = replace(another, about=replace(another.about, job="last", attempt=9), verdict="failed")
+
+    assert merged(*records, last).verdict not in {Verdict.PASS, Verdict.FLAKY}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of verdicts in a build is that of one job."""
+
+from itertools import combinations
+
+import pytest
+
+from ci_doctor.build.verdicts import (
+    case_outcome,
+    verdict_of_build,
+    verdict_of_reports,
+    worst,
+)
+from ci_doctor.buildkite.job_end import worst_verdict
+from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.outcome import CaseOutcome
+from ci_doctor.model.verdict import WORST_FIRST, Verdict
+from tests.support.builders import a_report
+
+
+@pytest.mark.parametrize(("one", "other"), [*combinations([None, *Verdict], 2)])
+def test_of_two_verdicts_the_same_is_worse_in_a_job_and_in_a_build(
+    one: Verdict | None, other: Verdict | None
+) -> None:
+    in_a_job = worst_verdict([a_report(one), a_report(other)])
+
+    assert worst([str(one or "error"), str(other or "error")]) == in_a_job
+
+
+@pytest.mark.parametrize("word", WORST_FIRST)
+def test_only_what_passes_is_green(word: str) -> None:
+    is_green = word in {"pass", "flaky"}
+
+    assert (verdict_of_build([word]) in {Verdict.PASS, Verdict.FLAKY}) is is_green
+    assert (case_outcome(word) is CaseOutcome.PASSED) is is_green
+
+
+def test_without_any_verdict_a_build_is_void() -> None:
+    assert verdict_of_build([]) is Verdict.VOID
+
+
+def test_beside_a_pass_a_command_that_failed_without_a_verdict_is_no_pass() -> None:
+    failed = a_report(None, command="run", error=None, exit_code=1)
+
+    assert verdict_of_reports([a_report(Verdict.PASS), failed]) == "error"
+
+
+def test_beside_a_pass_the_diagnosis_of_a_failure_is_no_pass() -> None:
+    finding = Finding(rule="diagnose/code-bug", severity=Severity.ERROR, summary="a bug")
+    diagnosis = a_report(None, command="diagnose", error=None, exit_code=0, findings=(finding,))
+
+    assert verdict_of_reports([a_report(Verdict.PASS), diagnosis]) == "error"
+
+
+def test_beside_a_pass_a_preparation_without_a_verdict_says_nothing() -> None:
+    preparation = a_report(None, command="setup-env", error=None, exit_code=0)
+
+    assert verdict_of_reports([a_report(Verdict.PASS), preparation]) == "pass"

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of a job's attempts in the build's meta-data."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ci_doctor.buildkite.attempt_history import (
+    HISTORY_BYTES,
+    AttemptHistory,
+    Published,
+    decoded,
+    encoded,
+    one_line_cause,
+    with_annotation,
+)
+from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.model.earlier_attempt import EarlierAttempt
+
+JOB = JobEnvironment(job_id="0190-j1", step_key="e2e", command="a")
+CONTEXT = "ci-doctor:step:e2e"
+
+
+def said(attempt: int, cause: str = "disk full") -> EarlierAttempt:
+    return EarlierAttempt(
+        attempt=attempt,
+        verdict="infra",
+        cause=cause,
+        exit_status=75,
+        job=f"0190-{attempt}-{'a' * 28}",
+    )
+
+
+def kept(attempts: int, cause: str = "disk full") -> AttemptHistory:
+    """What is left after so many attempts, each written and read again."""
+    history = AttemptHistory(published={})
+    for attempt in range(attempts):
+        job = replace(JOB, job_id=f"0190-{attempt}-{'a' * 28}", retry_count=attempt)
+        published = with_annotation(history, history.context(job), job, said(attempt, cause))
+        history = decoded(encoded(published))
+    return history
+
+
+def test_each_attempt_is_kept_for_those_after_it() -> None:
+    retry = replace(JOB, job_id="0190-j4", retry_count=3)
+
+    assert kept(3).earlier(retry) == (said(0), said(1), said(2))
+
+
+def test_many_attempts_take_less_than_a_kilobyte_and_the_last_ones_stay() -> None:
+    history = kept(11, "在" * 120)
+
+    assert len(encoded(history.published).encode()) <= HISTORY_BYTES
+    last = history.earlier(replace(JOB, job_id="0190-j11", retry_count=11))[-1]
+    assert (last.attempt, last.verdict) == (10, "infra")
+    assert last.cause is not None
+    assert last.cause.startswith("在")
+
+
+def test_a_ci_doctor_of_before_reads_it_too() -> None:
+    class OldPublished(msgspec.Struct, frozen=True, kw_only=True):
+        attempt: int
+        command: str
+
+    text = encoded(kept(2).published)
+
+    old = msgspec.json.decode(text, type=dict[str, OldPublished])
+    assert old == {CONTEXT: OldPublished(attempt=1, command=JOB.command_digest())}
+
+
+def test_what_a_ci_doctor_of_before_wrote_is_an_attempt_of_which_nothing_is_known() -> None:
+    old = "ci-doctor:e2e:setup-env"
+    history = decoded(f'{{"{old}": {{"attempt": 0, "command": "{JOB.command_digest()}"}}}}')
+    retry = replace(JOB, job_id="0190-j2", retry_count=1)
+
+    assert history.earlier(retry) == (EarlierAttempt(attempt=0),)
+    assert history.stale(retry) == [old]
+    assert history.context(retry) == CONTEXT
+
+
+def test_of_jobs_that_nothing_tells_apart_no_retry_takes_anything_back() -> None:
+    one, other = JOB, replace(JOB, job_id="0190-other")
+    published = with_annotation(AttemptHistory(published={}), CONTEXT, one, said(0))
+    context = AttemptHistory(published=published).context(other)
+    second = replace(said(0), job=other.job_id)
+    published = with_annotation(AttemptHistory(published=published), context, other, second)
+    history = AttemptHistory(published=published)
+    retry = replace(JOB, job_id="0190-retry", retry_count=1)
+
+    assert len(published) == 2
+    assert history.stale(retry) == []
+    assert history.context(retry) not in published
+
+
+def test_a_cause_is_one_line() -> None:
+    assert one_line_cause(" a\n\tb ") == "a b"
+    assert one_line_cause("\n") is None
+    assert one_line_cause(None) is None
+    assert one_line_cause("x" * 1_000_000, 10) == "xxxxxxxxx…"
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=30),
+        st.builds(
+            Published,
+            attempt=st.integers(0, 20),
+            command=st.text(max_size=12),
+            said=st.none() | st.builds(EarlierAttempt, attempt=st.integers(0, 20)),
+        ),
+        max_size=5,
+    )
+)
+def test_no_context_is_lost(published: dict[str, Published]) -> None:
+    assert decoded(encoded(published)).published.keys() == published.keys()
